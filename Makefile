@@ -1,0 +1,39 @@
+# `make demo` and `make test` work from a fresh clone in either order; nothing is done twice.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := $(shell find benchmark methods tasks conf -name '*.py' -o -name '*.yaml' -o -name '*.jinja')
+TESTS := $(shell find tests -name '*.py')
+
+.PHONY: demo test lint performance clean
+
+demo: runs/.demo
+
+runs/.demo: $(STAMP) $(SOURCES)
+	$(BIN)/python -m benchmark
+	@touch $@
+
+test: $(VENV)/.tested
+
+$(VENV)/.tested: $(STAMP) $(SOURCES) $(TESTS)
+	$(BIN)/python -m pytest
+	@touch $@
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+performance: $(STAMP)
+	$(BIN)/python -m pytest tests/performance -o addopts=-q
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache

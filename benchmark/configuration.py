@@ -1,0 +1,90 @@
+"""Compose configurations by name: what the command, the Python API and the tests share."""
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+import hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from benchmark.errors import UserError
+
+CONFIG_MODULE = "conf"
+
+
+def compose(config_name: str | None, overrides: Sequence[str] = (), directory: str | None = None) -> DictConfig:
+    """The configuration that these overrides describe.
+
+    Args:
+        config_name: a YAML of `conf/` without its ending, or None for the overrides alone.
+        overrides: in Hydra's syntax.
+        directory: one more folder of YAMLs, as `--config-dir` gives.
+
+    Returns:
+        The composed configuration, unresolved.
+
+    Raises:
+        UserError: an option, key or value does not exist; one line, with near matches.
+    """
+    previous = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        extra = [f"hydra.searchpath=[file://{directory}]"] if directory else []
+        with hydra.initialize_config_module(version_base="1.3", config_module=CONFIG_MODULE, job_name="benchmark"):
+            return hydra.compose(config_name, [*extra, *overrides])
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(explain(error)) from error
+    finally:
+        GlobalHydra.instance().clear()
+        if previous is not None:
+            GlobalHydra.instance().initialize(previous)
+
+
+def explain(error: Exception) -> str:
+    """Hydra's message in one line; for an option that does not exist, with the nearest names."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def options(group: str) -> list[str]:
+    """Names of the YAMLs in a group of `conf/`."""
+    with hydra.initialize_config_module(version_base="1.3", config_module=CONFIG_MODULE, job_name="benchmark"):
+        loader = GlobalHydra.instance().config_loader()
+        return sorted(loader.get_group_options(group))
+
+
+def build(name: str, *overrides: str) -> Any:
+    """Instantiate one YAML of `conf/` by its name.
+
+    Args:
+        name: "methods/attattr", "evaluations/perturbation", "task/planted", ...
+        overrides: settings of it, such as "edges.steps=50".
+
+    Returns:
+        The object that its `_target_` makes.
+
+    Raises:
+        UserError: there is no such YAML or setting.
+    """
+    group, _, option = name.partition("/")
+    keyed = group in ("methods", "evaluations")
+    prefix = f"{group}.{option}" if keyed else group
+    config = compose(None, [f"+{group}={f'[{option}]' if keyed else option}", *(_prefixed(o, prefix) for o in overrides)])
+    return instantiate(OmegaConf.select(config, prefix))
+
+
+def _prefixed(override: str, prefix: str) -> str:
+    sign = "++" if override.startswith("++") else override[0] if override[:1] in "+~" else ""
+    return f"{sign}{prefix}.{override[len(sign):]}"
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """The nearest names, or all of them where none is near."""
+    matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"did you mean {', '.join(matches)}?" if matches else f"allowed: {', '.join(known)}"

@@ -1,0 +1,1 @@
+"""Tests of explanations: one file per test; pure arithmetic in `curves` and `ranks`, removals in `removal`."""

@@ -1,0 +1,158 @@
+"""What all evaluations share: building rows, and reducing rows to figures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmark import statistics
+from benchmark.errors import NotApplicable
+from benchmark.types import Attribution, Batch, Figure, Metric
+
+Column = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A figure that is no mean over examples: `statistic` of the means of the row columns named `columns`.
+
+    The columns are taken at the same x as the figure; a column in `scalars` is taken at x = NaN instead.
+    """
+
+    columns: tuple[str, ...]
+    statistic: statistics.Statistic
+    scalars: tuple[str, ...] = ()
+
+
+def table(
+    uids: Sequence[str],
+    metric: str,
+    values: Tensor | NDArray,
+    *,
+    x: Sequence[float] | None = None,
+    defined: Tensor | NDArray | None = None,
+) -> pd.DataFrame:
+    """Rows `uid, metric, x, value` of one metric.
+
+    Args:
+        uids: B examples.
+        metric: its name.
+        values: [B] for a scalar, [B, X] for a curve.
+        x: X positions of a curve.
+        defined: Bool of the same shape, or [B]; the others get no row (a NaN that is defined gets one, and shows).
+    """
+    value = np.asarray(torch.as_tensor(values).detach().cpu(), dtype=np.float64).reshape(len(uids), -1)
+    positions = np.asarray([np.nan] if x is None else x, dtype=np.float64)
+    frame = pd.DataFrame(
+        {
+            "uid": np.repeat(np.asarray(uids, dtype=object), len(positions)),
+            "metric": metric,
+            "x": np.tile(positions, len(uids)),
+            "value": value.ravel(),
+        }
+    )
+    if defined is None:
+        return frame
+    keep = np.asarray(torch.as_tensor(defined).cpu(), dtype=bool).reshape(len(uids), -1)
+    return frame[np.broadcast_to(keep, value.shape).ravel()].reset_index(drop=True)
+
+
+def token_scores(batch: Batch, attribution: Attribution) -> Float[Tensor, "B T"]:
+    """The attribution's token scores, where the batch lies; NotApplicable where the method gives none."""
+    if attribution.tokens is None:
+        raise NotApplicable("the method gives no token scores")
+    return attribution.tokens.to(batch.units.device)
+
+
+def rated_units(batch: Batch, visible: Bool[Tensor, "B U"]) -> Bool[Tensor, "B U"]:
+    """Visible units that are rated: those of a query (the first `query_units`) are never ranked, removed or scored."""
+    first = torch.as_tensor(batch.query_units, device=visible.device)
+    position = torch.arange(visible.shape[1], device=visible.device)
+    return visible & (position >= first[:, None])
+
+
+def _columns(rows: pd.DataFrame) -> dict[tuple[str, float | None], tuple[tuple[str, ...], Column]]:
+    """Per (metric, x) the uids and values, sorted by uid; x is None for scalars."""
+    ordered = rows.sort_values("uid", kind="stable")
+    found = {}
+    for (metric, x), part in ordered.groupby(["metric", "x"], dropna=False, sort=True):
+        position = float(str(x))
+        key = (str(metric), None if np.isnan(position) else position)
+        found[key] = (tuple(part["uid"]), part["value"].to_numpy(dtype=np.float64))
+    return found
+
+
+class Averaged:
+    """Mixin whose `reduce` averages rows over examples, per metric and x, with bootstrap intervals.
+
+    Metrics in `derived` are statistics of several row columns; rows of names that are no metric only feed those.
+    Examples are sorted by uid first, so that the figures do not depend on the order of the rows.
+    """
+
+    nothing: ClassVar[str] = "no example has a value"
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The metrics it reports, by name."""
+        raise NotImplementedError
+
+    @property
+    def derived(self) -> Mapping[str, Derived]:
+        """Metrics that are no mean of their own rows."""
+        return {}
+
+    def reduce(self, rows: pd.DataFrame) -> list[Figure]:
+        """One figure per metric and x: the mean over the examples that have a row, and its interval. Pure.
+
+        Raises:
+            NotApplicable: there is no row at all.
+        """
+        if rows.empty:
+            raise NotApplicable(self.nothing)
+        columns = _columns(rows)
+        figures = _means({key: value for key, value in columns.items() if key[0] in self.metrics})
+        for name, rule in self.derived.items():
+            figures += _statistics(name, rule, columns)
+        place = {name: i for i, name in enumerate(self.metrics)}
+        return sorted(figures, key=lambda f: (place[f.metric], -np.inf if np.isnan(f.x) else f.x))
+
+
+def _means(columns: Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]]) -> list[Figure]:
+    """Means with intervals; columns over the same examples share one bootstrap."""
+    figures = []
+    ordered = sorted(columns.items(), key=lambda item: item[1][0])
+    for _, group in groupby(ordered, key=lambda item: item[1][0]):
+        members = list(group)
+        joint = statistics.intervals(np.stack([values for _, (_, values) in members], axis=1))
+        for (key, _), figure in zip(members, joint, strict=True):
+            figures.append(_figure(key, figure))
+    return figures
+
+
+def _statistics(
+    name: str, rule: Derived, columns: Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]]
+) -> list[Figure]:
+    """The derived figure `name` at every x at which all its columns have rows."""
+    varying = next(column for column in rule.columns if column not in rule.scalars)
+    figures = []
+    for x in [x for metric, x in columns if metric == varying]:
+        keys = [(column, None if column in rule.scalars else x) for column in rule.columns]
+        if any(key not in columns for key in keys):
+            continue
+        values = [dict(zip(*columns[key], strict=True)) for key in keys]
+        common = sorted(set.intersection(*(set(value) for value in values)))
+        matrix = np.array([[value[uid] for value in values] for uid in common], dtype=np.float64)
+        figures.append(_figure((name, x), statistics.interval(matrix.reshape(-1, len(keys)), rule.statistic)))
+    return figures
+
+
+def _figure(key: tuple[str, float | None], found: statistics.Interval) -> Figure:
+    metric, x = key
+    return Figure(metric, float("nan") if x is None else x, found.value, found.low, found.high, found.n)

@@ -1,0 +1,53 @@
+"""Arithmetic of curves: how many units a fraction is, and the area under a curve."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from benchmark.errors import UserError
+
+Rounding = Literal["down", "up"]
+
+_SLACK = 1e-9  # 0.1 · 70 is 7.000000000000001 in floating point: it still is 7 units
+
+
+def counts(n: Int[Tensor, "B"], fractions: Sequence[float], rounding: Rounding = "down") -> Int[Tensor, "K B"]:
+    """How many of n units each fraction is.
+
+    `down`: ⌊fraction · n⌋, as `int(n * fraction)` in the published perturbation test (Chefer 2021a) and head pruning
+    (Hao 2021). `up`: ⌈fraction · n⌉, at least one unit for a positive fraction (ERASER's shares of 1 % would
+    otherwise be empty for texts under 100 words).
+
+    Args:
+        n: units of each example.
+        fractions: K fractions between 0 and 1.
+        rounding: `down` or `up`.
+    """
+    exact = torch.as_tensor(list(fractions), dtype=torch.float64)[:, None] * n.cpu()[None, :]
+    rounded = torch.floor(exact + _SLACK) if rounding == "down" else torch.ceil(exact - _SLACK)
+    return rounded.long().to(n.device)
+
+
+def area(values: Float[Tensor, "*B K"], x: Sequence[float]) -> Float[Tensor, "*B"]:
+    """Area under the curve by the trapezoid rule, divided by the range of x: `∫ y dx / (x_K − x_1)`.
+
+    It is the mean height of the curve, so it lies within the curve's bounds whatever the range of x. The integral
+    itself is this times x_K − x_1. With one x it is the value there.
+    """
+    if values.shape[-1] == 1:
+        return values[..., 0]
+    position = torch.as_tensor(list(x), dtype=values.dtype, device=values.device)
+    return torch.trapezoid(values, position) / (position[-1] - position[0])
+
+
+def check_fractions(fractions: Sequence[float], setting: str) -> tuple[float, ...]:
+    """The fractions as a tuple; UserError naming `setting` unless they increase strictly within [0, 1]."""
+    checked = tuple(float(fraction) for fraction in fractions)
+    increasing = all(a < b for a, b in pairwise(checked))
+    if not checked or not increasing or checked[0] < 0 or checked[-1] > 1:
+        raise UserError(f"{setting}: found {list(fractions)}, allowed are increasing numbers from 0 to 1")
+    return checked

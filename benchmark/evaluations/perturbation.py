@@ -1,0 +1,128 @@
+"""Positive and negative perturbation (Chefer 2021a; PROTOCOLS section 5)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from benchmark.errors import UserError
+from benchmark.evaluations import curves, ranks
+from benchmark.evaluations.base import Averaged, rated_units, table, token_scores
+from benchmark.evaluations.removal import logits_without, operator_for
+from benchmark.models.classifier import Classifier
+from benchmark.types import Attribution, Batch, Metric, Target
+from benchmark.units import Pool, pool
+
+MAX_TOKENS = 16_384
+"""Tokens of one forward pass unless a configuration says otherwise."""
+
+TENTHS = tuple(k / 10 for k in range(1, 10))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The rated units of a batch in the order of their scores: rank 0 is the most relevant, U what is not rated."""
+
+    ranks: Tensor
+    rated: Bool[Tensor, "B U"]
+
+    @property
+    def n(self) -> Tensor:
+        """How many units of each example are rated."""
+        return self.rated.sum(1)
+
+
+def rank_units(batch: Batch, attribution: Attribution, *, how: Pool, seed: int) -> Ranking:
+    """Rank the visible units that are no query's; ties are broken by a permutation seeded by the example."""
+    scores, visible = pool(token_scores(batch, attribution), batch.units, how)
+    rated = rated_units(batch, visible)
+    keys = ranks.tie_keys(batch.uids, scores.shape[1], seed)
+    return Ranking(ranks.descending_ranks(scores, rated, keys), rated)
+
+
+@dataclass(frozen=True)
+class Perturbation(Averaged):
+    """Remove growing fractions of the units, most relevant first (positive) or least relevant first (negative).
+
+    At fraction f, ⌊f · n⌋ of the n visible, rated units are removed at once (the published test's `int`). Units of a
+    query are never rated and never removed. Reported per direction, each against f: top-1 accuracy against the label
+    (examples without one get no row), softmax probability and logit of the target class. The area under each curve is
+    the trapezoid over the fractions divided by their range (0.1 to 0.9: the integral is 0.8 of it), so it is the
+    mean height of the curve. Lower is better for positive, higher for negative perturbation.
+
+    Args:
+        target: the class that is explained, and whose probability and logit are followed.
+        operator: `auto`, or a name in `removal.OPERATORS`.
+        fractions: increasing, within (0, 1).
+        pool: from the scores of a unit's tokens to its own.
+        seed: of the tie-breaking permutations.
+        max_tokens: tokens of one forward pass.
+    """
+
+    version: ClassVar[int] = 1
+    reads: ClassVar[Literal["tokens", "heads", "attention"]] = "tokens"
+
+    target: Target = "predicted"
+    operator: str = "auto"
+    fractions: Sequence[float] = TENTHS
+    pool: Pool = "max"
+    seed: int = 0
+    max_tokens: int = MAX_TOKENS
+
+    def __post_init__(self) -> None:
+        curves.check_fractions(self.fractions, "evaluations.perturbation.fractions")
+        if self.max_tokens < 1:
+            raise UserError(f"evaluations.perturbation.max_tokens={self.max_tokens}: allowed are positive numbers")
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """Curves and areas of both directions."""
+        found = {}
+        ranges = {"accuracy": (0.0, 1.0), "probability": (0.0, 1.0), "logit": (-float("inf"), float("inf"))}
+        for direction, higher in (("positive", False), ("negative", True)):
+            found[f"{direction}_auc"] = Metric(higher, (0.0, 1.0), headline=True)
+            found[f"{direction}_probability_auc"] = Metric(higher, ranges["probability"])
+            found[f"{direction}_logit_auc"] = Metric(higher, ranges["logit"])
+            for name, bounds in ranges.items():
+                found[f"{direction}_{name}"] = Metric(higher, bounds, x="fraction removed")
+        return found
+
+    def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
+        """Curves and areas of each example; NotApplicable where the method scores no tokens."""
+        ranking = rank_units(batch, attribution, how=self.pool, seed=self.seed)
+        operator = operator_for(self.operator, model, batch, "evaluations.perturbation.operator")
+        count = curves.counts(ranking.n, self.fractions)
+        removed = torch.cat([ranks.best(ranking.ranks, count), ranks.worst(ranking.ranks, count)])
+        logits = logits_without(model, batch, removed, operator, max_tokens=self.max_tokens)
+        positive, negative = logits.transpose(0, 1).tensor_split(2, dim=1)
+        target, known = attribution.target.to(logits.device), ranking.n > 0
+        frames = [
+            self._direction(batch, direction, values, target, known)
+            for direction, values in (("positive", positive), ("negative", negative))
+        ]
+        return pd.concat(frames, ignore_index=True)
+
+    def _direction(
+        self, batch: Batch, direction: str, logits: Float[Tensor, "B K C"], target: Tensor, known: Tensor
+    ) -> pd.DataFrame:
+        column = target.clamp(min=0)[:, None, None].expand(-1, logits.shape[1], 1)
+        accuracy = (logits.argmax(-1) == batch.label[:, None]).to(logits.dtype)
+        probability = logits.softmax(-1).gather(2, column).squeeze(2)
+        logit = logits.gather(2, column).squeeze(2)
+        # a NaN is no prediction: it must not count as one of class 0
+        accuracy = torch.where(logits.isnan().any(-1), torch.nan, accuracy)
+        labelled, targeted = known & (batch.label >= 0), known & (target >= 0)
+        frames = []
+        for name, area, values, defined in (
+            ("accuracy", "auc", accuracy, labelled),
+            ("probability", "probability_auc", probability, targeted),
+            ("logit", "logit_auc", logit, targeted),
+        ):
+            curve, height = values.double(), curves.area(values.double(), self.fractions)
+            frames.append(table(batch.uids, f"{direction}_{name}", curve, x=self.fractions, defined=defined))
+            frames.append(table(batch.uids, f"{direction}_{area}", height, defined=defined))
+        return pd.concat(frames, ignore_index=True)

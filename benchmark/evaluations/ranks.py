@@ -1,0 +1,105 @@
+"""Rankings of units: seeded ties, selections of the best, and rank correlation."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from scipy.stats import kendalltau
+from torch import Tensor
+
+
+def generator(uid: str, seed: int, purpose: str = "") -> np.random.Generator:
+    """A random generator that depends on the example, the seed and the purpose alone, never on the batch."""
+    digest = hashlib.blake2b(f"{seed}\0{purpose}\0{uid}".encode(), digest_size=16).digest()
+    return np.random.default_rng(int.from_bytes(digest))
+
+
+def tie_keys(uids: Sequence[str], n: int, seed: int) -> Float[Tensor, "B N"]:
+    """Random keys that order tied units: the first n numbers of each example's own generator.
+
+    A longer row begins with the shorter one, so padding to another number of columns changes nothing.
+    """
+    keys = np.stack([generator(uid, seed, "ties").random(n) for uid in uids]) if len(uids) else np.zeros((0, n))
+    return torch.from_numpy(keys)
+
+
+def descending_ranks(
+    scores: Float[Tensor, "B N"], eligible: Bool[Tensor, "B N"], keys: Float[Tensor, "B N"]
+) -> Int[Tensor, "B N"]:
+    """Rank of each unit among the eligible ones of its example: 0 for the highest score, N for what is not eligible.
+
+    Args:
+        scores: one score per unit.
+        eligible: which units are ranked.
+        keys: order of tied units (`tie_keys`), ascending.
+    """
+    n = scores.shape[1]
+    by_key = keys.argsort(dim=1).to(scores.device)
+    shown = torch.where(eligible, scores, scores.new_tensor(-torch.inf)).gather(1, by_key)
+    # a score of -inf must still come before what is not eligible: two stable sorts, the last one decides
+    order = by_key.gather(1, shown.argsort(dim=1, descending=True, stable=True))
+    last = (~eligible).gather(1, order).to(torch.uint8)
+    order = order.gather(1, last.argsort(dim=1, stable=True))
+    ranks = torch.empty_like(order).scatter_(1, order, torch.arange(n, device=order.device).expand_as(order))
+    return torch.where(eligible, ranks, n)
+
+
+def best(ranks: Int[Tensor, "B N"], count: Int[Tensor, "K B"]) -> Bool[Tensor, "K B N"]:
+    """The `count` best units of each example, for each of K counts."""
+    eligible = ranks < ranks.shape[1]
+    return (ranks[None] < count[:, :, None]) & eligible[None]
+
+
+def worst(ranks: Int[Tensor, "B N"], count: Int[Tensor, "K B"]) -> Bool[Tensor, "K B N"]:
+    """The `count` worst eligible units of each example, for each of K counts."""
+    eligible = ranks < ranks.shape[1]
+    n = eligible.sum(dim=1)
+    return (ranks[None] >= (n[None] - count)[:, :, None]) & eligible[None]
+
+
+def constant(rows: NDArray) -> NDArray[np.bool_]:
+    """Which rows [R n] order nothing: all scores equal, or fewer than two."""
+    if rows.shape[1] < 2:
+        return np.ones(len(rows), dtype=bool)
+    found: NDArray[np.bool_] = (rows == rows[:, :1]).all(axis=1)
+    return found
+
+
+def tau_b(rows: NDArray, reference: NDArray) -> NDArray[np.float64]:
+    """Kendall's τ_b of each row [R n] with one reference [n], all rows at once.
+
+    With s_ij = sign(a_i − a_j) over all pairs, τ_b = Σ s^a s^b / √(Σ (s^a)² Σ (s^b)²), as in `kendall`.
+    NaN where a row or the reference is constant, or holds a NaN.
+    """
+    first, second = np.triu_indices(rows.shape[1], k=1)
+    signs = np.sign(rows[:, first] - rows[:, second])
+    other = np.sign(reference[first] - reference[second])
+    norm = np.sqrt((signs**2).sum(axis=1) * (other**2).sum())
+    found: NDArray[np.float64] = np.divide(signs @ other, norm, out=np.full(len(rows), np.nan), where=norm != 0)
+    return found
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Kendall's τ_b and its two-sided p value; both NaN where it is undefined."""
+
+    tau: float
+    p: float
+    undefined: bool
+
+
+def kendall(a: NDArray, b: NDArray) -> Correlation:
+    """Kendall's τ_b = (P − Q) / √((P + Q + T_a)(P + Q + T_b)) between two rows of scores [n].
+
+    P counts concordant, Q discordant pairs, T_a and T_b the pairs tied in one row alone (Kendall 1945).
+    Undefined where a row is constant or n < 2: no order, so nothing to correlate. NaN in a row gives NaN that is not
+    "undefined".
+    """
+    if constant(a[None])[0] or constant(b[None])[0]:
+        return Correlation(float("nan"), float("nan"), undefined=True)
+    found = kendalltau(a, b, nan_policy="propagate")
+    return Correlation(float(found.statistic), float(found.pvalue), undefined=False)

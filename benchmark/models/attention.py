@@ -1,0 +1,157 @@
+"""The one attention function that records and edits probabilities (DESIGN: one instrumented attention, no model forks).
+
+`transformers` dispatches attention by name through `AttentionInterface`; ours is registered once under `IMPLEMENTATION`,
+with the eager mask builder as its twin (without it padding and causal masks would be lost silently). It computes what
+each family's eager function computes and, while a `Tape` is active for the calling model, records post-softmax
+probabilities and applies edits to them.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import eager_mask
+
+IMPLEMENTATION = "attention_explainer_benchmark"
+
+AttentionEdit = Callable[[int, Tensor], Tensor]
+"""`(layer, probabilities [B H T T]) -> probabilities`, applied after softmax."""
+
+
+@dataclass
+class Tape:
+    """What one forward pass records, and the edits it applies.
+
+    Attributes:
+        modules: identities of the attention modules of the model that the tape belongs to.
+        edits: applied in order to the probabilities of every layer.
+        replace: probabilities that stand in for those of a layer; its scores are then not computed.
+        record: keep the (edited) probabilities.
+        grad: make the recorded probabilities part of the graph, so that gradients with respect to them exist.
+        layer: number of the next attention call; calls are numbered in the order of the forward pass, which counts a
+            layer that is used several times (ALBERT) as often as it is used.
+    """
+
+    modules: frozenset[int]
+    edits: Sequence[AttentionEdit] = ()
+    replace: Mapping[int, Tensor] = field(default_factory=dict)
+    record: bool = False
+    grad: bool = False
+    layer: int = 0
+    attentions: list[Tensor] = field(default_factory=list)
+    callers: list[nn.Module] = field(default_factory=list)
+
+
+class _Active(threading.local):
+    def __init__(self) -> None:
+        self.tapes: list[Tape] = []
+
+
+_ACTIVE = _Active()
+
+
+@contextmanager
+def recording(tape: Tape) -> Iterator[Tape]:
+    """Make `tape` the one that its model's attention modules write to, in this thread, until the block ends."""
+    _ACTIVE.tapes.append(tape)
+    try:
+        yield tape
+    finally:
+        _ACTIVE.tapes.remove(tape)
+
+
+def _tape_of(module: nn.Module) -> Tape | None:
+    return next((tape for tape in reversed(_ACTIVE.tapes) if id(module) in tape.modules), None)
+
+
+def _expand_groups(states: Tensor, groups: int) -> Tensor:
+    """Repeat each key/value head for the query heads that share it (grouped-query attention)."""
+    return states if groups == 1 else states.repeat_interleave(groups, dim=1)
+
+
+# Arguments that change the scores; a family that passes one needs support here before its numbers can be trusted.
+_SCORE_ARGUMENTS = ("softcap", "s_aux", "position_bias", "relative_position_bias", "head_mask")
+
+
+def attention_forward(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor]:
+    """`softmax(Q Kᵀ · scaling + mask) V`, with the active tape's edits applied after the softmax.
+
+    The signature is that of transformers' attention functions: `query` [B H T D], `key` and `value` [B H/groups T D],
+    `attention_mask` additive. Softmax is computed in float32 or, for float64 models, in float64.
+    """
+    if unsupported := [name for name in _SCORE_ARGUMENTS if kwargs.get(name) is not None]:
+        raise NotImplementedError(f"{type(module).__name__} passes {', '.join(unsupported)} to its attention function")
+    groups = getattr(module, "num_key_value_groups", 1)
+    key, value = _expand_groups(key, groups), _expand_groups(value, groups)
+    tape = _tape_of(module)
+    if tape is not None and tape.layer in tape.replace:
+        probabilities = tape.replace[tape.layer]
+    else:
+        probabilities = _probabilities(module, query, key, attention_mask, scaling, dropout)
+    if tape is not None:
+        probabilities = _write(tape, module, probabilities)
+    output = torch.matmul(probabilities, value)
+    return output.transpose(1, 2).contiguous(), probabilities
+
+
+def _probabilities(
+    module: nn.Module, query: Tensor, key: Tensor, attention_mask: Tensor | None, scaling: float | None, dropout: float
+) -> Tensor:
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scores = torch.matmul(query, key.transpose(2, 3)) * scaling
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    precision = torch.promote_types(query.dtype, torch.float32)
+    probabilities = F.softmax(scores, dim=-1, dtype=precision).to(query.dtype)
+    return F.dropout(probabilities, p=dropout) if module.training else probabilities
+
+
+def _write(tape: Tape, module: nn.Module, probabilities: Tensor) -> Tensor:
+    for edit in tape.edits:
+        probabilities = edit(tape.layer, probabilities)
+    if tape.grad and not probabilities.requires_grad:
+        probabilities = probabilities.detach().requires_grad_()
+    if tape.record:
+        tape.attentions.append(probabilities)
+    tape.callers.append(module)
+    tape.layer += 1
+    return probabilities
+
+
+AttentionInterface.register(IMPLEMENTATION, attention_forward)
+AttentionMaskInterface.register(IMPLEMENTATION, eager_mask)
+
+
+@dataclass(frozen=True)
+class PruneHeads:
+    """Edit that multiplies the post-softmax probabilities of pruned heads by 0 (PROTOCOLS section 4; Michel 2019).
+
+    `keep` is True where a head stays; its first dimension is 1 (the same heads for all examples) or B.
+    """
+
+    keep: Bool[Tensor, "B L H"]
+
+    def __call__(self, layer: int, probabilities: Float[Tensor, "B H T T"]) -> Float[Tensor, "B H T T"]:
+        """Probabilities of `layer` with the pruned heads at 0."""
+        return probabilities * self.keep[:, layer, :, None, None].to(probabilities.dtype)
+
+
+def hold_constant(layer: int, probabilities: Tensor) -> Tensor:  # noqa: ARG001 - the signature of an edit
+    """Edit that cuts the graph at the attention: gradients flow through the values only (Jain & Wallace 2019)."""
+    return probabilities.detach()

@@ -1,0 +1,286 @@
+"""The instrumented classifier: any `transformers` sequence or image classifier, recorded and edited from outside."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from benchmark.errors import UserError
+from benchmark.models.attention import AttentionEdit, Tape, recording
+from benchmark.models.blocks import BlockTape, blocks_of, observing
+from benchmark.models.encoding import Encoder
+from benchmark.models.families import Family
+from benchmark.types import Batch, Example
+
+Tensors = Mapping[str, Tensor]
+
+
+@dataclass
+class Cost:
+    """Passes through the model, counted in examples: a batch of 8 is 8; a pass restarted half way up counts one half."""
+
+    forward_passes: float = 0.0
+    backward_passes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one forward pass gave.
+
+    Attributes:
+        logits: one per class.
+        attentions: per layer the probabilities [B H T T] after edits, if recorded.
+        embeddings: output of the token (or patch) embedding module [B T D], before positions are added, if recorded.
+        hidden: per layer the input of its block [B T D], if recorded.
+    """
+
+    logits: Float[Tensor, "B C"]
+    attentions: tuple[Tensor, ...] = ()
+    embeddings: Tensor | None = None
+    hidden: tuple[Tensor, ...] = ()
+
+    @property
+    def probabilities(self) -> Float[Tensor, "B C"]:
+        """Softmax of the logits."""
+        return self.logits.softmax(-1)
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A classifier whose attention can be recorded, edited and differentiated; made by `load_model`.
+
+    The wrapped model is left bit-identical by every method, also after an exception, and several classifiers do not
+    disturb each other.
+
+    Attributes:
+        name: directory or hub name.
+        model: the unmodified transformers model, in evaluation mode, its parameters frozen.
+        encoder: turns examples into batches.
+        labels: class names in the order of the logits.
+        family: which token the classifier reads.
+        attention_modules: one per attention call of a forward pass (repeated where layers share weights).
+        n_heads: attention heads per layer.
+        fingerprint: digest of configuration, weights and tokenizer.
+        memory_budget: bytes that a method may let attention-sized tensors take at once.
+    """
+
+    name: str
+    model: nn.Module
+    encoder: Encoder
+    labels: tuple[str, ...]
+    family: Family
+    attention_modules: tuple[nn.Module, ...]
+    n_heads: int
+    fingerprint: str
+    memory_budget: int = 1 << 30
+    cost: Cost = field(default_factory=Cost)
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer, or None."""
+        return self.encoder.tokenizer
+
+    @property
+    def config(self) -> Any:
+        """The transformers configuration."""
+        return self.model.config
+
+    @property
+    def n_layers(self) -> int:
+        """Attention calls in a forward pass."""
+        return len(self.attention_modules)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model lies."""
+        return self.encoder.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of weights and activations."""
+        return self.encoder.dtype
+
+    @property
+    def mask_token_id(self) -> int | None:
+        """The tokenizer's mask token, or None."""
+        return getattr(self.tokenizer, "mask_token_id", None)
+
+    @property
+    def pad_token_id(self) -> int:
+        """The id that fills the shorter rows of a batch."""
+        return self.encoder.pad_token_id
+
+    def encode(self, inputs: Sequence[Any], labels: Sequence[int] | None = None) -> Batch:
+        """Encode texts, pairs (tuples of two), word lists, mappings of ready ids, or images.
+
+        Args:
+            inputs: all of one kind; see `Example.inputs`.
+            labels: classes in the model's order; -1 where unknown (the default).
+
+        Returns:
+            A batch padded on the right and truncated to the model's window; `Batch.lost_units` says how many words of
+            each example were cut.
+
+        Raises:
+            UserError: for a text of zero words, ids without a tokenizer where texts are given, and the like.
+        """
+        count = range(len(inputs))
+        return self.encoder(
+            inputs,
+            uids=[str(i) for i in count],
+            labels=labels if labels is not None else [-1] * len(inputs),
+            rationale=[None] * len(inputs),
+            query_units=[0] * len(inputs),
+            meta=[{}] * len(inputs),
+        )
+
+    def encode_examples(self, examples: Sequence[Example], label_map: Sequence[int]) -> Batch:
+        """Encode a task's examples; `label_map[k]` is the model's class for the task's label k."""
+        return self.encoder(
+            [example.inputs for example in examples],
+            uids=[example.uid for example in examples],
+            labels=[label_map[example.label] for example in examples],
+            rationale=[example.rationale for example in examples],
+            query_units=[example.query_units for example in examples],
+            meta=[example.meta for example in examples],
+        )
+
+    def label_map(self, task_labels: Sequence[str]) -> list[int]:
+        """The model's class for each of a task's labels, matched by name without regard to case.
+
+        Raises:
+            UserError: a label of the task is unknown to the model; the message shows both lists.
+        """
+        known = {label.casefold(): index for index, label in enumerate(self.labels)}
+        if missing := [label for label in task_labels if label.casefold() not in known]:
+            raise UserError(
+                f"label {', '.join(missing)} of the task is unknown to the model '{self.name}': the task has "
+                f"{list(task_labels)}, the model {list(self.labels)}; set task.labels or use another model.path"
+            )
+        return [known[label.casefold()] for label in task_labels]
+
+    def read_weights(self, batch: Batch) -> Float[Tensor, "B T"]:
+        """How much of each token's final state the classifier reads: rows sum to 1 (one-hot for CLS or the last token)."""
+        mask = batch.attention_mask
+        if self.family.read == "mean":
+            return mask.to(self.dtype) / mask.sum(1, keepdim=True)
+        index = torch.zeros_like(mask[:, 0].long())
+        if self.family.read == "last":
+            index = (torch.arange(mask.shape[1], device=mask.device) * mask).argmax(1)
+        return nn.functional.one_hot(index, mask.shape[1]).to(self.dtype)
+
+    def run(
+        self,
+        inputs: Batch | Tensors,
+        *,
+        edits: Sequence[AttentionEdit] = (),
+        replace: Mapping[int, Tensor] = MappingProxyType({}),
+        embedding_edit: Callable[[Tensor], Tensor] | None = None,
+        record: Sequence[str] = (),
+        grad: bool = False,
+        start: tuple[int, Tensor] | None = None,
+    ) -> Trace:
+        """One forward pass.
+
+        Args:
+            inputs: a batch, or tensors ready for the model (of a batch, or expanded from one).
+            edits: applied to the attention probabilities of every layer.
+            replace: by layer, probabilities [B H T T] that stand in for the layer's own, which are not computed.
+            embedding_edit: applied to the output of the token embeddings.
+            record: any of "attentions", "embeddings", "hidden".
+            grad: build the graph from what is recorded on; without it nothing is kept.
+            start: (l, hidden [B T D]): skip the blocks before l and give `hidden` to block l. `inputs` must have the same
+                batch dimension as `hidden`, so repeat its rows when `hidden` is an expanded batch.
+
+        Returns:
+            The logits and what was recorded.
+        """
+        tensors = inputs.tensors if isinstance(inputs, Batch) else inputs
+        if unknown := set(record) - {"attentions", "embeddings", "hidden"}:
+            raise ValueError(f"cannot record {sorted(unknown)}")
+        first = start[0] if start is not None else 0
+        tape = Tape(
+            modules=frozenset(map(id, self.attention_modules)),
+            edits=edits,
+            replace=replace,
+            record="attentions" in record,
+            grad=grad and "attentions" in record,
+            layer=first,
+        )
+        block_tape = BlockTape(grad=grad and "hidden" in record, start=start)
+        embeddings: list[Tensor] = []
+        with ExitStack() as stack:
+            stack.enter_context(torch.set_grad_enabled(grad))
+            stack.enter_context(recording(tape))
+            if "hidden" in record or start is not None:
+                stack.enter_context(observing(blocks_of(self.model, self.attention_modules), block_tape))
+            if "embeddings" in record or embedding_edit is not None:
+                wants_grad = grad and "embeddings" in record
+                stack.enter_context(self._embedding_hook(embeddings, embedding_edit, wants_grad=wants_grad))
+            logits = self.model(**tensors).logits
+        self.cost.forward_passes += len(logits) * (1 - first / self.n_layers)
+        return Trace(
+            logits=logits,
+            attentions=tuple(tape.attentions),
+            embeddings=embeddings[0] if embeddings else None,
+            hidden=tuple(block_tape.hidden) if "hidden" in record else (),
+        )
+
+    def gradients(
+        self,
+        outputs: Tensor,
+        inputs: Sequence[Tensor],
+        *,
+        weights: Tensor | None = None,
+        retain_graph: bool = False,
+        from_layer: int = 0,
+    ) -> tuple[Tensor, ...]:
+        """`∂(Σ outputs · weights)/∂inputs`; zeros where there is no path.
+
+        Counted as one backward pass per row of `outputs`, less the share of the layers before `from_layer`.
+        """
+        self.cost.backward_passes += len(outputs) * (1 - from_layer / self.n_layers)
+        weights = torch.ones_like(outputs) if weights is None else weights
+        found = torch.autograd.grad(outputs, list(inputs), weights, retain_graph=retain_graph, allow_unused=True)
+        return tuple(
+            torch.zeros_like(tensor) if grad is None else grad for tensor, grad in zip(inputs, found, strict=True)
+        )
+
+    def one_hot(self, target: Int[Tensor, "B"]) -> Float[Tensor, "B C"]:
+        """The seed of a backward pass: 1 at the target class of each example."""
+        return nn.functional.one_hot(target, len(self.labels)).to(self.dtype)
+
+    def predict(self, batch: Batch) -> Int[Tensor, "B"]:
+        """The class with the largest logit."""
+        return self.run(batch).logits.argmax(-1)
+
+    def rows_per_chunk(self, n_tokens: int, layers: int | None = None) -> int:
+        """How many rows of a batch of `n_tokens` tokens keep `layers` layers of attention within the memory budget."""
+        per_row = 4 * self.n_heads * n_tokens * n_tokens * (self.n_layers if layers is None else layers)
+        per_row *= torch.finfo(self.dtype).bits // 8
+        return max(1, self.memory_budget // per_row)
+
+    @contextmanager
+    def _embedding_hook(
+        self, written: list[Tensor], edit: Callable[[Tensor], Tensor] | None, *, wants_grad: bool
+    ) -> Iterator[None]:
+        def hook(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
+            output = output if edit is None else edit(output)
+            if wants_grad and not output.requires_grad:
+                output = output.detach().requires_grad_()
+            written.append(output)
+            return output
+
+        embedding = self.model.get_input_embeddings()  # type: ignore[operator]
+        if not isinstance(embedding, nn.Module):
+            raise UserError(f"the model '{self.name}' does not say which module embeds its tokens")
+        handle = embedding.register_forward_hook(hook)
+        try:
+            yield
+        finally:
+            handle.remove()

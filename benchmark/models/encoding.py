@@ -1,0 +1,188 @@
+"""From examples to tensors, and from words to tokens: the alignment is computed here, once."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmark.errors import UserError
+from benchmark.models.families import Family
+from benchmark.types import Batch
+
+logger = logging.getLogger(__name__)
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """One text with the character span of each of its words."""
+
+    text: str
+    words: Words
+    starts: np.ndarray
+
+    @staticmethod
+    def of(value: str | Sequence[str]) -> "_Segment":
+        words = tuple(value.split()) if isinstance(value, str) else tuple(value)
+        if isinstance(value, str):
+            starts, position = [], 0
+            for word in words:
+                position = value.index(word, position)
+                starts.append(position)
+                position += len(word)
+            return _Segment(value, words, np.array(starts, dtype=np.int64))
+        lengths = np.array([len(word) + 1 for word in words], dtype=np.int64)
+        return _Segment(" ".join(words), words, np.concatenate([[0], np.cumsum(lengths)[:-1]]) if words else lengths)
+
+    def word_of(self, start: int, end: int) -> int:
+        """Index of the word that the characters [start, end) belong to; -1 for white space alone."""
+        token = self.text[start:end]
+        stripped = token.lstrip()
+        if not stripped:
+            return -1
+        return int(np.searchsorted(self.starts, start + len(token) - len(stripped), side="right")) - 1
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Turns texts, pairs, word lists, ready ids or images into a `Batch`.
+
+    Attributes:
+        tokenizer: a fast tokenizer, or None for a checkpoint that takes ids only.
+        processor: an image processor, or None.
+        family: where special tokens stand when no tokenizer says so.
+        window: how many tokens the model can read.
+        pad_token_id: fills the shorter rows of a batch of ready ids.
+        device: where the tensors go.
+        dtype: of pixel values.
+    """
+
+    tokenizer: Any
+    processor: Any
+    family: Family
+    window: int
+    pad_token_id: int
+    device: torch.device
+    dtype: torch.dtype
+
+    def __call__(
+        self,
+        inputs: Sequence[Any],
+        *,
+        uids: Sequence[str],
+        labels: Sequence[int],
+        rationale: Sequence[np.ndarray | None],
+        query_units: Sequence[int],
+        meta: Sequence[Mapping[str, Any]],
+    ) -> Batch:
+        """Encode one batch; all inputs of a batch are of one kind (texts, ids or images)."""
+        if not inputs:
+            raise UserError("nothing to encode: the list of inputs is empty")
+        if all(isinstance(value, Mapping) for value in inputs):
+            tensors, units, n_units, words = self._ready(inputs)
+        elif all(isinstance(value, str | Sequence) for value in inputs):
+            tensors, units, n_units, words = self._text(inputs, uids)
+        else:
+            tensors, units, n_units, words = self._images(inputs)
+        batch = Batch(
+            uids=tuple(uids),
+            tensors={name: tensor.to(self.device) for name, tensor in tensors.items()},
+            units=units.to(self.device),
+            n_units=torch.tensor(n_units, device=self.device),
+            words=words,
+            label=torch.tensor(list(labels), device=self.device),
+            rationale=tuple(rationale),
+            query_units=tuple(query_units),
+            meta=tuple(meta),
+        )
+        if lost := int(batch.lost_units.sum()):
+            logger.info("%d of %d words lie beyond the window of %d tokens", lost, sum(n_units), self.window)
+        return batch
+
+    def _text(
+        self, inputs: Sequence[Any], uids: Sequence[str]
+    ) -> tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...]]:
+        if self.tokenizer is None:
+            raise UserError("the checkpoint has no tokenizer: give ready ids ({'input_ids': [...]}), or a model.path with one")
+        pairs = [isinstance(value, tuple) for value in inputs]
+        if any(pairs) and not all(pairs):
+            raise UserError("single texts and pairs cannot be mixed in one batch")
+        segments = [[_Segment.of(part) for part in (v if isinstance(v, tuple) else (v,))] for v in inputs]
+        for uid, parts in zip(uids, segments, strict=True):
+            if not all(part.words for part in parts):
+                raise UserError(f"example '{uid}' has a text of zero words")
+        encoding = self.tokenizer(
+            [parts[0].text for parts in segments],
+            [parts[1].text for parts in segments] if all(pairs) else None,
+            truncation="longest_first",
+            max_length=self.window,
+            padding=True,
+            return_offsets_mapping=True,
+            return_tensors="np",
+        )
+        offsets = encoding.pop("offset_mapping")
+        rows = [
+            [
+                -1
+                if segment is None or (word := parts[segment].word_of(*map(int, span))) < 0
+                else word + segment * len(parts[0].words)
+                for segment, span in zip(encoding.sequence_ids(row), offsets[row], strict=True)
+            ]
+            for row, parts in enumerate(segments)
+        ]
+        words = tuple(tuple(word for part in parts for word in part.words) for parts in segments)
+        tensors = {name: torch.from_numpy(np.asarray(array)).long() for name, array in encoding.items()}
+        return tensors, torch.tensor(rows), [len(row) for row in words], words
+
+    def _ready(
+        self, inputs: Sequence[Mapping[str, Any]]
+    ) -> tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...]]:
+        names = [name for name in inputs[0] if name != "special_tokens_mask"]
+        if "pixel_values" in names:
+            pixels = torch.stack([torch.as_tensor(value["pixel_values"], dtype=self.dtype) for value in inputs])
+            return self._patches(pixels)
+        if "input_ids" not in names:
+            raise UserError(f"ready inputs need 'input_ids' or 'pixel_values', found {sorted(names)}")
+        columns = {name: [torch.as_tensor(value[name]).long().flatten() for value in inputs] for name in names}
+        columns.setdefault("attention_mask", [torch.ones_like(ids) for ids in columns["input_ids"]])
+        if (longest := max(len(ids) for ids in columns["input_ids"])) > self.window:
+            raise UserError(f"ready ids of {longest} tokens do not fit the model's window of {self.window}")
+        fills = {"input_ids": self.pad_token_id}
+        tensors = {
+            name: torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=fills.get(name, 0))
+            for name, rows in columns.items()
+        }
+        content = self._content(tensors, inputs)
+        units = torch.where(content, content.long().cumsum(1) - 1, -1)
+        n_units = content.sum(1).tolist()
+        return tensors, units, n_units, tuple(("",) * n for n in n_units)
+
+    def _content(self, tensors: dict[str, Tensor], inputs: Sequence[Mapping[str, Any]]) -> Tensor:
+        """True where a token of ready ids is content: neither special nor padding."""
+        attended = tensors["attention_mask"].bool()
+        if all("special_tokens_mask" in value for value in inputs):
+            special = [torch.as_tensor(value["special_tokens_mask"]).bool() for value in inputs]
+            return attended & ~torch.nn.utils.rnn.pad_sequence(special, batch_first=True, padding_value=True)
+        if self.tokenizer is not None:
+            special_ids = torch.tensor(sorted(self.tokenizer.all_special_ids))
+            return attended & ~torch.isin(tensors["input_ids"], special_ids)
+        start, end = self.family.special_ends
+        position = attended.long().cumsum(1)
+        return attended & (position > start) & (position <= attended.sum(1, keepdim=True) - end)
+
+    def _images(self, inputs: Sequence[Any]) -> tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...]]:
+        if self.processor is None:
+            raise UserError("the checkpoint has no image processor: give {'pixel_values': ...}, or a model.path with one")
+        pixels = self.processor(images=list(inputs), return_tensors="pt")["pixel_values"]
+        return self._patches(pixels.to(self.dtype))
+
+    def _patches(self, pixels: Tensor) -> tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...]]:
+        n_patches = self.window - sum(self.family.special_ends)
+        row = torch.cat([torch.full((self.family.special_ends[0],), -1), torch.arange(n_patches)])
+        units = row.expand(len(pixels), -1).contiguous()
+        return {"pixel_values": pixels}, units, [n_patches] * len(pixels), (("",) * n_patches,) * len(pixels)

@@ -1,0 +1,231 @@
+"""`load_model`: from a directory or hub id to an instrumented classifier, with the errors that users meet."""
+
+import hashlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import (
+    AutoConfig,
+    AutoImageProcessor,
+    AutoModelForImageClassification,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
+from transformers.utils import logging as transformers_logging
+
+from benchmark.errors import UserError
+from benchmark.models.attention import IMPLEMENTATION, Tape, recording
+from benchmark.models.classifier import Classifier
+from benchmark.models.encoding import Encoder
+from benchmark.models.families import UNSUPPORTED, Family, family_of
+
+logger = logging.getLogger(__name__)
+
+_DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+_NO_LIMIT = 1 << 20  # tokenizers without a limit say so with a huge number
+
+
+def load_model(path_or_hub_id: str | Path, dtype: str = "float32", device: str = "auto") -> Classifier:
+    """Load a sequence or image classifier and instrument it.
+
+    Args:
+        path_or_hub_id: a local directory, or `name` / `organisation/name` on the Hugging Face hub.
+        dtype: "float32" (also for checkpoints stored in half precision), "float64" for parity, or "bfloat16".
+        device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", ...
+
+    Returns:
+        The classifier, in evaluation mode with frozen parameters.
+
+    Raises:
+        UserError: the path does not exist, the hub cannot be reached, the checkpoint has no classifier head, its
+            family bypasses transformers' attention interface, or a weight is not finite.
+    """
+    if dtype not in _DTYPES:
+        raise UserError(f"model.dtype={dtype} is unknown; allowed: {', '.join(_DTYPES)}")
+    source = _existing(str(path_or_hub_id))
+    config = _from_source(AutoConfig, source)
+    if config.model_type in UNSUPPORTED:
+        reason = UNSUPPORTED[config.model_type]
+        raise UserError(f"model '{source}' is of the family {config.model_type}, which is not supported: {reason}")
+    model, image = _load_classifier(source, config, _DTYPES[dtype])
+    target = torch.device("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else torch.device(device)
+    model = model.to(target).eval().requires_grad_(False)
+    _check_finite(source, model)
+    tokenizer = None if image else _tokenizer(source)
+    pad = _pad_token(model, tokenizer)
+    family = family_of(config)
+    encoder = Encoder(
+        tokenizer=tokenizer,
+        processor=_processor(source) if image else None,
+        family=family,
+        window=_window(model, tokenizer, family, image=image),
+        pad_token_id=pad,
+        device=target,
+        dtype=_DTYPES[dtype],
+    )
+    callers, n_heads = _probe(source, model, encoder, image=image)
+    return Classifier(
+        name=Path(source).name,
+        model=model,
+        encoder=encoder,
+        labels=tuple(config.id2label[index] for index in range(config.num_labels)),
+        family=family,
+        attention_modules=tuple(callers),
+        n_heads=n_heads,
+        fingerprint=_fingerprint(model, tokenizer),
+    )
+
+
+def _existing(source: str) -> str:
+    """The source itself; UserError for something that can only be a path and does not exist."""
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return str(path)
+    looks_like_path = source.startswith((".", "/", "~")) or source.count("/") > 1 or path.exists()
+    if looks_like_path:
+        raise UserError(f"model.path={source} is not a directory; give a checkpoint's directory or a hub id")
+    return source
+
+
+def _from_source(auto: Any, source: str, **options: Any) -> Any:
+    try:
+        return auto.from_pretrained(source, **options)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        if Path(source).is_dir():
+            raise UserError(f"model.path={source} cannot be loaded: {reason}") from error
+        raise UserError(
+            f"model.path={source} is no local directory and cannot be fetched from the hub ({reason}); "
+            "check the network, or download it and set model.path to its directory"
+        ) from error
+
+
+def _load_classifier(source: str, config: Any, dtype: torch.dtype) -> tuple[nn.Module, bool]:
+    image = "ForImageClassification" in "".join(config.architectures or ()) or hasattr(config, "num_channels")
+    auto = AutoModelForImageClassification if image else AutoModelForSequenceClassification
+    with _quiet_transformers():
+        model, report = _from_source(
+            auto, source, config=config, dtype=dtype, attn_implementation="eager", output_loading_info=True
+        )
+    if missing := sorted(report["missing_keys"]):
+        raise UserError(
+            f"model.path={source} has no trained classifier head (missing weights: {', '.join(missing[:3])}, ...); "
+            "fine-tune it first: python -m benchmark.train task=... model.path=... out=..."
+        )
+    model.set_attn_implementation(IMPLEMENTATION)
+    if getattr(model.config, "use_cache", False):
+        model.config.use_cache = False
+    return model, image
+
+
+@contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """No progress bar and no table of missing keys while weights load: the keys are checked here, in one line."""
+    verbosity, bar = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bar:
+            transformers_logging.enable_progress_bar()
+
+
+def _check_finite(source: str, model: nn.Module) -> None:
+    for name, tensor in model.state_dict().items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise UserError(f"model.path={source} holds values that are not finite (NaN or infinity) in '{name}'")
+
+
+def _tokenizer(source: str) -> Any:
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source)
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        logger.info("no tokenizer at '%s' (%s): the model takes ready ids", source, str(error).splitlines()[0])
+        return None
+    if not tokenizer.is_fast:
+        raise UserError(f"model.path={source} has a slow tokenizer, which cannot align words; save a tokenizer.json")
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # transformers makes an empty one where no file is found
+        return None
+    tokenizer.padding_side = "right"
+    return tokenizer
+
+
+def _processor(source: str) -> Any:
+    try:
+        return AutoImageProcessor.from_pretrained(source, backend="pil")
+    except (OSError, ValueError) as error:
+        logger.info("no image processor at '%s' (%s): the model takes pixel values", source, str(error).splitlines()[0])
+        return None
+
+
+def _pad_token(model: nn.Module, tokenizer: Any) -> int:
+    """The padding id; where the checkpoint has none, the end-of-sequence token pads (and the model is told)."""
+    if tokenizer is not None and tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    config: Any = model.config
+    pad = getattr(config.get_text_config(), "pad_token_id", None)
+    if pad is None:
+        pad = tokenizer.pad_token_id if tokenizer is not None else 0
+        if hasattr(config, "vocab_size"):
+            config.pad_token_id = pad
+    return int(pad)
+
+
+def _window(model: nn.Module, tokenizer: Any, family: Family, *, image: bool) -> int:
+    config: Any = model.config
+    if image:
+        height, width = _pair(config.image_size)
+        patch_height, patch_width = _pair(config.patch_size)
+        return (height // patch_height) * (width // patch_width) + sum(family.special_ends)
+    limits = [tokenizer.model_max_length] if tokenizer is not None else []
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions:
+        # RoBERTa numbers its positions from pad_token_id + 1 on
+        offset = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
+        limits.append(positions - offset)
+    window = min(limits, default=_NO_LIMIT)
+    return int(window) if window < _NO_LIMIT else 512
+
+
+def _pair(size: Any) -> tuple[int, int]:
+    return (int(size), int(size)) if isinstance(size, int) else (int(size[0]), int(size[1]))
+
+
+def _probe(source: str, model: nn.Module, encoder: Encoder, *, image: bool) -> tuple[list[nn.Module], int]:
+    """One tiny forward pass that finds the attention modules in the order of their calls, and the number of heads."""
+    config: Any = model.config
+    if image:
+        height, width = _pair(config.image_size)
+        inputs = {"pixel_values": torch.zeros(1, config.num_channels, height, width, dtype=encoder.dtype)}
+    else:
+        inputs = {"input_ids": torch.full((1, 3), min(5, config.vocab_size - 1))}
+    tape = Tape(modules=frozenset(id(module) for module in model.modules()), record=True)
+    with torch.no_grad(), recording(tape):
+        model(**{name: tensor.to(encoder.device) for name, tensor in inputs.items()})
+    if not tape.callers:
+        raise UserError(
+            f"model '{source}' ({type(model).__name__}) does not route its attention through transformers' attention "
+            "interface, so that it can be neither recorded nor edited"
+        )
+    return tape.callers, tape.attentions[0].shape[1]
+
+
+def _fingerprint(model: nn.Module, tokenizer: Any) -> str:
+    digest = hashlib.sha256()
+    config: Any = model.config
+    ignored = {"_name_or_path", "transformers_version", "dtype", "use_cache"}
+    settings = {key: value for key, value in config.to_dict().items() if key not in ignored}
+    digest.update(repr(sorted(settings.items(), key=str)).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    if tokenizer is not None:
+        digest.update(tokenizer.backend_tokenizer.to_str().encode())
+    return digest.hexdigest()

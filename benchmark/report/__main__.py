@@ -1,0 +1,71 @@
+"""Command: `python -m benchmark.report RUNS [RUNS ...] [--out DIR]`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmark.errors import UserError
+from benchmark.report import terminal_table, write_report
+from benchmark.store import find_cells
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmark.report",
+        description="Make the leaderboard, figures and heatmaps from finished run folders, without loading a model.",
+    )
+    parser.add_argument("runs", metavar="RUNS", nargs="+", type=Path, help="folder with run folders anywhere below it")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="where the files go (default: `report` in the first RUNS)")
+    return parser
+
+
+def find_all(roots: Sequence[Path]) -> list[Path]:
+    """The finished run folders below all roots.
+
+    Raises:
+        UserError: a root does not exist, or has no finished run folder below it.
+    """
+    found: list[Path] = []
+    for root in roots:
+        if not root.is_dir():
+            raise UserError(f"RUNS: {root} is no folder; name a folder that holds run folders")
+        cells = find_cells(root)
+        if not cells:
+            raise UserError(f"RUNS: no finished run folder (one with record.json) below {root}; run `python -m benchmark` first")
+        found += cells
+    return found
+
+
+def report(roots: Sequence[Path], out: Path) -> list[Path]:
+    """Write the report of all run folders below the roots and print the headline table.
+
+    Raises:
+        UserError: see `find_all`; a run folder is corrupt; or the output folder cannot be written.
+    """
+    cells = find_all(roots)
+    try:
+        written = write_report(cells, out)
+    except OSError as error:
+        raise UserError(f"--out: cannot write to {out} ({error.strerror or error}); name another folder") from error
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    console.print(terminal_table(cells))
+    console.print(f"{len(written)} files in {out}", highlight=False, markup=False, soft_wrap=True)
+    return written
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 0, or 2 after a user's mistake, which is told in one line on standard error."""
+    options = _parser().parse_args(arguments)
+    try:
+        report(options.runs, options.out or options.runs[0] / "report")
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,215 @@
+"""Finished cells (task × model × method) as the report reads them, with the names that its tables show."""
+
+import json
+import logging
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from benchmark.errors import UserError
+from benchmark.report.labels import Facts, distinguish, named, natural
+from benchmark.store import read_record, read_rows
+
+CONTROLS = ("oracle", "random", "inverted", "position", "frequency")
+"""Methods that test the tests (PROTOCOLS section 9), in the order in which tables show them; they are never ranked."""
+
+Record = Mapping[str, Any]
+
+_log = logging.getLogger(__name__)
+_REQUIRED = {
+    "task": ("name", "version", "split", "limit", "seed", "n", "fingerprint"),
+    "model": ("name", "fingerprint", "dtype"),
+    "method": ("name", "version"),
+}
+_SHOWN_LAST = ("benchmark", "evaluations", "tracking", "task", "model", "out", "device", "batch_size", "hydra")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A run folder's content: `record.json`, and `config.yaml` flattened to dotted keys (empty where there is none)."""
+
+    folder: Path
+    record: Record
+    config: Facts
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One finished run folder under the names that tables show.
+
+    Attributes:
+        stored: what the folder holds.
+        task: name of the task, with split, limit or seed where the compared cells differ in them.
+        model: name of the model, with precision or fingerprint where they differ.
+        method: name of the method, with the settings in which the cells of this method differ.
+        evaluations: name shown -> name in the record (they differ where cells tested another target or version).
+    """
+
+    stored: Stored
+    task: str
+    model: str
+    method: str
+    evaluations: Mapping[str, str]
+
+    @property
+    def record(self) -> Record:
+        """The content of `record.json`."""
+        return self.stored.record
+
+    @property
+    def kind(self) -> str:
+        """Name of the method without settings: what tells a control."""
+        return str(self.record["method"]["name"])
+
+    @property
+    def dash(self) -> str | None:
+        """Why the method could not serve at all, or None."""
+        reason = self.record.get("dash")
+        return None if reason is None else str(reason)
+
+    def evaluation(self, shown: str) -> Record:
+        """The record's entry of an evaluation, by the name shown; empty where it was not run."""
+        entry: Record = self.record["evaluations"].get(self.evaluations.get(shown, ""), {})
+        return entry
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """Per-example values: uid, evaluation (as in the record), metric, x, value."""
+        return read_rows(self.stored.folder)
+
+    @cached_property
+    def heatmaps(self) -> list[dict[str, Any]]:
+        """The examples of `heatmap.json`; empty where there is none."""
+        path = self.stored.folder / "heatmap.json"
+        if not path.exists():
+            return []
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path} is corrupt ({error}); delete its folder and run the comparison again") from error
+        if not isinstance(content, list) or not all(isinstance(item, dict) and "words" in item for item in content):
+            raise UserError(f"{path} is corrupt (not a list of examples); delete its folder and run the comparison again")
+        return content
+
+
+def _flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Hashable]]:
+    """Leaves of nested mappings as (dotted key, value); a list is one value, written as JSON."""
+    if isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield from _flat(value, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, tree if isinstance(tree, Hashable) else json.dumps(tree)
+
+
+def _read_config(folder: Path) -> Facts:
+    path = folder / "config.yaml"
+    if not path.exists():
+        return {}
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} is corrupt ({reason}); delete its folder and run the comparison again") from error
+    return dict(_flat(content or {}))
+
+
+def read_stored(folder: Path) -> Stored:
+    """Read a run folder.
+
+    Raises:
+        UserError: the folder is corrupt or lacks what a table needs; the message names it.
+    """
+    record = read_record(folder)
+    for section, keys in _REQUIRED.items():
+        entry = record.get(section)
+        missing = [key for key in keys if not isinstance(entry, Mapping) or key not in entry]
+        if missing:
+            raise UserError(f"{folder}/record.json is corrupt: it lacks {section}.{missing[0]}; delete the folder and run again")
+    if not isinstance(record.get("evaluations"), Mapping) or "hash" not in record:
+        raise UserError(f"{folder}/record.json is corrupt: it lacks evaluations or hash; delete the folder and run again")
+    return Stored(folder, record, _read_config(folder))
+
+
+def _task_facts(cell: Stored) -> Facts:
+    task = cell.record["task"]
+    return {key: task[key] for key in ("split", "limit", "seed", "version")} | {"data": str(task["fingerprint"])[:8]}
+
+
+def _model_facts(cell: Stored) -> Facts:
+    model = cell.record["model"]
+    return {"dtype": model["dtype"], "weights": str(model["fingerprint"])[:8]}
+
+
+def _method_facts(cell: Stored) -> Facts:
+    """Settings of the cell, those of the method first."""
+    last = {key: value for key, value in cell.config.items() if key.split(".", 1)[0] in _SHOWN_LAST}
+    first = {key: value for key, value in cell.config.items() if key not in last}
+    facts = {**first, "version": cell.record["method"]["version"], **last}
+    return {**facts, "hash": str(cell.record["hash"])[:8]}
+
+
+def _label(
+    cells: Sequence[Stored], group: Callable[[Stored], Hashable], name: Callable[[Stored], str], facts: Callable[[Stored], Facts]
+) -> dict[Path, str]:
+    """Name of each cell, told apart within the cells of one group that share the name."""
+    members: dict[Hashable, list[Stored]] = {}
+    for cell in cells:
+        members.setdefault((group(cell), name(cell)), []).append(cell)
+    labels: dict[Path, str] = {}
+    for alike in members.values():
+        details = distinguish([facts(cell) for cell in alike])
+        labels |= {cell.folder: named(name(cell), detail) for cell, detail in zip(alike, details, strict=True)}
+    return labels
+
+
+def _evaluation_labels(alike: Sequence[Stored]) -> dict[Path, dict[str, str]]:
+    """Name shown -> name in the record, for the cells of one task and model."""
+    labels: dict[Path, dict[str, str]] = {cell.folder: {} for cell in alike}
+    for name in sorted({name for cell in alike for name in cell.record["evaluations"]}):
+        having = [cell for cell in alike if name in cell.record["evaluations"]]
+        entries = [cell.record["evaluations"][name] for cell in having]
+        details = distinguish([{key: entry.get(key) for key in ("target", "version")} for entry in entries])
+        for cell, detail in zip(having, details, strict=True):
+            labels[cell.folder][named(name, detail)] = name
+    return labels
+
+
+def _unique(folders: Sequence[Path]) -> list[Stored]:
+    """The cells, each once, in an order that does not depend on how they were given."""
+    stored = [read_stored(folder) for folder in sorted({folder.resolve() for folder in folders})]
+    first: dict[str, Stored] = {}
+    for cell in stored:
+        kept = first.setdefault(str(cell.record["hash"]), cell)
+        if kept is not cell:
+            _log.warning("%s holds the same cell as %s and is left out", cell.folder, kept.folder)
+    return sorted(first.values(), key=lambda cell: str(cell.record["hash"]))
+
+
+def load_cells(folders: Sequence[Path]) -> list[Cell]:
+    """Read run folders and name them; sorted by task, model and method, controls last.
+
+    Raises:
+        UserError: there are no folders, or one is corrupt; the message names it.
+    """
+    if not folders:
+        raise UserError("there are no finished run folders to report on; run `python -m benchmark` first")
+    stored = _unique(folders)
+    tasks = _label(stored, lambda c: "", lambda c: str(c.record["task"]["name"]), _task_facts)
+    models = _label(stored, lambda c: tasks[c.folder], lambda c: str(c.record["model"]["name"]), _model_facts)
+    places = {c.folder: (tasks[c.folder], models[c.folder]) for c in stored}
+    methods = _label(stored, lambda c: places[c.folder], lambda c: str(c.record["method"]["name"]), _method_facts)
+    evaluations: dict[Path, dict[str, str]] = {}
+    for place in set(places.values()):
+        evaluations |= _evaluation_labels([cell for cell in stored if places[cell.folder] == place])
+    cells = [Cell(c, *places[c.folder], methods[c.folder], evaluations[c.folder]) for c in stored]
+    return sorted(cells, key=lambda cell: (natural(cell.task), natural(cell.model), control_order(cell.kind), natural(cell.method)))
+
+
+def control_order(kind: str) -> int:
+    """0 for real methods, then the controls in their order."""
+    return CONTROLS.index(kind) + 1 if kind in CONTROLS else 0

@@ -1,0 +1,202 @@
+"""One figure per curve metric: a panel per task and model, a line with a 95 % band per method."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from benchmark.report.cells import Cell, control_order
+from benchmark.report.labels import natural
+from benchmark.report.leaderboard import is_control, known_metrics
+from benchmark.report.text import slug
+
+# Okabe and Ito's colours; dark purple in place of black (too near the controls' greys) and no yellow (too light on white).
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4B2E83")
+_LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
+_MARKERS = ("o", "s", "^", "D", "v")
+_GREYS = {
+    "oracle": ("#3a3a3a", "-"),
+    "random": ("#6b6b6b", (0, (5, 1.5))),
+    "inverted": ("#3a3a3a", (0, (1, 1.2))),
+    "position": ("#9a9a9a", (0, (5, 1.5, 1, 1.5))),
+    "frequency": ("#9a9a9a", (0, (1, 2.5))),
+}
+_STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.6,
+    "axes.edgecolor": "#555555",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "attention-explainer-benchmark",
+    "savefig.dpi": 160,
+}
+_METADATA: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+}
+_PANELS_PER_ROW = 3
+_DIRECTION = {True: "higher is better", False: "lower is better", None: ""}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A curve metric: its test and name, the name of its x axis and its direction."""
+
+    evaluation: str
+    metric: str
+    x: str
+    higher_is_better: bool | None
+
+    @property
+    def stem(self) -> str:
+        """File name without its ending."""
+        return f"curve-{slug(self.evaluation)}-{slug(self.metric)}"
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a method's line looks, the same in every figure of a report."""
+
+    colour: str
+    line: Any
+    marker: str
+    front: int
+
+
+def curves(cells: Sequence[Cell]) -> list[Curve]:
+    """The curve metrics that some cell declares."""
+    found = {
+        (shown, name): Curve(shown, name, str(metric["x"]), metric.get("higher_is_better"))
+        for shown, metrics in known_metrics(cells).items()
+        for name, metric in metrics.items()
+        if metric.get("x") is not None
+    }
+    return [found[key] for key in sorted(found)]
+
+
+def styles(methods: Sequence[str]) -> dict[str, Style]:
+    """Colour, dash and marker of each method; 28 real ones before colour and dash repeat together. Controls are grey."""
+    chosen: dict[str, Style] = {}
+    real = [method for method in methods if not is_control(method)]
+    for place, method in enumerate(real):
+        parts = (_COLOURS[place % len(_COLOURS)], _LINES[place % len(_LINES)], _MARKERS[place % len(_MARKERS)])
+        chosen[method] = Style(*parts, front=3)
+    for method in methods:
+        if is_control(method):
+            chosen[method] = Style(*_GREYS[method.split(" (", 1)[0]], marker="", front=2)
+    return chosen
+
+
+def _draw(axes: Axes, points: pd.DataFrame, chosen: Mapping[str, Style]) -> None:
+    """The lines of one panel; points without an interval have no band, points that are not finite leave a gap."""
+    for method, style in chosen.items():
+        own = points[points["method"] == method].sort_values("x", kind="stable")
+        if own.empty:
+            continue
+        axes.fill_between(own["x"], own["low"], own["high"], color=style.colour, alpha=0.10, linewidth=0, zorder=1)
+        axes.plot(
+            own["x"], own["value"], color=style.colour, linestyle=style.line, linewidth=1.5, zorder=style.front,
+            marker=style.marker if len(own) <= 25 else "", markersize=3.2, label=method,
+        )  # fmt: skip
+
+
+def _examples(points: pd.DataFrame) -> str:
+    counts = sorted({int(n) for n in points["n"]})
+    return f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]}–{counts[-1]}"
+
+
+def draw(curve: Curve, table: pd.DataFrame, chosen: Mapping[str, Style]) -> Figure:
+    """The figure of one curve metric.
+
+    Args:
+        curve: what is drawn.
+        table: its points (rows of the leaderboard).
+        chosen: the methods' styles, in the order of the legend.
+    """
+    panels = list(dict.fromkeys(zip(table["task"], table["model"], strict=True)))
+    columns = min(len(panels), _PANELS_PER_ROW)
+    rows = math.ceil(len(panels) / columns)
+    figure = Figure(figsize=(4.3 * columns + 2.1, 3.1 * rows + 0.3), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for place, axes in enumerate(grid.flat):
+        if place >= len(panels):
+            axes.set_axis_off()
+            continue
+        task, model = panels[place]
+        points = table[(table["task"] == task) & (table["model"] == model)]
+        _draw(axes, points, chosen)
+        axes.set_title(f"{task} · {model} ({_examples(points)})", loc="left")
+        axes.set_xlabel(curve.x.replace("_", " "))
+        axes.set_ylabel(curve.metric.replace("_", " "))
+        axes.margins(x=0.02)
+    direction = _DIRECTION[curve.higher_is_better]
+    heading = f"{curve.evaluation}: {curve.metric.replace('_', ' ')}" + (f" ({direction})" if direction else "")
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=11, fontweight="bold")
+    drawn = set(table["method"])
+    handles = {line.get_label(): line for axes in grid.flat for line in axes.get_lines()}
+    names = [method for method in chosen if method in drawn]
+    figure.legend([handles[name] for name in names], names, loc="outside right center", fontsize=8, handlelength=3.2)
+    return figure
+
+
+@contextmanager
+def fixed_style() -> Iterator[None]:
+    """matplotlib's own defaults with ours on top, whatever the user's matplotlibrc says; restored afterwards."""
+    with mpl.rc_context():
+        mpl.rcParams.update({key: value for key, value in mpl.rcParamsDefault.items() if key not in _KEPT})
+        mpl.rcParams.update(_STYLE)
+        yield
+
+
+_KEPT = ("backend", "backend_fallback", "interactive", "toolbar", "webagg.address")
+
+
+def render(figure: Figure, kind: str) -> bytes:
+    """The bytes of a `png` or `pdf` file; equal figures give equal bytes (no date, no program name)."""
+    stream = BytesIO()
+    figure.savefig(stream, format=kind, metadata=_METADATA[kind])
+    return stream.getvalue()
+
+
+def curve_files(cells: Sequence[Cell], table: pd.DataFrame) -> Iterator[tuple[str, bytes]]:
+    """File name and content of every curve figure, as PNG and as PDF.
+
+    Args:
+        cells: named cells.
+        table: their figures (`leaderboard.frame`).
+    """
+    order = sorted(dict.fromkeys(table["method"]), key=_legend_place)
+    chosen = styles(order)
+    taken: set[str] = set()
+    for curve in curves(cells):
+        mine = (table["evaluation"] == curve.evaluation) & (table["metric"] == curve.metric) & table["x"].notna()
+        if not mine.any():
+            continue
+        stem = curve.stem
+        while stem in taken:
+            stem += "-"
+        taken.add(stem)
+        with fixed_style():
+            figure = draw(curve, table[mine], chosen)
+            for kind in _METADATA:
+                yield f"{stem}.{kind}", render(figure, kind)
+
+
+def _legend_place(method: str) -> tuple[int, tuple[tuple[int, float, str], ...]]:
+    return (control_order(method.split(" (", 1)[0]), natural(method))

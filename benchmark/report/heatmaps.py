@@ -1,0 +1,123 @@
+"""Token heatmaps: a few examples, all methods side by side, as one self-contained HTML page."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+
+from benchmark.errors import UserError
+from benchmark.report.cells import Cell
+from benchmark.report.leaderboard import groups
+from benchmark.report.text import number
+
+_POSITIVE, _NEGATIVE = (178, 24, 43), (33, 102, 172)  # the ends of ColorBrewer's red-blue scale
+_WHITE_TEXT = 0.62  # share of the full colour from which white text has more contrast than black
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word as it is drawn."""
+
+    text: str
+    style: str
+    score: str
+    rationale: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method's scores of an example."""
+
+    method: str
+    words: tuple[Word, ...]
+    largest: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One example: what is known of it, and each method's line."""
+
+    uid: str
+    label: str
+    predicted: str
+    probability: str
+    target: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """The examples of one task and model."""
+
+    title: str
+    examples: tuple[Shown, ...]
+
+
+def colour(score: float, largest: float) -> str:
+    """CSS of a word: white at 0, towards red for positive and blue for negative scores, full at ±largest."""
+    share = min(1.0, abs(score) / largest) if largest > 0 else 0.0
+    end = _POSITIVE if score > 0 else _NEGATIVE
+    red, green, blue = (round(255 + (channel - 255) * share) for channel in end)
+    return f"background:rgb({red},{green},{blue})" + (";color:#fff" if share > _WHITE_TEXT else "")
+
+
+def _line(method: str, entry: dict[str, Any]) -> Line:
+    """Words of one example; the scale is the largest absolute score of this method on this example."""
+    scores = [math.nan if score is None else float(score) for score in entry["scores"]]
+    largest = max((abs(score) for score in scores if math.isfinite(score)), default=0.0)
+    rationale = entry.get("rationale") or [False] * len(scores)
+    words = tuple(
+        Word(
+            text=str(text) or "▢",
+            style=colour(score, largest) if math.isfinite(score) else "",
+            score=number(score) if math.isfinite(score) else "",
+            rationale=bool(marked),
+        )
+        for text, score, marked in zip(entry["words"], scores, rationale, strict=True)
+    )
+    return Line(method, words, number(largest))
+
+
+def sections(cells: Sequence[Cell]) -> list[Section]:
+    """The examples of named cells, grouped by task and model, then by example and explained class.
+
+    Raises:
+        UserError: a `heatmap.json` does not have the documented form; the message names it.
+    """
+    found: list[Section] = []
+    for task, model, members in groups(cells):
+        lines: dict[tuple[str, str], list[Line]] = {}
+        facts: dict[tuple[str, str], dict[str, Any]] = {}
+        for cell in members:
+            for entry in cell.heatmaps:
+                try:
+                    key = (str(entry["uid"]), str(entry["target"]))
+                    lines.setdefault(key, []).append(_line(cell.method, entry))
+                except (KeyError, TypeError, ValueError) as error:
+                    path = cell.stored.folder / "heatmap.json"
+                    raise UserError(f"{path} is corrupt ({error!r}); delete its folder and run again") from error
+                facts.setdefault(key, entry)
+        examples = tuple(_shown(key, facts[key], tuple(own)) for key, own in lines.items())
+        if examples:
+            found.append(Section(f"{task} · {model}", examples))
+    return found
+
+
+def _shown(key: tuple[str, str], entry: dict[str, Any], lines: tuple[Line, ...]) -> Shown:
+    probability = entry.get("probability")
+    shown = "unknown" if probability is None else f"{float(probability):.3f}"
+    return Shown(key[0], str(entry.get("label")), str(entry.get("predicted")), shown, key[1], lines)
+
+
+def environment() -> Environment:
+    """Templates of this folder; everything that is inserted is escaped."""
+    folder = Path(__file__).parent
+    return Environment(loader=FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+
+
+def heatmap_page(cells: Sequence[Cell]) -> str:
+    """The whole page; says so where no cell holds heatmaps."""
+    return environment().get_template("heatmaps.html.jinja").render(sections=sections(cells)) + "\n"

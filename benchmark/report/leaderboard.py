@@ -1,0 +1,233 @@
+"""All figures as one data frame, and boards: the tables of it in a form that every output format shares."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmark.errors import UserError
+from benchmark.report.cells import CONTROLS, Cell, Record, load_cells
+from benchmark.report.labels import natural
+
+COLUMNS = (
+    "task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n", "higher_is_better", "headline", "dash",
+)  # fmt: skip
+CSV_COLUMNS = ("task", "model", "method", "evaluation", "metric", "value", "low", "high", "n")
+CURVE_COLUMNS = ("task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n")
+NOT_RUN = "this test was not run for the method"
+NO_FIGURE = "the test reported no such figure"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A scalar metric as a column of a board."""
+
+    evaluation: str
+    metric: str
+    higher_is_better: bool | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A figure on a board: its interval, its rank among the real methods (1 is best; None: not ranked), or the number of
+    the footnote that says why there is none."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    rank: int | None = None
+    note: int | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method's entries, one per column."""
+
+    method: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def examples(self) -> str:
+        """How many examples its figures rest on; a range where they differ."""
+        counts = sorted({entry.n for entry in self.entries if entry.note is None})
+        return "" if not counts else str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
+
+
+@dataclass(frozen=True)
+class Board:
+    """One table: real methods from best to worst (mean rank over the columns), controls below, and footnotes."""
+
+    task: str
+    model: str
+    columns: tuple[Column, ...]
+    methods: tuple[Row, ...]
+    controls: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _figures(cell: Cell, shown: str, entry: Record) -> Iterator[dict[str, Any]]:
+    """One row per figure of an evaluation that the method could serve."""
+    metrics = entry.get("metrics") or {}
+    place = {"task": cell.task, "model": cell.model, "method": cell.method, "evaluation": shown}
+    for figure in entry.get("figures") or ():
+        metric = metrics.get(figure["metric"], {})
+        yield {
+            **place,
+            "metric": str(figure["metric"]),
+            **{key: _number(figure.get(key)) for key in ("x", "value", "low", "high")},
+            "n": int(figure["n"]),
+            "higher_is_better": metric.get("higher_is_better"),
+            "headline": bool(metric.get("headline")),
+            "dash": None,
+        }
+
+
+def _dashes(cell: Cell, shown: str, metrics: Mapping[str, Record], reason: str) -> Iterator[dict[str, Any]]:
+    """One row without a value per scalar metric that the method could not serve."""
+    place = {"task": cell.task, "model": cell.model, "method": cell.method, "evaluation": shown}
+    nothing = {"x": math.nan, "value": math.nan, "low": math.nan, "high": math.nan, "n": 0, "dash": reason}
+    for name, metric in metrics.items() or [("", {})]:
+        if metric.get("x") is None:
+            ranked = {"higher_is_better": metric.get("higher_is_better"), "headline": bool(metric.get("headline"))}
+            yield {**place, "metric": name, **nothing, **ranked}
+
+
+def _cell_rows(cell: Cell, known: Mapping[str, Mapping[str, Record]]) -> Iterator[dict[str, Any]]:
+    """Rows of one cell over all evaluations (name shown -> metrics) of its task and model."""
+    for shown, metrics in known.items():
+        entry = cell.evaluation(shown)
+        reason = cell.dash or entry.get("dash") or (None if entry else NOT_RUN)
+        if reason is not None:
+            yield from _dashes(cell, shown, metrics, str(reason))
+            continue
+        reported = {str(figure["metric"]) for figure in entry.get("figures") or ()}
+        yield from _figures(cell, shown, entry)
+        missing = {name: metric for name, metric in metrics.items() if name not in reported}
+        if missing:
+            yield from _dashes(cell, shown, missing, NO_FIGURE)
+    if not known and cell.dash:
+        yield from _dashes(cell, "", {}, cell.dash)
+
+
+def known_metrics(cells: Sequence[Cell]) -> dict[str, dict[str, Record]]:
+    """Evaluation (name shown) -> metric -> its declaration, over all cells given; metrics in the order declared."""
+    known: dict[str, dict[str, Record]] = {shown: {} for shown in sorted({name for cell in cells for name in cell.evaluations})}
+    for cell in cells:
+        for shown in cell.evaluations:
+            for name, metric in (cell.evaluation(shown).get("metrics") or {}).items():
+                known[shown].setdefault(str(name), metric)
+    return known
+
+
+def groups(cells: Sequence[Cell]) -> list[tuple[str, str, list[Cell]]]:
+    """The cells of each task and model: what a table compares."""
+    return [(*place, list(members)) for place, members in groupby(cells, key=lambda cell: (cell.task, cell.model))]
+
+
+def frame(cells: Sequence[Cell]) -> pd.DataFrame:
+    """All figures of named cells, see `read_leaderboard`.
+
+    Raises:
+        UserError: a record's figures do not have the documented form; the message names the folder.
+    """
+    rows: list[dict[str, Any]] = []
+    for _, _, members in groups(cells):
+        known = known_metrics(members)
+        for cell in members:
+            try:
+                rows.extend(_cell_rows(cell, known))
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                path = cell.stored.folder / "record.json"
+                raise UserError(f"{path} is corrupt (figures: {error!r}); delete its folder and run again") from error
+    table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"headline": bool, "n": np.int64})
+    for name in ("higher_is_better", "dash"):  # pandas would turn None into NaN
+        table[name] = pd.Series([row[name] for row in rows], dtype=object)
+    return table
+
+
+def read_leaderboard(cells: Sequence[Path]) -> pd.DataFrame:
+    """All figures of a set of run folders.
+
+    Returns:
+        One row per figure: task, model, method, evaluation, metric, x (NaN for scalars), value, low, high (NaN where there is
+        no interval), n, higher_is_better (None: not ranked), headline, dash. A scalar that a method could not serve
+        has a row too: value NaN, n 0 and the reason in `dash`.
+
+    Raises:
+        UserError: a folder is corrupt; the message names it.
+    """
+    return frame(load_cells(cells))
+
+
+def scalar_columns(table: pd.DataFrame) -> list[Column]:
+    """The scalar metrics of some rows of the leaderboard, in order of appearance."""
+    scalars = table[table["x"].isna() & (table["metric"] != "")]
+    found: dict[tuple[str, str], Column] = {}
+    for row in scalars.to_dict("records"):
+        key = (row["evaluation"], row["metric"])
+        found.setdefault(key, Column(*key, row["higher_is_better"]))
+    order = {name: place for place, name in enumerate(dict.fromkeys(evaluation for evaluation, _ in found))}
+    return sorted(found.values(), key=lambda column: order[column.evaluation])
+
+
+def headline_columns(table: pd.DataFrame) -> list[Column]:
+    """The scalar metrics meant for the overview; all of them where none is."""
+    return scalar_columns(table[table["headline"]]) or scalar_columns(table)
+
+
+def _ranks(values: Mapping[str, float], column: Column) -> dict[str, int]:
+    """Competition rank of each finite value (equal values share the better rank); empty with fewer than two of them."""
+    finite = {method: value for method, value in values.items() if math.isfinite(value)}
+    if column.higher_is_better is None or len(finite) < 2:
+        return {}
+    signed = {method: value if column.higher_is_better else -value for method, value in finite.items()}
+    return {method: 1 + sum(other > value for other in signed.values()) for method, value in signed.items()}
+
+
+def is_control(method: str) -> bool:
+    """Whether a method's shown name is a control's."""
+    return method.split(" (", 1)[0] in CONTROLS
+
+
+def _place(method: str, ranks: Sequence[Mapping[str, int]]) -> tuple[float, tuple[tuple[int, float, str], ...]]:
+    """Sorting key: mean rank over the columns that rank the method (none: last), then the name."""
+    own = [column[method] for column in ranks if method in column]
+    return (sum(own) / len(own) if own else math.inf, natural(method))
+
+
+def make_board(table: pd.DataFrame, columns: Sequence[Column]) -> Board:
+    """A table of the given columns from the leaderboard's rows of one task and model."""
+    scalars = table[table["x"].isna()]
+    records = {(row["method"], row["evaluation"], row["metric"]): row for row in scalars.to_dict("records")}
+    methods = [str(method) for method in dict.fromkeys(table["method"])]
+    real = [method for method in methods if not is_control(method)]
+    ranks = [
+        _ranks({m: r["value"] for m in real if (r := records.get((m, c.evaluation, c.metric))) is not None}, c)
+        for c in columns
+    ]
+    notes: dict[str, int] = {}
+
+    def entry(method: str, place: int) -> Entry:
+        row = records.get((method, columns[place].evaluation, columns[place].metric))
+        reason = NO_FIGURE if row is None else row["dash"]
+        if row is None or reason is not None:
+            return Entry(math.nan, math.nan, math.nan, 0, note=notes.setdefault(str(reason), len(notes) + 1))
+        return Entry(row["value"], row["low"], row["high"], row["n"], rank=ranks[place].get(method))
+
+    def row(method: str) -> Row:
+        return Row(method, tuple(entry(method, place) for place in range(len(columns))))
+
+    best_first = tuple(row(method) for method in sorted(real, key=lambda method: _place(method, ranks)))
+    controls = tuple(row(method) for method in methods if is_control(method))
+    first = table.iloc[0]
+    return Board(str(first["task"]), str(first["model"]), tuple(columns), best_first, controls, tuple(notes))

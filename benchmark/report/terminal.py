@@ -1,0 +1,113 @@
+"""The headline metrics as one table for the terminal."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from benchmark.report.cells import load_cells
+from benchmark.report.leaderboard import Board, Column, Entry, Row, frame, groups, headline_columns, make_board
+from benchmark.report.text import arrow, number
+
+_PER_TABLE = 6
+_STYLES = {1: "bold green", 2: "underline"}
+
+
+def margin(entry: Entry) -> float:
+    """The larger distance from the value to its bounds: ± never promises more than an asymmetric interval holds."""
+    return max(entry.high - entry.value, entry.value - entry.low)
+
+
+def _entry(entry: Entry) -> Text:
+    if entry.note is not None:
+        return Text(f"– [{entry.note}]", style="dim")
+    text = Text(number(entry.value), style=_STYLES.get(entry.rank or 0, ""))
+    width = margin(entry)
+    return text.append(f" ±{number(width)}", style="not bold not underline dim") if math.isfinite(width) else text
+
+
+def _add(table: Table, row: Row) -> None:
+    table.add_row(Text(row.method), *map(_entry, row.entries), row.examples)
+
+
+def _parts(columns: Sequence[Column]) -> list[list[Column]]:
+    """The columns in tables of at most six, a test's columns together where they fit."""
+    parts: list[list[Column]] = [[]]
+    for evaluation in dict.fromkeys(column.evaluation for column in columns):
+        own = [column for column in columns if column.evaluation == evaluation]
+        if parts[-1] and len(parts[-1]) + len(own) > _PER_TABLE:
+            parts.append([])
+        for column in own:
+            if len(parts[-1]) == _PER_TABLE:
+                parts.append([])
+            parts[-1].append(column)
+    return parts
+
+
+def _narrowed(board: Board, chosen: Sequence[Column]) -> Board:
+    """The board with some of its columns; order of the methods, ranks and footnote numbers are kept."""
+
+    def cut(row: Row) -> Row:
+        return Row(row.method, tuple(e for e, column in zip(row.entries, board.columns, strict=True) if column in chosen))
+
+    methods, controls = (tuple(cut(row) for row in rows) for rows in (board.methods, board.controls))
+    return replace(board, columns=tuple(chosen), methods=methods, controls=controls)
+
+
+def _board_table(board: Board) -> Table:
+    used = {entry.note for row in (*board.methods, *board.controls) for entry in row.entries}
+    notes = "\n".join(f"\\[{place}] {escape(note)}" for place, note in enumerate(board.notes, 1) if place in used)
+    table = Table(
+        title=escape(f"{board.task} · {board.model}"), caption=notes or None, box=box.SIMPLE_HEAD, title_justify="left",
+        caption_justify="left", padding=(0, 1), title_style="bold",
+    )  # fmt: skip
+    table.add_column("method", no_wrap=True, overflow="ellipsis")
+    for column in board.columns:
+        name = f"{column.evaluation}\n{column.metric.replace('_', ' ')} {arrow(column.higher_is_better)}".rstrip()
+        table.add_column(escape(name), justify="right", no_wrap=False)
+    table.add_column("\nn", justify="right", style="dim")
+    for row in board.methods:
+        _add(table, row)
+    table.add_section()
+    for row in board.controls:
+        _add(table, row)
+    return table
+
+
+def _without_figures(table: pd.DataFrame) -> Text:
+    reasons = [f"{row['method']}: {row['dash']}" for row in table.to_dict("records") if row["dash"] is not None]
+    return Text("no figures" + "".join(f"\n{reason}" for reason in reasons))
+
+
+def terminal_table(cells: Sequence[Path]) -> Table:
+    """Headline metrics of run folders, best method first, controls below the line.
+
+    `value ±m`: m is the larger distance from the value to the bounds of its 95 % interval. Fits 120 columns.
+
+    Args:
+        cells: run folders.
+
+    Raises:
+        UserError: a folder is corrupt; the message names it.
+    """
+    named = load_cells(cells)
+    table = frame(named)
+    grid = Table.grid(padding=(0, 0, 1, 0))
+    grid.caption = "value ±larger distance to the bounds of its 95 % bootstrap interval; ↑ ↓ better; best green, second underlined"
+    grid.caption_justify = "left"
+    for task, model, _ in groups(named):
+        part = table[(table["task"] == task) & (table["model"] == model)]
+        columns = headline_columns(part)
+        if not columns:
+            grid.add_row(_without_figures(part))
+            continue
+        board = make_board(part, columns)
+        for chosen in _parts(columns):
+            grid.add_row(_board_table(_narrowed(board, chosen)))
+    return grid

@@ -1,0 +1,126 @@
+"""Everything that a report consists of, written to a folder."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from benchmark.cache import atomic_path
+from benchmark.report.cells import Cell, load_cells
+from benchmark.report.figures import curve_files
+from benchmark.report.heatmaps import environment, heatmap_page
+from benchmark.report.latex import latex
+from benchmark.report.leaderboard import (
+    CSV_COLUMNS,
+    CURVE_COLUMNS,
+    Board,
+    Entry,
+    Row,
+    frame,
+    groups,
+    headline_columns,
+    make_board,
+)
+from benchmark.report.markdown import markdown
+from benchmark.report.text import arrow, bounds, number
+
+_DESCRIPTIONS = {
+    "leaderboard.md": "all tables, calibration of the tests, methods against random",
+    "leaderboard.csv": "all figures with their intervals",
+    "curves.csv": "all points of the curves",
+    "cost.csv": "seconds, passes and memory of each method",
+    "leaderboard.tex": "the headline figures as LaTeX tables",
+    "heatmaps.html": "token heatmaps of a few examples",
+}
+_COST = ("seconds", "forward_passes", "backward_passes", "peak_memory_bytes")
+
+
+def _csv(table: pd.DataFrame) -> bytes:
+    return table.to_csv(index=False, lineterminator="\n").encode()
+
+
+def _cost(cells: Sequence[Cell]) -> pd.DataFrame:
+    """What each cell cost, as its record says."""
+    rows = [
+        {"task": cell.task, "model": cell.model, "method": cell.method, "n": cell.record["task"]["n"]}
+        | {key: (cell.record.get("cost") or {}).get(key) for key in _COST}
+        for cell in cells
+    ]
+    return pd.DataFrame(rows)
+
+
+def _html_entry(entry: Entry) -> dict[str, Any]:
+    kind = {1: "first", 2: "second"}.get(entry.rank or 0, "")
+    return {"note": entry.note, "kind": kind, "value": number(entry.value), "interval": bounds(entry.low, entry.high)}
+
+
+def _html_board(board: Board) -> dict[str, Any]:
+    """A board as the index page's template reads it."""
+
+    def rows(block: Sequence[Row]) -> list[dict[str, Any]]:
+        entries = [[_html_entry(entry) for entry in row.entries] for row in block]
+        return [
+            {"method": row.method, "entries": own, "examples": row.examples} for row, own in zip(block, entries, strict=True)
+        ]
+
+    return {
+        "title": f"{board.task} · {board.model}",
+        "columns": [(c.evaluation, f"{c.metric} {arrow(c.higher_is_better)}".rstrip()) for c in board.columns],
+        "blocks": [("methods", rows(board.methods)), ("controls", rows(board.controls))],
+        "notes": board.notes,
+    }
+
+
+def _index(cells: Sequence[Cell], table: pd.DataFrame, names: Sequence[str]) -> str:
+    boards = []
+    for task, model, _ in groups(cells):
+        part = table[(table["task"] == task) & (table["model"] == model)]
+        boards.append(_html_board(make_board(part, headline_columns(part))))
+    pictures = [name for name in names if name.endswith(".png")]
+    links = [(name, _DESCRIPTIONS[name]) for name in names if name in _DESCRIPTIONS]
+    page = environment().get_template("index.html.jinja")
+    return page.render(links=links, boards=boards, figures=pictures) + "\n"
+
+
+def _files(cells: Sequence[Cell]) -> Iterator[tuple[str, bytes]]:
+    """Name and content of every file of the report; equal cells give equal bytes."""
+    table = frame(cells)
+    scalars = table[table["x"].isna()]
+    yield "leaderboard.csv", _csv(scalars[list(CSV_COLUMNS)])
+    yield "curves.csv", _csv(table.loc[table["x"].notna(), list(CURVE_COLUMNS)])
+    yield "cost.csv", _csv(_cost(cells))
+    yield "leaderboard.md", markdown(cells, table).encode()
+    yield "leaderboard.tex", latex(cells, table).encode()
+    yield "heatmaps.html", heatmap_page(cells).encode()
+    names = list(_DESCRIPTIONS)
+    for name, content in curve_files(cells, table):
+        names.append(name)
+        yield name, content
+    yield "index.html", _index(cells, table, names).encode()
+
+
+def write_report(cells: Sequence[Path], folder: Path) -> list[Path]:
+    """Tables (Markdown, CSV, LaTeX), one figure per curve (PNG, PDF), token heatmaps and an index page.
+
+    Nothing is computed but resampling: no model is loaded. The same cells give the same bytes, in whatever order
+    they are given. Each file is put in place whole or not at all; everything is made before the first is written.
+
+    Args:
+        cells: run folders (`benchmark.store.find_cells`).
+        folder: where the files go; it is made where it does not exist.
+
+    Returns:
+        The files written.
+
+    Raises:
+        UserError: there are no cells, or one is corrupt; the message names it.
+        OSError: the folder cannot be written.
+    """
+    contents = list(_files(load_cells(cells)))
+    written: list[Path] = []
+    for name, content in contents:
+        with atomic_path(folder / name) as temporary:
+            temporary.write_bytes(content)
+        written.append(folder / name)
+    return written

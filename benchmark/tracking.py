@@ -1,0 +1,220 @@
+"""Weights & Biases as a mirror of the run folders: it reads what the store holds and never changes a comparison."""
+
+import hashlib
+import json
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, Protocol, get_args
+
+import pandas as pd
+import yaml
+
+from benchmark.errors import UserError
+from benchmark.report.cells import Cell, load_cells
+from benchmark.report.heatmaps import heatmap_page
+
+Mode = Literal["online", "offline", "disabled"]
+
+_log = logging.getLogger(__name__)
+_RECORD_FACTS = ("hash", "task", "model", "method", "versions", "git_commit", "cost", "dash")
+_COMPLETE = "mirror-complete"  # an empty file in the W&B run's own folder: without it the run is logged again
+
+
+class Tracker(Protocol):
+    """Where finished cells are mirrored to."""
+
+    def log_cell(self, cell: Path, comparison: str) -> None:
+        """Mirror one finished run folder; `comparison` groups the cells of one comparison. Never raises."""
+        ...
+
+
+class Wandb:
+    """One W&B run per cell: config, figures, curves, a table of rows, token heatmaps.
+
+    - config: `config` (the cell's config.yaml) and the facts of record.json, cost and git commit included.
+    - summary: `EVALUATION/METRIC` with `/low`, `/high`, `/n` for scalars; `EVALUATION/dash` is the reason where the method
+      could not serve; `rows/logged` and `rows/total` tell whether the table of rows was cut.
+    - history: `curve/EVALUATION/METRIC` with `/low`, `/high`, against `curve/EVALUATION/X` (one history step per x); the table
+      `rows` (evaluation, metric, uid, x, value) and the page `heatmaps`.
+
+    A cell that the folder of W&B's files already mirrors is not logged again. Any failure (no wandb, no network, no API
+    key, no space) is told in one warning, after which nothing more is mirrored.
+
+    Args:
+        mode: `offline` writes files that `wandb sync` sends later; `online` sends at once; `disabled` does nothing.
+        project: W&B project.
+        entity: W&B account or team; None: the account's default.
+        directory: where W&B's folder `wandb` is made; None: the output folder that holds the cell.
+        max_rows: rows in the table of a run, the first ones of the cell's rows.
+        timeout: seconds to wait for the server, at the start and at the end of each run (online only).
+
+    Raises:
+        UserError: a setting has a value that is not allowed.
+    """
+
+    def __init__(
+        self,
+        mode: Mode = "offline",
+        project: str = "attention-explainer-benchmark",
+        entity: str | None = None,
+        directory: str | None = None,
+        max_rows: int = 10_000,
+        timeout: float = 30,
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise UserError(f"tracking.mode: found {mode!r}, allowed: {', '.join(get_args(Mode))}")
+        if max_rows < 0:
+            raise UserError(f"tracking.max_rows: found {max_rows}, allowed: 0 or more")
+        if timeout <= 0:
+            raise UserError(f"tracking.timeout: found {timeout}, allowed: more than 0 seconds")
+        self.mode, self.project, self.entity, self.directory = mode, project, entity, directory
+        self.max_rows, self.timeout = max_rows, timeout
+        self._failed = False
+
+    def log_cell(self, cell: Path, comparison: str) -> None:
+        """Mirror one finished run folder as one W&B run in the group `comparison`. Never raises an Exception."""
+        if self.mode == "disabled" or self._failed:
+            return
+        try:
+            self._log_cell(cell, comparison)
+        except Exception as error:  # whatever goes wrong in a mirror must not touch the comparison
+            self._failed = True
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            way_out = "tracking.mode=offline needs no network, tracking.mode=disabled silences this"
+            _log.warning("W&B tracking stopped, the comparison goes on (%s); %s", reason[:300], way_out)
+
+    def _log_cell(self, folder: Path, comparison: str) -> None:
+        import wandb  # takes half a second, and may be missing
+
+        (cell,) = load_cells([folder])
+        directory = Path(self.directory) if self.directory else folder.resolve().parents[2]
+        identifier = run_id(cell, comparison)
+        folders = "run-*" if self.mode == "online" else "*run-*"  # what was sent need not be kept offline as well
+        if any((directory / "wandb").glob(f"{folders}-{identifier}/{_COMPLETE}")):
+            return
+        if self.mode == "online" and wandb.run is None and not wandb.login(prompt=False):
+            raise RuntimeError("no API key: run `wandb login` or set WANDB_API_KEY")
+        directory.mkdir(parents=True, exist_ok=True)
+        run = wandb.init(
+            project=self.project,
+            entity=self.entity,
+            dir=directory,
+            id=identifier,
+            name=f"{cell.method}-{str(cell.record['hash'])[:8]}",
+            group=comparison,
+            tags=[name[:64] for name in (cell.task, cell.model, cell.method)],
+            config=run_config(cell),
+            reinit="create_new",  # a run of the caller's own stays as it is
+            settings=self._settings(wandb),
+        )
+        try:
+            self._fill(wandb, run, cell)
+        except BaseException:
+            run.finish(exit_code=1)
+            raise
+        run.finish()
+        (Path(run.dir).parent / _COMPLETE).touch()
+
+    def _settings(self, wandb: ModuleType) -> Any:
+        """Nothing printed, no system metrics, no code or environment captured: a run costs well under a second."""
+        return wandb.Settings(
+            mode=self.mode,
+            silent=True,
+            console="off",
+            disable_git=True,
+            disable_code=True,
+            save_code=False,
+            use_dot_wandb=False,
+            x_disable_stats=True,
+            x_disable_meta=True,
+            x_disable_machine_info=True,
+            x_save_requirements=False,
+            init_timeout=self.timeout,
+            login_timeout=self.timeout,
+            finish_timeout=self.timeout,
+        )
+
+    def _fill(self, wandb: ModuleType, run: Any, cell: Cell) -> None:
+        run.define_metric("curve/*", summary="none")
+        for point in curve_points(cell):
+            run.log(point)
+        table = rows_table(cell, self.max_rows)
+        run.log({"rows": wandb.Table(columns=list(table.columns), data=_plain(table))})
+        if cell.heatmaps:
+            run.log({"heatmaps": wandb.Html(heatmap_page([cell]), inject=False)})
+        run.summary.update({**summary(cell), "rows/logged": len(table), "rows/total": len(_rows(cell))})
+
+
+def run_id(cell: Cell, comparison: str) -> str:
+    """Identifier of the W&B run: a digest of the comparison's name and the cell's record."""
+    content = json.dumps([comparison, cell.record], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def run_config(cell: Cell) -> dict[str, Any]:
+    """The cell's configuration and the facts of its record."""
+    path = cell.stored.folder / "config.yaml"
+    config = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else None
+    return {"config": config, **{key: cell.record.get(key) for key in _RECORD_FACTS}}
+
+
+def _figures(cell: Cell) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """All figures with the name of their evaluation."""
+    for name, entry in cell.record["evaluations"].items():
+        for figure in entry.get("figures") or ():
+            yield name, figure
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def summary(cell: Cell) -> dict[str, float | int | str]:
+    """Scalar figures as `EVALUATION/METRIC`, `…/low`, `…/high`, `…/n`, and the reasons of dashes as `EVALUATION/dash`."""
+    found: dict[str, float | int | str] = {}
+    for name, entry in cell.record["evaluations"].items():
+        if entry.get("dash"):
+            found[f"{name}/dash"] = str(entry["dash"])
+    for name, figure in _figures(cell):
+        if figure.get("x") is None:
+            key = f"{name}/{figure['metric']}"
+            found |= {key: _number(figure["value"]), f"{key}/n": int(figure["n"])}
+            found |= {f"{key}/{bound}": _number(figure.get(bound)) for bound in ("low", "high")}
+    return found | ({"dash": cell.dash} if cell.dash else {})
+
+
+def curve_points(cell: Cell) -> list[dict[str, float]]:
+    """One mapping per evaluation and x, sorted: the x under its axis' name, and every curve's value, low and high there."""
+    points: dict[tuple[str, str, float], dict[str, float]] = {}
+    for name, figure in _figures(cell):
+        if figure.get("x") is None:
+            continue
+        metric, x = str(figure["metric"]), float(figure["x"])
+        axis = str(cell.record["evaluations"][name]["metrics"][metric].get("x") or "x")
+        point = points.setdefault((name, axis, x), {f"curve/{name}/{axis}": x})
+        key = f"curve/{name}/{metric}"
+        point |= {key: _number(figure["value"])} | {f"{key}/{b}": _number(figure.get(b)) for b in ("low", "high")}
+    return [points[key] for key in sorted(points)]
+
+
+def _rows(cell: Cell) -> pd.DataFrame:
+    """All rows; none for a method that could not serve."""
+    columns = ["evaluation", "metric", "uid", "x", "value"]
+    return pd.DataFrame(columns=columns) if cell.dash else cell.rows[columns]
+
+
+def rows_table(cell: Cell, limit: int) -> pd.DataFrame:
+    """The first `limit` of the cell's rows: evaluation, metric, uid, x, value."""
+    rows = _rows(cell)
+    if len(rows) > limit:
+        _log.info("%s: the W&B table holds the first %d of %d rows", cell.stored.folder.name, limit, len(rows))
+    return rows.head(limit)
+
+
+def _plain(table: pd.DataFrame) -> list[list[Any]]:
+    """The rows as Python lists, None for NaN (W&B's tables know no NaN x)."""
+    columns = [[None if value != value else value for value in table[name].tolist()] for name in table.columns]
+    return [list(row) for row in zip(*columns, strict=True)]

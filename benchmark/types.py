@@ -1,0 +1,208 @@
+"""Central types: what flows from a task through a model and a method to an evaluation.
+
+Notation of all shapes: B examples, T tokens (special tokens and padding included), U units, L layers, H heads, C classes.
+A *unit* is what a person rates or removes: a whitespace word in text, a patch in an image.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from benchmark.models.classifier import Classifier
+
+Target = Literal["predicted", "label"]
+"""Which class is explained: the one that the model predicts, or the annotated one."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One example of a task.
+
+    Attributes:
+        uid: unique within the task, stable between runs.
+        inputs: a text; a list of words; a tuple of two of either (a pair); a mapping of ready ids; or a PIL image.
+        label: index into the task's `labels`.
+        rationale: one boolean per unit (both segments of a pair, first segment first), or None.
+        query_units: how many leading units belong to a query and are never rated.
+        meta: what an export needs (document id, ...).
+    """
+
+    uid: str
+    inputs: Any
+    label: int
+    rationale: np.ndarray | None = None
+    query_units: int = 0
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Encoded examples: tensors ready for the model, and the alignment of tokens to units, computed once.
+
+    Attributes:
+        uids: the examples' identifiers.
+        tensors: model inputs, ready for `model(**tensors)`, padded on the right (`input_ids`, `attention_mask`, ...; or
+            `pixel_values`).
+        units: unit index of each token, -1 for special tokens and padding. Units of the second segment of a pair
+            go on counting after *all* units of the first, so that indices agree with `Example.rationale`.
+        n_units: units of the whole example, those beyond the model's window included.
+        words: surface form of each unit of the whole example (empty strings where there is no text).
+        label: annotated class in the *model's* order, -1 where unknown.
+        rationale: per example one boolean per unit of the whole example, or None.
+        query_units: leading units that belong to a query.
+        meta: `Example.meta`.
+    """
+
+    uids: tuple[str, ...]
+    tensors: dict[str, Tensor]
+    units: Int[Tensor, "B T"]
+    n_units: Int[Tensor, "B"]
+    words: tuple[tuple[str, ...], ...]
+    label: Int[Tensor, "B"]
+    rationale: tuple[np.ndarray | None, ...]
+    query_units: tuple[int, ...]
+    meta: tuple[Mapping[str, Any], ...]
+
+    def __len__(self) -> int:
+        return len(self.uids)
+
+    @property
+    def attention_mask(self) -> Bool[Tensor, "B T"]:
+        """True for tokens, special ones included; False for padding."""
+        mask = self.tensors.get("attention_mask")
+        return torch.ones_like(self.units, dtype=torch.bool) if mask is None else mask.bool()
+
+    @property
+    def lost_units(self) -> Int[Tensor, "B"]:
+        """How many units of each example lie beyond the model's window."""
+        n_visible = torch.stack([row[row >= 0].unique().numel() * row.new_ones(()) for row in self.units])
+        return self.n_units - n_visible
+
+    def select(self, rows: Sequence[int]) -> "Batch":
+        """The same batch with only these examples, in this order (padding is kept)."""
+        index = torch.as_tensor(list(rows), dtype=torch.long, device=self.units.device)
+        return Batch(
+            uids=tuple(self.uids[i] for i in rows),
+            tensors={name: tensor[index] for name, tensor in self.tensors.items()},
+            units=self.units[index],
+            n_units=self.n_units[index],
+            words=tuple(self.words[i] for i in rows),
+            label=self.label[index],
+            rationale=tuple(self.rationale[i] for i in rows),
+            query_units=tuple(self.query_units[i] for i in rows),
+            meta=tuple(self.meta[i] for i in rows),
+        )
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """What a method says of a batch.
+
+    Attributes:
+        target: the explained class of each example.
+        tokens: one score per token (0 at padding; special tokens may be scored, evaluations read units only), or None.
+        heads: one score per layer and head, or None.
+        layers: the read token's row of the edge scores, mean over heads, for each layer, or None for methods
+            that do not score edges.
+    """
+
+    target: Int[Tensor, "B"]
+    tokens: Float[Tensor, "B T"] | None = None
+    heads: Float[Tensor, "B L H"] | None = None
+    layers: Float[Tensor, "B L T"] | None = None
+
+    def cpu(self) -> "Attribution":
+        """The same on the CPU."""
+        moved = {f.name: value.cpu() for f in fields(self) if (value := getattr(self, f.name)) is not None}
+        return replace(self, **moved)
+
+
+@runtime_checkable
+class Method(Protocol):
+    """An explainer. `version` enters the hash of the run folder: raise it when the numbers change."""
+
+    version: ClassVar[int]
+    class_specific: bool
+
+    def __call__(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """Explain class `target[b]` of every example b; raises NotApplicable with a reason where it cannot."""
+        ...
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One column of the leaderboard: its direction and its range. `higher_is_better` None: descriptive, not ranked."""
+
+    higher_is_better: bool | None
+    bounds: tuple[float, float]
+    x: str | None = None
+    """Name of the x axis where the metric is a curve; None for a scalar."""
+    headline: bool = False
+    """Shown in the terminal's table."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A reported number: `value` with its 95 % interval over `n` examples (low = high = NaN where n < 2)."""
+
+    metric: str
+    x: float
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+@runtime_checkable
+class Evaluation(Protocol):
+    """A test of explanations.
+
+    `rows` returns one row per example and value as a DataFrame with the columns `uid`, `metric`, `x` (NaN for scalars) and
+    `value`; `reduce` is a pure function from all rows (any batch order) to figures.
+    """
+
+    version: ClassVar[int]
+    reads: ClassVar[Literal["tokens", "heads", "attention"]]
+    target: Target
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The metrics it reports, by name."""
+        ...
+
+    def rows(self, model: "Classifier", batch: Batch, attribution: Attribution) -> pd.DataFrame:
+        """Test the attributions of one batch; raises NotApplicable with a reason where it cannot."""
+        ...
+
+    def reduce(self, rows: pd.DataFrame) -> list[Figure]:
+        """Figures with intervals from the rows of all examples."""
+        ...
+
+
+@runtime_checkable
+class Task(Protocol):
+    """A data set: `labels` are names, `split` returns the examples of "train", "validation" or "test"."""
+
+    name: str
+    version: int
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """Class names, in the order of `Example.label`."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the data that the task reads and of its settings."""
+        ...
+
+    def split(self, name: str) -> Sequence[Example]:
+        """The examples of one split, in a fixed order; UserError where there is no such split or it is empty."""
+        ...

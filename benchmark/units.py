@@ -1,0 +1,33 @@
+"""From token scores to unit scores (PROTOCOLS section 6)."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+Pool = Literal["max", "sum", "mean"]
+_REDUCTIONS = {"max": "amax", "sum": "sum", "mean": "mean"}
+
+
+def pool(
+    scores: Float[Tensor, "B T"], units: Int[Tensor, "B T"], how: Pool = "max"
+) -> tuple[Float[Tensor, "B U"], Bool[Tensor, "B U"]]:
+    """Score of each unit from the scores of its tokens: `s_u = max_{t: unit(t) = u} s_t` (or the sum, or the mean).
+
+    Args:
+        scores: one score per token.
+        units: unit index of each token, -1 for special tokens and padding.
+        how: `max` (Chefer 2021a), `sum` or `mean`.
+
+    Returns:
+        Scores of the units (0 where a unit has no visible token) and which units have one. U is one more than the
+        largest unit index in the batch.
+    """
+    visible = units >= 0
+    n_units = int(units.max().item()) + 1 if bool(visible.any()) else 0
+    index = torch.where(visible, units, n_units)  # the last column collects what is no unit
+    pooled = scores.new_zeros(len(scores), n_units + 1)
+    pooled = pooled.scatter_reduce(1, index, scores, reduce=_REDUCTIONS[how], include_self=False)
+    present = torch.zeros_like(pooled, dtype=torch.bool).scatter(1, index, value=True)
+    return pooled[:, :n_units], present[:, :n_units]

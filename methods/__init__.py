@@ -1,0 +1,1 @@
+"""Explainers: attention explainers are an edge score and a readout; others score tokens directly."""

@@ -1,0 +1,71 @@
+"""An attention explainer is an edge score and a readout (DESIGN, "the idea that carries the design", 2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from benchmark.models import Classifier
+from benchmark.types import Attribution, Batch
+from methods.edges.base import Edges, EdgeScore
+from methods.readouts.base import Readout, read_rows
+
+
+@dataclass(frozen=True)
+class AttentionExplainer:
+    """Scores edges once and reads them out to tokens, to heads and, layer by layer, at the read token.
+
+    Tokens: `readout(E)`. Heads: `I[l,h] = max_{i,j} E[l,h,i,j]`, the signed maximum over the example's own tokens
+    (Hao 2021). Layers: the read token's row of `mean_h E_l`.
+
+    Attributes:
+        edges: scores of the attention edges, [B L H T T].
+        readout: edge scores to token scores.
+    """
+
+    edges: EdgeScore
+    readout: Readout
+    version: ClassVar[int] = 1
+
+    @property
+    def class_specific(self) -> bool:
+        """Whether the scores depend on the target class."""
+        return self.edges.class_specific
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """Attributions of a batch, computed in chunks that keep attention-sized tensors within the memory budget."""
+        n_rows = model.rows_per_chunk(batch.units.shape[1])
+        chunks = [list(range(len(batch)))[start : start + n_rows] for start in range(0, len(batch), n_rows)]
+        return _concatenate([self._explain(model, batch.select(rows), target[rows]) for rows in chunks])
+
+    def edge_scores(
+        self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]
+    ) -> Float[Tensor, "B L H T T"]:
+        """The scores of all edges at once; mind the memory for long inputs."""
+        return torch.stack(self.edges(model, batch, target), dim=1)
+
+    def _explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        mask = batch.attention_mask
+        edges = tuple(layer * mask[:, None, :, None] for layer in self.edges(model, batch, target))
+        read = model.read_weights(batch)
+        return Attribution(
+            target=target,
+            tokens=self.readout(edges, read) * mask,
+            heads=_head_maxima(edges, mask),
+            layers=torch.stack([read_rows(layer, read) for layer in edges], dim=1),
+        )
+
+
+def _head_maxima(edges: Edges, mask: Tensor) -> Float[Tensor, "B L H"]:
+    """`max_{i,j}` over cells whose query and key are no padding."""
+    outside = ~(mask[:, None, :, None] & mask[:, None, None, :])
+    return torch.stack([layer.masked_fill(outside, -torch.inf).amax((2, 3)) for layer in edges], dim=1)
+
+
+def _concatenate(parts: Sequence[Attribution]) -> Attribution:
+    if len(parts) == 1:
+        return parts[0]
+    return Attribution(**{f.name: torch.cat([getattr(part, f.name) for part in parts]) for f in fields(Attribution)})

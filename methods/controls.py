@@ -1,0 +1,127 @@
+"""Controls: scores whose place in a ranking is known beforehand (PROTOCOLS section 9)."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from benchmark.errors import NotApplicable
+from benchmark.models import Classifier
+from benchmark.types import Attribution, Batch, Example
+
+
+def _from_units(
+    model: Classifier, batch: Batch, target: Int[Tensor, "B"], scores: Callable[[int], np.ndarray]
+) -> Attribution:
+    """Give every token the score of its unit; `scores(b)` scores all units of example b."""
+    rows = [torch.as_tensor(scores(b), dtype=model.dtype, device=model.device) for b in range(len(batch))]
+    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    tokens = padded.gather(1, batch.units.clamp(min=0)) * (batch.units >= 0)
+    return Attribution(target=target, tokens=tokens)
+
+
+def _generator(uid: str, seed: int) -> np.random.Generator:
+    """A generator of the example's own, so that neither batch nor order changes what it draws."""
+    return np.random.default_rng(np.frombuffer(hashlib.sha256(f"{seed}/{uid}".encode()).digest(), dtype=np.uint32))
+
+
+@dataclass(frozen=True)
+class Random:
+    """`s_u ~ U(0, 1)` per unit and head, from a seed and the example's identifier.
+
+    Head scores are drawn once per seed for all examples: a random order of the heads.
+    """
+
+    seed: int = 0
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = False
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """Random scores in [0, 1)."""
+        n_units = batch.n_units.tolist()
+        tokens = _from_units(model, batch, target, lambda b: _generator(batch.uids[b], self.seed).random(n_units[b]))
+        heads = np.random.default_rng(self.seed).random((model.n_layers, model.n_heads))
+        return replace(tokens, heads=torch.as_tensor(heads, dtype=model.dtype).expand(len(batch), -1, -1).contiguous())
+
+
+def _rationale(batch: Batch, b: int) -> np.ndarray:
+    rationale = batch.rationale[b]
+    if rationale is None:
+        raise NotApplicable("the task has no rationales")
+    return np.asarray(rationale, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """`s_u = 1` for units of the rationale, 0 for others: the best that agreement with it can be."""
+
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = False
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """The rationale; raises NotApplicable where there is none."""
+        return _from_units(model, batch, target, lambda b: _rationale(batch, b))
+
+
+@dataclass(frozen=True)
+class Inverted:
+    """`s_u = −1` for units of the rationale, 0 for others: the oracle negated."""
+
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = False
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """The negated rationale; raises NotApplicable where there is none."""
+        return _from_units(model, batch, target, lambda b: -_rationale(batch, b))
+
+
+@dataclass(frozen=True)
+class Position:
+    """`s_u = −u/U`: earlier units are higher."""
+
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = False
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """Scores in (−1, 0]."""
+        n_units = batch.n_units.tolist()
+        return _from_units(model, batch, target, lambda b: -np.arange(n_units[b]) / n_units[b])
+
+
+@dataclass(frozen=True)
+class Frequency:
+    """`s_u = −log(1 + count(u))`: rarer words are higher; counts are over the texts of the training split.
+
+    Attributes:
+        counts: occurrences of each word, lower case; filled by `fit`.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = False
+
+    def fit(self, examples: Sequence[Example]) -> "Frequency":
+        """The same control with the word counts of these examples."""
+        counts: Counter[str] = Counter()
+        for example in examples:
+            parts = example.inputs if isinstance(example.inputs, tuple) else (example.inputs,)
+            for part in parts:
+                if not isinstance(part, str | list):
+                    raise NotApplicable("the task has no words to count")
+                counts.update(word.lower() for word in (part.split() if isinstance(part, str) else part))
+        return replace(self, counts=counts)
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """Scores at most 0."""
+        return _from_units(model, batch, target, lambda b: self._scores(batch.words[b]))
+
+    def _scores(self, words: Sequence[str]) -> Float[np.ndarray, "U"]:
+        if not any(words):
+            raise NotApplicable("the examples have no words to count")
+        return -np.log1p(np.array([self.counts[word.lower()] for word in words], dtype=np.float64))

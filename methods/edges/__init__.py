@@ -1,0 +1,1 @@
+"""Edge scores: one file each, `(model, batch, target) -> L tensors [B H T T]`."""

@@ -1,0 +1,29 @@
+"""E = A ⊙ ∂y_t/∂A (Barkan 2021; Chefer 2021b; PROTOCOLS section 1)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jaxtyping import Int
+from torch import Tensor
+
+from benchmark.models import Classifier
+from benchmark.types import Batch
+from methods.edges.base import Edges, Part, attention_and_gradient, take
+
+
+@dataclass(frozen=True)
+class AttentionTimesGradient:
+    """`E[l,h,i,j] = A[l,h,i,j] · ∂y_t/∂A[l,h,i,j]`, in logits.
+
+    Attributes:
+        part: "signed", or "positive" as in Chefer 2021b.
+    """
+
+    part: Part = "signed"
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = True
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
+        """Products of the L layers, from one forward and one backward pass."""
+        pairs = zip(*attention_and_gradient(model, batch, target), strict=True)
+        return tuple(take(self.part, attention * gradient) for attention, gradient in pairs)

@@ -1,0 +1,38 @@
+"""What an edge score is."""
+
+from typing import Literal, Protocol, runtime_checkable
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from benchmark.models import Classifier
+from benchmark.types import Batch
+
+Edges = tuple[Float[Tensor, "B H T T"], ...]
+"""One tensor per layer; entry [b, h, i, j] scores the edge from query i to key j."""
+
+Part = Literal["signed", "positive"]
+
+
+@runtime_checkable
+class EdgeScore(Protocol):
+    """Scores every attention edge of every layer for a target class."""
+
+    version: int
+    class_specific: bool
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
+        """Scores of the L layers."""
+        ...
+
+
+def take(part: Part, scores: Tensor) -> Tensor:
+    """The scores themselves, or their positive part."""
+    return scores if part == "signed" else scores.clamp(min=0)
+
+
+def attention_and_gradient(model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> tuple[Edges, Edges]:
+    """(A, ∂y_t/∂A) of every layer, from one forward and one backward pass."""
+    trace = model.run(batch, record=("attentions",), grad=True)
+    gradients = model.gradients(trace.logits, trace.attentions, weights=model.one_hot(target))
+    return tuple(layer.detach() for layer in trace.attentions), gradients

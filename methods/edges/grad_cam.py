@@ -1,0 +1,47 @@
+"""E = A · mean_{i,j}(∂y_t/∂A) per head (Selvaraju 2017 as applied to attention by Chefer 2021a; PROTOCOLS section 1)."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from benchmark.errors import UserError
+from benchmark.models import Classifier
+from benchmark.types import Batch
+from methods.edges.base import Edges, attention_and_gradient
+
+
+@dataclass(frozen=True)
+class GradCam:
+    """`E[l,h,i,j] = A[l,h,i,j] · w[l,h]` with w the mean gradient of the head over some of its cells.
+
+    The clamp at 0 after the mean over heads belongs to the readout (`part: positive`). The published scripts rescale the
+    result to [0, 1], which changes no ranking and is left out.
+
+    Attributes:
+        mean_over: "matrix", all T² cells that are no padding (the published BERT script), or "read_row", the read
+            token's row over content tokens (the published ViT script).
+    """
+
+    mean_over: Literal["matrix", "read_row"] = "matrix"
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.mean_over not in ("matrix", "read_row"):
+            raise UserError(f"edges.mean_over={self.mean_over} is unknown; allowed: matrix, read_row")
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
+        """Weighted attention of the L layers, from one forward and one backward pass."""
+        cells = self._cells(model, batch)
+        pairs = zip(*attention_and_gradient(model, batch, target), strict=True)
+        return tuple(attention * (gradient * cells).sum((2, 3), keepdim=True) for attention, gradient in pairs)
+
+    def _cells(self, model: Classifier, batch: Batch) -> Float[Tensor, "B 1 T T"]:
+        """Weights of the mean; they sum to 1 for each example."""
+        mask = batch.attention_mask
+        queries = mask.to(model.dtype) if self.mean_over == "matrix" else model.read_weights(batch)
+        keys = (mask if self.mean_over == "matrix" else batch.units >= 0).to(model.dtype)
+        cells = queries[:, None, :, None] * keys[:, None, None, :]
+        return cells / cells.sum((2, 3), keepdim=True)

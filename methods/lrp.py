@@ -1,0 +1,29 @@
+"""s_j = Σ_d R[j,d] at the embedding output: relevance propagated all the way down ("full LRP"; PROTOCOLS section 2)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jaxtyping import Int
+from torch import Tensor
+
+from benchmark.models import Classifier
+from benchmark.types import Attribution, Batch
+from methods.relevance import relevance_pass, rule_set
+
+
+@dataclass(frozen=True)
+class Lrp:
+    """`s_j = Σ_d R[j,d]` with R the relevance of the first block's input, seeded with 1 at the target's logit.
+
+    Attributes:
+        rules: name of a rule set of `methods.relevance`; "lrp" is the baseline of Chefer 2021a.
+    """
+
+    rules: str = "lrp"
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = True
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """Token scores, from one forward and one relevance pass."""
+        _, relevance = relevance_pass(model, batch, target, rule_set(self.rules), "hidden")
+        return Attribution(target=target, tokens=relevance[0].sum(-1) * batch.attention_mask)

@@ -1,0 +1,1 @@
+"""Readouts: from edge scores to token scores, one file each."""

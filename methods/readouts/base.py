@@ -1,0 +1,32 @@
+"""What a token readout is."""
+
+from typing import Protocol, runtime_checkable
+
+from jaxtyping import Float
+from torch import Tensor
+
+from benchmark.errors import UserError
+from methods.edges.base import Edges
+
+
+@runtime_checkable
+class Readout(Protocol):
+    """Turns edge scores into one score per token."""
+
+    version: int
+
+    def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        """Token scores; `read[b]` weighs the tokens whose final state the classifier reads (rows sum to 1)."""
+        ...
+
+
+def read_rows(edges: Float[Tensor, "B H T T"], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    """`Σ_i read_i mean_h E[h,i,j]`: the row of the token that the classifier reads."""
+    return (read.unsqueeze(1) @ edges.mean(1)).squeeze(1)
+
+
+def layer_index(layer: int, n_layers: int, setting: str) -> int:
+    """A layer counted from 0, or from the end where negative; UserError where there is none."""
+    if not -n_layers <= layer < n_layers:
+        raise UserError(f"{setting}={layer} is out of range: the model has {n_layers} layers")
+    return layer % n_layers

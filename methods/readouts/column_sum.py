@@ -1,0 +1,26 @@
+"""s_j = Σ_{l,h,i} E[l,h,i,j]: everything that flows into a token (PROTOCOLS section 1)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from methods.edges.base import Edges, Part, take
+
+
+@dataclass(frozen=True)
+class ColumnSum:
+    """`s_j = Σ_l Σ_h Σ_i E[l,h,i,j]` over the queries that are no padding, or the sum of the positive parts.
+
+    Attributes:
+        part: "positive" sums the positive edges only.
+    """
+
+    part: Part = "signed"
+    version: ClassVar[int] = 1
+
+    def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:  # noqa: ARG002
+        """Token scores."""
+        return torch.stack([take(self.part, layer).sum((1, 2)) for layer in edges]).sum(0)

@@ -1,0 +1,44 @@
+"""s = read · Â_L ⋯ Â_start with Â_l = I + mean_h E_l (Abnar & Zuidema 2020; Chefer 2021a, eq. 14; PROTOCOLS section 1)."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from benchmark.errors import UserError
+from methods.edges.base import Edges
+from methods.readouts.base import layer_index
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """`Â_l = I + mean_h E_l`, rows normalised to 1 (or not), composed from the last layer down to `start_layer`.
+
+    Only the read row is asked for, so that the product is computed as vector times matrix, from the last layer down.
+
+    Attributes:
+        start_layer: lowest layer of the product, counted from 0 or from the end. 0 is the paper's.
+        normalize: "row" divides each row of Â_l by its sum; "none" is what Chefer 2021a's ViT script does.
+    """
+
+    start_layer: int = 0
+    normalize: Literal["row", "none"] = "row"
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if self.normalize not in ("row", "none"):
+            raise UserError(f"readout.normalize={self.normalize} is unknown; allowed: row, none")
+
+    def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        """Token scores; non-negative where the edges are."""
+        start = layer_index(self.start_layer, len(edges), "readout.start_layer")
+        identity = torch.eye(read.shape[1], dtype=read.dtype, device=read.device)
+        row = read.unsqueeze(1)
+        for layer in reversed(edges[start:]):
+            mixing = identity + layer.mean(1)
+            if self.normalize == "row":
+                mixing = mixing / mixing.sum(-1, keepdim=True)
+            row = row @ mixing
+        return row.squeeze(1)

@@ -1,0 +1,190 @@
+"""Relevance propagation backwards through the unmodified model's own graph (PROTOCOLS section 2).
+
+The forward pass runs inside a `TorchFunctionMode` that replaces each operation by an autograd function whose backward is
+a relevance rule. Gradients of the logits with respect to any recorded tensor are then relevances.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Int
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode, resolve_name
+from transformers import activations
+
+from benchmark.errors import NotApplicable
+from benchmark.models import Classifier, Trace
+from benchmark.types import Batch
+from methods.relevance.rule_sets import RuleSet
+from methods.relevance.rules import Identity, ProportionalSum, SplitProduct
+
+_Args = tuple[Any, ...]
+_Kwargs = Mapping[str, Any]
+_Function = Callable[..., Any]
+
+# One input carries the relevance; it passes unchanged.
+_ELEMENTWISE = (
+    F.softmax, torch.softmax, F.layer_norm, torch.layer_norm, F.gelu, F.relu, torch.relu, F.silu, F.dropout,
+    torch.tanh, Tensor.tanh, torch.sigmoid, torch.neg, Tensor.neg, Tensor.__neg__, Tensor.div, Tensor.__truediv__, torch.div,
+)  # fmt: skip
+# Their ordinary gradient moves relevance where it belongs.
+_MOVES = (
+    Tensor.view, Tensor.view_as, Tensor.reshape, torch.reshape, Tensor.transpose, torch.transpose, Tensor.permute,
+    torch.permute, Tensor.contiguous, Tensor.__getitem__, Tensor.split, torch.split, Tensor.chunk, torch.chunk,
+    Tensor.unbind, torch.unbind, torch.cat, Tensor.expand, Tensor.squeeze, torch.squeeze, Tensor.unsqueeze,
+    torch.unsqueeze, Tensor.flatten, torch.flatten, Tensor.repeat_interleave, torch.repeat_interleave, Tensor.to,
+    Tensor.type, Tensor.float, Tensor.double, Tensor.clone, torch.clone, Tensor.requires_grad_, Tensor.size, Tensor.select,
+    torch.stack, Tensor.gather, torch.gather, Tensor.index_select, torch.index_select,
+)  # fmt: skip
+_NORM_SUFFIXES = ("Norm",)
+
+
+class _RuleMode(TorchFunctionMode):
+    """Replaces operations on activations by the rules of a rule set; an operation without a rule is an error."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        super().__init__()
+        self.handlers: dict[_Function, Callable[[_Function, _Args, _Kwargs], Any]] = {}
+
+        def register(functions: tuple[_Function, ...], handler: Callable[[_Function, _Args, _Kwargs], Any]) -> None:
+            self.handlers.update(dict.fromkeys(functions, handler))
+
+        register(_ELEMENTWISE, _elementwise)
+        register(_MOVES, lambda function, args, kwargs: function(*args, **kwargs))
+        register((F.linear,), lambda _f, args, kwargs: _linear(rules, *args, **kwargs))
+        register((torch.addmm,), lambda _f, args, _k: rules.linear.apply(args[1], args[2].t(), args[0]))
+        matmuls = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
+        register(matmuls, lambda _f, args, _k: rules.matmul.apply(*args))
+        adds = (torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
+        register(adds, lambda f, args, kwargs: _add(rules, f, args, kwargs))
+        register((torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__), _multiply)
+        register((torch.sum, Tensor.sum, torch.mean, Tensor.mean), _reduce)
+
+    def __torch_function__(
+        self, func: _Function, types: Any, args: _Args = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Dispatch one call."""
+        kwargs = kwargs or {}
+        if not _differentiable(args, kwargs):
+            return func(*args, **kwargs)
+        if (handler := self.handlers.get(func)) is not None:
+            return handler(func, args, kwargs)
+        with torch.no_grad():
+            result = func(*args, **kwargs)
+        if isinstance(result, Tensor) and result.is_floating_point() and func not in (Tensor.detach, torch.detach):
+            name = resolve_name(func) or str(func)
+            raise NotApplicable(f"relevance propagation has no rule for {name}, which this model uses")
+        return result
+
+
+def _differentiable(args: _Args, kwargs: _Kwargs) -> bool:
+    def active(value: Any) -> bool:
+        if isinstance(value, list | tuple):
+            return any(active(item) for item in value)
+        return isinstance(value, Tensor) and value.requires_grad
+
+    return torch.is_grad_enabled() and (active(args) or active(tuple(kwargs.values())))
+
+
+def _elementwise(function: _Function, args: _Args, kwargs: _Kwargs) -> Tensor:
+    with torch.no_grad():
+        result = function(*args, **kwargs)
+    if not isinstance(args[0], Tensor) or not args[0].requires_grad:
+        raise NotApplicable(f"relevance propagation has no rule for {function.__name__} of a constant by an activation")
+    carried: Tensor = Identity.apply(args[0], result)  # type: ignore[no-untyped-call]
+    return carried
+
+
+def _linear(rules: RuleSet, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    result: Tensor = rules.linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _add(rules: RuleSet, function: _Function, args: _Args, kwargs: _Kwargs) -> Any:
+    a, b = args[0], args[1]
+    if kwargs:
+        raise NotApplicable("relevance propagation has no rule for a scaled addition (torch.add with alpha)")
+    # A number or a bias vector carries no relevance, as the bias of a linear layer does not.
+    constant = next((x for x in (a, b) if not isinstance(x, Tensor) or x.dim() <= 1), None)
+    if constant is None:
+        return rules.add.apply(a, b)  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        result = function(*args)
+    return Identity.apply(b if constant is a else a, result)  # type: ignore[no-untyped-call]
+
+
+def _multiply(function: _Function, args: _Args, kwargs: _Kwargs) -> Any:
+    active = [x for x in args[:2] if isinstance(x, Tensor) and x.requires_grad]
+    if len(active) == 2:
+        return SplitProduct.apply(*active)  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        result = function(*args, **kwargs)
+    if result.shape != active[0].shape:
+        raise NotApplicable("relevance propagation has no rule for a product that broadcasts an activation")
+    return Identity.apply(active[0], result)  # type: ignore[no-untyped-call]
+
+
+def _reduce(function: _Function, args: _Args, kwargs: _Kwargs) -> Any:
+    x, dim = args[0], args[1] if len(args) > 1 else kwargs.get("dim")
+    with torch.no_grad():
+        result = function(*args, **kwargs)
+    dims = tuple(range(x.dim())) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    return ProportionalSum.apply(x, result, dims)  # type: ignore[no-untyped-call]
+
+
+def _passes_unchanged(module: nn.Module) -> bool:
+    """Normalisation layers and activation modules, whatever operations they are written with."""
+    name = type(module).__name__
+    return name.endswith(_NORM_SUFFIXES) or type(module).__module__ in (activations.__name__, "torch.nn.modules.activation")
+
+
+@contextmanager
+def propagating(model: nn.Module, rules: RuleSet) -> Iterator[None]:
+    """Make every forward pass of `model` in this block one whose backward pass propagates relevance."""
+    patched = [module for module in model.modules() if _passes_unchanged(module) and not list(module.children())]
+
+    def unchanged(forward: _Function) -> _Function:
+        def call(x: Tensor) -> Tensor:
+            with torch._C.DisableTorchFunction(), torch.no_grad():
+                result = forward(x)
+            carried: Tensor = Identity.apply(x, result)  # type: ignore[no-untyped-call]
+            return carried
+
+        return call
+
+    try:
+        for module in patched:
+            module.forward = unchanged(module.forward)  # type: ignore[method-assign]
+        with _RuleMode(rules):
+            yield
+    finally:
+        for module in patched:
+            module.__dict__.pop("forward", None)
+
+
+def relevance_pass(
+    model: Classifier, batch: Batch, target: Int[Tensor, "B"], rules: RuleSet, record: str
+) -> tuple[Trace, tuple[Tensor, ...]]:
+    """Relevance of every recorded tensor for the target class, seeded with 1 at its logit.
+
+    Args:
+        model: any instrumented classifier.
+        batch: B examples.
+        target: the class to explain.
+        rules: the rule set.
+        record: "attentions" (relevance of the probabilities of each layer, [B H T T]) or "hidden" (relevance of the
+            input of each block, [B T D]).
+
+    Returns:
+        The trace of the forward pass and one relevance per recorded tensor.
+
+    Raises:
+        NotApplicable: the model uses an operation that has no rule.
+    """
+    with propagating(model.model, rules):
+        trace = model.run(batch, record=(record,), grad=True)
+    recorded = trace.attentions if record == "attentions" else trace.hidden
+    return trace, model.gradients(trace.logits, recorded, weights=model.one_hot(target))

@@ -1,0 +1,196 @@
+"""Relevance rules as autograd functions: the forward pass is the operation itself, the backward pass is the rule.
+
+PROTOCOLS section 2. In the equations R is the relevance that reaches the output; what a rule returns is the relevance of
+its inputs. `divide` is the published stabiliser.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+STABILISER = 1e-9
+
+
+def divide(a: Tensor, b: Tensor) -> Tensor:
+    """`a / (b + 1e-9)`, and 0 where b = 0 (Chefer 2021a's code; leaving it out moves results by about 1e-3)."""
+    return torch.where(b == 0, 0.0, a / (b + STABILISER))
+
+
+class Identity(torch.autograd.Function):
+    """Relevance passes unchanged through an operation that was computed outside the graph: R_x = R."""
+
+    @staticmethod
+    def forward(_ctx: Any, _x: Tensor, result: Tensor) -> Tensor:
+        """The result of the operation."""
+        return result.view_as(result)
+
+    @staticmethod
+    def backward(_ctx: Any, relevance: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        """R_x = R."""
+        return relevance, None
+
+
+class PositiveLinear(torch.autograd.Function):
+    """Linear layer, α = 1, both signs in one denominator (Chefer 2021a, eq. 6-7 as in their code; bias ignored).
+
+    S = R / (x⁺W⁺ᵀ + x⁻W⁻ᵀ), R_x = x⁺⊙(S W⁺) + x⁻⊙(S W⁻). Computed as Z = (xWᵀ + |x||W|ᵀ)/2 and
+    R_x = (x⊙(S W) + |x|⊙(S|W|))/2, which is the same and halves the products.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """`x Wᵀ + b`."""
+        product = F.linear(x, weight)
+        magnitude = weight.abs()
+        denominator = F.linear(x.abs(), magnitude).add_(product).mul_(0.5)
+        ctx.save_for_backward(x, weight, magnitude, denominator)
+        return product if bias is None else product + bias
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        """R_x."""
+        x, weight, magnitude, denominator = ctx.saved_tensors
+        share = divide(relevance, denominator)
+        signed = (share @ weight).mul_(x)
+        return torch.addcmul(signed, x.abs(), share @ magnitude).mul_(0.5), None, None
+
+
+class SeparateLinear(torch.autograd.Function):
+    """Linear layer, α = 1, each sign with its own denominator (the baseline "full LRP"; bias ignored; not conservative).
+
+    R_x = x⁺⊙(R/(x⁺W⁺ᵀ) W⁺) + x⁻⊙(R/(x⁻W⁻ᵀ) W⁻).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """`x Wᵀ + b`."""
+        ctx.save_for_backward(x, weight)
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        """R_x."""
+        x, weight = ctx.saved_tensors
+
+        def part(x_part: Tensor, weight_part: Tensor) -> Tensor:
+            return x_part * (divide(relevance, F.linear(x_part, weight_part)) @ weight_part)
+
+        return part(x.clamp(min=0), weight.clamp(min=0)) + part(x.clamp(max=0), weight.clamp(max=0)), None, None
+
+
+class HalvedMatmul(torch.autograd.Function):
+    """Product of two activations: S = R/(ab), R_a = a⊙(S bᵀ)/2, R_b = b⊙(aᵀ S)/2."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        """`a b`."""
+        product = torch.matmul(a, b)
+        ctx.save_for_backward(a, b, product)
+        return product
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, Tensor | None]:  # type: ignore[override]
+        """(R_a, R_b)."""
+        a, b, product = ctx.saved_tensors
+        share = divide(relevance, product).mul_(0.5)
+        left = (share @ b.transpose(-1, -2)).mul_(a) if ctx.needs_input_grad[0] else None
+        right = (a.transpose(-1, -2) @ share).mul_(b) if ctx.needs_input_grad[1] else None
+        return left, right
+
+
+def _per_example(relevance: Tensor) -> Tensor:
+    """Sum over one example, kept broadcastable: never over the batch, so that results are batch-invariant."""
+    return relevance.flatten(1).sum(1).view(-1, *[1] * (relevance.dim() - 1))
+
+
+class NormalisedAdd(torch.autograd.Function):
+    """Sum of two activations (Chefer 2021a, eq. 8-10): proportional shares, then both rescaled to conserve.
+
+    S = R/(a+b), R_a = aS, R_b = bS; then Σ R_a is scaled to |ΣR_a|/(|ΣR_a|+|ΣR_b|)·ΣR and R_b likewise, the sums
+    being over one example.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        """`a + b`."""
+        ctx.save_for_backward(a, b)
+        return a + b
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, Tensor | None]:  # type: ignore[override]
+        """(R_a, R_b)."""
+        a, b = ctx.saved_tensors
+        share = divide(relevance, a + b)
+        parts = (a * share, b * share)
+        sums = [_per_example(part) for part in parts]
+        total, magnitude = _per_example(relevance), sums[0].abs() + sums[1].abs()
+        scaled = [
+            part * divide(divide(part_sum.abs(), magnitude) * total, part_sum)
+            for part, part_sum in zip(parts, sums, strict=True)
+        ]
+        needs = ctx.needs_input_grad
+        return (
+            _unbroadcast(scaled[0], a.shape) if needs[0] else None,
+            _unbroadcast(scaled[1], b.shape) if needs[1] else None,
+        )
+
+
+class ProportionalAdd(torch.autograd.Function):
+    """Sum of two activations without rescaling: R_a = a·R/(a+b), R_b = b·R/(a+b)."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        """`a + b`."""
+        ctx.save_for_backward(a, b)
+        return a + b
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, Tensor | None]:  # type: ignore[override]
+        """(R_a, R_b)."""
+        a, b = ctx.saved_tensors
+        share = divide(relevance, a + b)
+        needs = ctx.needs_input_grad
+        return (
+            _unbroadcast(a * share, a.shape) if needs[0] else None,
+            _unbroadcast(b * share, b.shape) if needs[1] else None,
+        )
+
+
+class SplitProduct(torch.autograd.Function):
+    """Elementwise product of two activations (gated feed-forward layers): half the relevance to each factor."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        """`a ⊙ b`."""
+        ctx.shapes = a.shape, b.shape
+        return a * b
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        """(R/2, R/2)."""
+        half = relevance * 0.5
+        return _unbroadcast(half, ctx.shapes[0]), _unbroadcast(half, ctx.shapes[1])
+
+
+class ProportionalSum(torch.autograd.Function):
+    """Sum or mean over dimensions (mean pooling): R_x = x·R/Σx."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, result: Tensor, dims: tuple[int, ...]) -> Tensor:
+        """The result, which was computed outside the graph."""
+        ctx.save_for_backward(x)
+        ctx.dims = dims
+        return result.view_as(result)
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        """R_x."""
+        (x,) = ctx.saved_tensors
+        total = x.sum(ctx.dims, keepdim=True)
+        return x * divide(relevance.view(total.shape), total), None, None
+
+
+def _unbroadcast(relevance: Tensor, shape: torch.Size) -> Tensor:
+    return relevance if relevance.shape == shape else relevance.sum_to_size(shape)

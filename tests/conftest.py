@@ -1,0 +1,19 @@
+"""Fixtures that several test folders share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before transformers is imported: no test may wait for a network
+
+REPOSITORY = Path(__file__).parents[1]
+SHARED = REPOSITORY.parent / "shared"
+
+
+def shared(relative: str) -> Path:
+    """A file or folder of the reference data; the test is skipped where it is absent."""
+    path = SHARED / relative
+    if not path.exists():
+        pytest.skip(f"the reference data '{relative}' is not beside the repository")
+    return path

@@ -1,0 +1,55 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmark.errors import UserError
+from benchmark.evaluations.curves import area, check_fractions, counts
+
+CURVE = st.lists(st.floats(0, 1), min_size=9, max_size=9)
+TENTHS = [k / 10 for k in range(1, 10)]
+
+
+@given(st.integers(0, 700), st.integers(0, 100))
+def test_counts_are_exact_in_hundredths(n, hundredths):
+    down = counts(torch.tensor([n]), [hundredths / 100], "down").item()
+    up = counts(torch.tensor([n]), [hundredths / 100], "up").item()
+    assert down == n * hundredths // 100
+    assert up == -(-n * hundredths // 100)
+
+
+def test_a_positive_share_rounded_up_is_at_least_one_unit():
+    assert counts(torch.tensor([3, 0]), [0.01], "up").tolist() == [[1, 0]]
+
+
+@given(CURVE)
+def test_area_is_the_slow_trapezoid_over_the_range(values):
+    total = sum((values[k] + values[k + 1]) / 2 * (TENTHS[k + 1] - TENTHS[k]) for k in range(8))
+    assert area(torch.tensor(values, dtype=torch.float64), TENTHS).item() == pytest.approx(total / 0.8)
+
+
+@given(CURVE)
+def test_area_lies_within_the_curve(values):
+    result = area(torch.tensor(values, dtype=torch.float64), TENTHS).item()
+    assert min(values) - 1e-12 <= result <= max(values) + 1e-12
+
+
+@given(CURVE, st.integers(0, 8), st.floats(0, 1))
+def test_area_grows_with_the_curve(values, k, raised):
+    higher = [max(v, raised) if i == k else v for i, v in enumerate(values)]
+    low, high = (area(torch.tensor(v, dtype=torch.float64), TENTHS).item() for v in (values, higher))
+    assert high >= low - 1e-12
+
+
+def test_area_of_one_point_and_of_a_batch():
+    assert area(torch.tensor([[0.3], [0.7]]), [0.5]).tolist() == pytest.approx([0.3, 0.7])
+    assert area(torch.tensor([[0.0, 1.0], [1.0, 1.0]]), [0.0, 1.0]).tolist() == [0.5, 1.0]
+    assert math.isnan(area(torch.tensor([float("nan"), 1.0]), [0.0, 1.0]).item())
+
+
+@pytest.mark.parametrize("fractions", [[], [0.2, 0.1], [0.1, 0.1], [-0.1, 0.5], [0.5, 1.5]])
+def test_bad_fractions_name_the_setting(fractions):
+    with pytest.raises(UserError, match="evaluations.x.fractions"):
+        check_fractions(fractions, "evaluations.x.fractions")
