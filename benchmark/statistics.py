@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Statistic = Callable[[Array], Array]
-"""Maps column means [..., k] to the statistic [...]."""
+"""Maps column means [r, k] of r resamples to the statistic [r]."""
 
 _CELLS = 4_000_000  # of the weight matrix held at once: 32 MB
 
@@ -76,7 +76,7 @@ def interval(
 
     Args:
         values: [n] or [n, k], one row per example.
-        statistic: maps column means [..., k] to the statistic [...], so that ratios of sums (micro-averaged F1) are
+        statistic: maps column means [r, k] to the statistic [r], so that ratios of sums (micro-averaged F1) are
             bootstrapped by resampling examples. Default: the mean of the one column.
         seed: of the resampling; equal seeds give equal intervals.
         resamples: bootstrap resamples.
@@ -98,7 +98,7 @@ def interval(
     n = len(table)
     if n == 0:
         return Interval(float("nan"), float("nan"), float("nan"), 0)
-    value = float(statistic(table.mean(axis=0)))
+    value = float(statistic(table.mean(axis=0, keepdims=True))[0])
     if n < 2:
         return Interval(value, float("nan"), float("nan"), n)
     replicates = np.concatenate([statistic(means) for means in _resampled_means(table, seed, resamples)])

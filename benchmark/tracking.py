@@ -4,16 +4,16 @@ import hashlib
 import json
 import logging
 import math
+import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol, get_args
 
 import pandas as pd
-import yaml
 
 from benchmark.errors import UserError
-from benchmark.report.cells import Cell, load_cells
+from benchmark.report.cells import Cell, load_cells, read_config
 from benchmark.report.heatmaps import heatmap_page
 
 Mode = Literal["online", "offline", "disabled"]
@@ -35,12 +35,13 @@ class Wandb:
     """One W&B run per cell: config, figures, curves, a table of rows, token heatmaps.
 
     - config: `config` (the cell's config.yaml) and the facts of record.json, cost and git commit included.
-    - summary: `EVALUATION/METRIC` with `/low`, `/high`, `/n` for scalars; `EVALUATION/dash` is the reason where the method
-      could not serve; `rows/logged` and `rows/total` tell whether the table of rows was cut.
-    - history: `curve/EVALUATION/METRIC` with `/low`, `/high`, against `curve/EVALUATION/X` (one history step per x); the table
-      `rows` (evaluation, metric, uid, x, value) and the page `heatmaps`.
+    - summary: `EVALUATION/METRIC` with `/low`, `/high`, `/n` for scalars; `EVALUATION/dash` is the reason where the
+      method could not serve; `rows/logged` and `rows/total` tell whether the table of rows was cut.
+    - history: `curve/EVALUATION/METRIC` with `/low`, `/high`, against `curve/EVALUATION/X` (one history step per x);
+      the table `rows` (evaluation, metric, uid, x, value) and the page `heatmaps`.
 
-    A cell that the folder of W&B's files already mirrors is not logged again. Any failure (no wandb, no network, no API
+    W&B itself keeps a copy of every table in its data folder ($WANDB_DATA_DIR) for `wandb sync`. A cell that the folder
+    of W&B's files already mirrors is not logged again. Any failure (no wandb, no network, no API
     key, no space) is told in one warning, after which nothing more is mirrored.
 
     Args:
@@ -57,12 +58,12 @@ class Wandb:
 
     def __init__(
         self,
-        mode: Mode = "offline",
+        mode: str = "offline",
         project: str = "attention-explainer-benchmark",
         entity: str | None = None,
         directory: str | None = None,
         max_rows: int = 10_000,
-        timeout: float = 30,
+        timeout: float | int = 30,
     ) -> None:
         if mode not in get_args(Mode):
             raise UserError(f"tracking.mode: found {mode!r}, allowed: {', '.join(get_args(Mode))}")
@@ -73,11 +74,13 @@ class Wandb:
         self.mode, self.project, self.entity, self.directory = mode, project, entity, directory
         self.max_rows, self.timeout = max_rows, timeout
         self._failed = False
+        self._told_of_cut = False
 
     def log_cell(self, cell: Path, comparison: str) -> None:
         """Mirror one finished run folder as one W&B run in the group `comparison`. Never raises an Exception."""
         if self.mode == "disabled" or self._failed:
             return
+        state = random.getstate()
         try:
             self._log_cell(cell, comparison)
         except Exception as error:  # whatever goes wrong in a mirror must not touch the comparison
@@ -85,6 +88,8 @@ class Wandb:
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             way_out = "tracking.mode=offline needs no network, tracking.mode=disabled silences this"
             _log.warning("W&B tracking stopped, the comparison goes on (%s); %s", reason[:300], way_out)
+        finally:
+            random.setstate(state)  # libraries draw from it for names and ids
 
     def _log_cell(self, folder: Path, comparison: str) -> None:
         import wandb  # takes half a second, and may be missing
@@ -142,10 +147,18 @@ class Wandb:
         for point in curve_points(cell):
             run.log(point)
         table = rows_table(cell, self.max_rows)
+        total = len(_rows(cell))
+        if total > len(table) and not self._told_of_cut:
+            self._told_of_cut = True
+            _log.info(
+                "W&B tables hold the first %d rows of each method (here of %d); see tracking.max_rows",
+                len(table),
+                total,
+            )
         run.log({"rows": wandb.Table(columns=list(table.columns), data=_plain(table))})
         if cell.heatmaps:
             run.log({"heatmaps": wandb.Html(heatmap_page([cell]), inject=False)})
-        run.summary.update({**summary(cell), "rows/logged": len(table), "rows/total": len(_rows(cell))})
+        run.summary.update({**summary(cell), "rows/logged": len(table), "rows/total": total})
 
 
 def run_id(cell: Cell, comparison: str) -> str:
@@ -156,9 +169,7 @@ def run_id(cell: Cell, comparison: str) -> str:
 
 def run_config(cell: Cell) -> dict[str, Any]:
     """The cell's configuration and the facts of its record."""
-    path = cell.stored.folder / "config.yaml"
-    config = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else None
-    return {"config": config, **{key: cell.record.get(key) for key in _RECORD_FACTS}}
+    return {"config": read_config(cell.stored.folder), **{key: cell.record.get(key) for key in _RECORD_FACTS}}
 
 
 def _figures(cell: Cell) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -173,7 +184,7 @@ def _number(value: Any) -> float:
 
 
 def summary(cell: Cell) -> dict[str, float | int | str]:
-    """Scalar figures as `EVALUATION/METRIC`, `…/low`, `…/high`, `…/n`, and the reasons of dashes as `EVALUATION/dash`."""
+    """Scalar figures as `EVALUATION/METRIC`, `…/low`, `…/high`, `…/n`; the reasons of dashes as `EVALUATION/dash`."""
     found: dict[str, float | int | str] = {}
     for name, entry in cell.record["evaluations"].items():
         if entry.get("dash"):
@@ -187,7 +198,7 @@ def summary(cell: Cell) -> dict[str, float | int | str]:
 
 
 def curve_points(cell: Cell) -> list[dict[str, float]]:
-    """One mapping per evaluation and x, sorted: the x under its axis' name, and every curve's value, low and high there."""
+    """One mapping per evaluation and x, sorted: the x under its axis' name and every curve's value, low and high."""
     points: dict[tuple[str, str, float], dict[str, float]] = {}
     for name, figure in _figures(cell):
         if figure.get("x") is None:
@@ -208,10 +219,7 @@ def _rows(cell: Cell) -> pd.DataFrame:
 
 def rows_table(cell: Cell, limit: int) -> pd.DataFrame:
     """The first `limit` of the cell's rows: evaluation, metric, uid, x, value."""
-    rows = _rows(cell)
-    if len(rows) > limit:
-        _log.info("%s: the W&B table holds the first %d of %d rows", cell.stored.folder.name, limit, len(rows))
-    return rows.head(limit)
+    return _rows(cell).head(limit)
 
 
 def _plain(table: pd.DataFrame) -> list[list[Any]]:

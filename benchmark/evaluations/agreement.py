@@ -2,7 +2,8 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -117,14 +118,16 @@ class Agreement(Averaged):
     seed: int = 0
     max_tokens: int = MAX_TOKENS
     remembered: int = 10_000
-    _memory: OrderedDict[tuple[str, str, int], Reference] = field(
-        default_factory=OrderedDict, init=False, repr=False, compare=False
-    )
 
     def __post_init__(self) -> None:
         for name in ("permutations", "max_tokens", "remembered"):
             if (value := getattr(self, name)) < 1:
                 raise UserError(f"evaluations.agreement.{name}={value}: allowed are positive numbers")
+
+    @cached_property
+    def _memory(self) -> OrderedDict[tuple[str, str, int], Reference]:
+        """Not a field: what is remembered is no setting."""
+        return OrderedDict()
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

@@ -73,13 +73,13 @@ class Aopc(Averaged):
 
     target: Target = "predicted"
     operator: str = "auto"
-    fractions: Sequence[float] = THRESHOLDS
+    fractions: Sequence[float | int] = THRESHOLDS
     pool: Pool = "max"
     seed: int = 0
     max_tokens: int = MAX_TOKENS
 
     def __post_init__(self) -> None:
-        curves.check_fractions(self.fractions, "evaluations.aopc.fractions")
+        object.__setattr__(self, "fractions", curves.check_fractions(self.fractions, "evaluations.aopc.fractions"))
         if self.max_tokens < 1:
             raise UserError(f"evaluations.aopc.max_tokens={self.max_tokens}: allowed are positive numbers")
 

@@ -36,7 +36,7 @@ def table(
     metric: str,
     values: Tensor | NDArray,
     *,
-    x: Sequence[float] | None = None,
+    x: Sequence[float | int] | None = None,
     defined: Tensor | NDArray | None = None,
 ) -> pd.DataFrame:
     """Rows `uid, metric, x, value` of one metric.
@@ -48,8 +48,8 @@ def table(
         x: X positions of a curve.
         defined: Bool of the same shape, or [B]; the others get no row (a NaN that is defined gets one, and shows).
     """
-    value = np.asarray(torch.as_tensor(values).detach().cpu(), dtype=np.float64).reshape(len(uids), -1)
     positions = np.asarray([np.nan] if x is None else x, dtype=np.float64)
+    value = np.asarray(torch.as_tensor(values).detach().cpu(), dtype=np.float64).reshape(len(uids), len(positions))
     frame = pd.DataFrame(
         {
             "uid": np.repeat(np.asarray(uids, dtype=object), len(positions)),
@@ -60,7 +60,8 @@ def table(
     )
     if defined is None:
         return frame
-    keep = np.asarray(torch.as_tensor(defined).cpu(), dtype=bool).reshape(len(uids), -1)
+    keep = np.asarray(torch.as_tensor(defined).cpu(), dtype=bool)
+    keep = keep[:, None] if keep.ndim == 1 else keep
     return frame[np.broadcast_to(keep, value.shape).ravel()].reset_index(drop=True)
 
 

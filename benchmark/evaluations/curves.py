@@ -15,7 +15,7 @@ Rounding = Literal["down", "up"]
 _SLACK = 1e-9  # 0.1 · 70 is 7.000000000000001 in floating point: it still is 7 units
 
 
-def counts(n: Int[Tensor, "B"], fractions: Sequence[float], rounding: Rounding = "down") -> Int[Tensor, "K B"]:
+def counts(n: Int[Tensor, "B"], fractions: Sequence[float | int], rounding: Rounding = "down") -> Int[Tensor, "K B"]:
     """How many of n units each fraction is.
 
     `down`: ⌊fraction · n⌋, as `int(n * fraction)` in the published perturbation test (Chefer 2021a) and head pruning
@@ -32,7 +32,7 @@ def counts(n: Int[Tensor, "B"], fractions: Sequence[float], rounding: Rounding =
     return rounded.long().to(n.device)
 
 
-def area(values: Float[Tensor, "*B K"], x: Sequence[float]) -> Float[Tensor, "*B"]:
+def area(values: Float[Tensor, "*B K"], x: Sequence[float | int]) -> Float[Tensor, "*B"]:
     """Area under the curve by the trapezoid rule, divided by the range of x: `∫ y dx / (x_K − x_1)`.
 
     It is the mean height of the curve, so it lies within the curve's bounds whatever the range of x. The integral
@@ -44,7 +44,7 @@ def area(values: Float[Tensor, "*B K"], x: Sequence[float]) -> Float[Tensor, "*B
     return torch.trapezoid(values, position) / (position[-1] - position[0])
 
 
-def check_fractions(fractions: Sequence[float], setting: str) -> tuple[float, ...]:
+def check_fractions(fractions: Sequence[float | int], setting: str) -> tuple[float, ...]:
     """The fractions as a tuple; UserError naming `setting` unless they increase strictly within [0, 1]."""
     checked = tuple(float(fraction) for fraction in fractions)
     increasing = all(a < b for a, b in pairwise(checked))

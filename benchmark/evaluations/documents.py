@@ -25,7 +25,7 @@ class Document:
         scores: soft scores [W]: the method's, raised so that none is negative; 0 beyond the window.
         rank: rank of each word [W], 0 is the best; W or more beyond the window.
         n_ranked: words within the window.
-        gold: the rationale [W].
+        gold: the rationale [W]; all False where there is none.
         breaks: where a new document of the same example begins: no span crosses it.
     """
 
@@ -41,8 +41,8 @@ class Document:
         return chosen
 
 
-def documents(batch: Batch, attribution: Attribution, *, how: Pool, clamp: bool, seed: int) -> list[Document | None]:
-    """What is scored of each example; None for examples without a rationale word.
+def documents(batch: Batch, attribution: Attribution, *, how: Pool, clamp: bool, seed: int) -> list[Document]:
+    """What is scored of each example.
 
     Raising the scores (by their minimum, where it is negative) keeps the order and puts the words beyond the window,
     at 0, last: they count as missed.
@@ -63,15 +63,11 @@ def documents(batch: Batch, attribution: Attribution, *, how: Pool, clamp: bool,
     return [_document(batch, b, n_units[b], values[b], shown[b], rank[b]) for b in range(len(batch))]
 
 
-def _document(batch: Batch, b: int, n: int, values: Column, shown: Flags, rank: NDArray) -> Document | None:
+def _document(batch: Batch, b: int, n: int, values: Column, shown: Flags, rank: NDArray) -> Document:
     rationale, query = batch.rationale[b], batch.query_units[b]
-    if rationale is None:
-        return None
-    if len(rationale) != n:
+    if rationale is not None and len(rationale) != n:
         raise ValueError(f"example '{batch.uids[b]}' has {n} units and a rationale of {len(rationale)}")
-    gold = np.asarray(rationale, dtype=bool)[query:]
-    if not gold.any():
-        return None
+    gold = np.zeros(n - query, dtype=bool) if rationale is None else np.asarray(rationale, dtype=bool)[query:]
     width = min(n, len(values))
     here = shown[:width]
     soft, place = np.zeros(n), np.full(n, max(n, len(values)), dtype=np.int64)

@@ -36,7 +36,7 @@ class Calibration:
 
 def pruning_masks(
     importance: Float[Tensor, "B L H"],
-    shares: Sequence[float],
+    shares: Sequence[float | int],
     *,
     scope: Scope = "global",
     descending: bool = False,
@@ -106,13 +106,13 @@ class HeadPruning(Averaged):
 
     target: Target = "label"
     scope: Scope = "global"
-    shares: Sequence[float] = SHARES
+    shares: Sequence[float | int] = SHARES
     calibration: Calibration | Mapping[str, Any] | str = Calibration()
     seed: int = 0
     max_tokens: int = MAX_TOKENS
 
     def __post_init__(self) -> None:
-        curves.check_fractions(self.shares, "evaluations.head_pruning.shares")
+        object.__setattr__(self, "shares", curves.check_fractions(self.shares, "evaluations.head_pruning.shares"))
         if self.scope not in ("global", "layer"):
             raise UserError(f"evaluations.head_pruning.scope={self.scope}: allowed are global and layer")
         if self.max_tokens < 1:

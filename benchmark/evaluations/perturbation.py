@@ -68,13 +68,14 @@ class Perturbation(Averaged):
 
     target: Target = "predicted"
     operator: str = "auto"
-    fractions: Sequence[float] = TENTHS
+    fractions: Sequence[float | int] = TENTHS
     pool: Pool = "max"
     seed: int = 0
     max_tokens: int = MAX_TOKENS
 
     def __post_init__(self) -> None:
-        curves.check_fractions(self.fractions, "evaluations.perturbation.fractions")
+        fractions = curves.check_fractions(self.fractions, "evaluations.perturbation.fractions")
+        object.__setattr__(self, "fractions", fractions)
         if self.max_tokens < 1:
             raise UserError(f"evaluations.perturbation.max_tokens={self.max_tokens}: allowed are positive numbers")
 

@@ -33,7 +33,8 @@ class Rationale(Averaged):
       examples, and F1 taken of the averages (ERASER's macro); `iou_f1_micro` of the sums. The selection takes the best
       ⌈s · n⌉ of an example's n words, for each share s (`iou_f1_at`), and the scalar is the one at `hard_share`:
       a number, or `task`, the s nearest to the mean share of words in the rationales of all scored examples, as ERASER
-      chooses. `hard_token_f1` is the token F1 of the same selection.
+      chooses. `hard_token_f1` is the token F1 of the same selection. No span crosses from one document of an example to
+      the next; the rationale's own adjacent spans are merged too.
     - `coverage`: share of the words that lie within the model's window; `truncated_rationale_share`: share of the
       rationale's words that do not. Those are never selected and count as missed everywhere.
 
@@ -58,12 +59,14 @@ class Rationale(Averaged):
     pool: Pool = "max"
     clamp: bool = False
     top: Sequence[int] = TOP
-    hard_shares: Sequence[float] = HARD_SHARES
-    hard_share: float | str = "task"
+    hard_shares: Sequence[float | int] = HARD_SHARES
+    hard_share: float | int | str = "task"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        curves.check_fractions(self.hard_shares, "evaluations.rationale.hard_shares")
+        shares = curves.check_fractions(self.hard_shares, "evaluations.rationale.hard_shares")
+        object.__setattr__(self, "hard_shares", shares)
+        object.__setattr__(self, "top", tuple(self.top))
         if not self.top or any(k < 1 for k in self.top):
             raise UserError(f"evaluations.rationale.top={list(self.top)}: allowed are positive numbers of words")
         if self.hard_share != "task":
@@ -102,7 +105,7 @@ class Rationale(Averaged):
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Scores and counts of each example that has a rationale; NotApplicable where the method scores no tokens."""
         every = documents(batch, attribution, how=self.pool, clamp=self.clamp, seed=self.seed)
-        found = {uid: document for uid, document in zip(batch.uids, every, strict=True) if document is not None}
+        found = {uid: document for uid, document in zip(batch.uids, every, strict=True) if document.gold.any()}
         if not found:
             return table((), "auprc", torch.zeros(0))
         frames = []
@@ -158,7 +161,7 @@ def _by_words(document: Document, top: Sequence[int]) -> dict[str, list[float]]:
     return _columns([_token_scores(document, k) for k in top])
 
 
-def _by_share(document: Document, shares: Sequence[float]) -> dict[str, list[float]]:
+def _by_share(document: Document, shares: Sequence[float | int]) -> dict[str, list[float]]:
     counts = curves.counts(torch.tensor([len(document.gold)]), shares, "up")[:, 0].tolist()
     return _columns([_span_scores(document, count) for count in counts])
 

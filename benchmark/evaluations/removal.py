@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +25,7 @@ class Removed:
     embedding_edit: Callable[[Tensor], Tensor] | None = None
 
 
+@runtime_checkable
 class Operator(Protocol):
     """A way to remove units.
 

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.overrides import handle_torch_function, has_torch_function
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
@@ -110,13 +111,21 @@ def attention_forward(
     return output.transpose(1, 2).contiguous(), probabilities
 
 
+def mask_scores(scores: Tensor, attention_mask: Tensor) -> Tensor:
+    """`scores + mask`, as an operation of its own that a `TorchFunctionMode` can tell from a sum of activations."""
+    if has_torch_function((scores, attention_mask)):
+        masked: Tensor = handle_torch_function(mask_scores, (scores, attention_mask), scores, attention_mask)
+        return masked
+    return scores + attention_mask
+
+
 def _probabilities(
     module: nn.Module, query: Tensor, key: Tensor, attention_mask: Tensor | None, scaling: float | None, dropout: float
 ) -> Tensor:
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
     if attention_mask is not None:
-        scores = scores + attention_mask
+        scores = mask_scores(scores, attention_mask)
     precision = torch.promote_types(query.dtype, torch.float32)
     probabilities = F.softmax(scores, dim=-1, dtype=precision).to(query.dtype)
     return F.dropout(probabilities, p=dropout) if module.training else probabilities

@@ -77,7 +77,7 @@ class Classifier:
     attention_modules: tuple[nn.Module, ...]
     n_heads: int
     fingerprint: str
-    memory_budget: int = 1 << 30
+    memory_budget: int = 1 << 28
     cost: Cost = field(default_factory=Cost)
 
     @property
@@ -89,6 +89,11 @@ class Classifier:
     def config(self) -> Any:
         """The transformers configuration."""
         return self.model.config
+
+    @property
+    def window(self) -> int:
+        """How many tokens the model reads at most."""
+        return self.encoder.window
 
     @property
     def n_layers(self) -> int:

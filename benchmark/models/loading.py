@@ -27,6 +27,8 @@ from benchmark.models.families import UNSUPPORTED, Family, family_of
 logger = logging.getLogger(__name__)
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+# On a CPU small chunks stay closer to its caches; a GPU wants large ones.
+_MEMORY_BUDGET = {"cpu": 1 << 28, "cuda": 1 << 32}
 _NO_LIMIT = 1 << 20  # tokenizers without a limit say so with a huge number
 
 
@@ -78,6 +80,7 @@ def load_model(path_or_hub_id: str | Path, dtype: str = "float32", device: str =
         attention_modules=tuple(callers),
         n_heads=n_heads,
         fingerprint=_fingerprint(model, tokenizer),
+        memory_budget=_MEMORY_BUDGET.get(target.type, 1 << 28),
     )
 
 

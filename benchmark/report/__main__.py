@@ -18,7 +18,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Make the leaderboard, figures and heatmaps from finished run folders, without loading a model.",
     )
     parser.add_argument("runs", metavar="RUNS", nargs="+", type=Path, help="folder with run folders anywhere below it")
-    parser.add_argument("--out", metavar="DIR", type=Path, help="where the files go (default: `report` in the first RUNS)")
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, help="where the files go (default: `report` in the first RUNS)"
+    )
     return parser
 
 
@@ -34,7 +36,9 @@ def find_all(roots: Sequence[Path]) -> list[Path]:
             raise UserError(f"RUNS: {root} is no folder; name a folder that holds run folders")
         cells = find_cells(root)
         if not cells:
-            raise UserError(f"RUNS: no finished run folder (one with record.json) below {root}; run `python -m benchmark` first")
+            raise UserError(
+                f"RUNS: no finished run folder (one with record.json) below {root}; run `python -m benchmark` first"
+            )
         found += cells
     return found
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from benchmark.errors import UserError
 from benchmark.report.labels import Facts, distinguish, named, natural
-from benchmark.store import read_record, read_rows
+from benchmark.store import corrupt, read_json, read_record, read_rows
 
 CONTROLS = ("oracle", "random", "inverted", "position", "frequency")
 """Methods that test the tests (PROTOCOLS section 9), in the order in which tables show them; they are never ranked."""
@@ -26,7 +26,7 @@ _REQUIRED = {
     "model": ("name", "fingerprint", "dtype"),
     "method": ("name", "version"),
 }
-_SHOWN_LAST = ("benchmark", "evaluations", "tracking", "task", "model", "out", "device", "batch_size", "hydra")
+_NOT_OF_THE_METHOD = ("task", "model", "split", "limit", "seed")  # sections of config.yaml
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Cell:
         task: name of the task, with split, limit or seed where the compared cells differ in them.
         model: name of the model, with precision or fingerprint where they differ.
         method: name of the method, with the settings in which the cells of this method differ.
-        evaluations: name shown -> name in the record (they differ where cells tested another target or version).
+        evaluations: name shown -> name in the record (they differ where cells were tested with other settings).
     """
 
     stored: Stored
@@ -83,17 +83,20 @@ class Cell:
         return read_rows(self.stored.folder)
 
     @cached_property
+    def scalar_rows(self) -> dict[tuple[str, str], pd.DataFrame]:
+        """The rows of each scalar metric, by the evaluation's name in the record and the metric's name."""
+        scalars = self.rows[self.rows["x"].isna()]
+        return {(str(key[0]), str(key[1])): part for key, part in scalars.groupby(["evaluation", "metric"], sort=False)}
+
+    @cached_property
     def heatmaps(self) -> list[dict[str, Any]]:
         """The examples of `heatmap.json`; empty where there is none."""
         path = self.stored.folder / "heatmap.json"
         if not path.exists():
             return []
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UserError(f"{path} is corrupt ({error}); delete its folder and run the comparison again") from error
+        content = read_json(path)
         if not isinstance(content, list) or not all(isinstance(item, dict) and "words" in item for item in content):
-            raise UserError(f"{path} is corrupt (not a list of examples); delete its folder and run the comparison again")
+            raise corrupt(path, "not a list of examples")
         return content
 
 
@@ -106,16 +109,18 @@ def _flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Hashable]]:
         yield prefix, tree if isinstance(tree, Hashable) else json.dumps(tree)
 
 
-def _read_config(folder: Path) -> Facts:
+def read_config(folder: Path) -> dict[str, Any]:
+    """The content of `config.yaml`, empty where there is none; UserError where it is broken."""
     path = folder / "config.yaml"
     if not path.exists():
         return {}
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{path} is corrupt ({reason}); delete its folder and run the comparison again") from error
-    return dict(_flat(content or {}))
+        raise corrupt(path, " ".join(str(error).split())) from error
+    if not isinstance(content, dict):
+        raise corrupt(path, "no settings")
+    return content
 
 
 def read_stored(folder: Path) -> Stored:
@@ -129,10 +134,10 @@ def read_stored(folder: Path) -> Stored:
         entry = record.get(section)
         missing = [key for key in keys if not isinstance(entry, Mapping) or key not in entry]
         if missing:
-            raise UserError(f"{folder}/record.json is corrupt: it lacks {section}.{missing[0]}; delete the folder and run again")
+            raise corrupt(folder / "record.json", f"{section}.{missing[0]} is missing")
     if not isinstance(record.get("evaluations"), Mapping) or "hash" not in record:
-        raise UserError(f"{folder}/record.json is corrupt: it lacks evaluations or hash; delete the folder and run again")
-    return Stored(folder, record, _read_config(folder))
+        raise corrupt(folder / "record.json", "evaluations or hash is missing")
+    return Stored(folder, record, dict(_flat(read_config(folder))))
 
 
 def _task_facts(cell: Stored) -> Facts:
@@ -147,14 +152,23 @@ def _model_facts(cell: Stored) -> Facts:
 
 def _method_facts(cell: Stored) -> Facts:
     """Settings of the cell, those of the method first."""
-    last = {key: value for key, value in cell.config.items() if key.split(".", 1)[0] in _SHOWN_LAST}
+    last = {key: value for key, value in cell.config.items() if key.split(".", 1)[0] in _NOT_OF_THE_METHOD}
     first = {key: value for key, value in cell.config.items() if key not in last}
     facts = {**first, "version": cell.record["method"]["version"], **last}
     return {**facts, "hash": str(cell.record["hash"])[:8]}
 
 
+def _evaluation_facts(entry: Record) -> Facts:
+    settings = entry.get("digest")
+    facts = {key: entry.get(key) for key in ("target", "version")}
+    return {**facts, "settings": None if settings is None else str(settings)[:8]}
+
+
 def _label(
-    cells: Sequence[Stored], group: Callable[[Stored], Hashable], name: Callable[[Stored], str], facts: Callable[[Stored], Facts]
+    cells: Sequence[Stored],
+    group: Callable[[Stored], Hashable],
+    name: Callable[[Stored], str],
+    facts: Callable[[Stored], Facts],
 ) -> dict[Path, str]:
     """Name of each cell, told apart within the cells of one group that share the name."""
     members: dict[Hashable, list[Stored]] = {}
@@ -173,7 +187,7 @@ def _evaluation_labels(alike: Sequence[Stored]) -> dict[Path, dict[str, str]]:
     for name in sorted({name for cell in alike for name in cell.record["evaluations"]}):
         having = [cell for cell in alike if name in cell.record["evaluations"]]
         entries = [cell.record["evaluations"][name] for cell in having]
-        details = distinguish([{key: entry.get(key) for key in ("target", "version")} for entry in entries])
+        details = distinguish([_evaluation_facts(entry) for entry in entries])
         for cell, detail in zip(having, details, strict=True):
             labels[cell.folder][named(name, detail)] = name
     return labels
@@ -207,7 +221,10 @@ def load_cells(folders: Sequence[Path]) -> list[Cell]:
     for place in set(places.values()):
         evaluations |= _evaluation_labels([cell for cell in stored if places[cell.folder] == place])
     cells = [Cell(c, *places[c.folder], methods[c.folder], evaluations[c.folder]) for c in stored]
-    return sorted(cells, key=lambda cell: (natural(cell.task), natural(cell.model), control_order(cell.kind), natural(cell.method)))
+    return sorted(
+        cells,
+        key=lambda cell: (natural(cell.task), natural(cell.model), control_order(cell.kind), natural(cell.method)),
+    )
 
 
 def control_order(kind: str) -> int:

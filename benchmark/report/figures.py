@@ -12,13 +12,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from benchmark.report.cells import Cell, control_order
 from benchmark.report.labels import natural
 from benchmark.report.leaderboard import is_control, known_metrics
 from benchmark.report.text import slug
 
-# Okabe and Ito's colours; dark purple in place of black (too near the controls' greys) and no yellow (too light on white).
+# Okabe and Ito's colours; dark purple in place of black (too near the controls' greys), no yellow (too light on white).
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4B2E83")
 _LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 _MARKERS = ("o", "s", "^", "D", "v")
@@ -29,7 +30,7 @@ _GREYS = {
     "position": ("#9a9a9a", (0, (5, 1.5, 1, 1.5))),
     "frequency": ("#9a9a9a", (0, (1, 2.5))),
 }
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.titlesize": 9.5,
@@ -90,7 +91,7 @@ def curves(cells: Sequence[Cell]) -> list[Curve]:
 
 
 def styles(methods: Sequence[str]) -> dict[str, Style]:
-    """Colour, dash and marker of each method; 28 real ones before colour and dash repeat together. Controls are grey."""
+    """Colour, dash and marker of each method: 28 real ones before colour and dash repeat together; controls grey."""
     chosen: dict[str, Style] = {}
     real = [method for method in methods if not is_control(method)]
     for place, method in enumerate(real):
@@ -129,30 +130,48 @@ def draw(curve: Curve, table: pd.DataFrame, chosen: Mapping[str, Style]) -> Figu
         chosen: the methods' styles, in the order of the legend.
     """
     panels = list(dict.fromkeys(zip(table["task"], table["model"], strict=True)))
-    columns = min(len(panels), _PANELS_PER_ROW)
-    rows = math.ceil(len(panels) / columns)
-    figure = Figure(figsize=(4.3 * columns + 2.1, 3.1 * rows + 0.3), layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(rows, columns, squeeze=False)
-    for place, axes in enumerate(grid.flat):
-        if place >= len(panels):
-            axes.set_axis_off()
-            continue
-        task, model = panels[place]
+    drawn = set(table["method"])
+    names = [method for method in chosen if method in drawn]
+    figure, grid = _panels(len(panels), legend=0.7 + 0.075 * max(map(len, names)), lines=len(names))
+    for (task, model), axes in zip(panels, grid, strict=True):
         points = table[(table["task"] == task) & (table["model"] == model)]
         _draw(axes, points, chosen)
         axes.set_title(f"{task} · {model} ({_examples(points)})", loc="left")
         axes.set_xlabel(curve.x.replace("_", " "))
         axes.set_ylabel(curve.metric.replace("_", " "))
         axes.margins(x=0.02)
+        if (points["x"] % 1 == 0).all():
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     direction = _DIRECTION[curve.higher_is_better]
     heading = f"{curve.evaluation}: {curve.metric.replace('_', ' ')}" + (f" ({direction})" if direction else "")
-    figure.suptitle(heading, x=0.01, ha="left", fontsize=11, fontweight="bold")
-    drawn = set(table["method"])
-    handles = {line.get_label(): line for axes in grid.flat for line in axes.get_lines()}
-    names = [method for method in chosen if method in drawn]
-    figure.legend([handles[name] for name in names], names, loc="outside right center", fontsize=8, handlelength=3.2)
+    width, height = figure.get_size_inches()
+    figure.text(0.15 / width, 1 - 0.12 / height, heading, ha="left", va="top", fontsize=11)
+    handles = {line.get_label(): line for axes in grid for line in axes.get_lines()}
+    place = (1 - 0.08 / width, 1 - 0.4 / height)
+    lines = [handles[name] for name in names]
+    figure.legend(lines, names, loc="upper right", bbox_to_anchor=place, borderaxespad=0, fontsize=8, handlelength=3.2)
     return figure
+
+
+def _panels(count: int, legend: float, lines: int) -> tuple[Figure, list[Axes]]:
+    """A figure with so many panels, room for a legend of so many inches and lines at its right; margins in inches.
+
+    Margins are fixed, for a layout engine would draw everything once more.
+    """
+    columns = min(count, _PANELS_PER_ROW)
+    rows = math.ceil(count / columns)
+    panel_width, panel_height, left, right, top, bottom = 3.5, 2.5, 0.72, 0.15, 0.7, 0.5
+    width = columns * (left + panel_width + right) + legend
+    height = max(rows * (panel_height + bottom) + (rows - 1) * 0.35 + top, 0.5 + 0.175 * lines)
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    grid = []
+    for place in range(count):
+        row, column = divmod(place, columns)
+        x = column * (left + panel_width + right) + left
+        y = height - top - panel_height - row * (panel_height + bottom + 0.35)
+        grid.append(figure.add_axes((x / width, y / height, panel_width / width, panel_height / height)))
+    return figure, grid
 
 
 @contextmanager

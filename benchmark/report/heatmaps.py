@@ -8,10 +8,10 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 
-from benchmark.errors import UserError
 from benchmark.report.cells import Cell
 from benchmark.report.leaderboard import groups
 from benchmark.report.text import number
+from benchmark.store import corrupt
 
 _POSITIVE, _NEGATIVE = (178, 24, 43), (33, 102, 172)  # the ends of ColorBrewer's red-blue scale
 _WHITE_TEXT = 0.62  # share of the full colour from which white text has more contrast than black
@@ -44,6 +44,7 @@ class Shown:
     label: str
     predicted: str
     probability: str
+    wrong: bool
     target: str
     lines: tuple[Line, ...]
 
@@ -98,7 +99,7 @@ def sections(cells: Sequence[Cell]) -> list[Section]:
                     lines.setdefault(key, []).append(_line(cell.method, entry))
                 except (KeyError, TypeError, ValueError) as error:
                     path = cell.stored.folder / "heatmap.json"
-                    raise UserError(f"{path} is corrupt ({error!r}); delete its folder and run again") from error
+                    raise corrupt(path, repr(error)) from error
                 facts.setdefault(key, entry)
         examples = tuple(_shown(key, facts[key], tuple(own)) for key, own in lines.items())
         if examples:
@@ -109,7 +110,8 @@ def sections(cells: Sequence[Cell]) -> list[Section]:
 def _shown(key: tuple[str, str], entry: dict[str, Any], lines: tuple[Line, ...]) -> Shown:
     probability = entry.get("probability")
     shown = "unknown" if probability is None else f"{float(probability):.3f}"
-    return Shown(key[0], str(entry.get("label")), str(entry.get("predicted")), shown, key[1], lines)
+    label, predicted = ("unknown" if entry.get(name) is None else str(entry[name]) for name in ("label", "predicted"))
+    return Shown(key[0], label, predicted, shown, label not in ("unknown", predicted), key[1], lines)
 
 
 def environment() -> Environment:

@@ -1,4 +1,4 @@
-"""Short names for variants of one thing: `attattr (steps=5)` and `attattr (steps=10)` rather than two rows of one name."""
+"""Short names for variants of one thing: `attattr (steps=5)`, `attattr (steps=10)` rather than two rows of one name."""
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
@@ -17,7 +17,9 @@ def _short_names(keys: Sequence[str]) -> dict[str, str]:
     """Each dotted key by its last part, or whole where two keys share it; `readout._target_` is named `readout`."""
     plain = {key: key.removesuffix("._target_") for key in keys}
     last = [name.rsplit(".", 1)[-1] for name in plain.values()]
-    return {key: (part if last.count(part) == 1 else name) for (key, name), part in zip(plain.items(), last, strict=True)}
+    return {
+        key: (part if last.count(part) == 1 else name) for (key, name), part in zip(plain.items(), last, strict=True)
+    }
 
 
 def _value(key: str, value: Hashable) -> str:

@@ -10,7 +10,8 @@ from benchmark.report.text import bounds, number, slug
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}",
     "–": "--", "—": "---", "·": r"\textperiodcentered{}", "×": r"$\times$", "…": r"\dots{}",
     "≥": r"$\geq$", "≤": r"$\leq$", "τ": r"$\tau$", "α": r"$\alpha$", "β": r"$\beta$", "λ": r"$\lambda$", "−": "$-$",
 }  # fmt: skip
@@ -64,13 +65,17 @@ def _tabular(board: Board, evaluation: str) -> list[str]:
 
 def _table(board: Board, evaluation: str, label: str) -> list[str]:
     caption = (
-        f"{escape(f'{evaluation} on {board.task} with {board.model}')}, with 95\\,\\% bootstrap intervals over $n$ examples. "
+        f"{escape(f'{evaluation} on {board.task} with {board.model}')}, "
+        r"with 95\,\% bootstrap intervals over $n$ examples. "
         r"Best method bold, second underlined; controls, below the line, are not ranked."
     )
     lines = [r"\begin{table}", r"\centering", r"\small", rf"\caption{{{caption}}}", rf"\label{{{label}}}"]
     lines += [r"\medskip", "", *_tabular(board, evaluation)]
     for place, note in enumerate(board.notes, 1):
-        lines += [r"\par\smallskip\footnotesize" if place == 1 else r"\par", rf"\textsuperscript{{{place}}}~{escape(note)}"]
+        lines += [
+            r"\par\smallskip\footnotesize" if place == 1 else r"\par",
+            rf"\textsuperscript{{{place}}}~{escape(note)}",
+        ]
     return [*lines, r"\end{table}"]
 
 
@@ -89,6 +94,8 @@ def latex(cells: Sequence[Cell], table: pd.DataFrame) -> str:
             own = [column for column in columns if column.evaluation == evaluation]
             tested = part[part["evaluation"] == evaluation]
             for start in range(0, len(own), _WIDTH):
-                name = f"tab:{slug(task)}-{slug(model)}-{slug(evaluation)}" + (f"-{start // _WIDTH + 1}" if start else "")
+                name = f"tab:{slug(task)}-{slug(model)}-{slug(evaluation)}" + (
+                    f"-{start // _WIDTH + 1}" if start else ""
+                )
                 lines += ["", *_table(make_board(tested, own[start : start + _WIDTH]), evaluation, name)]
     return "\n".join(lines) + "\n"

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmark.errors import UserError
 from benchmark.report.cells import CONTROLS, Cell, Record, load_cells
 from benchmark.report.labels import natural
+from benchmark.store import corrupt
 
 COLUMNS = (
-    "task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n", "higher_is_better", "headline", "dash",
+    "task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n", "higher_is_better", "headline",
+    "dash",
 )  # fmt: skip
 CSV_COLUMNS = ("task", "model", "method", "evaluation", "metric", "value", "low", "high", "n")
 CURVE_COLUMNS = ("task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n")
@@ -34,8 +35,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Entry:
-    """A figure on a board: its interval, its rank among the real methods (1 is best; None: not ranked), or the number of
-    the footnote that says why there is none."""
+    """A figure on a board: its interval, and its rank among the real methods (1 is best; None: not ranked).
+
+    Where there is no figure, `note` is the number of the footnote that says why.
+    """
 
     value: float
     low: float
@@ -121,7 +124,9 @@ def _cell_rows(cell: Cell, known: Mapping[str, Mapping[str, Record]]) -> Iterato
 
 def known_metrics(cells: Sequence[Cell]) -> dict[str, dict[str, Record]]:
     """Evaluation (name shown) -> metric -> its declaration, over all cells given; metrics in the order declared."""
-    known: dict[str, dict[str, Record]] = {shown: {} for shown in sorted({name for cell in cells for name in cell.evaluations})}
+    known: dict[str, dict[str, Record]] = {
+        shown: {} for shown in sorted({name for cell in cells for name in cell.evaluations})
+    }
     for cell in cells:
         for shown in cell.evaluations:
             for name, metric in (cell.evaluation(shown).get("metrics") or {}).items():
@@ -148,7 +153,7 @@ def frame(cells: Sequence[Cell]) -> pd.DataFrame:
                 rows.extend(_cell_rows(cell, known))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 path = cell.stored.folder / "record.json"
-                raise UserError(f"{path} is corrupt (figures: {error!r}); delete its folder and run again") from error
+                raise corrupt(path, f"figures: {error!r}") from error
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"headline": bool, "n": np.int64})
     for name in ("higher_is_better", "dash"):  # pandas would turn None into NaN
         table[name] = pd.Series([row[name] for row in rows], dtype=object)
@@ -159,9 +164,9 @@ def read_leaderboard(cells: Sequence[Path]) -> pd.DataFrame:
     """All figures of a set of run folders.
 
     Returns:
-        One row per figure: task, model, method, evaluation, metric, x (NaN for scalars), value, low, high (NaN where there is
-        no interval), n, higher_is_better (None: not ranked), headline, dash. A scalar that a method could not serve
-        has a row too: value NaN, n 0 and the reason in `dash`.
+        One row per figure: task, model, method, evaluation, metric, x (NaN for scalars), value, low, high (NaN where
+        there is no interval), n, higher_is_better (None: not ranked), headline, dash. A scalar that a method could not
+        serve has a row too: value NaN, n 0 and the reason in `dash`.
 
     Raises:
         UserError: a folder is corrupt; the message names it.

@@ -12,7 +12,6 @@ from benchmark.report.leaderboard import (
     Row,
     groups,
     headline_columns,
-    is_control,
     make_board,
     scalar_columns,
 )
@@ -20,8 +19,9 @@ from benchmark.report.text import arrow, bounds, number
 from benchmark.report.verdicts import ALPHA, against_random, calibration
 
 _LEGEND = (
-    "Values with 95 % bootstrap intervals over examples; n: examples. Best real method **bold**, second <u>underlined</u>; "
-    "controls are shown below the line and never ranked. ↑ higher is better, ↓ lower is better, no arrow: descriptive. "
+    "Values with 95 % bootstrap intervals over examples; n: examples. Best real method **bold**, second "
+    "<u>underlined</u>; controls are shown below the line and never ranked. ↑ higher is better, ↓ lower is better, "
+    "no arrow: descriptive. "
     "In the sentences below a table, above means better, whatever the direction of the metric."
 )
 
@@ -81,10 +81,12 @@ def _verdicts(cells: Sequence[Cell], table: pd.DataFrame) -> list[str]:
     found = [(column, verdict) for column in columns if (verdict := against_random(cells, column)) is not None]
     if not found:
         return [*lines, "", "Methods were not compared to random: no figure of that control, or no intervals."]
-    k = sum(not is_control(name) for name in dict.fromkeys(table["method"]))
     level = f"{ALPHA * 100:g} %"
-    lines += ["", f"Against random (paired bootstrap, two-sided, Holm-corrected over at most {k} methods, {level}):", ""]
-    return lines + [f"- {_title(column, full=False)}: {escape(verdict.sentence)}" for column, verdict in found]
+    lines += ["", f"Against random (paired bootstrap, two-sided, Holm-corrected over the methods, {level}):", ""]
+    return lines + [
+        f"- {_title(column, full=False)} ({verdict.compared} methods): {escape(verdict.sentence)}"
+        for column, verdict in found
+    ]
 
 
 def _facts(cell: Cell) -> str:

@@ -15,7 +15,7 @@ from benchmark.report.cells import load_cells
 from benchmark.report.leaderboard import Board, Column, Entry, Row, frame, groups, headline_columns, make_board
 from benchmark.report.text import arrow, number
 
-_PER_TABLE = 6
+_TABLE_WIDTH = 120
 _STYLES = {1: "bold green", 2: "underline"}
 
 
@@ -36,25 +36,40 @@ def _add(table: Table, row: Row) -> None:
     table.add_row(Text(row.method), *map(_entry, row.entries), row.examples)
 
 
-def _parts(columns: Sequence[Column]) -> list[list[Column]]:
-    """The columns in tables of at most six, a test's columns together where they fit."""
+def _width(board: Board, place: int) -> int:
+    """Characters that a column needs: the longest word of its heading or the longest entry, and the gap."""
+    column = board.columns[place]
+    entries = [len(_entry(row.entries[place]).plain) for row in (*board.methods, *board.controls)]
+    return 2 + max(*map(len, _heading(column).split()), *entries)
+
+
+def _parts(board: Board) -> list[list[Column]]:
+    """The columns in tables that fit the width, as many as fit in each."""
+    names = [len(row.method) for row in (*board.methods, *board.controls)]
+    free = _TABLE_WIDTH - max(names) - 12  # 12: gaps and the column of n
     parts: list[list[Column]] = [[]]
-    for evaluation in dict.fromkeys(column.evaluation for column in columns):
-        own = [column for column in columns if column.evaluation == evaluation]
-        if parts[-1] and len(parts[-1]) + len(own) > _PER_TABLE:
+    used = 0
+    for place, column in enumerate(board.columns):
+        width = _width(board, place)
+        if parts[-1] and used + width > free:
             parts.append([])
-        for column in own:
-            if len(parts[-1]) == _PER_TABLE:
-                parts.append([])
-            parts[-1].append(column)
+            used = 0
+        parts[-1].append(column)
+        used += width
     return parts
+
+
+def _heading(column: Column) -> str:
+    return f"{column.evaluation}\n{column.metric.replace('_', ' ')} {arrow(column.higher_is_better)}".rstrip()
 
 
 def _narrowed(board: Board, chosen: Sequence[Column]) -> Board:
     """The board with some of its columns; order of the methods, ranks and footnote numbers are kept."""
 
     def cut(row: Row) -> Row:
-        return Row(row.method, tuple(e for e, column in zip(row.entries, board.columns, strict=True) if column in chosen))
+        return Row(
+            row.method, tuple(e for e, column in zip(row.entries, board.columns, strict=True) if column in chosen)
+        )
 
     methods, controls = (tuple(cut(row) for row in rows) for rows in (board.methods, board.controls))
     return replace(board, columns=tuple(chosen), methods=methods, controls=controls)
@@ -69,8 +84,7 @@ def _board_table(board: Board) -> Table:
     )  # fmt: skip
     table.add_column("method", no_wrap=True, overflow="ellipsis")
     for column in board.columns:
-        name = f"{column.evaluation}\n{column.metric.replace('_', ' ')} {arrow(column.higher_is_better)}".rstrip()
-        table.add_column(escape(name), justify="right", no_wrap=False)
+        table.add_column(escape(_heading(column)), justify="right")
     table.add_column("\nn", justify="right", style="dim")
     for row in board.methods:
         _add(table, row)
@@ -99,7 +113,9 @@ def terminal_table(cells: Sequence[Path]) -> Table:
     named = load_cells(cells)
     table = frame(named)
     grid = Table.grid(padding=(0, 0, 1, 0))
-    grid.caption = "value ±larger distance to the bounds of its 95 % bootstrap interval; ↑ ↓ better; best green, second underlined"
+    grid.caption = (
+        "value ±larger distance to the bounds of its 95 % bootstrap interval; ↑ ↓ better; best green, second underlined"
+    )
     grid.caption_justify = "left"
     for task, model, _ in groups(named):
         part = table[(table["task"] == task) & (table["model"] == model)]
@@ -108,6 +124,6 @@ def terminal_table(cells: Sequence[Path]) -> Table:
             grid.add_row(_without_figures(part))
             continue
         board = make_board(part, columns)
-        for chosen in _parts(columns):
+        for chosen in _parts(board):
             grid.add_row(_board_table(_narrowed(board, chosen)))
     return grid

@@ -11,7 +11,7 @@ import pandas as pd
 from benchmark.report.cells import Cell
 from benchmark.report.leaderboard import Column, is_control
 from benchmark.report.text import number
-from benchmark.statistics import Interval, paired_difference
+from benchmark.statistics import Interval, intervals
 
 ALPHA = 0.05
 _RESAMPLES = 4999  # the smallest p-value, 2/5000, stays significant after Holm's correction over 100 methods
@@ -44,25 +44,32 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     return adjusted
 
 
-def bootstrap_p(difference: np.ndarray, seed: int = 0) -> float:
+def bootstrap_p(differences: np.ndarray, seed: int = 0) -> np.ndarray:
     """Two-sided p-value of mean difference 0: 2 min(#{d* ≤ 0} + 1, #{d* ≥ 0} + 1) / (r + 1), at most 1.
 
     d* are the means of r = 4999 resamples of the examples (Davison & Hinkley 1997, section 4.2, for the added 1). It
     agrees with the percentile interval: p < 0.05 where the 95 % interval leaves out 0.
 
     Args:
-        difference: [n], one paired difference per example.
+        differences: [n, k], one paired difference per example and comparison; the columns share their resamples, which
+            depend on n and the seed only.
         seed: of the resampling.
+
+    Returns:
+        [k] p-values.
     """
-    n = len(difference)
+    n, k = differences.shape
     generator = np.random.default_rng(seed)
-    below = above = 0
+    below, above = np.zeros(k, dtype=np.int64), np.zeros(k, dtype=np.int64)
     chunk = max(1, _CHUNK // n)
     for start in range(0, _RESAMPLES, chunk):
-        drawn = generator.integers(0, n, size=(min(chunk, _RESAMPLES - start), n))
-        means = difference[drawn].mean(axis=1)
-        below, above = below + int((means <= 0).sum()), above + int((means >= 0).sum())
-    return min(1.0, 2 * (min(below, above) + 1) / (_RESAMPLES + 1))
+        rows = min(chunk, _RESAMPLES - start)
+        drawn = generator.integers(0, n, size=(rows, n)) + np.arange(rows)[:, None] * n
+        counts = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
+        means = counts @ differences
+        below += (means <= 0).sum(axis=0)
+        above += (means >= 0).sum(axis=0)
+    return np.minimum(1.0, 2 * (np.minimum(below, above) + 1) / (_RESAMPLES + 1))
 
 
 def per_example(cell: Cell, column: Column) -> pd.Series | None:
@@ -70,12 +77,12 @@ def per_example(cell: Cell, column: Column) -> pd.Series | None:
 
     A ratio of sums (micro-averaged F1) has no value per example; rows are trusted only where their mean is the figure.
     """
-    rows = cell.rows
-    name = cell.evaluations.get(column.evaluation)
-    chosen = rows[(rows["evaluation"] == name) & (rows["metric"] == column.metric) & rows["x"].isna()]
-    values = chosen.groupby("uid", sort=True)["value"].mean().dropna()
     figure = figure_of(cell, column)
-    if figure is None or values.empty or len(values) != figure.n:
+    chosen = cell.scalar_rows.get((cell.evaluations.get(column.evaluation, ""), column.metric))
+    if figure is None or chosen is None:
+        return None
+    values = chosen.groupby("uid", sort=True)["value"].mean().dropna()
+    if len(values) != figure.n:
         return None
     return values if math.isclose(float(values.mean()), figure.value, rel_tol=1e-4, abs_tol=1e-6) else None
 
@@ -102,17 +109,39 @@ def _unpaired(better: Interval, worse: Interval, sign: int) -> Comparison | None
     return Comparison(interval, min(1.0, 2 * tail), paired=False)
 
 
-def compare(better: Cell, worse: Cell, column: Column) -> Comparison | None:
-    """How much better the first method is than the second; None where either lacks a figure with an interval."""
-    figures = figure_of(better, column), figure_of(worse, column)
-    if figures[0] is None or figures[1] is None:
-        return None
+def _paired(differences: Mapping[str, np.ndarray]) -> dict[str, Comparison]:
+    """Comparisons from differences per example; those over equally many examples share one bootstrap."""
+    found: dict[str, Comparison] = {}
+    for n in sorted({len(values) for values in differences.values()}):
+        names = [name for name, values in differences.items() if len(values) == n]
+        matrix = np.stack([differences[name] for name in names], axis=1)
+        both = zip(names, intervals(matrix), bootstrap_p(matrix), strict=True)
+        found |= {name: Comparison(gain, float(p), paired=True) for name, gain, p in both}
+    return found
+
+
+def compare(pairs: Mapping[str, tuple[Cell, Cell]], column: Column) -> dict[str, Comparison]:
+    """How much better the first method of each pair is than the second; pairs without two figures are left out.
+
+    Args:
+        pairs: comparison's name -> the two cells.
+        column: the metric; the gain is positive where the first is better in the metric's direction.
+    """
     sign = 1 if column.higher_is_better else -1
-    a, b = per_example(better, column), per_example(worse, column)
-    if a is None or b is None or len(common := a.index.intersection(b.index)) < 2:
-        return _unpaired(*figures, sign)
-    first, second = (sign * values.loc[common].to_numpy(dtype=np.float64) for values in (a, b))
-    return Comparison(paired_difference(first, second), bootstrap_p(first - second), paired=True)
+    found: dict[str, Comparison | None] = {}
+    differences: dict[str, np.ndarray] = {}
+    for name, (better, worse) in pairs.items():
+        figure, other = figure_of(better, column), figure_of(worse, column)
+        if figure is None or other is None:
+            continue
+        a, b = per_example(better, column), per_example(worse, column)
+        if a is None or b is None or len(common := a.index.intersection(b.index)) < 2:
+            found[name] = _unpaired(figure, other, sign)
+        else:
+            first, second = (values.loc[common].to_numpy(dtype=np.float64) for values in (a, b))
+            differences[name] = sign * (first - second)
+    complete = _paired(differences) | {name: comparison for name, comparison in found.items() if comparison is not None}
+    return {name: complete[name] for name in pairs if name in complete}
 
 
 def _gain(comparison: Comparison) -> str:
@@ -124,17 +153,21 @@ def _gain(comparison: Comparison) -> str:
 def calibration(cells: Sequence[Cell], column: Column) -> str:
     """Whether the metric ranks oracle above random above inverted, beyond the 95 % intervals of their differences."""
     controls = {cell.kind: cell for cell in reversed(cells) if cell.kind in ("oracle", "random", "inverted")}
-    parts: list[str] = []
-    verdicts: list[bool] = []
-    for better, worse in (("oracle", "random"), ("random", "inverted")):
-        pair = controls.get(better), controls.get(worse)
-        comparison = None if pair[0] is None or pair[1] is None else compare(pair[0], pair[1], column)
-        if comparison is None:
-            lacking = [name for name, cell in zip((better, worse), pair, strict=True) if cell is None or figure_of(cell, column) is None]
-            return f"calibration not assessed ({' and '.join(lacking)}: no figure)" if lacking else "calibration not assessed (no intervals)"
-        verdicts.append(comparison.gain.low > 0)
-        parts.append(f"{better} {'above' if verdicts[-1] else 'not above'} {worse}: {_gain(comparison)}")
-    return f"{'calibrated' if all(verdicts) else '**not calibrated**'} ({'; '.join(parts)})"
+    lacking = [
+        n for n in ("oracle", "random", "inverted") if n not in controls or figure_of(controls[n], column) is None
+    ]
+    if lacking:
+        return f"calibration not assessed (no figure of {' and '.join(lacking)})"
+    steps = (("oracle", "random"), ("random", "inverted"))
+    found = compare({better: (controls[better], controls[worse]) for better, worse in steps}, column)
+    if len(found) < len(steps):
+        return "calibration not assessed (no intervals)"
+    verdict = "calibrated" if all(comparison.gain.low > 0 for comparison in found.values()) else "**not calibrated**"
+    parts = [
+        f"{better} {'above' if found[better].gain.low > 0 else 'not above'} {worse}: {_gain(found[better])}"
+        for better, worse in steps
+    ]
+    return f"{verdict} ({'; '.join(parts)})"
 
 
 @dataclass(frozen=True)
@@ -147,21 +180,29 @@ class AgainstRandom:
     unpaired: tuple[str, ...]
 
     @property
+    def compared(self) -> int:
+        """How many methods were compared: the hypotheses of Holm's correction."""
+        return len(self.above) + len(self.undecided) + len(self.below)
+
+    @property
     def sentence(self) -> str:
         """All four groups in words; empty ones are left out."""
-        named = (("above random", self.above), ("not distinguishable from random", self.undecided), ("below random", self.below))
+        named = (
+            ("above random", self.above),
+            ("not distinguishable from random", self.undecided),
+            ("below random", self.below),
+        )
         groups = "; ".join(f"{verdict}: {', '.join(methods)}" for verdict, methods in named if methods)
         return groups + (f" (unpaired: {', '.join(self.unpaired)})" if self.unpaired else "")
 
 
 def against_random(cells: Sequence[Cell], column: Column) -> AgainstRandom | None:
-    """Every real method against the random control, Holm-corrected over the methods; None where nothing can be compared."""
+    """Every real method against the random control, Holm-corrected over them; None where none can be compared."""
     random = next((cell for cell in cells if cell.kind == "random"), None)
     real = [cell for cell in cells if not is_control(cell.method)]
     if random is None:
         return None
-    found = {cell.method: compare(cell, random, column) for cell in real}
-    comparisons = {method: comparison for method, comparison in found.items() if comparison is not None}
+    comparisons = compare({cell.method: (cell, random) for cell in real}, column)
     if not comparisons:
         return None
     adjusted = holm({method: comparison.p for method, comparison in comparisons.items()})

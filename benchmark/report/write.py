@@ -61,7 +61,8 @@ def _html_board(board: Board) -> dict[str, Any]:
     def rows(block: Sequence[Row]) -> list[dict[str, Any]]:
         entries = [[_html_entry(entry) for entry in row.entries] for row in block]
         return [
-            {"method": row.method, "entries": own, "examples": row.examples} for row, own in zip(block, entries, strict=True)
+            {"method": row.method, "entries": own, "examples": row.examples}
+            for row, own in zip(block, entries, strict=True)
         ]
 
     return {

@@ -17,6 +17,7 @@ from transformers import activations
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier, Trace
+from benchmark.models.attention import mask_scores
 from benchmark.types import Batch
 from methods.relevance.rule_sets import RuleSet
 from methods.relevance.rules import Identity, ProportionalSum, SplitProduct
@@ -52,7 +53,9 @@ class _RuleMode(TorchFunctionMode):
         def register(functions: tuple[_Function, ...], handler: Callable[[_Function, _Args, _Kwargs], Any]) -> None:
             self.handlers.update(dict.fromkeys(functions, handler))
 
-        register(_ELEMENTWISE, _elementwise)
+        # The published code puts the mask through its rule for sums, where the stabiliser makes of it a change of about
+        # 1e-9/score; not so here, since a batch without padding has no mask and must give the same numbers.
+        register((*_ELEMENTWISE, mask_scores), _elementwise)
         register(_MOVES, lambda function, args, kwargs: function(*args, **kwargs))
         register((F.linear,), lambda _f, args, kwargs: _linear(rules, *args, **kwargs))
         register((torch.addmm,), lambda _f, args, _k: rules.linear.apply(args[1], args[2].t(), args[0]))

@@ -53,8 +53,10 @@ def _bert(**settings):
 
 
 def _count_words(model: BertForSequenceClassification) -> None:
-    """Weights with which the logits grow with the number of good, respectively bad, words: attention is uniform, dimension 0
-    of a word is its polarity, and the values carry that dimension to CLS."""
+    """Weights with which the logits grow with the number of good, respectively bad, words.
+
+    Attention is uniform, dimension 0 of a word is its polarity, and the values carry that dimension to CLS.
+    """
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.zero_()

@@ -100,8 +100,23 @@ def _heatmap(plan: Plan) -> list[dict[str, Any]]:
 
 def write_cell(out: Path, plan: Plan) -> Path:
     """Write one run folder below `out` and return it."""
-    task = {"name": "planted", "version": 1, "split": "test", "limit": None, "seed": 0, "n": plan.n, "fingerprint": "d" * 16}
-    model = {"name": "tiny", "fingerprint": "m" * 16, "dtype": "float32", "n_layers": 4, "n_heads": 4, "labels": ["negative", "positive"]}
+    task = {
+        "name": "planted",
+        "version": 1,
+        "split": "test",
+        "limit": None,
+        "seed": 0,
+        "n": plan.n,
+        "fingerprint": "d" * 16,
+    }
+    model = {
+        "name": "tiny",
+        "fingerprint": "m" * 16,
+        "dtype": "float32",
+        "n_layers": 4,
+        "n_heads": 4,
+        "labels": ["negative", "positive"],
+    }
     task, model = task | dict(plan.task), model | dict(plan.model)
     folder = out / task["name"] / model["name"] / f"{plan.method}-{plan.digest[:8]}"
     folder.mkdir(parents=True)
@@ -109,12 +124,21 @@ def write_cell(out: Path, plan: Plan) -> Path:
     served = {name: None if plan.dash else _evaluation(plan, name, values) for name in plan.evaluations}
     record = {
         "schema": 1, "hash": plan.digest, "task": task, "model": model,
-        "method": {"name": plan.method, "version": 1, "class_specific": True}, "versions": {"torch": "2.13.0"}, "git_commit": None,
-        "dash": plan.dash, "cost": {"seconds": 1.5, "forward_passes": 60, "backward_passes": 60, "peak_memory_bytes": 1000},
+        "method": {"name": plan.method, "version": 1, "class_specific": True}, "versions": {"torch": "2.13.0"},
+        "git_commit": None, "dash": plan.dash,
+        "cost": {"seconds": 1.5, "forward_passes": 60, "backward_passes": 60, "peak_memory_bytes": 1000},
         "evaluations": {name: entry for name, entry in served.items() if entry is not None},
     }  # fmt: skip
     rows = [
-        pd.DataFrame({"uid": [f"test-{i}" for i in range(plan.n)], "evaluation": evaluation, "metric": metric, "x": np.nan if x is None else x, "value": value})
+        pd.DataFrame(
+            {
+                "uid": [f"test-{i}" for i in range(plan.n)],
+                "evaluation": evaluation,
+                "metric": metric,
+                "x": np.nan if x is None else x,
+                "value": value,
+            }
+        )
         for (evaluation, metric, x), value in values.items()
         if evaluation in record["evaluations"] and evaluation not in plan.dashes and metric not in plan.nan
     ]

@@ -1,0 +1,300 @@
+"""One cell of a comparison: explain with one method, test, and keep everything in its run folder."""
+
+import logging
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from benchmark import store, units
+from benchmark.checkpoints import Stage
+from benchmark.errors import NotApplicable, UserError
+from benchmark.models import Classifier
+from benchmark.store import Ragged
+from benchmark.types import Attribution, Batch, Evaluation, Figure, Method, Target
+
+logger = logging.getLogger(__name__)
+
+HEATMAP_EXAMPLES = 8
+
+
+@dataclass
+class Data:
+    """The encoded examples of one task and model, and what all methods share.
+
+    Attributes:
+        batches: the scored examples.
+        calibration: encodes the first n examples of another split, for head importance.
+        facts: what `record.json` says of task, split, limit and seed.
+    """
+
+    batches: Sequence[Batch]
+    calibration: Callable[[str, int], Sequence[Batch]]
+    facts: Mapping[str, Any]
+    _predicted: dict[int, Tensor] = field(default_factory=dict)
+
+    def start(self, index: int) -> int:
+        """Number of examples before a batch."""
+        return sum(len(batch) for batch in self.batches[:index])
+
+    def target(self, model: Classifier, index: int, which: Target) -> Int[Tensor, "B"]:
+        """The predicted or the annotated class of each example of a batch."""
+        batch = self.batches[index]
+        if which == "label":
+            if bool((batch.label < 0).any()):
+                raise NotApplicable("some examples have no label")
+            return batch.label
+        if index not in self._predicted:
+            self._predicted[index] = model.predict(batch)
+        return self._predicted[index]
+
+
+def versions(value: Any) -> Any:
+    """Class names and versions of an object and of the dataclasses it is made of; they enter the hash."""
+    if not is_dataclass(value):
+        return None
+    parts = {f.name: versions(getattr(value, f.name)) for f in fields(value)}
+    own = f"{type(value).__module__}.{type(value).__qualname__}@{getattr(value, 'version', 0)}"
+    return [own, {name: part for name, part in parts.items() if part is not None}]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Computes and stores one method's attributions and test rows.
+
+    Attributes:
+        folder: the run folder; its name ends in the hash of everything that the attributions depend on.
+        name: the method's name.
+        method: the explainer.
+        model: the classifier.
+        data: the examples.
+        identity: what the hash covers, for the record.
+        config: the method's configuration, for `config.yaml`.
+        checkpoint_seconds: least time between two parts of an unfinished stage.
+    """
+
+    folder: Path
+    name: str
+    method: Method
+    model: Classifier
+    data: Data
+    identity: Mapping[str, Any]
+    checkpoint_seconds: float
+
+    def explain(self, which: Target) -> Ragged:
+        """Attributions of all scored examples for the predicted or the annotated class; reused where they are stored."""
+
+        base = self.explain("predicted") if which == "label" else None
+
+        def compute(index: int) -> Ragged:
+            batch, target = self.data.batches[index], self.data.target(self.model, index, which)
+            known = None if base is None else _padded(base, self.data.start(index), batch)
+            return self._attribute(batch, target, known)
+
+        return self._attributions(which, self.data.batches, compute)
+
+    def head_importance(self, calibration: Any, which: Target) -> Tensor:
+        """Importance of each head [L H]: the mean over the calibration examples, explained for their labels."""
+        if calibration == "same":
+            heads = self.explain(which).arrays.get("heads")
+        else:
+            batches = self.data.calibration(calibration.split, calibration.examples)
+            name = f"calibration-{calibration.split}-{calibration.examples}"
+            stored = self._attributions(name, batches, lambda i: self._attribute(batches[i], batches[i].label))
+            heads = stored.arrays.get("heads")
+        if heads is None:
+            raise NotApplicable("the method does not score heads")
+        return torch.as_tensor(heads.mean(0))
+
+    def test(self, evaluation: Evaluation) -> pd.DataFrame:
+        """Rows of one evaluation; raises NotApplicable where it cannot serve.
+
+        They are kept among the parts until the whole cell is finished.
+        """
+        identity = evaluation_digest(evaluation)[:16]
+        path = self.folder / "parts" / f"rows-{identity}.parquet"
+        columns = ("uid", "metric", "x", "value")
+        if path.exists():
+            return store.read_table(path, columns)
+        rows_of = self._rows_of_heads(evaluation) if evaluation.reads == "heads" else self._rows_of_tokens(evaluation)
+        stage = Stage[pd.DataFrame](
+            folder=self._parts(f"rows-{identity}", self.data.batches),
+            suffix=".parquet",
+            write=lambda rows, part: store.write_table(part, rows),
+            read=lambda part: store.read_table(part, columns),
+            merge=lambda parts: pd.concat(parts, ignore_index=True),
+            seconds=self.checkpoint_seconds,
+        )
+        rows = stage.run(len(self.data.batches), rows_of, f"{self.name}: {type(evaluation).__name__}")
+        store.write_table(path, rows)
+        return rows
+
+    def _rows_of_tokens(self, evaluation: Evaluation) -> Callable[[int], pd.DataFrame]:
+        stored = self.explain(evaluation.target)
+        def compute(index: int) -> pd.DataFrame:
+            batch = self.data.batches[index]
+            return evaluation.rows(self.model, batch, _padded(stored, self.data.start(index), batch))
+
+        return compute
+
+    def _rows_of_heads(self, evaluation: Evaluation) -> Callable[[int], pd.DataFrame]:
+        importance = self.head_importance(getattr(evaluation, "calibration", "same"), evaluation.target)
+
+        def compute(index: int) -> pd.DataFrame:
+            batch = self.data.batches[index]
+            target = self.data.target(self.model, index, evaluation.target)
+            heads = importance.to(batch.units.device).expand(len(batch), -1, -1)
+            return evaluation.rows(self.model, batch, Attribution(target=target, heads=heads))
+
+        return compute
+
+    def _attributions(self, name: str, batches: Sequence[Batch], compute: Callable[[int], Ragged]) -> Ragged:
+        path = self.folder / f"attributions-{name}.safetensors"
+        if path.exists():
+            stored = Ragged.read(path)
+            if stored.uids != tuple(uid for batch in batches for uid in batch.uids):
+                raise store.corrupt(path, "it holds other examples than this comparison asks for")
+            return stored
+        stage = Stage[Ragged](
+            folder=self._parts(f"attributions-{name}", batches),
+            suffix=".safetensors",
+            write=lambda ragged, part: ragged.write(part),
+            read=Ragged.read,
+            merge=Ragged.merge,
+            seconds=self.checkpoint_seconds,
+        )
+        result = stage.run(len(batches), compute, f"{self.name}: explain")
+        result.write(path)
+        stage.clear()
+        return result
+
+    def _parts(self, stage: str, batches: Sequence[Batch]) -> Path:
+        cut = store.digest([len(batch) for batch in batches])[:8]
+        return self.folder / "parts" / f"{stage}-{cut}"
+
+    def _explain_changed(self, batch: Batch, target: Tensor, known: Attribution) -> Attribution:
+        """Explain only the examples whose target differs from the one that `known` explains."""
+        changed = (known.target != target).nonzero().flatten().tolist() if self.method.class_specific else []
+        if not changed:
+            return replace(known, target=target)
+        fresh = self.method(self.model, batch.select(changed), target[changed])
+        arrays: dict[str, Tensor | None] = {}
+        for name in ("tokens", "heads", "layers"):
+            old, new = getattr(known, name), getattr(fresh, name)
+            arrays[name] = None if old is None else old.index_copy(0, torch.tensor(changed, device=old.device), new)
+        return Attribution(target=target, **arrays)
+
+    def _attribute(self, batch: Batch, target: Tensor, known: Attribution | None = None) -> Ragged:
+        torch.manual_seed(0)  # for methods that draw from the global generator: the same after a restart
+        before, start = replace(self.model.cost), time.perf_counter()
+        explained = (
+            self.method(self.model, batch, target) if known is None else self._explain_changed(batch, target, known)
+        )
+        attribution = explained.cpu()
+        seconds = time.perf_counter() - start
+        lengths = batch.attention_mask.sum(1).cpu()
+        keep = torch.arange(batch.units.shape[1]) < lengths[:, None]
+        arrays = {"target": target.cpu(), "lengths": lengths}
+        if attribution.tokens is not None:
+            arrays["tokens"] = attribution.tokens[keep]
+        if attribution.heads is not None:
+            arrays["heads"] = attribution.heads
+        if attribution.layers is not None:
+            arrays["layers"] = attribution.layers.transpose(0, 1)[:, keep]
+        for name, array in arrays.items():
+            if not bool(array.isfinite().all()):
+                raise NotApplicable(f"the {name} scores are not finite (NaN or infinity)")
+        cost = {
+            "seconds": seconds,
+            "forward_passes": self.model.cost.forward_passes - before.forward_passes,
+            "backward_passes": self.model.cost.backward_passes - before.backward_passes,
+        }
+        return Ragged(batch.uids, {name: array.detach().numpy() for name, array in arrays.items()}, cost)
+
+
+def evaluation_digest(evaluation: Evaluation) -> str:
+    """Digest of an evaluation's class, version and settings; stored figures with another digest are computed again."""
+    settings = asdict(evaluation) if is_dataclass(evaluation) else vars(evaluation)  # type: ignore[call-overload]
+    return store.digest([type(evaluation).__qualname__, evaluation.version, settings])
+
+
+def _padded(stored: Ragged, start: int, batch: Batch) -> Attribution:
+    """The stored attributions of one batch, padded to its shape again."""
+    arrays, size, width = stored.arrays, len(batch), batch.units.shape[1]
+    ends = np.cumsum(arrays["lengths"])
+    low = int(ends[start - 1]) if start else 0
+    high = int(ends[start + size - 1])
+    device = batch.units.device
+    keep = torch.arange(width) < torch.as_tensor(arrays["lengths"][start : start + size])[:, None]
+
+    def pad(flat: np.ndarray) -> Tensor:
+        values = torch.as_tensor(flat)
+        return values.new_zeros(size, width).masked_scatter_(keep, values).to(device)
+
+    tokens, heads, layers = (arrays.get(name) for name in ("tokens", "heads", "layers"))
+    return Attribution(
+        target=torch.as_tensor(arrays["target"][start : start + size]).to(device),
+        tokens=None if tokens is None else pad(tokens[low:high]),
+        heads=None if heads is None else torch.as_tensor(heads[start : start + size]).to(device),
+        layers=None if layers is None else torch.stack([pad(layer[low:high]) for layer in layers], dim=1),
+    )
+
+
+def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
+    """Words and their scores for the first few examples, for the report's page and for tracking."""
+    if "tokens" not in stored.arrays:
+        return []
+    pages: list[dict[str, Any]] = []
+    start = 0
+    for index, batch in enumerate(cell.data.batches):
+        if len(pages) >= HEATMAP_EXAMPLES:
+            break
+        attribution = _padded(stored, start, batch)
+        assert attribution.tokens is not None
+        scores, present = units.pool(attribution.tokens, batch.units)
+        predicted = cell.data.target(cell.model, index, "predicted")
+        probabilities = cell.model.run(batch).probabilities
+        for b in range(min(len(batch), HEATMAP_EXAMPLES - len(pages))):
+            words = batch.words[b]
+            known = [u < present.shape[1] and bool(present[b, u]) for u in range(len(words))]
+            label, rationale = int(batch.label[b]), batch.rationale[b]
+            pages.append(
+                {
+                    "uid": batch.uids[b],
+                    "words": list(words),
+                    "scores": [float(scores[b, u]) if known[u] else None for u in range(len(words))],
+                    "label": cell.model.labels[label] if label >= 0 else None,
+                    "predicted": cell.model.labels[int(predicted[b])],
+                    "probability": float(probabilities[b, predicted[b]]),
+                    "target": cell.model.labels[int(attribution.target[b])],
+                    "rationale": None if rationale is None else [bool(r) for r in rationale],
+                }
+            )
+        start += len(batch)
+    return pages
+
+
+def peak_memory() -> int:
+    """Bytes: the most that the GPU's allocator held, or, without a GPU, the process's high-water mark so far."""
+    if torch.cuda.is_available():
+        return int(torch.cuda.max_memory_allocated())
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def require_writable(folder: Path) -> None:
+    """UserError where nothing can be written to `folder`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"out={folder} cannot be written to ({error.strerror}); choose another folder") from error

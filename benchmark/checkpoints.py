@@ -1,0 +1,63 @@
+"""Long stages that survive a kill: results of batches are kept in parts, and a later start goes on behind them."""
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from tqdm import tqdm
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Stage(Generic[T]):
+    """A stage that computes one result per batch, in order.
+
+    Attributes:
+        folder: where parts are kept while the stage is unfinished; its name must tell how the batches were cut.
+        suffix: ending of a part's file name.
+        write: writes merged results to a path, atomically.
+        read: reads what `write` wrote.
+        merge: joins results in order.
+        seconds: least time between two parts; short stages write none.
+    """
+
+    folder: Path
+    suffix: str
+    write: Callable[[T, Path], None]
+    read: Callable[[Path], T]
+    merge: Callable[[Sequence[T]], T]
+    seconds: float
+
+    def run(self, n_batches: int, compute: Callable[[int], T], description: str) -> T:
+        """Merged results of all batches; those of an earlier, killed run are taken from its parts.
+
+        Parts are named by the batches that they hold, so that one that a kill cut off is simply absent.
+        """
+        done = [self.read(path) for _, _, path in self._parts()]
+        begin = max((stop for _, stop, _ in self._parts()), default=0)
+        pending: list[T] = []
+        last = time.monotonic()
+        batches = tqdm(range(begin, n_batches), description, initial=begin, total=n_batches, disable=None, leave=False)
+        for index in batches:
+            pending.append(compute(index))
+            if index + 1 < n_batches and time.monotonic() - last >= self.seconds:
+                part = self.merge(pending)
+                self.write(part, self.folder / f"{begin:06d}-{index + 1:06d}{self.suffix}")
+                done.append(part)
+                pending, begin, last = [], index + 1, time.monotonic()
+        return self.merge([*done, *pending])
+
+    def clear(self) -> None:
+        """Remove the parts, once the result is stored."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _parts(self) -> list[tuple[int, int, Path]]:
+        found = []
+        for path in sorted(self.folder.glob(f"[0-9]*{self.suffix}")):
+            begin, _, stop = path.name.removesuffix(self.suffix).partition("-")
+            found.append((int(begin), int(stop), path))
+        return found

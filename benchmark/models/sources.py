@@ -1,0 +1,31 @@
+"""Where a comparison's model comes from: the options of the configuration group `model`."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from benchmark.types import Task
+
+
+@runtime_checkable
+class ModelSource(Protocol):
+    """Names a checkpoint, which may have to be made for the task first."""
+
+    dtype: str
+    device: str
+
+    def resolve(self, task: Task) -> str:
+        """A directory or hub id that `load_model` takes."""
+        ...
+
+
+@dataclass(frozen=True)
+class HubOrDirectory:
+    """A checkpoint that is there: a directory, or a model of the Hugging Face hub (`model.path=`)."""
+
+    path: str
+    dtype: str = "float32"
+    device: str = "auto"
+
+    def resolve(self, task: Task) -> str:  # noqa: ARG002 - the checkpoint does not depend on the task
+        """The checkpoint itself."""
+        return self.path

@@ -1,0 +1,40 @@
+import dataclasses
+
+import pytest
+
+from benchmark.configuration import build, compose
+from benchmark.evaluations.head_pruning import Calibration
+from tests.conftest import REPOSITORY
+
+NAMES = sorted(path.stem for path in (REPOSITORY / "conf" / "evaluations").glob("*.yaml"))
+OURS = (
+    "agreement",
+    "aopc",
+    "head_pruning",
+    "head_pruning_layerwise",
+    "perturbation",
+    "perturbation_target",
+    "rationale",
+)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_option_builds_and_repeats_the_defaults_of_its_class(name):
+    assert name in NAMES
+    built = build(f"evaluations/{name}")
+    fresh = type(built)()
+    other = {"perturbation_target": {"target": "label"}, "head_pruning_layerwise": {"scope": "layer"}}.get(name, {})
+    assert dataclasses.asdict(built) == dataclasses.asdict(dataclasses.replace(fresh, **other))
+    assert isinstance(built.version, int)
+    assert any(metric.headline for metric in built.metrics.values())
+
+
+def test_a_list_of_them_merges():
+    config = compose(None, ["+evaluations=[perturbation,aopc]", "evaluations.perturbation.operator=delete"])
+    assert set(config.evaluations) == {"perturbation", "aopc"}
+    assert config.evaluations.perturbation.operator == "delete"
+
+
+def test_calibration_can_be_overridden():
+    assert build("evaluations/head_pruning", "calibration=same").calibration == "same"
+    assert build("evaluations/head_pruning", "calibration.examples=5").calibration == Calibration("validation", 5)

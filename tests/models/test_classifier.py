@@ -1,0 +1,165 @@
+"""The instrumented classifier computes what the plain model computes, and leaves it as it was."""
+
+import copy
+
+import pytest
+import torch
+import transformers
+
+import benchmark
+from benchmark.errors import UserError
+from benchmark.models import PruneHeads, hold_constant
+from tests import tiny_models
+
+
+@pytest.fixture(scope="module", params=tiny_models.FAMILIES)
+def family(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def folder(family, tmp_path_factory):
+    return tiny_models.save(family, tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return benchmark.load_model(folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def eager(folder, family):
+    auto = transformers.AutoModelForImageClassification if family == "vit" else None
+    auto = auto or transformers.AutoModelForSequenceClassification
+    return auto.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+
+
+def test_logits_equal_eager_attention_exactly(model, eager, family):
+    batch = model.encode(tiny_models.inputs(family))
+    with torch.no_grad():
+        expected = eager(**batch.tensors).logits
+    assert torch.equal(model.run(batch).logits, expected)
+    assert torch.equal(model.run(batch, record=("attentions", "hidden", "embeddings"), grad=True).logits, expected)
+
+
+def test_recorded_attentions_equal_eager_attentions(model, eager, family):
+    batch = model.encode(tiny_models.inputs(family))
+    with torch.no_grad():
+        expected = eager(**batch.tensors, output_attentions=True).attentions
+    recorded = model.run(batch, record=("attentions",)).attentions
+    assert len(recorded) == model.n_layers == len(expected)
+    for ours, theirs in zip(recorded, expected, strict=True):
+        assert torch.equal(ours, theirs)
+        assert torch.allclose(ours.sum(-1), torch.ones(()), atol=1e-6)
+
+
+def test_padding_does_not_change_logits(folder, family):
+    model = benchmark.load_model(folder, dtype="float64", device="cpu")
+    ready = tiny_models.inputs(family)
+    together = model.run(model.encode(ready)).logits
+    for row, single in enumerate(ready):
+        assert torch.allclose(model.run(model.encode([single])).logits[0], together[row], atol=1e-6)
+
+
+def test_restart_from_every_layer_with_a_repeated_batch(model, family):
+    batch = model.encode(tiny_models.inputs(family))
+    full = model.run(batch, record=("hidden",))
+    repeated = {name: torch.cat([tensor, tensor]) for name, tensor in batch.tensors.items()}
+    for layer in range(model.n_layers):
+        hidden = torch.cat([full.hidden[layer]] * 2)
+        logits = model.run(repeated, start=(layer, hidden)).logits
+        assert torch.allclose(logits, torch.cat([full.logits] * 2), atol=1e-5)
+    assert not torch.allclose(model.run(repeated, start=(1, torch.cat([full.hidden[0]] * 2))).logits, logits, atol=1e-3)
+
+
+def test_edits_reach_every_layer_and_replacements_stand_in(model, family):
+    batch = model.encode(tiny_models.inputs(family))
+    plain = model.run(batch, record=("attentions",))
+    keep = torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool)
+    keep[:, 1, 2] = False
+    pruned = model.run(batch, edits=[PruneHeads(keep)], record=("attentions",))
+    assert pruned.attentions[1][:, 2].abs().max() == 0
+    assert torch.equal(pruned.attentions[0], plain.attentions[0])
+    assert not torch.equal(pruned.logits, plain.logits)
+    replaced = model.run(batch, replace={1: pruned.attentions[1]})
+    assert torch.allclose(replaced.logits, pruned.logits, atol=1e-6)
+
+
+def test_gradients_agree_with_finite_differences(folder, family):
+    model = benchmark.load_model(folder, dtype="float64", device="cpu")
+    batch = model.encode(tiny_models.inputs(family)[:1])
+    trace = model.run(batch, record=("attentions", "embeddings"), grad=True)
+    target = torch.tensor([1])
+    gradients = model.gradients(
+        trace.logits, [trace.attentions[1], trace.embeddings], weights=model.one_hot(target), retain_graph=True
+    )
+    step = 1e-3  # some families compute parts in float32 whatever the model's precision
+    direction = torch.randn(trace.attentions[1].shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    moved = [
+        model.run(batch, edits=[lambda layer, a, sign=sign: a + sign * step * direction if layer == 1 else a]).logits[0, 1]
+        for sign in (1, -1)
+    ]
+    slope = (moved[0] - moved[1]) / (2 * step)
+    assert torch.allclose(slope, (gradients[0] * direction).sum(), rtol=1e-2, atol=1e-3)
+    shift = torch.randn(trace.embeddings.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    moved = [model.run(batch, embedding_edit=lambda e, s=sign: e + s * 1e-4 * shift).logits[0, 1] for sign in (1, -1)]
+    slope = (moved[0] - moved[1]) / 2e-4
+    assert torch.allclose(slope, (gradients[1] * shift).sum(), rtol=1e-2, atol=1e-3)
+
+
+def test_holding_attention_constant_changes_gradients_but_not_logits(model, family):
+    batch = model.encode(tiny_models.inputs(family))
+    free = model.run(batch, record=("embeddings",), grad=True)
+    held = model.run(batch, record=("embeddings",), grad=True, edits=[hold_constant])
+    assert torch.equal(free.logits, held.logits)
+    target = torch.zeros(len(batch), dtype=torch.long)
+    (a,) = model.gradients(free.logits, [free.embeddings], weights=model.one_hot(target))
+    (b,) = model.gradients(held.logits, [held.embeddings], weights=model.one_hot(target))
+    assert not torch.allclose(a, b)
+
+
+def test_bit_identical_after_use_and_after_an_exception(model, family):
+    batch = model.encode(tiny_models.inputs(family))
+    state = copy.deepcopy(model.model.state_dict())
+    forwards = {name: module.__dict__.get("forward") for name, module in model.model.named_modules()}
+    before = model.run(batch).logits
+
+    def broken(layer, probabilities):
+        if layer == 1:
+            raise RuntimeError("an edit that fails")
+        return probabilities
+
+    with pytest.raises(RuntimeError, match="an edit that fails"):
+        model.run(batch, edits=[broken], record=("attentions", "hidden", "embeddings"), grad=True)
+    assert all(torch.equal(value, model.model.state_dict()[name]) for name, value in state.items())
+    assert forwards == {name: module.__dict__.get("forward") for name, module in model.model.named_modules()}
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.model.modules())
+    assert torch.equal(model.run(batch).logits, before)
+
+
+def test_models_do_not_disturb_each_other(folder, family):
+    one, two = (benchmark.load_model(folder, device="cpu") for _ in range(2))
+    batch = one.encode(tiny_models.inputs(family))
+    seen = []
+
+    def run_the_other(layer, probabilities):
+        seen.append(two.run(batch, record=("attentions",)).attentions[layer].clone())
+        return probabilities * 0.5
+
+    halved = one.run(batch, edits=[run_the_other], record=("attentions",))
+    assert len(seen) == one.n_layers
+    assert torch.allclose(halved.attentions[0], 0.5 * seen[0])
+    assert torch.equal(two.run(batch).logits, one.run(batch).logits)
+
+
+def test_half_precision_checkpoints_load_in_float32(folder, family, tmp_path, eager):
+    half = copy.deepcopy(eager).half()
+    half.save_pretrained(tmp_path / "half")
+    model = benchmark.load_model(tmp_path / "half", device="cpu")
+    assert {parameter.dtype for parameter in model.model.parameters()} == {torch.float32}
+
+
+def test_a_checkpoint_without_a_tokenizer_says_what_it_takes(model, family):
+    expected = "no image processor|no tokenizer"
+    with pytest.raises(UserError, match=expected):
+        model.encode(["a text"]) if family != "vit" else model.encode([object()])

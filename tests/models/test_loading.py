@@ -1,0 +1,71 @@
+"""What `load_model` refuses, and how it says so."""
+
+import pytest
+import torch
+import transformers
+
+import benchmark
+from benchmark.errors import UserError
+from tests import tiny_models
+
+
+def test_families_that_bypass_the_interface_are_refused_with_the_reason(tmp_path):
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 20}
+    models = {
+        "deberta-v2": transformers.DebertaV2ForSequenceClassification(transformers.DebertaV2Config(**small)),
+        "mpnet": transformers.MPNetForSequenceClassification(transformers.MPNetConfig(**small)),
+        "longformer": transformers.LongformerForSequenceClassification(
+            transformers.LongformerConfig(**small, attention_window=4)
+        ),
+    }
+    for name, model in models.items():
+        model.save_pretrained(tmp_path / name)
+        with pytest.raises(UserError, match=f"family {name}, which is not supported: its .* attention|family {name}, .* bias"):
+            benchmark.load_model(tmp_path / name)
+
+
+def test_a_path_that_does_not_exist():
+    with pytest.raises(UserError, match=r"model.path=\./nowhere is not a directory"):
+        benchmark.load_model("./nowhere")
+
+
+def test_a_hub_id_without_a_network_names_the_way_out():
+    with pytest.raises(UserError, match="model.path=some/model is no local directory and cannot be fetched"):
+        benchmark.load_model("some/model")
+
+
+def test_a_checkpoint_without_a_classifier_head(tmp_path):
+    config = transformers.BertConfig(**tiny_models.FAMILIES["bert"][1])
+    transformers.BertModel(config).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=r"no trained classifier head \(missing weights: classifier"):
+        benchmark.load_model(tmp_path)
+
+
+def test_a_nan_in_the_weights_names_the_tensor(tmp_path):
+    folder = tiny_models.save("bert", tmp_path)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    with torch.no_grad():
+        model.classifier.weight[0, 0] = torch.nan
+    model.save_pretrained(folder)
+    with pytest.raises(UserError, match=r"not finite .* in 'classifier.weight'"):
+        benchmark.load_model(folder)
+
+
+def test_an_unknown_precision():
+    with pytest.raises(UserError, match="model.dtype=float8 is unknown; allowed: float32"):
+        benchmark.load_model(".", dtype="float8")
+
+
+def test_labels_are_matched_by_name_and_a_mismatch_shows_both(tmp_path):
+    folder = tiny_models.save("bert", tmp_path)
+    model = benchmark.load_model(folder)
+    assert model.label_map(["label_2", "LABEL_0"]) == [2, 0]
+    with pytest.raises(UserError, match=r"label good of the task is unknown .*'good'.*'LABEL_0', 'LABEL_1', 'LABEL_2'"):
+        model.label_map(["good", "LABEL_0"])
+
+
+def test_the_fingerprint_is_of_weights_and_not_of_places(tmp_path):
+    one, two = (benchmark.load_model(tiny_models.save("bert", tmp_path / name)) for name in ("a", "b"))
+    assert one.fingerprint == two.fingerprint
+    other = benchmark.load_model(tiny_models.save("bert", tmp_path / "c", scale=2.0))
+    assert other.fingerprint != one.fingerprint

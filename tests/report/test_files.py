@@ -1,0 +1,253 @@
+import io
+import json
+import math
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+from PIL import Image
+from rich.console import Console
+
+from benchmark.errors import UserError
+from benchmark.report import read_leaderboard, terminal_table, write_report
+from benchmark.report.figures import styles
+from benchmark.report.heatmaps import colour
+from benchmark.report.latex import escape as escape_latex
+from benchmark.report.leaderboard import Entry
+from benchmark.report.terminal import margin
+from benchmark.report.text import number
+from tests.report.conftest import DASHED
+from tests.report.folders import Plan, write_cell, write_cells
+
+NAMES = {
+    "leaderboard.csv", "curves.csv", "cost.csv", "leaderboard.md", "leaderboard.tex", "heatmaps.html", "index.html",
+    "curve-perturbation-positive_accuracy.png", "curve-perturbation-positive_accuracy.pdf",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def report(comparison, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    return folder, write_report(comparison[1], folder)
+
+
+def line_of(text, method):
+    return next(line for line in text.splitlines() if line.startswith((f"| {method} |", f"{method} &")))
+
+
+def test_all_files_are_written(report):
+    folder, written = report
+    assert {path.name for path in written} == {path.name for path in folder.iterdir()} == NAMES
+
+
+def test_equal_cells_give_equal_bytes_wherever_they_lie(report, comparison, tmp_path):
+    elsewhere = tmp_path / "moved"
+    shutil.copytree(comparison[0], elsewhere)
+    again = write_report(
+        [elsewhere / path.relative_to(comparison[0]) for path in reversed(comparison[1])], tmp_path / "report"
+    )
+    for first, second in zip(report[1], again, strict=True):
+        assert first.read_bytes() == second.read_bytes(), first.name
+
+
+def test_the_csv_holds_the_scalars_and_the_curves_theirs(report, comparison):
+    table = read_leaderboard(comparison[1])
+    scalars = pd.read_csv(report[0] / "leaderboard.csv")
+    assert list(scalars.columns) == ["task", "model", "method", "evaluation", "metric", "value", "low", "high", "n"]
+    expected = table[table["x"].isna()].reset_index(drop=True)
+    pd.testing.assert_frame_equal(scalars, expected[list(scalars.columns)], check_dtype=False)
+    points = pd.read_csv(report[0] / "curves.csv")
+    assert len(points) == table["x"].notna().sum() > 0
+    cost = pd.read_csv(report[0] / "cost.csv")
+    assert len(cost) == len(comparison[1])
+    assert set(cost["forward_passes"]) == {60}
+
+
+def test_markdown_marks_best_second_and_dashes(report):
+    text = (report[0] / "leaderboard.md").read_text()
+    overview = text.split("### Overview")[1].split("### ")[0]
+    assert "perturbation: positive_auc ↓ | perturbation: negative_auc ↑" in overview
+    assert line_of(overview, "transformer_attribution").count("**") == 6
+    assert overview.count("<u>") == 3
+    assert "**" not in line_of(overview, "oracle")
+    assert overview.index("| *controls* |") < overview.index("| oracle |") < overview.index("| random |")
+    assert line_of(overview, "lrp").endswith("| – [1] | 60 |")
+    assert f"[1] {DASHED}" in overview
+    assert "[2] the model bypasses the attention interface" in overview
+    assert "| NaN |" in line_of(overview, "broken")
+
+
+def test_markdown_gives_the_verdicts_below_each_table(report):
+    perturbation = (report[0] / "leaderboard.md").read_text().split("### perturbation")[1].split("### ")[0]
+    assert re.search(r"- positive_auc ↓: calibrated \(oracle above random: 0\.\d+ \[", perturbation)
+    assert "Holm-corrected over the methods" in perturbation
+    against = perturbation.split("Against random")[1]
+    assert re.search(
+        r"- positive_auc ↓ \(10 methods\): above random: attattr \(steps=5\), .*; "
+        r"not distinguishable from random: rollout; below random: lrp",
+        against,
+    )
+    agreement = (report[0] / "leaderboard.md").read_text().split("### agreement")[1].split("### ")[0]
+    assert "descriptive" in agreement
+
+
+def test_names_cannot_break_a_table(tmp_path):
+    folders = write_cells(tmp_path, [Plan("rollout", dashes={"rationale": "a|b\n<i>c</i>"}), Plan("random")])
+    write_report(folders, tmp_path / "report")
+    text = (tmp_path / "report" / "leaderboard.md").read_text()
+    assert r"a\|b \<i\>c\</i\>" in text
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert all(len(re.findall(r"(?<!\\)\|", row)) >= 4 for row in rows)
+
+
+def test_latex_is_balanced_and_marked(report):
+    text = (report[0] / "leaderboard.tex").read_text()
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == text.count(r"\toprule") == 2
+    assert r"positive\_auc $\downarrow$" in text
+    assert line_of(text, r"transformer\_attribution").count(r"\mathbf") == 2
+    assert r"\underline{$" in text
+    assert not re.search(r"(?<!\\)_", re.sub(r"\\label\{[^}]*\}", "", text))
+    assert re.search(r"--\\textsuperscript\{1\}", text)
+    assert r"scores \& such" in text
+    body = re.sub(r"\\[{}]", "", text)
+    assert body.count("{") == body.count("}")
+    for tabular in re.findall(r"\\begin\{tabular\}\{(l r*|lr*)\}(.*?)\\end\{tabular\}", text, re.S):
+        rows = [row for row in tabular[1].split(r"\\") if "&" in row and "multicolumn" not in row]
+        assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(tabular[0]) - 1}
+
+
+def test_latex_escapes():
+    assert escape_latex(r"a_b & 5% {x} \y") == r"a\_b \& 5\% \{x\} \textbackslash{}y"
+    assert escape_latex("日本 τ – ok") == r"?? $\tau$ -- ok"
+
+
+def test_figures_are_pictures(report):
+    image = Image.open(io.BytesIO((report[0] / "curve-perturbation-positive_accuracy.png").read_bytes()))
+    assert image.size[0] > 600
+    assert len(image.convert("RGB").getcolors(1 << 20)) > 20
+    assert "Software" not in image.info
+    pdf = (report[0] / "curve-perturbation-positive_accuracy.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF")
+    assert b"CreationDate" not in pdf
+
+
+def test_fifteen_methods_look_different_and_controls_are_grey():
+    names = [f"method{i}" for i in range(15)]
+    chosen = styles([*names, "oracle", "random (seed=1)"])
+    assert len({(style.colour, str(style.line)) for style in chosen.values()}) == 17
+    for name in ("oracle", "random (seed=1)"):
+        assert len({chosen[name].colour[i : i + 2] for i in (1, 3, 5)}) == 1
+
+
+class _Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+def test_heatmaps_show_all_methods_escaped_and_self_contained(report, comparison):
+    text = (report[0] / "heatmaps.html").read_text()
+    assert "<b>fine</b>" not in text
+    assert "&lt;b&gt;fine&lt;/b&gt;" in text
+    with_heatmaps = [folder for folder in comparison[1] if (folder / "heatmap.json").exists()]
+    assert text.count('<th scope="row">') == len(with_heatmaps) == len(comparison[1]) - 1
+    page = _Page(text)
+    assert not [
+        attrs for tag, attrs in page.found if tag in ("script", "link", "img") or "src" in attrs or "href" in attrs
+    ]
+    words = [attrs for tag, attrs in page.found if tag == "span" and "title" in attrs]
+    assert sum(attrs.get("class") == "rationale" for attrs in words) == 2 * len(with_heatmaps)
+    assert text.count('class="unseen">more') == len(with_heatmaps)
+    assert "probability 0.750" in text
+    assert '<b class="wrong">negative</b>' in text
+
+
+def test_the_colour_scale_diverges():
+    assert colour(0.0, 1.0) == "background:rgb(255,255,255)"
+    assert colour(0.0, 0.0) == "background:rgb(255,255,255)"
+    assert colour(2.0, 2.0) == "background:rgb(178,24,43);color:#fff"
+    assert colour(-2.0, 2.0) == "background:rgb(33,102,172);color:#fff"
+
+
+@pytest.mark.parametrize("content", ["{", '{"a": 1}', '[{"uid": "a", "words": ["b"], "scores": [], "target": "c"}]'])
+def test_corrupt_heatmaps_are_named_and_nothing_is_written(tmp_path, content):
+    folder = write_cell(tmp_path, Plan("rollout"))
+    (folder / "heatmap.json").write_text(content)
+    with pytest.raises(UserError) as raised:
+        write_report([folder], tmp_path / "report")
+    assert str(folder) in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "report").exists()
+
+
+def printed(table, width):
+    console = Console(width=width, file=io.StringIO())
+    console.print(table)
+    return console.file.getvalue()
+
+
+def test_the_terminal_s_table_fits_and_shows_all_headline_metrics(comparison):
+    text = printed(terminal_table(comparison[1]), 120)
+    assert max(map(len, text.splitlines())) <= 120
+    assert "…" not in text
+    for name in (
+        "positive auc ↓",
+        "negative auc ↑",
+        "auprc ↑",
+        "attattr (steps=20)",
+        "– [1]",
+        "[2] the model bypasses",
+    ):
+        assert name in text
+    assert "micro" not in text
+    assert text.index("transformer_attribution") < text.index("oracle")
+
+
+def test_many_metrics_are_put_in_several_tables(tmp_path):
+    folders = write_cells(tmp_path, [Plan("transformer_attribution"), Plan("random")])
+    for folder in folders:
+        record = json.loads((folder / "record.json").read_text())
+        for number_ in range(9):
+            name = f"comprehensiveness_{number_}"
+            record["evaluations"]["rationale"]["metrics"][name] = {
+                "higher_is_better": True,
+                "bounds": [0, 1],
+                "x": None,
+                "headline": True,
+            }
+            record["evaluations"]["rationale"]["figures"].append(
+                {"metric": name, "x": None, "value": 0.5, "low": 0.4, "high": 0.55, "n": 60}
+            )
+        (folder / "record.json").write_text(json.dumps(record))
+    text = printed(terminal_table(folders), 120)
+    assert max(map(len, text.splitlines())) <= 120
+    assert text.count("0.500 ±0.100") == 18
+
+
+def test_a_margin_covers_an_asymmetric_interval():
+    assert margin(Entry(0.5, 0.3, 0.51, 10)) == pytest.approx(0.2)
+    assert math.isnan(margin(Entry(0.5, math.nan, math.nan, 1)))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.4123, "0.412"), (-0.5, "-0.500"), (12.345, "12.35"), (123.45, "123.5"), (0.0, "0.000"), (1e-5, "1.0e-05"),
+        (math.nan, "NaN"), (-math.inf, "-∞"), (123456.0, "1.23e+05"),
+    ],
+)  # fmt: skip
+def test_numbers(value, shown):
+    assert number(value) == shown
+
+
+def test_cells_that_could_not_serve_alone_make_a_report(tmp_path):
+    folders = write_cells(tmp_path, [Plan("flow", dash="no attention", evaluations=())])
+    write_report(folders, tmp_path / "report")
+    assert "flow: no attention" in (tmp_path / "report" / "leaderboard.md").read_text()
+    assert "flow: no attention" in printed(terminal_table(folders), 100)
