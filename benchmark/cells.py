@@ -87,6 +87,7 @@ class Cell:
     model: Classifier
     data: Data
     identity: Mapping[str, Any]
+    config: Mapping[str, Any]
     checkpoint_seconds: float
 
     def explain(self, which: Target) -> Ragged:

@@ -6,9 +6,7 @@ from typing import Any
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.plugins import Plugins
-from hydra.errors import HydraException
-from hydra.plugins.search_path_plugin import SearchPathPlugin
+from hydra.errors import HydraException, InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -59,6 +57,25 @@ def options(group: str) -> list[str]:
         return sorted(loader.get_group_options(group))
 
 
+def make(config: Any) -> Any:
+    """Instantiate what `_target_` names; a UserError of its constructor comes out as it was raised.
+
+    Raises:
+        UserError: the target does not exist, or does not take these settings.
+    """
+    try:
+        return instantiate(config)
+    except (InstantiationException, OmegaConfBaseException) as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, UserError):
+            cause = cause.__cause__
+        if isinstance(cause, UserError):
+            raise cause from error
+        if isinstance(error.__cause__, ImportError | TypeError | None):
+            raise UserError(explain(error)) from error
+        raise
+
+
 def build(name: str, *overrides: str) -> Any:
     """Instantiate one YAML of `conf/` by its name.
 
@@ -76,7 +93,7 @@ def build(name: str, *overrides: str) -> Any:
     keyed = group in ("methods", "evaluations")
     prefix = f"{group}.{option}" if keyed else group
     config = compose(None, [f"+{group}={f'[{option}]' if keyed else option}", *(_prefixed(o, prefix) for o in overrides)])
-    return instantiate(OmegaConf.select(config, prefix))
+    return make(OmegaConf.select(config, prefix))
 
 
 def _prefixed(override: str, prefix: str) -> str:

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from benchmark import store
 from benchmark.cells import Cell, Data, evaluation_digest, heatmaps, peak_memory, require_writable, versions
-from benchmark.configuration import compose
+from benchmark.configuration import compose, make
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier, load_model
 from benchmark.report import write_report
@@ -52,14 +51,14 @@ def run_comparison(config: DictConfig) -> Comparison:
     check(config)
     out = Path(config.out)
     require_writable(out)
-    methods: dict[str, Method] = {name: instantiate(config.methods[name]) for name in config.methods}
-    evaluations: dict[str, Evaluation] = {name: instantiate(config.evaluations[name]) for name in config.evaluations}
-    task: Task = instantiate(config.task)
+    methods: dict[str, Method] = {name: make(config.methods[name]) for name in config.methods}
+    evaluations: dict[str, Evaluation] = {name: make(config.evaluations[name]) for name in config.evaluations}
+    task: Task = make(config.task)
     examples = sample(task.split(config.split), config.limit, config.seed)
-    source = instantiate(config.model)
+    source = make(config.model)
     model = load_model(source.resolve(task), dtype=source.dtype, device=source.device)
     data = encode(config, task, model, examples)
-    tracker = instantiate(config.tracking)
+    tracker = make(config.tracking)
     name = comparison_name(config, data, model, methods, evaluations)
     cells = []
     for index, (method_name, method) in enumerate(methods.items(), start=1):

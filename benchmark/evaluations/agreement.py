@@ -17,8 +17,7 @@ from benchmark import statistics
 from benchmark.errors import UserError
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_units, token_scores
-from benchmark.evaluations.expansion import chunks, take
-from benchmark.evaluations.perturbation import MAX_TOKENS
+from benchmark.evaluations.expansion import check_budget, chunks, take
 from benchmark.evaluations.removal import logits_without, operator_for
 from benchmark.models.attention import AttentionEdit, hold_constant
 from benchmark.models.classifier import Classifier
@@ -44,7 +43,7 @@ def gradient_importance(
     target: Int[Tensor, "B"],
     *,
     edits: Sequence[AttentionEdit] = (),
-    max_tokens: int = MAX_TOKENS,
+    max_tokens: int | None = None,
 ) -> Float[Tensor, "B T"]:
     """|Σ_d ∂p_t/∂e_{jd} · e_{jd}| per token j: gradient × input of the target's probability at the token embeddings.
 
@@ -69,7 +68,7 @@ def gradient_importance(
 
 
 def leave_one_out(
-    model: Classifier, batch: Batch, rated: Tensor, operator: str, *, max_tokens: int = MAX_TOKENS
+    model: Classifier, batch: Batch, rated: Tensor, operator: str, *, max_tokens: int | None = None
 ) -> tuple[Float[Tensor, "B U"], Int[Tensor, "B"]]:
     """Total variation ½ Σ_c |p_c(x) − p_c(x without j)| of each rated unit j (0 elsewhere), and the predicted class."""
     chosen = operator_for(operator, model, batch, "evaluations.agreement.operator")
@@ -104,7 +103,7 @@ class Agreement(Averaged):
         pool: from the scores of a unit's tokens to its own, for the method and the gradient alike.
         permutations: of the null.
         seed: of the permutations.
-        max_tokens: tokens of one forward pass.
+        max_tokens: tokens of one forward pass; None for what suits the device.
         remembered: examples whose references are kept.
     """
 
@@ -116,11 +115,12 @@ class Agreement(Averaged):
     pool: Pool = "max"
     permutations: int = 10
     seed: int = 0
-    max_tokens: int = MAX_TOKENS
+    max_tokens: int | None = None
     remembered: int = 10_000
 
     def __post_init__(self) -> None:
-        for name in ("permutations", "max_tokens", "remembered"):
+        check_budget(self.max_tokens, "evaluations.agreement.max_tokens")
+        for name in ("permutations", "remembered"):
             if (value := getattr(self, name)) < 1:
                 raise UserError(f"evaluations.agreement.{name}={value}: allowed are positive numbers")
 

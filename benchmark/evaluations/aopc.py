@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from benchmark.errors import UserError
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, table
-from benchmark.evaluations.perturbation import MAX_TOKENS, rank_units
+from benchmark.evaluations.expansion import check_budget
+from benchmark.evaluations.perturbation import rank_units
 from benchmark.evaluations.removal import logits_without, operator_for
 from benchmark.models.classifier import Classifier
 from benchmark.types import Attribution, Batch, Metric, Target
@@ -65,7 +65,7 @@ class Aopc(Averaged):
         fractions: the shares q, increasing.
         pool: from the scores of a unit's tokens to its own.
         seed: of the tie-breaking permutations.
-        max_tokens: tokens of one forward pass.
+        max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
     version: ClassVar[int] = 1
@@ -76,12 +76,11 @@ class Aopc(Averaged):
     fractions: Sequence[float | int] = THRESHOLDS
     pool: Pool = "max"
     seed: int = 0
-    max_tokens: int = MAX_TOKENS
+    max_tokens: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fractions", curves.check_fractions(self.fractions, "evaluations.aopc.fractions"))
-        if self.max_tokens < 1:
-            raise UserError(f"evaluations.aopc.max_tokens={self.max_tokens}: allowed are positive numbers")
+        check_budget(self.max_tokens, "evaluations.aopc.max_tokens")
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

@@ -72,14 +72,7 @@ def predictions(
             row["classification"] = labels[int(whole[b].argmax())]
             row["classification_scores"] = _named(labels, whole[b])
         if erasure is not None:
-            row["thresholded_scores"] = [
-                {
-                    "threshold": threshold,
-                    "comprehensiveness_classification_scores": _named(labels, erasure.without[q, b]),
-                    "sufficiency_classification_scores": _named(labels, erasure.only[q, b]),
-                }
-                for q, threshold in enumerate(THRESHOLDS)
-            ]
+            row["thresholded_scores"] = _thresholded(labels, erasure, b)
         rows.append(row)
     return rows
 
@@ -133,6 +126,17 @@ def _rationales(batch: Batch, b: int, document: Document, hard_share: float | in
         )
         start += length
     return found
+
+
+def _thresholded(labels: Sequence[str], erasure: Erasure, b: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "threshold": threshold,
+            "comprehensiveness_classification_scores": _named(labels, erasure.without[q, b]),
+            "sufficiency_classification_scores": _named(labels, erasure.only[q, b]),
+        }
+        for q, threshold in enumerate(THRESHOLDS)
+    ]
 
 
 def _named(labels: Sequence[str], probabilities: Tensor) -> dict[str, float]:

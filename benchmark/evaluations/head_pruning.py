@@ -12,8 +12,7 @@ from torch import Tensor
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, table
-from benchmark.evaluations.expansion import Variants, run_variants
-from benchmark.evaluations.perturbation import MAX_TOKENS
+from benchmark.evaluations.expansion import Variants, check_budget, run_variants
 from benchmark.models.attention import PruneHeads
 from benchmark.models.classifier import Classifier
 from benchmark.types import Attribution, Batch, Metric, Target
@@ -65,7 +64,7 @@ def pruning_masks(
 
 
 def pruned_logits(
-    model: Classifier, batch: Batch, keep: Bool[Tensor, "K B L H"], *, max_tokens: int = MAX_TOKENS
+    model: Classifier, batch: Batch, keep: Bool[Tensor, "K B L H"], *, max_tokens: int | None = None
 ) -> Float[Tensor, "K B C"]:
     """Logits when only the heads `keep` stay; equal masks of one example are run once."""
     heads = keep.shape[2:]
@@ -98,7 +97,7 @@ class HeadPruning(Averaged):
         shares: increasing, within [0, 1].
         calibration: read by the runner; `Calibration`, a mapping with its fields, or `same`.
         seed: of the tie-breaking permutation.
-        max_tokens: tokens of one forward pass.
+        max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
     version: ClassVar[int] = 1
@@ -109,14 +108,13 @@ class HeadPruning(Averaged):
     shares: Sequence[float | int] = SHARES
     calibration: Calibration | Mapping[str, Any] | str = Calibration()
     seed: int = 0
-    max_tokens: int = MAX_TOKENS
+    max_tokens: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shares", curves.check_fractions(self.shares, "evaluations.head_pruning.shares"))
         if self.scope not in ("global", "layer"):
             raise UserError(f"evaluations.head_pruning.scope={self.scope}: allowed are global and layer")
-        if self.max_tokens < 1:
-            raise UserError(f"evaluations.head_pruning.max_tokens={self.max_tokens}: allowed are positive numbers")
+        check_budget(self.max_tokens, "evaluations.head_pruning.max_tokens")
         object.__setattr__(self, "calibration", _calibration(self.calibration))
 
     @property

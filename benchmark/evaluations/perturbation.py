@@ -9,16 +9,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from benchmark.errors import UserError
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, rated_units, table, token_scores
+from benchmark.evaluations.expansion import check_budget
 from benchmark.evaluations.removal import logits_without, operator_for
 from benchmark.models.classifier import Classifier
 from benchmark.types import Attribution, Batch, Metric, Target
 from benchmark.units import Pool, pool
-
-MAX_TOKENS = 16_384
-"""Tokens of one forward pass unless a configuration says otherwise."""
 
 TENTHS = tuple(k / 10 for k in range(1, 10))
 
@@ -60,7 +57,7 @@ class Perturbation(Averaged):
         fractions: increasing, within (0, 1).
         pool: from the scores of a unit's tokens to its own.
         seed: of the tie-breaking permutations.
-        max_tokens: tokens of one forward pass.
+        max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
     version: ClassVar[int] = 1
@@ -71,13 +68,12 @@ class Perturbation(Averaged):
     fractions: Sequence[float | int] = TENTHS
     pool: Pool = "max"
     seed: int = 0
-    max_tokens: int = MAX_TOKENS
+    max_tokens: int | None = None
 
     def __post_init__(self) -> None:
         fractions = curves.check_fractions(self.fractions, "evaluations.perturbation.fractions")
         object.__setattr__(self, "fractions", fractions)
-        if self.max_tokens < 1:
-            raise UserError(f"evaluations.perturbation.max_tokens={self.max_tokens}: allowed are positive numbers")
+        check_budget(self.max_tokens, "evaluations.perturbation.max_tokens")
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

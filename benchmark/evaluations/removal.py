@@ -235,7 +235,12 @@ def operator_for(name: str, model: Classifier, batch: Batch, setting: str) -> Op
 
 
 def logits_without(
-    model: Classifier, batch: Batch, removed: Bool[Tensor, "K B U"], operator: Operator, *, max_tokens: int
+    model: Classifier,
+    batch: Batch,
+    removed: Bool[Tensor, "K B U"],
+    operator: Operator,
+    *,
+    max_tokens: int | None = None,
 ) -> Float[Tensor, "K B C"]:
     """Logits after each of K removals from each example; equal removals are run once.
 
@@ -244,7 +249,7 @@ def logits_without(
         batch: the examples.
         removed: which units are removed; U as `benchmark.units.pool` counts them.
         operator: how.
-        max_tokens: tokens of one forward pass.
+        max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
     def run(tensors: Tensors, units: Tensor, mask: Tensor) -> Tensor:

@@ -132,7 +132,7 @@ def draw(curve: Curve, table: pd.DataFrame, chosen: Mapping[str, Style]) -> Figu
     panels = list(dict.fromkeys(zip(table["task"], table["model"], strict=True)))
     drawn = set(table["method"])
     names = [method for method in chosen if method in drawn]
-    figure, grid = _panels(len(panels), legend=0.7 + 0.075 * max(map(len, names)), lines=len(names))
+    figure, grid = _panels(len(panels), legend=0.55 + 0.07 * max(map(len, names)), lines=len(names))
     for (task, model), axes in zip(panels, grid, strict=True):
         points = table[(table["task"] == task) & (table["model"] == model)]
         _draw(axes, points, chosen)
@@ -160,7 +160,7 @@ def _panels(count: int, legend: float, lines: int) -> tuple[Figure, list[Axes]]:
     """
     columns = min(count, _PANELS_PER_ROW)
     rows = math.ceil(count / columns)
-    panel_width, panel_height, left, right, top, bottom = 3.5, 2.5, 0.72, 0.15, 0.7, 0.5
+    panel_width, panel_height, left, right, top, bottom = 3.5, 2.5, 0.72, 0.15, 0.62, 0.5
     width = columns * (left + panel_width + right) + legend
     height = max(rows * (panel_height + bottom) + (rows - 1) * 0.35 + top, 0.5 + 0.175 * lines)
     figure = Figure(figsize=(width, height))

@@ -28,7 +28,7 @@ def slow_gradient(model, batch, b, target, held):
         trace = model.run(tensors, embedding_edit=lambda e: embedding, edits=edits, grad=True)
         probability = trace.logits.softmax(-1)[0, target]
     (gradient,) = torch.autograd.grad(probability, embedding)
-    return [float(abs(sum(gradient[0, t] * embedding[0, t]))) for t in range(length)]
+    return [float((gradient[0, t] * embedding[0, t].detach()).sum().abs()) for t in range(length)]
 
 
 @pytest.mark.parametrize("held", [True, False])
@@ -72,11 +72,11 @@ def test_taus_equal_scipy_on_slow_references(tiny, batch):
         for name, held in (("gradient", True), ("gradient_attached", False)):
             tokens = slow_gradient(tiny, batch, b, 1, held)
             units = [max(v for v, u in zip(tokens, batch.units[b].tolist(), strict=False) if u == j) for j in range(n)]
-            expected = kendalltau(scores[b], units)
             if n < 2:
                 assert uid not in values_of(rows, f"{name}_tau")
                 assert values_of(rows, f"{name}_undefined")[uid] == 1
                 continue
+            expected = kendalltau(scores[b], units)
             assert values_of(rows, f"{name}_tau")[uid] == pytest.approx(expected.statistic)
             assert values_of(rows, f"{name}_significant")[uid] == float(expected.pvalue <= 0.05)
             assert values_of(rows, f"{name}_undefined")[uid] == 0
@@ -97,7 +97,7 @@ def test_scores_that_are_the_reference_agree_with_it(sentiment, reviews):
     random = figure_of(chance, "leave_one_out_tau")
     assert -0.2 < random.low < random.high < 0.2
     null = figure_of(figures["oracle"], "leave_one_out_tau_null")
-    assert null.low < 0 < null.high or abs(null.value) < 0.03
+    assert abs(null.value) < 0.05
 
 
 def test_layers_have_their_own_curve(tiny, batch):
@@ -214,7 +214,7 @@ def test_images(vision):
 def test_refusals(tiny, batch):
     with pytest.raises(NotApplicable, match="no token scores"):
         Agreement().rows(tiny, batch, Attribution(target=batch.label))
-    with pytest.raises(UserError, match="evaluations.agreement.operator=black"):
+    with pytest.raises(UserError, match=r"evaluations.agreement.operator=black"):
         Agreement(operator="black").rows(tiny, batch, attribution_of(batch, scores_of(batch)))
     for name in ("permutations", "max_tokens", "remembered"):
         with pytest.raises(UserError, match=f"evaluations.agreement.{name}=0"):

@@ -51,5 +51,5 @@ def test_area_of_one_point_and_of_a_batch():
 
 @pytest.mark.parametrize("fractions", [[], [0.2, 0.1], [0.1, 0.1], [-0.1, 0.5], [0.5, 1.5]])
 def test_bad_fractions_name_the_setting(fractions):
-    with pytest.raises(UserError, match="evaluations.x.fractions"):
+    with pytest.raises(UserError, match=r"evaluations.x.fractions"):
         check_fractions(fractions, "evaluations.x.fractions")

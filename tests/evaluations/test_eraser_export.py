@@ -55,9 +55,7 @@ def scorer(path, evidence):
     """ERASER's rules, transcribed: hard spans at IOU 0.5, token-level F1, AUPRC, AOPC."""
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert len({row["annotation_id"] for row in rows}) == len(rows)
-    assert rows[0]["rationales"][0]["hard_rationale_predictions"], (
-        "the scorer looks for hard predictions in the first row"
-    )
+    assert rows[0]["rationales"][0]["hard_rationale_predictions"], "the scorer looks in the first row"
     matched, precision, recall, f1, areas, drops = {}, [], [], [], [], {"comprehensiveness": [], "sufficiency": []}
     for row in rows:
         for document in row["rationales"]:
@@ -199,5 +197,5 @@ def test_nothing_is_left_where_writing_fails(annotated, scored, tmp_path):
 
 def test_other_thresholds_are_refused(sentiment, annotated, scored):
     erasure = Aopc(fractions=(0.1, 0.5)).erase(sentiment, annotated, scored)
-    with pytest.raises(UserError, match="evaluations.aopc.fractions"):
+    with pytest.raises(UserError, match=r"evaluations.aopc.fractions"):
         predictions(annotated, scored, labels=LABELS, hard_share=SHARE, erasure=erasure)

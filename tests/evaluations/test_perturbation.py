@@ -153,7 +153,7 @@ def test_methods_without_token_scores_are_not_applicable(tiny, batch):
 
 @pytest.mark.parametrize("settings", [{"fractions": [0.5, 0.1]}, {"max_tokens": 0}])
 def test_bad_settings(settings):
-    with pytest.raises(UserError, match="evaluations.perturbation"):
+    with pytest.raises(UserError, match=r"evaluations.perturbation"):
         Perturbation(**settings)
 
 

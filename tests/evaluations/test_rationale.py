@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,12 @@ def runs(mask, breaks=()):
     return [tuple(run) for run in found]
 
 
+def overlap(a, b):
+    """Slow intersection over union."""
+    x, y = set(range(*a)), set(range(*b))
+    return len(x & y) / len(x | y)
+
+
 @given(MASK, st.sets(st.integers(1, 29)))
 def test_spans_are_maximal_runs_within_documents(mask, breaks):
     assert spans(np.array(mask), sorted(breaks)) == runs(mask, breaks)
@@ -41,8 +48,7 @@ def test_matches_equal_the_slow_sets(a, b):
     for p in predicted:
         best = 0.0
         for g in gold:
-            x, y = set(range(*p)), set(range(*g))
-            best = max(best, len(x & y) / len(x | y))
+            best = max(best, overlap(p, g))
         expected += best >= 0.5
     assert matched_spans(predicted, gold) == expected
 
@@ -63,9 +69,7 @@ def slow_rows(scores, gold):
         points.append((len(chosen & rationale) / len(rationale), len(chosen & rationale) / len(chosen)))
         if len(chosen & rationale) == len(rationale):
             break
-    area = sum(
-        (points[i + 1][0] - points[i][0]) * (points[i + 1][1] + points[i][1]) / 2 for i in range(len(points) - 1)
-    )
+    area = sum((r1 - r0) * (p0 + p1) / 2 for (r0, p0), (r1, p1) in pairwise(points))
     return found, area
 
 
@@ -103,10 +107,7 @@ def test_micro_and_span_figures_equal_the_slow_ones(sentiment, reviews):
         hits, chosen, gold = hits + (top & flags).sum(), chosen + top.sum(), gold + flags.sum()
         picked = np.isin(np.arange(len(words)), order[: math.ceil(share * len(words) - 1e-9)])
         p, g = runs(picked.tolist()), runs(flags.tolist())
-        tp = sum(
-            any(len(set(range(*a)) & set(range(*c))) / len(set(range(*a)) | set(range(*c))) >= 0.5 for c in g)
-            for a in p
-        )
+        tp = sum(any(overlap(a, c) >= 0.5 for c in g) for a in p)
         precision.append(tp / len(p))
         recall.append(tp / len(g))
         hard.append(2 * (picked & flags).sum() / (picked.sum() + flags.sum()))
