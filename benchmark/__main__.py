@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from benchmark.command import prepare, run_guarded
 
 
-@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")
+@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")  # type: ignore[untyped-decorator]
 def main(config: DictConfig) -> None:
     """Run one comparison and print its leaderboard."""
     run_guarded(config)

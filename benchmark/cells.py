@@ -19,7 +19,7 @@ from benchmark.checkpoints import Stage
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.store import Ragged
-from benchmark.types import Attribution, Batch, Evaluation, Figure, Method, Target
+from benchmark.types import Attribution, Batch, Evaluation, Method, Target
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,10 @@ class Cell:
         return self._attributions(which, self.data.batches, compute)
 
     def head_importance(self, calibration: Any, which: Target) -> Tensor:
-        """Importance of each head [L H]: the mean over the calibration examples, explained for their labels."""
+        """Importance of each head [L H]: the mean over the calibration examples, explained for their labels.
+
+        A method that combines examples in another way says so with `aggregate_heads([N L H]) -> [L H]`.
+        """
         if calibration == "same":
             heads = self.explain(which).arrays.get("heads")
         else:
@@ -113,7 +116,9 @@ class Cell:
             heads = stored.arrays.get("heads")
         if heads is None:
             raise NotApplicable("the method does not score heads")
-        return torch.as_tensor(heads.mean(0))
+        aggregate = getattr(self.method, "aggregate_heads", lambda scores: scores.mean(0))
+        importance: Tensor = aggregate(torch.as_tensor(heads))
+        return importance
 
     def test(self, evaluation: Evaluation) -> pd.DataFrame:
         """Rows of one evaluation; raises NotApplicable where it cannot serve.
@@ -140,6 +145,7 @@ class Cell:
 
     def _rows_of_tokens(self, evaluation: Evaluation) -> Callable[[int], pd.DataFrame]:
         stored = self.explain(evaluation.target)
+
         def compute(index: int) -> pd.DataFrame:
             batch = self.data.batches[index]
             return evaluation.rows(self.model, batch, _padded(stored, self.data.start(index), batch))
@@ -188,7 +194,7 @@ class Cell:
             return replace(known, target=target)
         fresh = self.method(self.model, batch.select(changed), target[changed])
         arrays: dict[str, Tensor | None] = {}
-        for name in ("tokens", "heads", "layers"):
+        for name in ("tokens", "heads", "layers", "totals"):
             old, new = getattr(known, name), getattr(fresh, name)
             arrays[name] = None if old is None else old.index_copy(0, torch.tensor(changed, device=old.device), new)
         return Attribution(target=target, **arrays)
@@ -208,6 +214,8 @@ class Cell:
             arrays["tokens"] = attribution.tokens[keep]
         if attribution.heads is not None:
             arrays["heads"] = attribution.heads
+        if attribution.totals is not None:
+            arrays["totals"] = attribution.totals
         if attribution.layers is not None:
             arrays["layers"] = attribution.layers.transpose(0, 1)[:, keep]
         for name, array in arrays.items():
@@ -223,7 +231,7 @@ class Cell:
 
 def evaluation_digest(evaluation: Evaluation) -> str:
     """Digest of an evaluation's class, version and settings; stored figures with another digest are computed again."""
-    settings = asdict(evaluation) if is_dataclass(evaluation) else vars(evaluation)  # type: ignore[call-overload]
+    settings = asdict(evaluation) if is_dataclass(evaluation) else vars(evaluation)
     return store.digest([type(evaluation).__qualname__, evaluation.version, settings])
 
 
@@ -240,11 +248,15 @@ def _padded(stored: Ragged, start: int, batch: Batch) -> Attribution:
         values = torch.as_tensor(flat)
         return values.new_zeros(size, width).masked_scatter_(keep, values).to(device)
 
-    tokens, heads, layers = (arrays.get(name) for name in ("tokens", "heads", "layers"))
+    def rows(name: str) -> Tensor | None:
+        return torch.as_tensor(arrays[name][start : start + size]).to(device) if name in arrays else None
+
+    tokens, layers = arrays.get("tokens"), arrays.get("layers")
     return Attribution(
         target=torch.as_tensor(arrays["target"][start : start + size]).to(device),
         tokens=None if tokens is None else pad(tokens[low:high]),
-        heads=None if heads is None else torch.as_tensor(heads[start : start + size]).to(device),
+        heads=rows("heads"),
+        totals=rows("totals"),
         layers=None if layers is None else torch.stack([pad(layer[low:high]) for layer in layers], dim=1),
     )
 

@@ -35,7 +35,8 @@ def compose(config_name: str | None, overrides: Sequence[str] = (), directory: s
     try:
         extra = [f"hydra.searchpath=[file://{directory}]"] if directory else []
         with hydra.initialize_config_module(version_base="1.3", config_module=CONFIG_MODULE, job_name="benchmark"):
-            return hydra.compose(config_name, [*extra, *overrides])
+            config: DictConfig = hydra.compose(config_name, [*extra, *overrides])
+            return config
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(explain(error)) from error
     finally:
@@ -92,13 +93,15 @@ def build(name: str, *overrides: str) -> Any:
     group, _, option = name.partition("/")
     keyed = group in ("methods", "evaluations")
     prefix = f"{group}.{option}" if keyed else group
-    config = compose(None, [f"+{group}={f'[{option}]' if keyed else option}", *(_prefixed(o, prefix) for o in overrides)])
+    config = compose(
+        None, [f"+{group}={f'[{option}]' if keyed else option}", *(_prefixed(o, prefix) for o in overrides)]
+    )
     return make(OmegaConf.select(config, prefix))
 
 
 def _prefixed(override: str, prefix: str) -> str:
     sign = "++" if override.startswith("++") else override[0] if override[:1] in "+~" else ""
-    return f"{sign}{prefix}.{override[len(sign):]}"
+    return f"{sign}{prefix}.{override[len(sign) :]}"
 
 
 def near(name: str, known: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
 from benchmark import store
+from benchmark.cache import atomic_path
 from benchmark.cells import Cell, Data, evaluation_digest, heatmaps, peak_memory, require_writable, versions
 from benchmark.configuration import compose, make
 from benchmark.errors import NotApplicable, UserError
@@ -190,7 +191,7 @@ def finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
     stale = {name: e for name, e in evaluations.items() if tested.get(name, {}).get("digest") != evaluation_digest(e)}
     if old and not stale:
         return
-    with store.atomic_path(cell.folder / "config.yaml") as path:
+    with atomic_path(cell.folder / "config.yaml") as path:
         path.write_text(OmegaConf.to_yaml(OmegaConf.create(dict(cell.config))), encoding="utf-8")
     kept = [store.read_rows(cell.folder)] if old else []
     rows = [table[~table.evaluation.isin(list(stale))] for table in kept]

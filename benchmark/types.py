@@ -111,12 +111,14 @@ class Attribution:
         heads: one score per layer and head, or None.
         layers: the read token's row of the edge scores, mean over heads, for each layer, or None for methods
             that do not score edges.
+        totals: the sum of a layer's edge scores over heads, queries and keys, or None likewise.
     """
 
     target: Int[Tensor, "B"]
     tokens: Float[Tensor, "B T"] | None = None
     heads: Float[Tensor, "B L H"] | None = None
     layers: Float[Tensor, "B L T"] | None = None
+    totals: Float[Tensor, "B L"] | None = None
 
     def cpu(self) -> "Attribution":
         """The same on the CPU."""

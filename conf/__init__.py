@@ -1,0 +1,1 @@
+"""Hydra configurations: one YAML per option of a group."""

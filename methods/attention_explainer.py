@@ -41,9 +41,7 @@ class AttentionExplainer:
         chunks = [list(range(len(batch)))[start : start + n_rows] for start in range(0, len(batch), n_rows)]
         return _concatenate([self._explain(model, batch.select(rows), target[rows]) for rows in chunks])
 
-    def edge_scores(
-        self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]
-    ) -> Float[Tensor, "B L H T T"]:
+    def edge_scores(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L H T T"]:
         """The scores of all edges at once; mind the memory for long inputs."""
         return torch.stack(self.edges(model, batch, target), dim=1)
 
@@ -56,6 +54,7 @@ class AttentionExplainer:
             tokens=self.readout(edges, read) * mask,
             heads=_head_maxima(edges, mask),
             layers=torch.stack([read_rows(layer, read) for layer in edges], dim=1),
+            totals=torch.stack([(layer * mask[:, None, None, :]).sum((1, 2, 3)) for layer in edges], dim=1),
         )
 
 

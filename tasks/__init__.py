@@ -1,0 +1,1 @@
+"""Data sets: planted (embedded), ERASER directories, text classification."""

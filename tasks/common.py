@@ -63,3 +63,20 @@ def json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not isinstance(value, dict):
             raise UserError(f"{file}:{number}: expected a JSON object, found {type(value).__name__}")
         yield number, value
+
+
+def label_index(value: object, labels: Sequence[str], where: str) -> int:
+    """Index of a label: its name (else the same name in another case), or a whole number counting from 0.
+
+    UserError names the place, the value and the labels where it is none of these.
+    """
+    text = str(value).strip()
+    if text in labels:
+        return labels.index(text)
+    folded = [label.casefold() for label in labels]
+    if text.casefold() in folded:
+        return folded.index(text.casefold())
+    if text.isdecimal() and int(text) < len(labels):
+        return int(text)
+    hidden = " (a hidden label: use a split with labels, task.splits or task.files)" if text == "-1" else ""
+    raise UserError(f"{where}: label '{text}' is unknown{hidden}; the task's labels are {', '.join(labels)}")

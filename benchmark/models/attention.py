@@ -161,6 +161,6 @@ class PruneHeads:
         return probabilities * self.keep[:, layer, :, None, None].to(probabilities.dtype)
 
 
-def hold_constant(layer: int, probabilities: Tensor) -> Tensor:  # noqa: ARG001 - the signature of an edit
+def hold_constant(layer: int, probabilities: Tensor) -> Tensor:
     """Edit that cuts the graph at the attention: gradients flow through the values only (Jain & Wallace 2019)."""
     return probabilities.detach()

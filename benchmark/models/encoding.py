@@ -108,7 +108,9 @@ class Encoder:
         self, inputs: Sequence[Any], uids: Sequence[str]
     ) -> tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...]]:
         if self.tokenizer is None:
-            raise UserError("the checkpoint has no tokenizer: give ready ids ({'input_ids': [...]}), or a model.path with one")
+            raise UserError(
+                "the checkpoint has no tokenizer: give ready ids ({'input_ids': [...]}), or a model.path with one"
+            )
         pairs = [isinstance(value, tuple) for value in inputs]
         if any(pairs) and not all(pairs):
             raise UserError("single texts and pairs cannot be mixed in one batch")
@@ -177,7 +179,9 @@ class Encoder:
 
     def _images(self, inputs: Sequence[Any]) -> tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...]]:
         if self.processor is None:
-            raise UserError("the checkpoint has no image processor: give {'pixel_values': ...}, or a model.path with one")
+            raise UserError(
+                "the checkpoint has no image processor: give {'pixel_values': ...}, or a model.path with one"
+            )
         pixels = self.processor(images=list(inputs), return_tensors="pt")["pixel_values"]
         return self._patches(pixels.to(self.dtype))
 

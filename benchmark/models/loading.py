@@ -56,7 +56,7 @@ def load_model(path_or_hub_id: str | Path, dtype: str = "float32", device: str =
         raise UserError(f"model '{source}' is of the family {config.model_type}, which is not supported: {reason}")
     model, image = _load_classifier(source, config, _DTYPES[dtype])
     target = torch.device("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else torch.device(device)
-    model = model.to(target).eval().requires_grad_(False)
+    model = model.to(target).eval().requires_grad_(requires_grad=False)
     _check_finite(source, model)
     tokenizer = None if image else _tokenizer(source)
     pad = _pad_token(model, tokenizer)

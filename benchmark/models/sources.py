@@ -26,6 +26,6 @@ class HubOrDirectory:
     dtype: str = "float32"
     device: str = "auto"
 
-    def resolve(self, task: Task) -> str:  # noqa: ARG002 - the checkpoint does not depend on the task
+    def resolve(self, task: Task) -> str:
         """The checkpoint itself."""
         return self.path

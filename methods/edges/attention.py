@@ -18,6 +18,6 @@ class Attention:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:  # noqa: ARG002
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Probabilities of the L layers, from one forward pass."""
         return model.run(batch, record=("attentions",)).attentions

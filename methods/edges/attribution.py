@@ -57,7 +57,7 @@ class Attribution:
         total = torch.zeros_like(attention)
         size, n_tokens = attention.shape[0], attention.shape[-1]
         per_chunk = max(1, model.rows_per_chunk(n_tokens, layers=model.n_layers - layer) // size)
-        for alpha, weight in zip(nodes.split(per_chunk), weights.split(per_chunk), strict=True):
+        for alpha, weight in zip(torch.split(nodes, per_chunk), torch.split(weights, per_chunk), strict=True):
             k = len(alpha)
             scaled = (alpha.to(attention.device).view(k, 1, 1, 1, 1) * attention).flatten(0, 1).requires_grad_()
             run = model.run(

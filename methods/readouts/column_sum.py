@@ -21,6 +21,6 @@ class ColumnSum:
     part: Part = "signed"
     version: ClassVar[int] = 1
 
-    def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:  # noqa: ARG002
+    def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores."""
         return torch.stack([take(self.part, layer).sum((1, 2)) for layer in edges]).sum(0)

@@ -19,7 +19,7 @@ from benchmark.errors import NotApplicable
 from benchmark.models import Classifier, Trace
 from benchmark.models.attention import mask_scores
 from benchmark.types import Batch
-from methods.relevance.rule_sets import RuleSet
+from methods.relevance.rule_sets import Rule, RuleSet
 from methods.relevance.rules import Identity, ProportionalSum, SplitProduct
 
 _Args = tuple[Any, ...]
@@ -58,9 +58,9 @@ class _RuleMode(TorchFunctionMode):
         register((*_ELEMENTWISE, mask_scores), _elementwise)
         register(_MOVES, lambda function, args, kwargs: function(*args, **kwargs))
         register((F.linear,), lambda _f, args, kwargs: _linear(rules, *args, **kwargs))
-        register((torch.addmm,), lambda _f, args, _k: rules.linear.apply(args[1], args[2].t(), args[0]))
+        register((torch.addmm,), lambda _f, args, _k: _apply(rules.linear, args[1], args[2].t(), args[0]))
         matmuls = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
-        register(matmuls, lambda _f, args, _k: rules.matmul.apply(*args))
+        register(matmuls, lambda _f, args, _k: _apply(rules.matmul, *args))
         adds = (torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
         register(adds, lambda f, args, kwargs: _add(rules, f, args, kwargs))
         register((torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__), _multiply)
@@ -97,12 +97,16 @@ def _elementwise(function: _Function, args: _Args, kwargs: _Kwargs) -> Tensor:
         result = function(*args, **kwargs)
     if not isinstance(args[0], Tensor) or not args[0].requires_grad:
         raise NotApplicable(f"relevance propagation has no rule for {function.__name__} of a constant by an activation")
-    carried: Tensor = Identity.apply(args[0], result)  # type: ignore[no-untyped-call]
+    carried: Tensor = _apply(Identity, args[0], result)
     return carried
 
 
+def _apply(rule: Rule, *args: Any) -> Any:
+    return rule.apply(*args)  # type: ignore[no-untyped-call]
+
+
 def _linear(rules: RuleSet, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    result: Tensor = rules.linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    result: Tensor = _apply(rules.linear, x, weight, bias)
     return result
 
 
@@ -113,21 +117,21 @@ def _add(rules: RuleSet, function: _Function, args: _Args, kwargs: _Kwargs) -> A
     # A number or a bias vector carries no relevance, as the bias of a linear layer does not.
     constant = next((x for x in (a, b) if not isinstance(x, Tensor) or x.dim() <= 1), None)
     if constant is None:
-        return rules.add.apply(a, b)  # type: ignore[no-untyped-call]
+        return _apply(rules.add, a, b)
     with torch.no_grad():
         result = function(*args)
-    return Identity.apply(b if constant is a else a, result)  # type: ignore[no-untyped-call]
+    return _apply(Identity, b if constant is a else a, result)
 
 
 def _multiply(function: _Function, args: _Args, kwargs: _Kwargs) -> Any:
     active = [x for x in args[:2] if isinstance(x, Tensor) and x.requires_grad]
     if len(active) == 2:
-        return SplitProduct.apply(*active)  # type: ignore[no-untyped-call]
+        return _apply(SplitProduct, *active)
     with torch.no_grad():
         result = function(*args, **kwargs)
     if result.shape != active[0].shape:
         raise NotApplicable("relevance propagation has no rule for a product that broadcasts an activation")
-    return Identity.apply(active[0], result)  # type: ignore[no-untyped-call]
+    return _apply(Identity, active[0], result)
 
 
 def _reduce(function: _Function, args: _Args, kwargs: _Kwargs) -> Any:
@@ -135,13 +139,16 @@ def _reduce(function: _Function, args: _Args, kwargs: _Kwargs) -> Any:
     with torch.no_grad():
         result = function(*args, **kwargs)
     dims = tuple(range(x.dim())) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-    return ProportionalSum.apply(x, result, dims)  # type: ignore[no-untyped-call]
+    return _apply(ProportionalSum, x, result, dims)
 
 
 def _passes_unchanged(module: nn.Module) -> bool:
     """Normalisation layers and activation modules, whatever operations they are written with."""
     name = type(module).__name__
-    return name.endswith(_NORM_SUFFIXES) or type(module).__module__ in (activations.__name__, "torch.nn.modules.activation")
+    return name.endswith(_NORM_SUFFIXES) or type(module).__module__ in (
+        activations.__name__,
+        "torch.nn.modules.activation",
+    )
 
 
 @contextmanager
@@ -153,14 +160,14 @@ def propagating(model: nn.Module, rules: RuleSet) -> Iterator[None]:
         def call(x: Tensor) -> Tensor:
             with torch._C.DisableTorchFunction(), torch.no_grad():
                 result = forward(x)
-            carried: Tensor = Identity.apply(x, result)  # type: ignore[no-untyped-call]
+            carried: Tensor = _apply(Identity, x, result)
             return carried
 
         return call
 
     try:
         for module in patched:
-            module.forward = unchanged(module.forward)  # type: ignore[method-assign]
+            module.forward = unchanged(module.forward)
         with _RuleMode(rules):
             yield
     finally:

@@ -27,7 +27,7 @@ class Identity(torch.autograd.Function):
         return result.view_as(result)
 
     @staticmethod
-    def backward(_ctx: Any, relevance: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(_ctx: Any, relevance: Tensor) -> tuple[Tensor, None]:
         """R_x = R."""
         return relevance, None
 
@@ -49,7 +49,7 @@ class PositiveLinear(torch.autograd.Function):
         return product if bias is None else product + bias
 
     @staticmethod
-    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor, None, None]:
         """R_x."""
         x, weight, magnitude, denominator = ctx.saved_tensors
         share = divide(relevance, denominator)
@@ -70,7 +70,7 @@ class SeparateLinear(torch.autograd.Function):
         return F.linear(x, weight, bias)
 
     @staticmethod
-    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor, None, None]:
         """R_x."""
         x, weight = ctx.saved_tensors
 
@@ -91,7 +91,7 @@ class HalvedMatmul(torch.autograd.Function):
         return product
 
     @staticmethod
-    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, Tensor | None]:  # type: ignore[override]
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """(R_a, R_b)."""
         a, b, product = ctx.saved_tensors
         share = divide(relevance, product).mul_(0.5)
@@ -119,7 +119,7 @@ class NormalisedAdd(torch.autograd.Function):
         return a + b
 
     @staticmethod
-    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, Tensor | None]:  # type: ignore[override]
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """(R_a, R_b)."""
         a, b = ctx.saved_tensors
         share = divide(relevance, a + b)
@@ -147,7 +147,7 @@ class ProportionalAdd(torch.autograd.Function):
         return a + b
 
     @staticmethod
-    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, Tensor | None]:  # type: ignore[override]
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """(R_a, R_b)."""
         a, b = ctx.saved_tensors
         share = divide(relevance, a + b)
@@ -168,7 +168,7 @@ class SplitProduct(torch.autograd.Function):
         return a * b
 
     @staticmethod
-    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor, Tensor]:
         """(R/2, R/2)."""
         half = relevance * 0.5
         return _unbroadcast(half, ctx.shapes[0]), _unbroadcast(half, ctx.shapes[1])
@@ -185,7 +185,7 @@ class ProportionalSum(torch.autograd.Function):
         return result.view_as(result)
 
     @staticmethod
-    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor, None, None]:
         """R_x."""
         (x,) = ctx.saved_tensors
         total = x.sum(ctx.dims, keepdim=True)

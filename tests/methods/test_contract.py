@@ -81,6 +81,6 @@ def test_class_specific_methods_depend_on_the_target_and_others_do_not(name, mod
     method = benchmark.build(f"methods/{name}", *CHEAPER.get(name, []))
     batch = model.encode(tiny_models.inputs(family))
     one, two = (method(model, batch, torch.full((3,), target)).tokens for target in (0, 1))
-    if method.class_specific and not bool((one.any() | two.any())):  # grad-CAM may be clamped to 0 everywhere
+    if method.class_specific and not bool(one.any() | two.any()):  # grad-CAM may be clamped to 0 everywhere
         return
     assert torch.allclose(one, two) != method.class_specific

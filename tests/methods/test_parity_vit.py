@@ -43,7 +43,9 @@ UNNORMALISED = "readout.normalize=none"
 )
 def test_token_scores(vit, arrays, chefer, method, overrides, key):
     batch = vit.encode([{"pixel_values": image} for image in arrays["images_3ch"]])
-    tokens = build(f"methods/{method}", *overrides)(vit, batch, torch.as_tensor(arrays["targets"])).tokens[:, 1:].numpy()
+    tokens = (
+        build(f"methods/{method}", *overrides)(vit, batch, torch.as_tensor(arrays["targets"])).tokens[:, 1:].numpy()
+    )
     for row in range(len(batch)):
         published, ours = chefer[f"{row}/{key}"], tokens[row]
         if key == "attn_gradcam":  # published after min-max normalisation over the patches

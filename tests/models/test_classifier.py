@@ -96,7 +96,9 @@ def test_gradients_agree_with_finite_differences(folder, family):
     step = 1e-3  # some families compute parts in float32 whatever the model's precision
     direction = torch.randn(trace.attentions[1].shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     moved = [
-        model.run(batch, edits=[lambda layer, a, sign=sign: a + sign * step * direction if layer == 1 else a]).logits[0, 1]
+        model.run(batch, edits=[lambda layer, a, sign=sign: a + sign * step * direction if layer == 1 else a]).logits[
+            0, 1
+        ]
         for sign in (1, -1)
     ]
     slope = (moved[0] - moved[1]) / (2 * step)

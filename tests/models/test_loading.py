@@ -10,7 +10,13 @@ from tests import tiny_models
 
 
 def test_families_that_bypass_the_interface_are_refused_with_the_reason(tmp_path):
-    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 20}
+    small = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+        "vocab_size": 20,
+    }
     models = {
         "deberta-v2": transformers.DebertaV2ForSequenceClassification(transformers.DebertaV2Config(**small)),
         "mpnet": transformers.MPNetForSequenceClassification(transformers.MPNetConfig(**small)),
@@ -20,17 +26,19 @@ def test_families_that_bypass_the_interface_are_refused_with_the_reason(tmp_path
     }
     for name, model in models.items():
         model.save_pretrained(tmp_path / name)
-        with pytest.raises(UserError, match=f"family {name}, which is not supported: its .* attention|family {name}, .* bias"):
+        with pytest.raises(
+            UserError, match=f"family {name}, which is not supported: its .* attention|family {name}, .* bias"
+        ):
             benchmark.load_model(tmp_path / name)
 
 
 def test_a_path_that_does_not_exist():
-    with pytest.raises(UserError, match=r"model.path=\./nowhere is not a directory"):
+    with pytest.raises(UserError, match=r"model\.path=\./nowhere is not a directory"):
         benchmark.load_model("./nowhere")
 
 
 def test_a_hub_id_without_a_network_names_the_way_out():
-    with pytest.raises(UserError, match="model.path=some/model is no local directory and cannot be fetched"):
+    with pytest.raises(UserError, match=r"model\.path=some/model is no local directory and cannot be fetched"):
         benchmark.load_model("some/model")
 
 
@@ -52,7 +60,7 @@ def test_a_nan_in_the_weights_names_the_tensor(tmp_path):
 
 
 def test_an_unknown_precision():
-    with pytest.raises(UserError, match="model.dtype=float8 is unknown; allowed: float32"):
+    with pytest.raises(UserError, match=r"model\.dtype=float8 is unknown; allowed: float32"):
         benchmark.load_model(".", dtype="float8")
 
 

@@ -1,0 +1,83 @@
+"""Does a layer's attribution add up to what its attention contributes? (Hao 2021; Sundararajan 2017; PROTOCOLS section 3)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from benchmark.errors import NotApplicable
+from benchmark.evaluations.base import Averaged, Derived, table
+from benchmark.evaluations.expansion import check_budget
+from benchmark.evaluations.head_pruning import pruned_logits
+from benchmark.models.classifier import Classifier
+from benchmark.types import Attribution, Batch, Metric, Target
+
+
+def layer_contributions(
+    model: Classifier, batch: Batch, target: Int[Tensor, "B"], *, max_tokens: int | None = None
+) -> Float[Tensor, "B L"]:
+    """`F(A_l) − F(0·A_l)`: how the target's probability falls when all attention of layer l is set to 0."""
+    n_layers, shape = model.n_layers, (len(batch), model.n_layers, model.n_heads)
+    keep = torch.ones(1 + n_layers, *shape, dtype=torch.bool, device=batch.units.device)
+    keep[torch.arange(1, n_layers + 1), :, torch.arange(n_layers)] = False
+    probability = pruned_logits(model, batch, keep, max_tokens=max_tokens).softmax(-1)
+    probability = probability.gather(-1, target.to(probability.device).expand(1 + n_layers, -1)[..., None])[..., 0]
+    return (probability[:1] - probability[1:]).T
+
+
+@dataclass(frozen=True)
+class Completeness(Averaged):
+    """The gap `|Σ E_l − (F(A_l) − F(0·A_l))|` of each layer, with F the probability of the target class.
+
+    `gap_layer` is the gap by layer, `gap` its mean over layers; `relative_gap` is the mean gap over the mean
+    magnitude of the contributions. 0 is complete. Edge scores in other units than probability are not meant to add up
+    to it, and show a large gap.
+
+    Args:
+        target: class that is explained.
+        max_tokens: tokens of one forward pass; None for what suits the device.
+    """
+
+    version: ClassVar[int] = 1
+    reads: ClassVar[Literal["tokens", "heads", "attention"]] = "tokens"
+
+    target: Target = "predicted"
+    max_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        check_budget(self.max_tokens, "evaluations.completeness.max_tokens")
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """Gap, relative gap, and the gap by layer."""
+        unbounded = (0.0, float("inf"))
+        return {
+            "gap": Metric(higher_is_better=False, bounds=unbounded, headline=True),
+            "relative_gap": Metric(higher_is_better=False, bounds=unbounded),
+            "gap_layer": Metric(higher_is_better=False, bounds=unbounded, x="layer"),
+        }
+
+    @property
+    def derived(self) -> Mapping[str, Derived]:
+        """The relative gap is a ratio of two means."""
+        return {"relative_gap": Derived(("gap", "contribution"), lambda means: means[..., 0] / means[..., 1])}
+
+    def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
+        """Gaps of each example; NotApplicable where the method scores no edges."""
+        if attribution.totals is None:
+            raise NotApplicable("the method does not score edges")
+        contributions = layer_contributions(model, batch, attribution.target, max_tokens=self.max_tokens)
+        gaps = (attribution.totals.to(contributions.device) - contributions).abs()
+        layers = [float(layer) for layer in range(model.n_layers)]
+        return pd.concat(
+            [
+                table(batch.uids, "gap", gaps.mean(1)),
+                table(batch.uids, "contribution", contributions.abs().mean(1)),
+                table(batch.uids, "gap_layer", gaps, x=layers),
+            ],
+            ignore_index=True,
+        )

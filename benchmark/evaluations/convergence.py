@@ -1,0 +1,79 @@
+"""How near a cheap approximation comes to a reference method: rank correlation per example (PROTOCOLS section 3)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmark.errors import NotApplicable
+from benchmark.evaluations import ranks
+from benchmark.evaluations.base import Averaged, rated_units, token_scores
+from benchmark.models.classifier import Classifier
+from benchmark.types import Attribution, Batch, Method, Metric, Target
+from benchmark.units import Pool, pool
+
+
+@dataclass(frozen=True)
+class Convergence(Averaged):
+    """Kendall's τ_b between a method's scores and those of a reference, over units and over heads of each example.
+
+    Meant for ablations of an approximation against its limit (ATTATTR with few steps against 200). A constant row of
+    scores is left out.
+
+    The reference of an example does not depend on the method; the instance keeps those of a comparison's batches.
+
+    Args:
+        reference: the method to be near to.
+        target: class that is explained.
+        pool: from the scores of a unit's tokens to its own.
+    """
+
+    version: ClassVar[int] = 1
+    reads: ClassVar[Literal["tokens", "heads", "attention"]] = "tokens"
+
+    reference: Method
+    target: Target = "predicted"
+    pool: Pool = "max"
+
+    @cached_property
+    def _memory(self) -> dict[tuple[str, tuple[str, ...]], Attribution]:
+        """Not a field: what is remembered is no setting."""
+        return {}
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """τ_b over units and over heads."""
+        correlation = Metric(higher_is_better=True, bounds=(-1.0, 1.0), headline=True)
+        return {"token_tau": correlation, "head_tau": correlation}
+
+    def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
+        """τ_b of each example; NotApplicable where the method scores neither units nor heads as the reference does."""
+        key = (model.fingerprint, batch.uids)
+        if key not in self._memory:
+            self._memory[key] = self.reference(model, batch, attribution.target.to(batch.units.device)).cpu()
+        reference = self._memory[key]
+        ours, theirs = self._units(batch, attribution), self._units(batch, reference)
+        records = [(uid, "token_tau", a, b) for uid, a, b in zip(batch.uids, ours, theirs, strict=True)]
+        if attribution.heads is not None and reference.heads is not None:
+            pairs = zip(batch.uids, _flat(attribution.heads), _flat(reference.heads), strict=True)
+            records += [(uid, "head_tau", a, b) for uid, a, b in pairs]
+        found = [(uid, name, np.nan, ranks.kendall(a, b)) for uid, name, a, b in records]
+        rows = [(uid, name, x, tau.tau) for uid, name, x, tau in found if not tau.undefined]
+        return pd.DataFrame(rows, columns=["uid", "metric", "x", "value"]).astype({"x": float, "value": float})
+
+    def _units(self, batch: Batch, attribution: Attribution) -> list[Float[NDArray, "U"]]:
+        if attribution.tokens is None:
+            raise NotApplicable("the method gives no token scores")
+        scores, visible = pool(token_scores(batch, attribution), batch.units, self.pool)
+        rated = rated_units(batch, visible)
+        return [row[keep].double().cpu().numpy() for row, keep in zip(scores, rated, strict=True)]
+
+
+def _flat(heads: Float[Tensor, "B L H"]) -> list[NDArray]:
+    return [row.flatten().double().cpu().numpy() for row in heads]

@@ -1,0 +1,41 @@
+"""I[l,h] = [ŷ(x) = y] − [ŷ(x without head l,h) = y]: accuracy lost when a head alone is masked (PROTOCOLS section 4)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from benchmark.models import Classifier, PruneHeads
+from benchmark.types import Attribution, Batch
+
+
+@dataclass(frozen=True)
+class AccuracyDifference:
+    """Head importance by masking each head alone: 1 where that loses the target class, −1 where it wins it, else 0.
+
+    The mean over examples with their labels as targets is the drop in accuracy (Michel 2019; Hao 2021).
+    """
+
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = True
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """Head scores in {−1, 0, 1}, from 1 + L·H forward passes."""
+        n_heads = model.n_layers * model.n_heads
+        whole = (model.predict(batch) == target).to(model.dtype)
+        keep = ~torch.eye(n_heads, dtype=torch.bool, device=model.device).view(n_heads, model.n_layers, model.n_heads)
+        per_chunk = max(1, model.rows_per_chunk(batch.units.shape[1], layers=1) // len(batch))
+        correct = [self._correct(model, batch, target, chunk) for chunk in torch.split(keep, per_chunk)]
+        difference = whole - torch.cat(correct).to(model.dtype)
+        return Attribution(target=target, heads=difference.T.reshape(len(batch), model.n_layers, model.n_heads))
+
+    @staticmethod
+    def _correct(model: Classifier, batch: Batch, target: Tensor, keep: Tensor) -> Tensor:
+        """Whether each example [K B] keeps its target class under each of K masks."""
+        k = len(keep)
+        tensors = {name: tensor.repeat(k, *[1] * (tensor.dim() - 1)) for name, tensor in batch.tensors.items()}
+        edit = PruneHeads(keep.repeat_interleave(len(batch), dim=0))
+        predicted = model.run(tensors, edits=[edit]).logits.argmax(-1)
+        return predicted.view(k, len(batch)) == target

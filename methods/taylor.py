@@ -1,0 +1,54 @@
+"""I[l,h] = Σ_i |ctx_h[i] · ∂L/∂ctx_h[i]|: first-order effect of removing a head (Michel 2019, eq. 2; PROTOCOLS section 4)."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from benchmark.errors import UserError
+from benchmark.models import Classifier
+from benchmark.types import Attribution, Batch
+
+
+@dataclass(frozen=True)
+class Taylor:
+    """Head importance by Taylor expansion: `I[l,h] = Σ_i |Σ_d ctx[i,h,d] ∂L/∂ctx[i,h,d]|` per example, then the mean.
+
+    With ctx = A V the inner sum equals `Σ_j A[l,h,i,j] ∂L/∂A[l,h,i,j]`, which is how it is computed. The paper takes the
+    magnitude of the whole inner product; its code, and the published ATTATTR script, that of each token i, as here. The
+    mean over examples is divided by its L2 norm in each layer.
+
+    Attributes:
+        objective: "loss" (cross-entropy of the target class, Michel 2019) or "logits" (the sum of all logits, which the
+            published ATTATTR script differentiates).
+    """
+
+    objective: Literal["loss", "logits"] = "loss"
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.objective not in ("loss", "logits"):
+            raise UserError(f"objective={self.objective} is unknown; allowed: loss, logits")
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """Head scores, from one forward and one backward pass."""
+        trace = model.run(batch, record=("attentions",), grad=True)
+        if self.objective == "loss":
+            objective = F.cross_entropy(trace.logits, target, reduction="none")
+        else:
+            objective = trace.logits.sum(-1)
+        gradients = model.gradients(objective, trace.attentions)
+        queries = batch.attention_mask[:, None, :, None]
+        products = [
+            (attention.detach() * gradient * queries).sum(3).abs().sum(2)
+            for attention, gradient in zip(trace.attentions, gradients, strict=True)
+        ]
+        return Attribution(target=target, heads=torch.stack(products, dim=1))
+
+    def aggregate_heads(self, heads: Float[Tensor, "N L H"]) -> Float[Tensor, "L H"]:
+        """Mean over examples, then L2-normalised in each layer."""
+        return F.normalize(heads.mean(0), dim=-1)

@@ -1,0 +1,213 @@
+"""ERASER data sets: a document (and a query where there is one), a label, and the human rationale (PROTOCOLS section 6)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from benchmark.errors import UserError
+from benchmark.types import Example
+from tasks.common import SPLITS, check_split, digest, json_lines, label_index
+from tasks.eraser_documents import Documents
+from tasks.eraser_download import fetch
+
+FILES: Mapping[str, str] = {"train": "train.jsonl", "validation": "val.jsonl", "test": "test.jsonl"}
+QUERIES = ("auto", "always", "never")
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One line of a split file: where it stands, and the keys that are used."""
+
+    where: str
+    uid: str
+    classification: str
+    query: str
+    docids: tuple[str, ...]
+    spans: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Eraser:
+    """One data set in the format of ERASER (DeYoung 2020).
+
+    The directory holds `{train,val,test}.jsonl` and the documents, either as `docs/<docid>` or in `docs.jsonl`. A unit is
+    a whitespace token of a document, which is what ERASER's offsets count. Inputs are the document's words, or a pair
+    (query words, document words); the words of such a query are `query_units` and never rated. Where an annotation names
+    several documents, they are concatenated in the order of `docids` (else of first mention in the evidences) and
+    offsets are shifted. The rationale is the union of all evidence spans; an empty span, as the movie reviews have
+    some, marks nothing.
+
+    With `query="auto"` the query is left out where it says nothing: where all annotations ask the same question (the
+    movie reviews, whose published models read the document alone), and where it repeats one of the annotation's documents
+    (that document then is the first segment, and rated).
+
+    `Example.meta` holds `annotation_id`, `docids` and `document_lengths` (words of each document, in input order).
+
+    Attributes:
+        dataset: the official archive that is downloaded where `root` is not set.
+        root: the data set's directory, or None.
+        query: "auto", "always" or "never".
+        label_names: class names in their order; None for the sorted classifications of the training split.
+        base_url: where the archives lie.
+        name: the task's name in run folders.
+
+    Raises:
+        UserError: for a mistake in the directory, naming the file and the line.
+    """
+
+    version: ClassVar[int] = 1
+
+    dataset: str = "movies"
+    root: str | None = None
+    query: str = "auto"
+    label_names: Sequence[str] | None = None
+    base_url: str = "http://www.eraserbenchmark.com/zipped"
+    name: str = "movies"
+    _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _annotations: dict[str, tuple[Annotation, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.query not in QUERIES:
+            raise UserError(f"task.query={self.query!r} is unknown; allowed are {', '.join(QUERIES)}")
+
+    @cached_property
+    def directory(self) -> Path:
+        """The data set's directory; downloaded into the cache where `root` is not set."""
+        if self.root is None:
+            return fetch(self.dataset, self.base_url)
+        directory = Path(self.root).expanduser()
+        if not directory.is_dir():
+            raise UserError(f"task.root={self.root} is not a directory; set it to an ERASER data set, or leave it out")
+        if not any((directory / file).is_file() for file in FILES.values()):
+            raise UserError(f"task.root={self.root} has no split files; expected {', '.join(FILES.values())}")
+        return directory
+
+    @cached_property
+    def labels(self) -> Sequence[str]:
+        """Class names, in the order of `Example.label`."""
+        if self.label_names is not None:
+            return tuple(self.label_names)
+        return tuple(sorted({annotation.classification for annotation in self.annotations("train")}))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the settings that shape examples, the split files and the documents."""
+        label_names = None if self.label_names is None else list(self.label_names)
+        settings = {"task": "eraser", "version": self.version, "query": self.query, "label_names": label_names}
+        files = [self.directory / file for file in FILES.values() if (self.directory / file).is_file()]
+        return digest(settings, files=[*files, *self._documents.files()])
+
+    def split(self, name: str) -> Sequence[Example]:
+        """Examples of "train", "validation" (`val.jsonl`) or "test", in the file's order."""
+        check_split(self.name, name)
+        if name not in self._splits:
+            self._splits[name] = tuple(self._example(annotation) for annotation in self.annotations(name))
+        return self._splits[name]
+
+    def annotations(self, split: str) -> tuple[Annotation, ...]:
+        """The lines of a split file."""
+        if split not in self._annotations:
+            file = self.directory / FILES[split]
+            if not file.is_file():
+                raise UserError(f"task.root={self.directory} lacks {FILES[split]}, the file of the {split} split")
+            found: dict[str, Annotation] = {}
+            for number, line in json_lines(file):
+                annotation = _annotation(f"{file}:{number}", line)
+                if annotation.uid in found:
+                    earlier = found[annotation.uid].where
+                    raise UserError(
+                        f"{file}:{number}: annotation_id '{annotation.uid}' occurs twice, also at {earlier}"
+                    )
+                found[annotation.uid] = annotation
+            if not found:
+                raise UserError(f"{file} is empty: the {split} split has no examples")
+            self._annotations[split] = tuple(found.values())
+        return self._annotations[split]
+
+    @cached_property
+    def _documents(self) -> Documents:
+        return Documents(self.directory)
+
+    @cached_property
+    def _constant_query(self) -> bool:
+        """Whether all annotations of all splits ask the same question."""
+        present = [split for split in SPLITS if (self.directory / FILES[split]).is_file()]
+        queries = [annotation.query for split in present for annotation in self.annotations(split)]
+        return len(queries) > 1 and len(set(queries)) == 1
+
+    def _example(self, annotation: Annotation) -> Example:
+        where = f"{annotation.where} ('{annotation.uid}')"
+        documents = {docid: self._documents.words(docid, where) for docid in annotation.docids}
+        query = tuple(annotation.query.split())
+        if self.query == "never" or (self.query == "auto" and self._constant_query):
+            query = ()
+        first = (
+            next((docid for docid, words in documents.items() if words == query), None)
+            if self.query == "auto"
+            else None
+        )
+        order = sorted(documents, key=lambda docid: docid != first)  # stable: only the repeated document moves
+        words = [word for docid in order for word in documents[docid]]
+        n_query = 0 if first is not None else len(query)
+        head = len(documents[first]) if first is not None and len(order) > 1 else 0
+        rationale = np.concatenate([np.zeros(n_query, bool), *_marks(annotation, order, documents, where)])
+        inputs: Any = (words[:head], words[head:]) if head else words
+        return Example(
+            uid=annotation.uid,
+            inputs=(list(query), words) if n_query else inputs,
+            label=label_index(annotation.classification, self.labels, where),
+            rationale=rationale,
+            query_units=n_query,
+            meta={
+                "annotation_id": annotation.uid,
+                "docids": tuple(order),
+                "document_lengths": tuple(len(documents[docid]) for docid in order),
+            },
+        )
+
+
+def _marks(
+    annotation: Annotation, order: Sequence[str], documents: Mapping[str, Sequence[str]], where: str
+) -> list[np.ndarray]:
+    """For each document in order, one boolean per word: whether an evidence span covers it."""
+    marks = {docid: np.zeros(len(documents[docid]), bool) for docid in order}
+    for docid, start, end in annotation.spans:
+        length = len(documents[docid])
+        if not 0 <= start <= end <= length:
+            raise UserError(
+                f"{where}: evidence [{start}, {end}) lies outside document '{docid}' of {length} words; "
+                "mend start_token and end_token"
+            )
+        marks[docid][start:end] = True
+    return [marks[docid] for docid in order]
+
+
+def _annotation(where: str, line: Mapping[str, Any]) -> Annotation:
+    """The used keys of one line, checked; UserError names a missing or ill-typed one."""
+    for key in ("annotation_id", "classification", "evidences"):
+        if line.get(key) is None:
+            raise UserError(f"{where}: key '{key}' is missing; found {', '.join(sorted(line))}")
+    try:
+        spans = tuple(
+            (str(evidence["docid"]), int(evidence["start_token"]), int(evidence["end_token"]))
+            for group in line["evidences"]
+            for evidence in group
+        )
+    except KeyError as error:
+        raise UserError(
+            f"{where}: an evidence lacks the key {error}; it needs docid, start_token, end_token"
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{where}: evidences must be a list of lists of objects with whole-number offsets") from error
+    uid = str(line["annotation_id"])
+    named = [str(docid) for docid in line.get("docids") or ()]
+    # the movie reviews name no documents: an annotation without evidences is that of the document of the same name
+    docids = tuple(dict.fromkeys([*named, *(docid for docid, _, _ in spans)])) or (uid,)
+    query = line.get("query") or ""
+    if not isinstance(query, str):
+        raise UserError(f"{where}: key 'query' must be a text, found {type(query).__name__}")
+    return Annotation(where, uid, str(line["classification"]), query, docids, spans)
