@@ -65,8 +65,8 @@ def check_overrides(config_name: str, overrides: Sequence[str], directory: str |
         except HydraException as error:
             raise UserError(f"'{text}' is no setting; write name=value ({str(error).splitlines()[0]})") from error
         group = override.key_or_group
-        if group in GROUPS and directory is None:
-            known = options(group)
+        if group in GROUPS:
+            known = [*options(group), *(path.stem for path in Path(directory or "", group).glob("*.yaml") if directory)]
             chosen = override.value() if isinstance(override.value(), list) else [override.value()]
             if not override.is_sweep_override():
                 for name in chosen:

@@ -1,12 +1,13 @@
 """Compose configurations by name: what the command, the Python API and the tests share."""
 
 import difflib
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException, InstantiationException
+from hydra.errors import ConfigCompositionException, HydraException, InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -35,7 +36,13 @@ def compose(config_name: str | None, overrides: Sequence[str] = (), directory: s
     try:
         extra = [f"hydra.searchpath=[file://{directory}]"] if directory else []
         with hydra.initialize_config_module(version_base="1.3", config_module=CONFIG_MODULE, job_name="benchmark"):
-            config: DictConfig = hydra.compose(config_name, [*extra, *overrides])
+            try:
+                config: DictConfig = hydra.compose(config_name, [*extra, *overrides])
+            except ConfigCompositionException as error:
+                if unknown := re.match(r"Could not override '([^']+)'", str(error)):
+                    others = [text for text in overrides if text.lstrip("+~").partition("=")[0] != unknown[1]]
+                    raise UserError(_unknown_key(unknown[1], hydra.compose(config_name, [*extra, *others]))) from error
+                raise
             return config
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(explain(error)) from error
@@ -48,7 +55,22 @@ def compose(config_name: str | None, overrides: Sequence[str] = (), directory: s
 def explain(error: Exception) -> str:
     """Hydra's message in one line; for an option that does not exist, with the nearest names."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    if lines and (missing := re.search(r"Could not find '(.+)/(.+?)'", lines[0])):
+        known = [line for line in lines[2:] if ":" not in line and "provider=" not in line]
+        return f"{missing[1]}={missing[2]} does not exist; {near(missing[2], known)}"
+    return " ".join(lines) or type(error).__name__
+
+
+def _unknown_key(key: str, config: DictConfig) -> str:
+    """Where the path of a key leaves the configuration, and what is there."""
+    node: Any = config
+    for part in key.split("."):
+        if not isinstance(node, DictConfig):
+            break
+        if part not in node:
+            return f"{key} is no setting: there is no '{part}'; {near(part, [str(name) for name in node])}"
+        node = node[part]
+    return f"{key} is no setting"
 
 
 def options(group: str) -> list[str]:

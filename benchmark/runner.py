@@ -81,6 +81,10 @@ def check(config: DictConfig) -> None:
         raise UserError(f"limit={config.limit} leaves no example; give a positive number, or null for all")
     if not isinstance(config.batch_size, int) or config.batch_size < 1:
         raise UserError(f"batch_size={config.batch_size} must be a positive number")
+    if not isinstance(config.seed, int) or config.seed < 0:
+        raise UserError(f"seed={config.seed} must be a whole number from 0 on")
+    if not isinstance(config.checkpoint_seconds, int | float):
+        raise UserError(f"checkpoint_seconds={config.checkpoint_seconds} must be a number of seconds")
     for group in ("methods", "evaluations"):
         if not config[group]:
             raise UserError(f"{group} is empty; name at least one, such as {group}=[{_example(group)}]")
@@ -119,11 +123,11 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
         chosen = [example for example in task.split(split) if example.uid not in scored][:count]
         if not chosen:
             raise UserError(f"calibration.split={split} has no example that is not scored; use another split or `same`")
-        if count not in kept:
-            kept[count] = batches(chosen)
-        return kept[count]
+        if (split, count) not in kept:
+            kept[split, count] = batches(chosen)
+        return kept[split, count]
 
-    kept: dict[int, list[Batch]] = {}
+    kept: dict[tuple[str, int], list[Batch]] = {}
     scored = batches(examples)
     total = sum(int(batch.n_units.sum()) for batch in scored)
     if lost := sum(int(batch.lost_units.sum()) for batch in scored):
@@ -190,6 +194,7 @@ def finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
     tested: dict[str, Any] = dict(old.get("evaluations", {}))
     stale = {name: e for name, e in evaluations.items() if tested.get(name, {}).get("digest") != evaluation_digest(e)}
     if old and not stale:
+        clean(cell.folder)
         return
     with atomic_path(cell.folder / "config.yaml") as path:
         path.write_text(OmegaConf.to_yaml(OmegaConf.create(dict(cell.config))), encoding="utf-8")
@@ -202,7 +207,13 @@ def finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
     everything = pd.concat([table[columns] for table in rows if len(table)] or [pd.DataFrame(columns=columns)])
     store.write_table(cell.folder / "rows.parquet", everything.astype({"x": float, "value": float}))
     store.write_json(record_path, record(cell, tested))
-    shutil.rmtree(cell.folder / "parts", ignore_errors=True)
+    clean(cell.folder)
+
+
+def clean(folder: Path) -> None:
+    """Remove what only an unfinished cell needs, and what a kill left of files that were being written."""
+    for path in (folder / "parts", *folder.glob(".*.*")):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def test(cell: Cell, evaluation: Evaluation) -> tuple[dict[str, Any], pd.DataFrame]:

@@ -94,7 +94,8 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 def find_cells(root: Path) -> list[Path]:
     """Folders of finished cells at or below `root`, sorted."""
-    return sorted(path.parent for path in root.rglob("record.json"))
+    found = (path.parent for path in root.rglob("record.json"))
+    return sorted(folder for folder in found if not folder.name.startswith("."))  # that one a kill left half-written
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,9 @@ class Lrp:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        rule_set(self.rules)
+
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores, from one forward and one relevance pass."""
         _, relevance = relevance_pass(model, batch, target, rule_set(self.rules), "hidden")

@@ -95,8 +95,7 @@ NEGATED_ADJECTIVE_CLAUSES = (
     "the {aspect} {was} *{neg} *{adjective}",
     "the {aspect} *{wasn't} *{adjective}",
     "the {aspect} *never felt *{adjective}",
-    "I did *not call the {aspect} *{adjective}",
-    "this is *hardly a(n) *{adjective} {film}",
+    "I found the {aspect} *{neg} *{adjective}",
     "it is *not a(n) *{adjective} {film}",
 )
 NEGATED_VERB_CLAUSES = (
@@ -132,9 +131,9 @@ OPENERS = ("still", "overall", "then again", "for the record", "by the way", "in
 """Drawn without regard to polarity: a word that announced the other polarity would carry the label itself."""
 CONNECTIVES = ("and", "while")
 
-MAJORITIES = {2: 0.3, 3: 0.4, 4: 0.3}
-MINORITIES = {2: (0.5, 0.5), 3: (0.4, 0.6), 4: (0.2, 0.5, 0.3)}
-MANNERS = {"plain": 0.5, "strong": 0.3, "negated": 0.2}
+MAJORITIES = {2: 0.2, 3: 0.4, 4: 0.4}
+MINORITIES = {2: (0.7, 0.3), 3: (0.5, 0.5), 4: (0.2, 0.7, 0.1)}
+MANNERS = {"plain": 0.5, "strong": 0.25, "negated": 0.25}
 SHORTEST, LONGEST = 20, 60
 
 

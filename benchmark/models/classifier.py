@@ -77,7 +77,7 @@ class Classifier:
     attention_modules: tuple[nn.Module, ...]
     n_heads: int
     fingerprint: str
-    memory_budget: int = 1 << 28
+    memory_budget: int = 1 << 27
     cost: Cost = field(default_factory=Cost)
 
     @property

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
 # On a CPU small chunks stay closer to its caches; a GPU wants large ones.
-_MEMORY_BUDGET = {"cpu": 1 << 28, "cuda": 1 << 32}
+_MEMORY_BUDGET = {"cpu": 1 << 27, "cuda": 1 << 32}
 _NO_LIMIT = 1 << 20  # tokenizers without a limit say so with a huge number
 
 
@@ -80,7 +80,7 @@ def load_model(path_or_hub_id: str | Path, dtype: str = "float32", device: str =
         attention_modules=tuple(callers),
         n_heads=n_heads,
         fingerprint=_fingerprint(model, tokenizer),
-        memory_budget=_MEMORY_BUDGET.get(target.type, 1 << 28),
+        memory_budget=_MEMORY_BUDGET.get(target.type, 1 << 27),
     )
 
 
@@ -111,7 +111,7 @@ def _from_source(auto: Any, source: str, **options: Any) -> Any:
 def _load_classifier(source: str, config: Any, dtype: torch.dtype) -> tuple[nn.Module, bool]:
     image = "ForImageClassification" in "".join(config.architectures or ()) or hasattr(config, "num_channels")
     auto = AutoModelForImageClassification if image else AutoModelForSequenceClassification
-    with _quiet_transformers():
+    with quiet_transformers():
         model, report = _from_source(
             auto, source, config=config, dtype=dtype, attn_implementation="eager", output_loading_info=True
         )
@@ -127,8 +127,8 @@ def _load_classifier(source: str, config: Any, dtype: torch.dtype) -> tuple[nn.M
 
 
 @contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    """No progress bar and no table of missing keys while weights load: the keys are checked here, in one line."""
+def quiet_transformers() -> Iterator[None]:
+    """No progress bars and no table of missing keys from transformers in this block."""
     verbosity, bar = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()

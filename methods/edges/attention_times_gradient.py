@@ -8,7 +8,7 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.types import Batch
-from methods.edges.base import Edges, Part, attention_and_gradient, take
+from methods.edges.base import Edges, Part, attention_and_gradient, check_part, take
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,9 @@ class AttentionTimesGradient:
     part: Part = "signed"
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_part(self.part)
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Products of the L layers, from one forward and one backward pass."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.types import Batch
-from methods.edges.base import Edges, Part, take
+from methods.edges.base import Edges, Part, check_part, take
 from methods.relevance import relevance_pass, rule_set
 
 
@@ -25,6 +25,10 @@ class Relevance:
     part: Part = "signed"
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_part(self.part)
+        rule_set(self.rules)
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Relevance of the L layers, from one forward and one relevance pass."""

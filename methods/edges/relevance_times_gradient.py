@@ -8,7 +8,7 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.types import Batch
-from methods.edges.base import Edges, Part, attention_and_gradient, take
+from methods.edges.base import Edges, Part, attention_and_gradient, check_part, take
 from methods.relevance import relevance_pass, rule_set
 
 
@@ -25,6 +25,10 @@ class RelevanceTimesGradient:
     part: Part = "positive"
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_part(self.part)
+        rule_set(self.rules)
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Products of the L layers, from two forward passes, a backward pass and a relevance pass."""

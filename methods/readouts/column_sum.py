@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from methods.edges.base import Edges, Part, take
+from methods.edges.base import Edges, Part, check_part, take
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,9 @@ class ColumnSum:
 
     part: Part = "signed"
     version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_part(self.part)
 
     def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor
 
-from methods.edges.base import Edges, Part, take
+from methods.edges.base import Edges, Part, check_part, take
 from methods.readouts.base import layer_index, read_rows
 
 
@@ -22,6 +22,9 @@ class LastLayer:
     layer: int = -1
     part: Part = "signed"
     version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_part(self.part)
 
     def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores."""

@@ -1,0 +1,158 @@
+"""The house rules that a machine can check: imports point one way, files stay short, every YAML composes and builds."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import benchmark
+from benchmark.configuration import compose, options
+from benchmark.types import Evaluation, Method
+from tests.conftest import REPOSITORY
+
+MAX_LINES = 300
+PACKAGES = ("benchmark", "methods", "tasks")
+FOUNDATION = {"errors", "types", "cache", "units"}
+CORE = FOUNDATION | {"models", "evaluations", "store", "statistics", "checkpoints", "configuration", "cells", "report"}
+
+# Which parts each part may import, itself aside. A name without a package is a part of `benchmark`.
+ALLOWED: dict[str, set[str]] = {
+    "benchmark": set(),
+    "errors": set(),
+    "types": {"errors"},
+    "cache": {"errors"},
+    "units": {"types", "errors"},
+    "statistics": {"errors"},
+    "checkpoints": {"errors", "cache"},
+    "configuration": {"errors"},
+    "store": {"errors", "cache"},
+    "models": FOUNDATION,
+    "evaluations": FOUNDATION | {"models", "statistics"},
+    "report": {"store", "statistics", "errors", "cache"},
+    "tracking": {"store", "errors", "report.cells", "report.heatmaps"},
+    "heatmaps": CORE - {"report"},
+    "cells": CORE - {"report"},
+    "runner": CORE | {"heatmaps"},
+    "training": CORE,
+    "command": CORE | {"runner", "training"},
+    "train": {"command", "training", "errors"},
+    "__main__": {"command", "errors"},
+    "methods": {"types", "models", "errors", "units"},
+    "tasks": {"types", "errors", "cache"},
+}
+
+
+def sources() -> list[Path]:
+    return sorted(path for package in PACKAGES for path in (REPOSITORY / package).rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__")
+
+
+def part_of(module: str) -> str:
+    """`benchmark.models.attention` -> `models`; `methods.lrp` -> `methods`."""
+    package, *rest = module.split(".")
+    return rest[0] if package == "benchmark" and rest else package
+
+
+def imports(code: str) -> Iterator[str]:
+    """Every module of ours that is imported when the code runs, inside functions too; not those for type checking."""
+    pending: list[ast.AST] = [ast.parse(code)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            pending.extend(node.orelse)
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        pending.extend(ast.iter_child_nodes(node))
+
+
+def forbidden(part: str, code: str) -> list[str]:
+    """Imports of `code`, a module of `part`, that point the wrong way."""
+    wrong = []
+    for name in imports(code):
+        if name.split(".")[0] not in PACKAGES:
+            continue
+        target = part_of(name)
+        detailed = ".".join(name.split(".")[1:3])
+        if target != part and target not in ALLOWED[part] and detailed not in ALLOWED[part]:
+            wrong.append(name)
+    return wrong
+
+
+@pytest.mark.parametrize("path", sources(), ids=module_of)
+def test_imports_point_one_way(path):
+    part = part_of(module_of(path))
+    assert part in ALLOWED, f"say in ALLOWED which parts '{part}' may import"
+    assert forbidden(part, path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("part", "code", "wrong"),
+    [
+        ("models", "from benchmark.evaluations import ranks", ["benchmark.evaluations.ranks"]),
+        ("types", "from benchmark.models import Classifier", ["benchmark.models.Classifier"]),
+        ("types", "if TYPE_CHECKING:\n    from benchmark.models import Classifier", []),
+        ("runner", "def f():\n    import methods.lrp", ["methods.lrp"]),
+        ("methods", "from benchmark import runner", ["benchmark.runner"]),
+        ("tasks", "from benchmark.models import load_model", ["benchmark.models.load_model"]),
+        ("report", "import benchmark.cells", ["benchmark.cells"]),
+        ("tracking", "from benchmark.report.heatmaps import heatmap_page", []),
+        ("tracking", "from benchmark.report.markdown import markdown", ["benchmark.report.markdown.markdown"]),
+    ],
+)
+def test_the_walker_sees_a_wrong_arrow(part, code, wrong):
+    assert forbidden(part, code) == wrong
+
+
+@pytest.mark.parametrize("path", sources(), ids=module_of)
+def test_no_file_holds_more_than_one_idea(path):
+    assert len(path.read_text().splitlines()) <= MAX_LINES
+
+
+CONF = REPOSITORY / "conf"
+YAMLS = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", YAMLS)
+def test_every_yaml_composes(name):
+    group, _, option = name.rpartition("/")
+    if not group:
+        assert compose(name)
+    elif group == "experiment":
+        assert compose("config", [f"+experiment={option}"]).name == option
+    else:
+        keyed = group in ("methods", "evaluations")
+        chosen = f"[{option}]" if keyed else option
+        config = compose(None, [f"+{group}={chosen}"])[group]
+        assert list(config) == [option] if keyed else "_target_" in config
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in YAMLS if name.split("/")[0] in ("methods", "evaluations", "tracking")]
+)
+def test_every_method_evaluation_and_tracker_builds(name):
+    built = benchmark.build(name)
+    protocol = {"methods": Method, "evaluations": Evaluation}.get(name.split("/")[0])
+    if protocol is None:
+        assert callable(built.log_cell)
+    else:
+        assert isinstance(built, protocol)
+        assert isinstance(type(built).version, int)
+
+
+@pytest.mark.parametrize("experiment", options("experiment"))
+def test_every_method_and_evaluation_of_an_experiment_builds(experiment):
+    from benchmark.configuration import make
+
+    config = compose("config", [f"+experiment={experiment}"])
+    for group in ("methods", "evaluations"):
+        assert config[group]
+        for settings in config[group].values():
+            assert make(settings) is not None
