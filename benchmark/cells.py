@@ -1,7 +1,6 @@
 """One cell of a comparison: explain with one method, test, and keep everything in its run folder."""
 
 import logging
-import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from benchmark import store, units
 from benchmark.checkpoints import Stage
-from benchmark.errors import NotApplicable, UserError
+from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.store import Ragged
 from benchmark.types import Attribution, Batch, Evaluation, Method, Target
@@ -293,21 +292,3 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
             )
         start += len(batch)
     return pages
-
-
-def peak_memory() -> int:
-    """Bytes: the most that the GPU's allocator held, or, without a GPU, the process's high-water mark so far."""
-    if torch.cuda.is_available():
-        return int(torch.cuda.max_memory_allocated())
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def require_writable(folder: Path) -> None:
-    """UserError where nothing can be written to `folder`."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise UserError(f"out={folder} cannot be written to ({error.strerror}); choose another folder") from error

@@ -10,7 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 
-from benchmark.configuration import compose, near, options
+from benchmark.configuration import check, compose, near, options
 from benchmark.errors import UserError
 
 GROUPS = ("task", "model", "methods", "evaluations", "tracking", "experiment")
@@ -35,10 +35,11 @@ def prepare(arguments: Sequence[str], config_name: str) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     for noisy in ("transformers", "datasets", "httpx", "httpcore", "matplotlib", "fontTools", "absl"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    directory = _config_directory(arguments)
-    overrides = [argument for argument in arguments if not argument.startswith("-")]
-    if directory is not None:
-        overrides.remove(directory)
+    given = _config_directory(arguments)
+    directory = None if given is None else str(Path(given).absolute())
+    if directory is not None and not Path(directory).is_dir():
+        fail(UserError(f"--config-dir={directory} is no folder; give one that holds YAMLs such as methods/NAME.yaml"))
+    overrides = [argument for argument in arguments if not argument.startswith("-") and argument != given]
     if any(argument in ("--help", "-h", "--version", "--hydra-help") for argument in arguments):
         return
     guarded(lambda: check_overrides(config_name, overrides, directory, sweep=bool({"-m", "--multirun"} & {*arguments})))
@@ -49,7 +50,7 @@ def _config_directory(arguments: Sequence[str]) -> str | None:
     for flag in ("--config-dir", "-cd"):
         for index, argument in enumerate(arguments):
             if argument.startswith(f"{flag}="):
-                return str(Path(argument.partition("=")[2]).absolute())
+                return argument.partition("=")[2]
             if argument == flag and index + 1 < len(arguments):
                 return arguments[index + 1]
     return None
@@ -79,6 +80,7 @@ def check_overrides(config_name: str, overrides: Sequence[str], directory: str |
 
 def run_guarded(config: DictConfig) -> None:
     """Run the comparison of a composed configuration and print its table and where everything lies."""
+    guarded(lambda: check(config))  # before torch is imported: an answer to a slip of the pen should not take seconds
     from benchmark.report import terminal_table
     from benchmark.runner import run_comparison
 

@@ -2,8 +2,10 @@
 
 import difflib
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, get_args, get_origin
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
@@ -15,6 +17,9 @@ from omegaconf.errors import OmegaConfBaseException
 from benchmark.errors import UserError
 
 CONFIG_MODULE = "conf"
+_GROUPS = ("task", "model", "tracking")
+_NAMES = ("name", "split", "out")
+_LEAST = {"seed": 0, "batch_size": 1}
 
 
 def compose(config_name: str | None, overrides: Sequence[str] = (), directory: str | None = None) -> DictConfig:
@@ -31,11 +36,9 @@ def compose(config_name: str | None, overrides: Sequence[str] = (), directory: s
     Raises:
         UserError: an option, key or value does not exist; one line, with near matches.
     """
-    previous = GlobalHydra.instance().hydra
-    GlobalHydra.instance().clear()
     try:
         extra = [f"hydra.searchpath=[file://{directory}]"] if directory else []
-        with hydra.initialize_config_module(version_base="1.3", config_module=CONFIG_MODULE, job_name="benchmark"):
+        with _own_hydra():
             try:
                 config: DictConfig = hydra.compose(config_name, [*extra, *overrides])
             except ConfigCompositionException as error:
@@ -46,6 +49,16 @@ def compose(config_name: str | None, overrides: Sequence[str] = (), directory: s
             return config
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(explain(error)) from error
+
+
+@contextmanager
+def _own_hydra() -> Iterator[None]:
+    """Hydra on `conf/`, whether or not the command has set it up already."""
+    previous = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        with hydra.initialize_config_module(version_base="1.3", config_module=CONFIG_MODULE, job_name="benchmark"):
+            yield
     finally:
         GlobalHydra.instance().clear()
         if previous is not None:
@@ -55,8 +68,9 @@ def compose(config_name: str | None, overrides: Sequence[str] = (), directory: s
 def explain(error: Exception) -> str:
     """Hydra's message in one line; for an option that does not exist, with the nearest names."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if lines and (missing := re.search(r"Could not find '(.+)/(.+?)'", lines[0])):
-        known = [line for line in lines[2:] if ":" not in line and "provider=" not in line]
+    if lines and (missing := re.search(r"Could not (?:find|load) '(.+)/(.+?)'", lines[0])):
+        found = [line for line in lines[2:] if ":" not in line and "provider=" not in line]
+        known = found or options(missing[1])
         return f"{missing[1]}={missing[2]} does not exist; {near(missing[2], known)}"
     return " ".join(lines) or type(error).__name__
 
@@ -75,9 +89,39 @@ def _unknown_key(key: str, config: DictConfig) -> str:
 
 def options(group: str) -> list[str]:
     """Names of the YAMLs in a group of `conf/`."""
-    with hydra.initialize_config_module(version_base="1.3", config_module=CONFIG_MODULE, job_name="benchmark"):
+    with _own_hydra():
         loader = GlobalHydra.instance().config_loader()
         return sorted(loader.get_group_options(group))
+
+
+def check(config: DictConfig) -> None:
+    """UserError for settings of a comparison that no task or model can make sense of."""
+    for group in ("methods", "evaluations"):
+        if not config.get(group):
+            raise UserError(f"{group} is empty; name at least one of: {', '.join(options(group))}")
+    for key in (*_GROUPS, *_NAMES, *_LEAST, "limit", "checkpoint_seconds"):
+        if key not in config:
+            raise UserError(f"{key} is not set; give it on the command line: {key}=...")
+    if missing := sorted(OmegaConf.missing_keys(config)):
+        raise UserError(f"{missing[0]} is not set; give it on the command line: {missing[0]}=...")
+    _check_values(config)
+
+
+def _check_values(config: DictConfig) -> None:
+    for key in _NAMES:
+        if not isinstance(config[key], str) or not config[key]:
+            raise UserError(f"{key}={config[key]} must be a text")
+    for key, least in _LEAST.items():
+        if not _whole(config[key], least):
+            raise UserError(f"{key}={config[key]} must be a whole number of at least {least}")
+    if config.limit is not None and not _whole(config.limit, 1):
+        raise UserError(f"limit={config.limit} leaves no example; give a positive whole number, or null for all")
+    if not isinstance(config.checkpoint_seconds, int | float):
+        raise UserError(f"checkpoint_seconds={config.checkpoint_seconds} must be a number")
+
+
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def make(config: Any) -> Any:
@@ -87,7 +131,7 @@ def make(config: Any) -> Any:
         UserError: the target does not exist, or does not take these settings.
     """
     try:
-        return instantiate(config)
+        made = instantiate(config)
     except (InstantiationException, OmegaConfBaseException) as error:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, UserError):
@@ -97,6 +141,18 @@ def make(config: Any) -> Any:
         if isinstance(error.__cause__, ImportError | TypeError | None):
             raise UserError(explain(error)) from error
         raise
+    _check_choices(made)
+    return made
+
+
+def _check_choices(made: Any) -> None:
+    """UserError where a field annotated as a `Literal` holds another value; Python itself would let it pass."""
+    for part in fields(made) if is_dataclass(made) else ():
+        value = getattr(made, part.name)
+        _check_choices(value)
+        if get_origin(part.type) is Literal and value not in get_args(part.type):
+            allowed = ", ".join(map(str, get_args(part.type)))
+            raise UserError(f"{part.name}={value} of {type(made).__name__} is unknown; allowed: {allowed}")
 
 
 def build(name: str, *overrides: str) -> Any:

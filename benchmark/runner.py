@@ -2,7 +2,7 @@
 
 import logging
 import platform
-import shutil
+import resource
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from omegaconf import DictConfig, OmegaConf
 
 from benchmark import store
 from benchmark.cache import atomic_path
-from benchmark.cells import Cell, Data, evaluation_digest, heatmaps, peak_memory, require_writable, versions
-from benchmark.configuration import compose, make
+from benchmark.cells import Cell, Data, evaluation_digest, heatmaps, versions
+from benchmark.configuration import check, compose, make
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier, load_model
 from benchmark.report import write_report
@@ -51,15 +52,17 @@ def run_comparison(config: DictConfig) -> Comparison:
     """Explain, test and report; finished cells are reused and an interrupted one is carried on with."""
     check(config)
     out = Path(config.out)
-    require_writable(out)
+    store.require_writable(out)
     methods: dict[str, Method] = {name: make(config.methods[name]) for name in config.methods}
     evaluations: dict[str, Evaluation] = {name: make(config.evaluations[name]) for name in config.evaluations}
+    tracker = make(config.tracking)
     task: Task = make(config.task)
     examples = sample(task.split(config.split), config.limit, config.seed)
     source = make(config.model)
+    if source.threads is not None:
+        torch.set_num_threads(source.threads)
     model = load_model(source.resolve(task), dtype=source.dtype, device=source.device)
     data = encode(config, task, model, examples)
-    tracker = make(config.tracking)
     name = comparison_name(config, data, model, methods, evaluations)
     cells = []
     for index, (method_name, method) in enumerate(methods.items(), start=1):
@@ -73,27 +76,6 @@ def run_comparison(config: DictConfig) -> Comparison:
     store.write_json(folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in cells]})
     write_report(cells, folder)
     return Comparison(folder, tuple(cells))
-
-
-def check(config: DictConfig) -> None:
-    """UserError for settings that no task or model can make sense of."""
-    if config.limit is not None and (not isinstance(config.limit, int) or config.limit < 1):
-        raise UserError(f"limit={config.limit} leaves no example; give a positive number, or null for all")
-    if not isinstance(config.batch_size, int) or config.batch_size < 1:
-        raise UserError(f"batch_size={config.batch_size} must be a positive number")
-    if not isinstance(config.seed, int) or config.seed < 0:
-        raise UserError(f"seed={config.seed} must be a whole number from 0 on")
-    if not isinstance(config.checkpoint_seconds, int | float):
-        raise UserError(f"checkpoint_seconds={config.checkpoint_seconds} must be a number of seconds")
-    for group in ("methods", "evaluations"):
-        if not config[group]:
-            raise UserError(f"{group} is empty; name at least one, such as {group}=[{_example(group)}]")
-    if missing := sorted(OmegaConf.missing_keys(config)):
-        raise UserError(f"{missing[0]} is not set; give it on the command line: {missing[0]}=...")
-
-
-def _example(group: str) -> str:
-    return {"methods": "transformer_attribution", "evaluations": "perturbation"}[group]
 
 
 def sample(examples: Sequence[Example], limit: int | None, seed: int) -> list[Example]:
@@ -193,27 +175,21 @@ def finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
     old = store.read_record(cell.folder) if record_path.exists() else {}
     tested: dict[str, Any] = dict(old.get("evaluations", {}))
     stale = {name: e for name, e in evaluations.items() if tested.get(name, {}).get("digest") != evaluation_digest(e)}
+    kept = [store.read_rows(cell.folder)] if old else []  # also where nothing is to be done: a reused cell is whole
     if old and not stale:
-        clean(cell.folder)
+        store.clean(cell.folder)
         return
-    with atomic_path(cell.folder / "config.yaml") as path:
-        path.write_text(OmegaConf.to_yaml(OmegaConf.create(dict(cell.config))), encoding="utf-8")
-    kept = [store.read_rows(cell.folder)] if old else []
     rows = [table[~table.evaluation.isin(list(stale))] for table in kept]
     for name, evaluation in stale.items():
         tested[name], table = test(cell, evaluation)
         rows.append(table.assign(evaluation=name))
     columns = list(store.ROW_COLUMNS)
     everything = pd.concat([table[columns] for table in rows if len(table)] or [pd.DataFrame(columns=columns)])
+    with atomic_path(cell.folder / "config.yaml") as path:
+        path.write_text(OmegaConf.to_yaml(OmegaConf.create(dict(cell.config))), encoding="utf-8")
     store.write_table(cell.folder / "rows.parquet", everything.astype({"x": float, "value": float}))
     store.write_json(record_path, record(cell, tested))
-    clean(cell.folder)
-
-
-def clean(folder: Path) -> None:
-    """Remove what only an unfinished cell needs, and what a kill left of files that were being written."""
-    for path in (folder / "parts", *folder.glob(".*.*")):
-        shutil.rmtree(path, ignore_errors=True)
+    store.clean(cell.folder)
 
 
 def test(cell: Cell, evaluation: Evaluation) -> tuple[dict[str, Any], pd.DataFrame]:
@@ -268,6 +244,13 @@ def record(cell: Cell, tested: Mapping[str, Any]) -> dict[str, Any]:
         "cost": {**cost, "peak_memory_bytes": peak_memory()},
         "evaluations": dict(tested),
     }
+
+
+def peak_memory() -> int:
+    """Bytes: the most that the GPU's allocator held, or, without a GPU, the process's high-water mark so far."""
+    if torch.cuda.is_available():
+        return int(torch.cuda.max_memory_allocated())
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def git_commit() -> str | None:

@@ -7,6 +7,7 @@ and rows.
 
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +97,23 @@ def find_cells(root: Path) -> list[Path]:
     """Folders of finished cells at or below `root`, sorted."""
     found = (path.parent for path in root.rglob("record.json"))
     return sorted(folder for folder in found if not folder.name.startswith("."))  # that one a kill left half-written
+
+
+def require_writable(folder: Path) -> None:
+    """UserError where nothing can be written to `folder`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"out={folder} cannot be written to ({error.strerror}); choose another folder") from error
+
+
+def clean(folder: Path) -> None:
+    """Remove what only an unfinished cell needs, and what a kill left of files that were being written."""
+    for path in (folder / "parts", *folder.glob(".*.*")):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Data sets of the Hugging Face hub, with one line for whatever goes wrong on the way."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +13,7 @@ Source = tuple[str, str | None, str | None]
 
 def hub_rows(source: Source, split: str) -> list[Row]:
     """Rows of a split; whole-number labels of named classes are replaced by the names."""
-    data = _load(source, split)
+    data = _split(source, split)
     named = {name: feature.names for name, feature in data.features.items() if hasattr(feature, "names")}
     rows: list[Row] = []
     for index, values in enumerate(data):
@@ -27,26 +27,37 @@ def hub_rows(source: Source, split: str) -> list[Row]:
 
 def hub_class_names(source: Source, split: str, columns: Sequence[str]) -> tuple[str, ...] | None:
     """Class names that the data set gives to its label column, or None."""
-    features = _load(source, split).features
+    features = _split(source, split).features
     named = (features[name] for name in columns if name in features)
     return next((tuple(feature.names) for feature in named if hasattr(feature, "names")), None)
 
 
-def hub_fingerprint(source: Source, split: str) -> str:
-    """The library's fingerprint of a split: a digest of the data files' versions and of the configuration."""
-    return str(_load(source, split)._fingerprint)
+def hub_fingerprints(source: Source, splits: Iterable[str]) -> list[str]:
+    """The library's fingerprints of those splits that exist: digests of the data files' versions and the configuration."""
+    data = _load(source)
+    return [str(data[split]._fingerprint) for split in splits if split in data]
+
+
+def _split(source: Source, split: str) -> Any:
+    data = _load(source)
+    if split not in data:
+        raise UserError(
+            f"task.path={source[0]} has no split '{split}'; it has {', '.join(data)}: set task.splits to these names"
+        )
+    return data[split]
 
 
 @lru_cache(maxsize=8)
-def _load(source: Source, split: str) -> Any:
+def _load(source: Source) -> Any:
+    """All splits of a data set."""
     import datasets  # takes a second
 
     path, config, revision = source
     try:
-        return datasets.load_dataset(path, config, split=split, revision=revision)
+        return datasets.load_dataset(path, config, revision=revision)
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"task.path={path} (config={config}, split={split}) cannot be loaded: {reason}; check id, task.config, "
-            "task.splits and the network, or use local tables with task.root or task.files"
+            f"task.path={path} (task.config={config}) cannot be loaded: {reason}; check both and the network, "
+            "or use local tables with task.root or task.files"
         ) from error

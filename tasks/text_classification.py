@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from benchmark.errors import UserError
 from benchmark.types import Example
 from tasks.common import SPLITS, check_split, digest, label_index
-from tasks.hub import hub_class_names, hub_fingerprint, hub_rows
+from tasks.hub import hub_class_names, hub_fingerprints, hub_rows
 from tasks.tables import Row, read_table
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
@@ -100,7 +100,7 @@ class TextClassification:
             files = {split: file for split in SPLITS if (file := self._find(split)) is not None}
             return digest(settings | {"splits": list(files)}, files=list(files.values()))
         splits = {split: self._split_name(split) for split in self.splits}
-        return digest(settings | {"splits": splits}, [hub_fingerprint(self._hub, name) for name in splits.values()])
+        return digest(settings | {"splits": splits}, hub_fingerprints(self._hub, splits.values()))
 
     def split(self, name: str) -> Sequence[Example]:
         """Examples of "train", "validation" or "test", in the table's order."""

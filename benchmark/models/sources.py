@@ -12,6 +12,7 @@ class ModelSource(Protocol):
 
     dtype: str
     device: str
+    threads: int | None
 
     def resolve(self, task: Task) -> str:
         """A directory or hub id that `load_model` takes."""
@@ -25,6 +26,7 @@ class HubOrDirectory:
     path: str
     dtype: str = "float32"
     device: str = "auto"
+    threads: int | None = None
 
     def resolve(self, task: Task) -> str:
         """The checkpoint itself."""

@@ -1,0 +1,318 @@
+"""The comparison as a whole: run folders, their hashes, reuse, dashes, and what a kill leaves behind."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+import benchmark
+from benchmark import store
+from benchmark.configuration import compose
+from benchmark.report.write import curve_files
+from benchmark.runner import run_comparison
+from tests import text_models, tiny_task
+from tests.conftest import REPOSITORY
+
+LEADERBOARDS = ("leaderboard.csv", "leaderboard.md", "leaderboard.tex", "curves.csv")
+DEFAULTS = ("task=tiny_task", "model=hf", "tracking=none", "batch_size=4", "methods=[probe]", "evaluations=[rationale]")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with YAMLs and a checkpoint `bert`."""
+    folder = tmp_path_factory.mktemp("place")
+    text_models.save_bert(folder / "bert")
+    tiny_task.write_yamls(folder / "conf")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """No pictures: they are tested with the report."""
+    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+    tiny_task.CALLS.clear()
+
+
+def run(place, out, *overrides):
+    given = {text.lstrip("+").partition("=")[0] for text in overrides}
+    defaults = [text for text in (*DEFAULTS, f"model.path={place / 'bert'}") if text.partition("=")[0] not in given]
+    return run_comparison(compose("config", [*defaults, f"out={out}", *overrides], str(place / "conf")))
+
+
+def only_cell(comparison):
+    (cell,) = comparison.cells
+    return cell
+
+
+def rows_of(cell):
+    keys = ["evaluation", "metric", "uid", "x"]
+    return store.read_rows(cell).sort_values(keys, kind="stable").reset_index(drop=True)
+
+
+def test_what_a_comparison_leaves(place, tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmark.report.write.curve_files", curve_files)
+    comparison = run(place, tmp_path, "methods=[probe,raw_attention]", "evaluations=[rationale,perturbation]")
+    assert comparison.folder.parent == tmp_path / "comparisons"
+    names = {path.name for path in comparison.folder.iterdir()}
+    assert {*LEADERBOARDS, "comparison.json", "cost.csv", "heatmaps.html", "index.html"} <= names
+    assert any(name.endswith(".png") for name in names)
+    assert any(name.endswith(".pdf") for name in names)
+    assert store.find_cells(tmp_path) == sorted(comparison.cells)
+    for name, cell in zip(("probe", "raw_attention"), comparison.cells, strict=True):
+        record = store.read_record(cell)
+        assert cell == tmp_path / "tiny" / "bert" / f"{name}-{record['hash'][:8]}"
+        assert {path.name for path in cell.iterdir()} == {
+            "config.yaml", "attributions-predicted.safetensors", "rows.parquet", "heatmap.json", "record.json",
+        }  # fmt: skip
+        assert record["method"]["name"] == name
+        assert record["task"]["n"] == 12
+        assert record["dash"] is None
+        assert set(record["evaluations"]) == {"rationale", "perturbation"}
+        rows = store.read_rows(cell)
+        assert list(rows.columns) == list(store.ROW_COLUMNS)
+        assert rows["uid"].nunique() == 12
+        assert len(json.loads((cell / "heatmap.json").read_text())) == 8
+    table = pd.read_csv(comparison.folder / "leaderboard.csv")
+    assert list(table.columns) == ["task", "model", "method", "evaluation", "metric", "value", "low", "high", "n"]
+    assert set(table["method"]) == {"probe", "raw_attention"}
+    costs = [store.read_record(cell)["cost"] for cell in comparison.cells]
+    assert costs[0]["forward_passes"] == 0  # the probe only counts letters
+    assert costs[1]["forward_passes"] == 12
+
+
+def test_the_python_call_and_the_limit(place, tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmark.runner.compose", lambda name, given: compose(name, given, str(place / "conf")))
+    comparison = benchmark.compare(*DEFAULTS, f"model.path={place / 'bert'}", f"out={tmp_path}", "limit=5")
+    cell = only_cell(comparison)
+    assert store.read_record(cell)["task"]["n"] == 5
+    uids = set(store.read_rows(cell)["uid"])
+    assert len(uids) == 5
+    other = only_cell(run(place, tmp_path, "limit=5", "seed=1"))
+    assert set(store.read_rows(other)["uid"]) != uids  # drawn by the seed
+
+
+def test_the_hash_covers_what_the_attributions_depend_on_and_nothing_else(place, tmp_path):
+    text_models.save_bert(place / "other" / "bert", seed=1)
+    base = only_cell(run(place, tmp_path / "a")).name
+    same = {
+        "batch_size": run(place, tmp_path / "b", "batch_size=3"),
+        "out": run(place, tmp_path / "c"),
+        "evaluations": run(place, tmp_path / "a", "evaluations=[perturbation]"),
+        "name": run(place, tmp_path / "a", "name=another"),
+        "checkpoint_seconds": run(place, tmp_path / "d", "checkpoint_seconds=0"),
+    }
+    assert {key: only_cell(comparison).name for key, comparison in same.items()} == dict.fromkeys(same, base)
+    different = {
+        "limit": run(place, tmp_path / "a", "limit=6"),
+        "seed": run(place, tmp_path / "a", "seed=1"),
+        "split": run(place, tmp_path / "a", "split=validation"),
+        "task": run(place, tmp_path / "a", "task.size=11"),
+        "method": run(place, tmp_path / "a", "methods.probe.how=other"),
+        "weights": run(place, tmp_path / "a", f"model.path={place / 'other' / 'bert'}"),
+        "dtype": run(place, tmp_path / "a", "model.dtype=float64"),
+    }
+    names = {base} | {only_cell(comparison).name for comparison in different.values()}
+    assert len(names) == 1 + len(different)
+
+
+def test_a_finished_cell_is_reused_and_a_new_evaluation_only_adds_to_it(place, tmp_path):
+    first = run(place, tmp_path)
+    cell = only_cell(first)
+    assert len(tiny_task.CALLS) == 3
+    before = {path: path.stat().st_mtime_ns for path in cell.iterdir()}
+    assert run(place, tmp_path) == first
+    assert len(tiny_task.CALLS) == 3
+    assert {path: path.stat().st_mtime_ns for path in cell.iterdir()} == before
+    old = rows_of(cell)
+    run(place, tmp_path, "evaluations=[rationale,perturbation]")
+    assert len(tiny_task.CALLS) == 3
+    assert set(store.read_record(cell)["evaluations"]) == {"rationale", "perturbation"}
+    both = rows_of(cell)
+    kept = both[both["evaluation"] == "rationale"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, old)
+    run(place, tmp_path, "evaluations=[rationale]", "evaluations.rationale.pool=mean")  # other settings: run again
+    assert len(tiny_task.CALLS) == 3
+    again = rows_of(cell)
+    assert len(again) == len(both)
+    assert not (cell / "parts").exists()
+
+
+def test_a_method_that_is_the_same_for_every_class_is_asked_once(place, tmp_path):
+    run(place, tmp_path, "evaluations=[perturbation,perturbation_target]")
+    assert len(tiny_task.CALLS) == 3
+
+
+def test_the_same_command_twice_gives_the_same_bytes(place, tmp_path):
+    methods = "methods=[probe,raw_attention,random]"
+    one, two = (run(place, tmp_path / name, methods, "evaluations=[rationale,perturbation]") for name in ("a", "b"))
+    assert one.folder.name == two.folder.name
+    for name in (*LEADERBOARDS, "heatmaps.html", "comparison.json"):
+        assert (one.folder / name).read_bytes() == (two.folder / name).read_bytes(), name
+    for a, b in zip(one.cells, two.cells, strict=True):
+        for name in ("rows.parquet", "heatmap.json", "config.yaml"):
+            assert (a / name).read_bytes() == (b / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        (["methods.probe.how=refuse"], "it does not feel like it"),
+        (["methods.probe.how=not_finite"], "the tokens scores are not finite (NaN or infinity)"),
+        (["methods=[oracle]", "task.rationales=false"], "the task has no rationales"),
+        (["evaluations=[head_pruning]"], "the method does not score heads"),
+    ],
+)
+def test_what_cannot_serve_is_a_dash_with_its_reason(place, tmp_path, overrides, reason):
+    comparison = run(place, tmp_path, *overrides)
+    record = store.read_record(only_cell(comparison))
+    assert record["dash"] == reason
+    assert [facts["dash"] for facts in record["evaluations"].values()] == [reason]
+    assert store.read_rows(only_cell(comparison)).empty
+    board = (comparison.folder / "leaderboard.md").read_text()
+    assert "—" in board or "–" in board
+    assert reason in board
+    assert run(place, tmp_path, *overrides) == comparison
+
+
+def test_a_dash_of_one_evaluation_does_not_touch_another(place, tmp_path):
+    evaluations = "evaluations=[perturbation,rationale]"
+    cell = only_cell(run(place, tmp_path, "task.rationales=false", evaluations))
+    tested = store.read_record(cell)["evaluations"]
+    assert tested["perturbation"]["dash"] is None
+    assert "rationale" in tested["rationale"]["dash"]
+    assert set(store.read_rows(cell)["evaluation"]) == {"perturbation"}
+
+
+def test_a_bug_is_no_dash_and_leaves_no_record(place, tmp_path):
+    with pytest.raises(ZeroDivisionError, match="a bug in a method"):
+        run(place, tmp_path, "methods.probe.how=bug")
+    assert store.find_cells(tmp_path) == []
+
+
+def test_calibration_splits_are_kept_apart(place, tmp_path):
+    """Two evaluations that calibrate on as many examples of different splits must not share them."""
+    evaluations = "evaluations=[head_pruning,head_pruning_layerwise]"
+    split = "evaluations.head_pruning_layerwise.calibration.split=train"
+    cell = only_cell(run(place, tmp_path, "methods=[raw_attention]", evaluations, split))
+    for name in ("train", "validation"):
+        stored = store.Ragged.read(cell / f"attributions-calibration-{name}-100.safetensors")
+        assert all(uid.startswith(name) for uid in stored.uids)
+
+
+def command(place, out, *overrides):
+    return [
+        sys.executable, "-m", "benchmark", "--config-dir", str(place / "conf"), f"out={out}",
+        f"model.path={place / 'bert'}", *DEFAULTS, *overrides,
+    ]  # fmt: skip
+
+
+def kill_when(appears, arguments):
+    """Start the command, and `kill -9` it as soon as `appears()`."""
+    environment = os.environ | {"TINY_SECONDS": "0.15", "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        arguments, cwd=REPOSITORY, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 120
+    while not appears():
+        assert process.poll() is None, process.stderr.read().decode()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    process.stderr.close()
+
+
+def test_killed_at_several_moments_it_carries_on_to_the_identical_result(place, tmp_path, monkeypatch):
+    settings = (
+        "methods=[probe,random]",
+        "evaluations=[perturbation,rationale]",
+        "checkpoint_seconds=0",
+        "batch_size=1",
+    )
+    arguments = [a for a in command(place, tmp_path / "killed") if not a.startswith(("methods", "evaluat", "batch"))]
+    cell = "tiny/bert/probe-*"
+
+    def found(pattern):
+        return lambda: any((tmp_path / "killed").glob(pattern))
+
+    kill_when(found(f"{cell}/parts/attributions-predicted-*/*-000003.safetensors"), [*arguments, *settings])
+    assert store.find_cells(tmp_path / "killed") == []
+    kill_when(found(f"{cell}/parts/rows-*/*.parquet"), [*arguments, *settings])
+    assert store.find_cells(tmp_path / "killed") == []
+    (folder,) = (tmp_path / "killed").glob(cell)
+    scratch = folder / ".record.json.left"  # what a kill while the record is being written leaves
+    scratch.mkdir()
+    (scratch / "record.json").write_text('{"schema": 1, "ha')
+    assert store.find_cells(tmp_path / "killed") == []
+    resumed = run(place, tmp_path / "killed", *settings)
+    assert tiny_task.CALLS == []  # everything was explained before the second kill
+    assert not any(path.name.startswith(".") or path.name == "parts" for path in folder.iterdir())
+    undisturbed = run(place, tmp_path / "whole", *settings)
+    assert len(tiny_task.CALLS) == 12
+    for name in LEADERBOARDS:
+        assert (resumed.folder / name).read_bytes() == (undisturbed.folder / name).read_bytes(), name
+    for a, b in zip(resumed.cells, undisturbed.cells, strict=True):
+        assert a.name == b.name
+        assert (a / "rows.parquet").read_bytes() == (b / "rows.parquet").read_bytes()
+        assert {path.name for path in a.iterdir()} == {path.name for path in b.iterdir()}
+        one, other = (store.Ragged.read(cell / "attributions-predicted.safetensors") for cell in (a, b))
+        assert one.uids == other.uids
+        assert all((one.arrays[name] == other.arrays[name]).all() for name in other.arrays)
+
+
+@pytest.mark.parametrize("done", ["attributions-predicted.safetensors", "rows.parquet"])
+def test_a_kill_between_two_files_of_a_cell(place, tmp_path, done):
+    """The record is the last: a cell without it is carried on with, whatever else is there."""
+    whole = run(place, tmp_path / "whole", "evaluations=[perturbation]")
+    shutil.copytree(tmp_path / "whole", tmp_path / "cut")
+    cell = tmp_path / "cut" / only_cell(whole).relative_to(tmp_path / "whole")
+    (cell / "record.json").unlink()
+    if done != "rows.parquet":
+        (cell / "rows.parquet").unlink()
+    tiny_task.CALLS.clear()
+    resumed = run(place, tmp_path / "cut", "evaluations=[perturbation]")
+    assert tiny_task.CALLS == []
+    assert only_cell(resumed) == cell
+    pd.testing.assert_frame_equal(rows_of(cell), rows_of(only_cell(whole)))
+    for name in LEADERBOARDS:
+        assert (resumed.folder / name).read_bytes() == (whole.folder / name).read_bytes(), name
+
+
+def test_parts_survive_in_any_number(tmp_path):
+    """Stage by stage, without a process: stop after every batch, and start again."""
+    from benchmark.checkpoints import Stage
+
+    computed = []
+
+    def stage():
+        return Stage[list](
+            folder=tmp_path / "parts",
+            suffix=".json",
+            write=lambda value, path: store.write_json(path, value),
+            read=store.read_json,
+            merge=lambda parts: [item for part in parts for item in part],
+            seconds=0.0,
+        )
+
+    def compute(stop):
+        def one(index):
+            if index == stop:
+                raise KeyboardInterrupt
+            computed.append(index)
+            return [index * index]
+
+        return one
+
+    for stop in range(1, 7):
+        with pytest.raises(KeyboardInterrupt):
+            stage().run(7, compute(stop), "test")
+    assert stage().run(7, compute(None), "test") == [i * i for i in range(7)]
+    assert computed == list(range(7))
+    stage().clear()
+    assert not (tmp_path / "parts").exists()

@@ -1,0 +1,167 @@
+"""Fine-tuning a base model: the finished checkpoint, resuming after a kill, mistakes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertModel
+
+from benchmark.errors import UserError
+from benchmark.models import load_model
+from benchmark.training import Recipe, finetune
+from tasks.planted import Planted
+from tests.conftest import REPOSITORY
+from tests.text_models import save_bert
+
+TASK = Planted(train=48, validation=16, test=16)
+RECIPE = Recipe(epochs=3, batch_size=8, learning_rate=1e-3, checks_per_epoch=2, patience=50)
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """A bare encoder: no classifier, no labels."""
+    folder = save_bert(tmp_path / "base", window=64)
+    BertModel.from_pretrained(folder).save_pretrained(folder)
+    return folder
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def test_bare_encoder_becomes_a_classifier_of_the_tasks_labels(base: Path, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    record = finetune(TASK, str(base), out, RECIPE)
+    model = load_model(str(out), device="cpu")
+    assert model.labels == ("negative", "positive")
+    assert model.encode_examples(TASK.split("test"), (0, 1)).label.tolist() == [e.label for e in TASK.split("test")]
+    assert json.loads((out / "training.json").read_text()) == record
+    assert [path.name for path in out.parent.iterdir()] == ["out"]  # checkpoints are gone
+    before, after = weights(base), weights(out)
+    assert not torch.equal(before["embeddings.word_embeddings.weight"], after["bert.embeddings.word_embeddings.weight"])
+
+
+def test_reported_accuracy_is_that_of_the_saved_model(base: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    record = finetune(TASK, str(base), out, RECIPE)
+    model, tokenizer = AutoModelForSequenceClassification.from_pretrained(out), AutoTokenizer.from_pretrained(out)
+    examples = TASK.split("validation")
+    right = 0
+    for example in examples:
+        inputs = tokenizer(" ".join(example.inputs), truncation=True, max_length=64, return_tensors="pt")
+        with torch.no_grad():
+            right += int(model(**inputs).logits.argmax()) == example.label
+    assert record["accuracy"]["validation"] == pytest.approx(right / len(examples))
+
+
+def test_second_call_finds_the_finished_model_and_another_task_does_not_overwrite_it(
+    base: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    record = finetune(TASK, str(base), out, RECIPE)
+    stamp = (out / "model.safetensors").stat().st_mtime_ns
+    assert finetune(TASK, str(base), out, RECIPE) == record
+    assert (out / "model.safetensors").stat().st_mtime_ns == stamp
+    with pytest.raises(UserError, match=r"out=.* holds something else"):
+        finetune(Planted(seed=1, train=48, validation=16, test=16), str(base), out, RECIPE)
+
+
+def test_early_stop(base: Path, tmp_path: Path) -> None:
+    """With a vanishing learning rate no check improves on the first: training ends `patience` checks later."""
+    recipe = Recipe(epochs=20, batch_size=8, learning_rate=1e-12, checks_per_epoch=1, patience=2)
+    record = finetune(TASK, str(base), tmp_path / "out", recipe)
+    assert record["best_step"] == 6  # the first check, after 48 / 8 steps
+    assert record["steps"] == 18
+
+
+def command(base: Path, out: Path) -> list[str]:
+    settings = ["train=48", "validation=16", "test=16"]
+    recipe = ["epochs=12", "batch_size=8", "learning_rate=1e-3", "checks_per_epoch=6", "patience=1000"]
+    overrides = [*(f"task.{s}" for s in settings), *(f"recipe.{s}" for s in recipe)]
+    return [sys.executable, "-m", "benchmark.train", f"model.path={base}", f"out={out}", *overrides]
+
+
+def test_killed_training_goes_on_and_ends_as_an_undisturbed_one(base: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    subprocess.run(command(base, whole), cwd=REPOSITORY, env=environment, check=True, capture_output=True)
+
+    process = subprocess.Popen(command(base, broken), cwd=REPOSITORY, env=environment, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".broken-training-*/checkpoint-*/trainer_state.json")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not broken.exists()
+    (work,) = tmp_path.glob(".broken-training-*")
+    half_written = work / "checkpoint-1000"
+    half_written.mkdir()  # as a kill in the middle of a save leaves it
+
+    resumed = subprocess.run(
+        command(base, broken), cwd=REPOSITORY, env=environment, check=True, capture_output=True, text=True
+    )
+    assert "going on from checkpoint-" in resumed.stderr
+    assert not work.exists()
+    expected, found = weights(whole), weights(broken)
+    assert expected.keys() == found.keys()
+    for name, tensor in expected.items():
+        torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epochs": 0}, "epochs=0"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0 must be positive"),
+        ({"max_length": 2}, "max_length=2"),
+    ],
+)
+def test_impossible_recipe(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Recipe(**settings)
+
+
+def test_unusable_base_and_unwritable_place(base: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"model\.path=.*nowhere"):
+        finetune(TASK, str(tmp_path / "nowhere"), tmp_path / "out", RECIPE)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"out=.* cannot be written"):
+        finetune(TASK, str(base), tmp_path / "file" / "out", RECIPE)
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+        (base / name).unlink()
+    with pytest.raises(UserError, match="has no tokenizer"):
+        finetune(TASK, str(base), tmp_path / "out", RECIPE)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["out=x"], "model.path is not set"),
+        (["model.path=x"], "out is not set"),
+        (["task=plantd", "model.path=x", "out=y"], "did you mean planted"),
+        (["model.path=./nowhere", "out=y"], "model.path=./nowhere is not a directory"),
+    ],
+)
+def test_mistake_on_the_command_line_is_one_line(overrides: list[str], message: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    process = subprocess.run(
+        [sys.executable, "-m", "benchmark.train", *overrides],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 2
+    assert message in process.stderr
+    assert "Traceback" not in process.stderr
+    assert len(process.stderr.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
