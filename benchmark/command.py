@@ -87,6 +87,6 @@ def run_guarded(config: DictConfig) -> None:
     comparison = guarded(lambda: run_comparison(config))
     from rich.console import Console
 
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(terminal_table(comparison.cells))
     console.print(f"Leaderboard, curves and heatmaps: {comparison.folder}", soft_wrap=True)

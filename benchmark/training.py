@@ -29,7 +29,7 @@ from transformers import (
 from benchmark.cache import atomic_path
 from benchmark.configuration import make
 from benchmark.errors import UserError
-from benchmark.models.loading import _existing, _from_source, quiet_transformers
+from benchmark.models.loading import existing_source, from_source, quiet_transformers
 from benchmark.models.tiny import texts_of
 from benchmark.types import Example, Task
 
@@ -109,7 +109,7 @@ def finetune(task: Task, base: str, out: Path, recipe: Recipe) -> dict[str, Any]
         return _finished(out, about)
     key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:12]
     work = out.absolute().parent / f".{out.name}-training-{key}"
-    source = _existing(base)
+    source = existing_source(base)
     try:
         work.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -158,7 +158,7 @@ def _last_complete(work: Path) -> str | None:
 def _trainer(task: Task, source: str, work: Path, recipe: Recipe) -> tuple[Trainer, Any]:
     """A trainer of the base with a classifier for the task's labels, and its tokenizer."""
     torch.manual_seed(recipe.seed)  # the new classifier's weights
-    config = _from_source(
+    config = from_source(
         AutoConfig,
         source,
         num_labels=len(task.labels),
@@ -166,8 +166,8 @@ def _trainer(task: Task, source: str, work: Path, recipe: Recipe) -> tuple[Train
         label2id={label: index for index, label in enumerate(task.labels)},
     )
     options = {"config": config, "dtype": torch.float32, "ignore_mismatched_sizes": True}
-    model = _from_source(AutoModelForSequenceClassification, source, **options)
-    tokenizer = _from_source(AutoTokenizer, source)
+    model = from_source(AutoModelForSequenceClassification, source, **options)
+    tokenizer = from_source(AutoTokenizer, source)
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # transformers makes an empty one where no file is found
         raise UserError(f"model.path={source} has no tokenizer; fine-tuning needs a base with its tokenizer files")
     if tokenizer.pad_token_id is None:

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 
 from benchmark.errors import UserError
 from benchmark.models import load_model
+from benchmark.models.tiny import TinyModel
 from benchmark.training import Recipe, finetune
 from tasks.planted import Planted
 from tests.conftest import REPOSITORY
@@ -165,3 +168,69 @@ def test_mistake_on_the_command_line_is_one_line(overrides: list[str], message: 
     assert "Traceback" not in process.stderr
     assert len(process.stderr.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+TINY = TinyModel(layers=2, heads=2, hidden=16, intermediate=16, vocab_size=150, steps=6, batch_size=8)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ATTENTION_BENCHMARK_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "models"
+
+
+def test_tiny_model_is_an_ordinary_checkpoint(cache: Path) -> None:
+    folder = Path(TINY.resolve(TASK))
+    assert folder.parent == cache
+    model = load_model(folder, device="cpu")
+    assert (model.labels, model.n_layers, model.n_heads) == (("negative", "positive"), 2, 2)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert tokenizer.is_fast
+    assert tokenizer.model_max_length == TINY.max_length
+    specials = (
+        tokenizer.pad_token,
+        tokenizer.unk_token,
+        tokenizer.cls_token,
+        tokenizer.sep_token,
+        tokenizer.mask_token,
+    )
+    assert specials == ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    tokens = tokenizer.convert_ids_to_tokens(tokenizer("The Lighthouse keeper", "A baker.")["input_ids"])
+    assert tokens[0] == "[CLS]"
+    assert tokens.count("[SEP]") == 2
+    assert "[UNK]" not in tokens
+    assert any(token.startswith("##") for token in tokens)  # words split
+    record = json.loads((folder / "training.json").read_text())
+    assert 0 <= record["accuracy"]["test"] <= 1
+    example = TASK.split("test")[0]
+    logits = model.run(model.encode([example.inputs])).logits
+    assert bool(logits.isfinite().all())
+
+
+def test_tiny_model_is_trained_once_and_the_same_every_time(cache: Path) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    first = Path(TINY.resolve(TASK))
+    assert torch.equal(torch.rand(3), expected)  # the random state is as it was
+    before = weights(first)
+    stamp = (first / "model.safetensors").stat().st_mtime_ns
+    assert Path(TINY.resolve(TASK)) == first
+    assert (first / "model.safetensors").stat().st_mtime_ns == stamp
+    shutil.rmtree(first)
+    after = weights(Path(TINY.resolve(TASK)))
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_tiny_model_is_kept_apart_by_task_and_settings(cache: Path) -> None:
+    other_task = Planted(seed=1, train=48, validation=16, test=16)
+    paths = [TINY.resolve(TASK), TINY.resolve(other_task), replace(TINY, seed=1).resolve(TASK)]
+    assert len(set(paths)) == 3
+    assert replace(TINY, dtype="float64").resolve(TASK) == paths[0]  # how it is loaded is no part of the training
+
+
+def test_tiny_model_names_impossible_settings() -> None:
+    with pytest.raises(UserError, match=r"model\.steps=0"):
+        TinyModel(steps=0)
+    with pytest.raises(UserError, match=r"model\.hidden=30 must be a multiple"):
+        TinyModel(hidden=30)

@@ -114,6 +114,10 @@ class Encoder:
         pairs = [isinstance(value, tuple) for value in inputs]
         if any(pairs) and not all(pairs):
             raise UserError("single texts and pairs cannot be mixed in one batch")
+        if wrong := [
+            uid for uid, value in zip(uids, inputs, strict=True) if isinstance(value, tuple) and len(value) != 2
+        ]:
+            raise UserError(f"example '{wrong[0]}' is a tuple, but no pair: give two texts, or a list of words")
         segments = [[_Segment.of(part) for part in (v if isinstance(v, tuple) else (v,))] for v in inputs]
         for uid, parts in zip(uids, segments, strict=True):
             if not all(part.words for part in parts):

@@ -49,13 +49,13 @@ def load_model(path_or_hub_id: str | Path, dtype: str = "float32", device: str =
     """
     if dtype not in _DTYPES:
         raise UserError(f"model.dtype={dtype} is unknown; allowed: {', '.join(_DTYPES)}")
-    source = _existing(str(path_or_hub_id))
-    config = _from_source(AutoConfig, source)
+    source = existing_source(str(path_or_hub_id))
+    config = from_source(AutoConfig, source)
     if config.model_type in UNSUPPORTED:
         reason = UNSUPPORTED[config.model_type]
         raise UserError(f"model '{source}' is of the family {config.model_type}, which is not supported: {reason}")
     model, image = _load_classifier(source, config, _DTYPES[dtype])
-    target = torch.device("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else torch.device(device)
+    target = _device(device)
     model = model.to(target).eval().requires_grad_(requires_grad=False)
     _check_finite(source, model)
     tokenizer = None if image else _tokenizer(source)
@@ -84,7 +84,22 @@ def load_model(path_or_hub_id: str | Path, dtype: str = "float32", device: str =
     )
 
 
-def _existing(source: str) -> str:
+def _device(name: str) -> torch.device:
+    """The device of that name; UserError where this machine has none."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"model.device={name} cannot be used ({reason}); allowed: auto, cpu, cuda, cuda:1, ..."
+        ) from error
+    return device
+
+
+def existing_source(source: str) -> str:
     """The source itself; UserError for something that can only be a path and does not exist."""
     path = Path(source).expanduser()
     if path.is_dir():
@@ -95,7 +110,7 @@ def _existing(source: str) -> str:
     return source
 
 
-def _from_source(auto: Any, source: str, **options: Any) -> Any:
+def from_source(auto: Any, source: str, **options: Any) -> Any:
     try:
         return auto.from_pretrained(source, **options)
     except (OSError, ValueError) as error:
@@ -112,7 +127,7 @@ def _load_classifier(source: str, config: Any, dtype: torch.dtype) -> tuple[nn.M
     image = "ForImageClassification" in "".join(config.architectures or ()) or hasattr(config, "num_channels")
     auto = AutoModelForImageClassification if image else AutoModelForSequenceClassification
     with quiet_transformers():
-        model, report = _from_source(
+        model, report = from_source(
             auto, source, config=config, dtype=dtype, attn_implementation="eager", output_loading_info=True
         )
     if missing := sorted(report["missing_keys"]):

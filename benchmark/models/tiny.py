@@ -20,6 +20,7 @@ from benchmark.cache import atomic_path, cache_directory
 from benchmark.errors import UserError
 from benchmark.models.loading import quiet_transformers
 from benchmark.models.local_heads import look_nearby
+from benchmark.models.wordpiece import train_vocabulary
 from benchmark.types import Example, Task
 
 if TYPE_CHECKING:
@@ -198,13 +199,12 @@ def texts_of(example: Example) -> tuple[str, ...]:
 
 
 def _train_tokenizer(texts: Sequence[str], vocab_size: int, max_length: int) -> "Tokenizer":
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    vocabulary = train_vocabulary(texts, vocab_size, _SPECIAL)
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=list(_SPECIAL), show_progress=False)
-    tokenizer.train_from_iterator(texts, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
