@@ -33,7 +33,9 @@ def guarded(action: Callable[[], Any]) -> Any:
 def prepare(arguments: Sequence[str], config_name: str) -> None:
     """Check the overrides of a command line, so that a mistake in them is one line and not Hydra's page."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    for noisy in ("transformers", "datasets", "httpx", "httpcore", "matplotlib", "fontTools", "absl"):
+    # the runner says once what every batch would say of lost words
+    libraries = ("transformers", "datasets", "httpx", "httpcore", "matplotlib", "fontTools", "absl")
+    for noisy in ("benchmark.models.encoding", *libraries):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     given = _config_directory(arguments)
     directory = None if given is None else str(Path(given).absolute())

@@ -234,3 +234,17 @@ def test_tiny_model_names_impossible_settings() -> None:
         TinyModel(steps=0)
     with pytest.raises(UserError, match=r"model\.hidden=30 must be a multiple"):
         TinyModel(hidden=30)
+
+
+@pytest.mark.slow
+def test_tiny_model_learns_the_planted_task(cache: Path) -> None:
+    """The default model on the default task; words in another order mean something else to it."""
+    task = Planted()
+    folder = Path(TinyModel().resolve(task))
+    assert json.loads((folder / "training.json").read_text())["accuracy"]["test"] >= 0.97
+    model = load_model(folder, device="cpu")
+    texts = [
+        "The plot was dull. I found the acting dreadful. The songs felt bland. We sat extremely close to the screen.",
+        "The plot was not dull. I found the acting hardly dreadful. The songs never felt bland. We sat close to the screen.",
+    ]
+    assert model.run(model.encode(texts)).logits.argmax(1).tolist() == [0, 1]

@@ -101,7 +101,7 @@ class Encoder:
             meta=tuple(meta),
         )
         if lost := int(batch.lost_units.sum()):
-            logger.debug("%d of %d words lie beyond the window of %d tokens", lost, sum(n_units), self.window)
+            logger.info("%d of %d words lie beyond the window of %d tokens", lost, sum(n_units), self.window)
         return batch
 
     def _text(

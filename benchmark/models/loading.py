@@ -111,6 +111,7 @@ def existing_source(source: str) -> str:
 
 
 def from_source(auto: Any, source: str, **options: Any) -> Any:
+    """`auto.from_pretrained(source, **options)`; UserError with the way out where there is nothing to load."""
     try:
         return auto.from_pretrained(source, **options)
     except (OSError, ValueError) as error:
