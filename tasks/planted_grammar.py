@@ -132,8 +132,8 @@ OPENERS = ("still", "overall", "then again", "for the record", "by the way", "in
 CONNECTIVES = ("and", "while")
 
 MAJORITIES = {2: 0.2, 3: 0.4, 4: 0.4}
-MINORITIES = {2: (0.7, 0.3), 3: (0.5, 0.5), 4: (0.2, 0.7, 0.1)}
-MANNERS = {"plain": 0.5, "strong": 0.25, "negated": 0.25}
+MINORITIES = {2: (1.0, 0.0), 3: (0.6, 0.4), 4: (0.3, 0.6, 0.1)}
+MANNERS = {"plain": 0.55, "strong": 0.3, "negated": 0.15}
 SHORTEST, LONGEST = 20, 60
 
 

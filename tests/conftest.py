@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before transformers is imported: no test may wait for a network
+# before torch and transformers are imported, and for the processes that tests start
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may wait for a network
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # models this small only lose by more threads
 
 REPOSITORY = Path(__file__).parents[1]
 SHARED = REPOSITORY.parent / "shared"

@@ -105,18 +105,29 @@ def _per_example(relevance: Tensor) -> Tensor:
     return relevance.flatten(1).sum(1).view(-1, *[1] * (relevance.dim() - 1))
 
 
-class NormalisedAdd(torch.autograd.Function):
-    """Sum of two activations (Chefer 2021a, eq. 8-10): proportional shares, then both rescaled to conserve.
-
-    S = R/(a+b), R_a = aS, R_b = bS; then Σ R_a is scaled to |ΣR_a|/(|ΣR_a|+|ΣR_b|)·ΣR and R_b likewise, the sums
-    being over one example.
-    """
-
+class _Add(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
         """`a + b`."""
         ctx.save_for_backward(a, b)
         return a + b
+
+
+def _shares(ctx: Any, parts: tuple[Tensor, Tensor]) -> tuple[Tensor | None, Tensor | None]:
+    """The parts in the shapes of the operands; None for one that needs no relevance."""
+    a, b = (
+        _unbroadcast(part, operand.shape) if needed else None
+        for part, operand, needed in zip(parts, ctx.saved_tensors, ctx.needs_input_grad, strict=True)
+    )
+    return a, b
+
+
+class NormalisedAdd(_Add):
+    """Sum of two activations (Chefer 2021a, eq. 8-10): proportional shares, then both rescaled to conserve.
+
+    S = R/(a+b), R_a = aS, R_b = bS; then Σ R_a is scaled to |ΣR_a|/(|ΣR_a|+|ΣR_b|)·ΣR and R_b likewise, the sums
+    being over one example.
+    """
 
     @staticmethod
     def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -126,36 +137,22 @@ class NormalisedAdd(torch.autograd.Function):
         parts = (a * share, b * share)
         sums = [_per_example(part) for part in parts]
         total, magnitude = _per_example(relevance), sums[0].abs() + sums[1].abs()
-        scaled = [
+        left, right = (
             part * divide(divide(part_sum.abs(), magnitude) * total, part_sum)
             for part, part_sum in zip(parts, sums, strict=True)
-        ]
-        needs = ctx.needs_input_grad
-        return (
-            _unbroadcast(scaled[0], a.shape) if needs[0] else None,
-            _unbroadcast(scaled[1], b.shape) if needs[1] else None,
         )
+        return _shares(ctx, (left, right))
 
 
-class ProportionalAdd(torch.autograd.Function):
+class ProportionalAdd(_Add):
     """Sum of two activations without rescaling: R_a = a·R/(a+b), R_b = b·R/(a+b)."""
-
-    @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        """`a + b`."""
-        ctx.save_for_backward(a, b)
-        return a + b
 
     @staticmethod
     def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """(R_a, R_b)."""
         a, b = ctx.saved_tensors
         share = divide(relevance, a + b)
-        needs = ctx.needs_input_grad
-        return (
-            _unbroadcast(a * share, a.shape) if needs[0] else None,
-            _unbroadcast(b * share, b.shape) if needs[1] else None,
-        )
+        return _shares(ctx, (a * share, b * share))
 
 
 class SplitProduct(torch.autograd.Function):

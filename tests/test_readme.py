@@ -1,0 +1,46 @@
+"""The README's example of a new method works as it stands there, from outside the repository's packages."""
+
+import re
+
+import torch
+
+from benchmark import load_model
+from benchmark.configuration import compose, make
+from tests import tiny_models
+from tests.conftest import REPOSITORY
+
+
+def blocks(kind):
+    return re.findall(rf"```{kind}\n(.*?)```", (REPOSITORY / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def test_the_method_of_the_readme(tmp_path, monkeypatch):
+    code = next(block for block in blocks("python") if "mypackage/norms.py" in block)
+    yaml = next(block for block in blocks("yaml") if "myconf/methods" in block)
+    assert len(code.splitlines()) <= 30
+    (tmp_path / "mypackage").mkdir()
+    (tmp_path / "mypackage" / "__init__.py").touch()
+    (tmp_path / "mypackage" / "norms.py").write_text(code, encoding="utf-8")
+    (tmp_path / "myconf" / "methods").mkdir(parents=True)
+    (tmp_path / "myconf" / "methods" / "embedding_norm.yaml").write_text(yaml, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = compose("config", ["methods=[embedding_norm,random]"], str(tmp_path / "myconf"))
+    method = make(config.methods.embedding_norm)
+    model = load_model(tiny_models.save("bert", tmp_path), device="cpu")
+    batch = model.encode(tiny_models.inputs("bert"))
+    found = method(model, batch, torch.tensor([0, 1, 2]))
+    embedding = model.model.get_input_embeddings()
+    expected = embedding(batch.tensors["input_ids"]).norm(dim=-1) * batch.attention_mask
+    assert torch.allclose(found.tokens, expected)
+    assert list(config.methods) == ["embedding_norm", "random"]
+
+
+def test_the_readme_names_no_option_that_does_not_exist():
+    from benchmark.configuration import options
+
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    for group in ("methods", "evaluations", "experiment"):
+        for name in options(group):
+            assert f"`{name}`" in text or f"+experiment={name}" in text, f"{group}/{name} is missing"
+    for name in re.findall(r"\+experiment=(\w+)", text):
+        assert name == "NAME" or name in options("experiment")
