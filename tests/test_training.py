@@ -18,6 +18,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 from benchmark.errors import UserError
 from benchmark.models import load_model
 from benchmark.models.tiny import TinyModel
+from benchmark.types import Example
 from benchmark.training import Recipe, finetune
 from tasks.planted import Planted
 from tests.conftest import REPOSITORY
@@ -238,13 +239,20 @@ def test_tiny_model_names_impossible_settings() -> None:
 
 @pytest.mark.slow
 def test_tiny_model_learns_the_planted_task(cache: Path) -> None:
-    """The default model on the default task; words in another order mean something else to it."""
+    """The default model on the default task reads negators: without them it errs where they carry the label."""
     task = Planted()
     folder = Path(TinyModel().resolve(task))
     assert json.loads((folder / "training.json").read_text())["accuracy"]["test"] >= 0.97
     model = load_model(folder, device="cpu")
-    texts = [
-        "The plot was dull. I found the acting dreadful. The songs felt bland. We sat extremely close to the screen.",
-        "The plot was not dull. I found the acting hardly dreadful. The songs never felt bland. We sat close to the screen.",
-    ]
-    assert model.run(model.encode(texts)).logits.argmax(1).tolist() == [0, 1]
+    negators = ("not", "never", "hardly", "wasn't", "weren't", "didn't")
+
+    def kept(example: Example) -> list[str]:
+        pairs = zip(example.inputs, example.rationale, strict=True)
+        return [word for word, carries in pairs if not (carries and word.lower().strip(".,") in negators)]
+
+    negated = [example for example in task.split("test") if len(kept(example)) < len(example.inputs)][:100]
+    labels = torch.tensor([example.label for example in negated])
+    whole = model.run(model.encode([example.inputs for example in negated])).logits.argmax(1) == labels
+    without = model.run(model.encode([kept(example) for example in negated])).logits.argmax(1) == labels
+    assert whole.float().mean() >= 0.92
+    assert without.float().mean() <= whole.float().mean() - 0.05
