@@ -18,8 +18,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 from benchmark.errors import UserError
 from benchmark.models import load_model
 from benchmark.models.tiny import TinyModel
-from benchmark.types import Example
 from benchmark.training import Recipe, finetune
+from benchmark.types import Example
 from tasks.planted import Planted
 from tests.conftest import REPOSITORY
 from tests.text_models import save_bert
