@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from benchmark import store, units
+from benchmark import store
 from benchmark.checkpoints import Stage
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
@@ -21,8 +21,6 @@ from benchmark.store import Ragged
 from benchmark.types import Attribution, Batch, Evaluation, Method, Target
 
 logger = logging.getLogger(__name__)
-
-HEATMAP_EXAMPLES = 8
 
 
 @dataclass
@@ -33,11 +31,13 @@ class Data:
         batches: the scored examples.
         calibration: encodes the first n examples of another split, for head importance.
         facts: what `record.json` says of task, split, limit and seed.
+        labels: class names as the task spells them.
     """
 
     batches: Sequence[Batch]
     calibration: Callable[[str, int], Sequence[Batch]]
     facts: Mapping[str, Any]
+    labels: tuple[str, ...]
     _predicted: dict[int, Tensor] = field(default_factory=dict)
 
     def start(self, index: int) -> int:
@@ -96,7 +96,7 @@ class Cell:
 
         def compute(index: int) -> Ragged:
             batch, target = self.data.batches[index], self.data.target(self.model, index, which)
-            known = None if base is None else _padded(base, self.data.start(index), batch)
+            known = None if base is None else padded(base, self.data.start(index), batch)
             return self._attribute(batch, target, known)
 
         return self._attributions(which, self.data.batches, compute)
@@ -147,7 +147,7 @@ class Cell:
 
         def compute(index: int) -> pd.DataFrame:
             batch = self.data.batches[index]
-            return evaluation.rows(self.model, batch, _padded(stored, self.data.start(index), batch))
+            return evaluation.rows(self.model, batch, padded(stored, self.data.start(index), batch))
 
         return compute
 
@@ -234,8 +234,8 @@ def evaluation_digest(evaluation: Evaluation) -> str:
     return store.digest([type(evaluation).__qualname__, evaluation.version, settings])
 
 
-def _padded(stored: Ragged, start: int, batch: Batch) -> Attribution:
-    """The stored attributions of one batch, padded to its shape again."""
+def padded(stored: Ragged, start: int, batch: Batch) -> Attribution:
+    """The stored attributions of one batch, whose first example is number `start`, padded to its shape again."""
     arrays, size, width = stored.arrays, len(batch), batch.units.shape[1]
     ends = np.cumsum(arrays["lengths"])
     low = int(ends[start - 1]) if start else 0
@@ -258,37 +258,3 @@ def _padded(stored: Ragged, start: int, batch: Batch) -> Attribution:
         totals=rows("totals"),
         layers=None if layers is None else torch.stack([pad(layer[low:high]) for layer in layers], dim=1),
     )
-
-
-def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
-    """Words and their scores for the first few examples, for the report's page and for tracking."""
-    if "tokens" not in stored.arrays:
-        return []
-    pages: list[dict[str, Any]] = []
-    start = 0
-    for index, batch in enumerate(cell.data.batches):
-        if len(pages) >= HEATMAP_EXAMPLES:
-            break
-        attribution = _padded(stored, start, batch)
-        assert attribution.tokens is not None
-        scores, present = units.pool(attribution.tokens, batch.units)
-        predicted = cell.data.target(cell.model, index, "predicted")
-        probabilities = cell.model.run(batch).probabilities
-        for b in range(min(len(batch), HEATMAP_EXAMPLES - len(pages))):
-            words = batch.words[b]
-            known = [u < present.shape[1] and bool(present[b, u]) for u in range(len(words))]
-            label, rationale = int(batch.label[b]), batch.rationale[b]
-            pages.append(
-                {
-                    "uid": batch.uids[b],
-                    "words": list(words),
-                    "scores": [float(scores[b, u]) if known[u] else None for u in range(len(words))],
-                    "label": cell.model.labels[label] if label >= 0 else None,
-                    "predicted": cell.model.labels[int(predicted[b])],
-                    "probability": float(probabilities[b, predicted[b]]),
-                    "target": cell.model.labels[int(attribution.target[b])],
-                    "rationale": None if rationale is None else [bool(r) for r in rationale],
-                }
-            )
-        start += len(batch)
-    return pages

@@ -18,9 +18,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from benchmark import store
 from benchmark.cache import atomic_path
-from benchmark.cells import Cell, Data, evaluation_digest, heatmaps, versions
+from benchmark.cells import Cell, Data, evaluation_digest, versions
 from benchmark.configuration import check, compose, make
 from benchmark.errors import NotApplicable, UserError
+from benchmark.heatmaps import export_eraser, heatmaps
 from benchmark.models import Classifier, load_model
 from benchmark.report import write_report
 from benchmark.types import Batch, Evaluation, Example, Method, Task
@@ -127,7 +128,7 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
         "units": total,
         "lost_units": lost,
     }
-    return Data(batches=scored, calibration=calibration, facts=facts)
+    return Data(batches=scored, calibration=calibration, facts=facts, labels=tuple(task.labels))
 
 
 def _length(example: Example) -> tuple[int, str]:
@@ -216,6 +217,7 @@ def record(cell: Cell, tested: Mapping[str, Any]) -> dict[str, Any]:
     try:
         attributions = cell.explain("predicted")
         store.write_json(cell.folder / "heatmap.json", heatmaps(cell, attributions))
+        export_eraser(cell, attributions)
         cost: Mapping[str, float] = attributions.cost
     except NotApplicable:
         cost = {}
