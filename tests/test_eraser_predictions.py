@@ -7,7 +7,23 @@ import pytest
 from benchmark.runner import compare
 from tests.text_models import save_bert
 
-WORDS = "the film was a fine piece of work and the songs were dull but short".split()
+WORDS = [
+    "the",
+    "film",
+    "was",
+    "a",
+    "fine",
+    "piece",
+    "of",
+    "work",
+    "and",
+    "the",
+    "songs",
+    "were",
+    "dull",
+    "but",
+    "short",
+]
 
 
 @pytest.fixture

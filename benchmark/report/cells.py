@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -228,5 +229,6 @@ def load_cells(folders: Sequence[Path]) -> list[Cell]:
 
 
 def control_order(kind: str) -> int:
-    """0 for real methods, then the controls in their order."""
-    return CONTROLS.index(kind) + 1 if kind in CONTROLS else 0
+    """0 for real methods, then the controls in their order; `random_3` is the control `random` with a seed of its own."""
+    base = re.sub(r"_\d+$", "", kind)
+    return CONTROLS.index(base) + 1 if base in CONTROLS else 0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmark.report.cells import CONTROLS, Cell, Record, load_cells
+from benchmark.report.cells import Cell, Record, control_order, load_cells
 from benchmark.report.labels import natural
 from benchmark.store import corrupt
 
@@ -201,7 +201,7 @@ def _ranks(values: Mapping[str, float], column: Column) -> dict[str, int]:
 
 def is_control(method: str) -> bool:
     """Whether a method's shown name is a control's."""
-    return method.split(" (", 1)[0] in CONTROLS
+    return control_order(method.split(" (", 1)[0]) > 0
 
 
 def _place(method: str, ranks: Sequence[Mapping[str, int]]) -> tuple[float, tuple[tuple[int, float, str], ...]]:

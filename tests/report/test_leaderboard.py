@@ -9,7 +9,7 @@ import pytest
 from benchmark.errors import UserError
 from benchmark.report import read_leaderboard
 from benchmark.report.cells import load_cells
-from benchmark.report.leaderboard import COLUMNS, headline_columns, make_board, scalar_columns
+from benchmark.report.leaderboard import COLUMNS, headline_columns, is_control, make_board, scalar_columns
 from tests.report.conftest import DASHED
 from tests.report.folders import FRACTIONS, METRICS, Plan, write_cell, write_cells
 
@@ -159,3 +159,10 @@ def test_figures_of_a_wrong_form_are_a_corrupt_folder(tmp_path):
 def test_no_folders_is_an_error():
     with pytest.raises(UserError, match="no finished run folders"):
         read_leaderboard([])
+
+
+def test_further_seeds_of_the_random_control_are_controls() -> None:
+    assert is_control("random_3")
+    assert is_control("random_3 (split=validation)")
+    assert not is_control("randomised")
+    assert not is_control("attattr_left_5")
