@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark import store
@@ -38,7 +38,7 @@ class Data:
     calibration: Callable[[str, int], Sequence[Batch]]
     facts: Mapping[str, Any]
     labels: tuple[str, ...]
-    _predicted: dict[int, Tensor] = field(default_factory=dict)
+    _logits: dict[int, Tensor] = field(default_factory=dict)
 
     def start(self, index: int) -> int:
         """Number of examples before a batch."""
@@ -51,9 +51,13 @@ class Data:
             if bool((batch.label < 0).any()):
                 raise NotApplicable("some examples have no label")
             return batch.label
-        if index not in self._predicted:
-            self._predicted[index] = model.predict(batch)
-        return self._predicted[index]
+        return self.logits(model, index).argmax(-1)
+
+    def logits(self, model: Classifier, index: int) -> Float[Tensor, "B C"]:
+        """Logits of a batch, computed once for all methods."""
+        if index not in self._logits:
+            self._logits[index] = model.run(self.batches[index]).logits
+        return self._logits[index]
 
 
 def versions(value: Any) -> Any:

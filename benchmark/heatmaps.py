@@ -17,15 +17,14 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
     if "tokens" not in stored.arrays:
         return []
     pages: list[dict[str, Any]] = []
-    start = 0
     for index, batch in enumerate(cell.data.batches):
         if len(pages) >= HEATMAP_EXAMPLES:
             break
-        attribution = padded(stored, start, batch)
+        attribution = padded(stored, cell.data.start(index), batch)
         assert attribution.tokens is not None
         scores, present = units.pool(attribution.tokens, batch.units)
         predicted = cell.data.target(cell.model, index, "predicted")
-        probabilities = cell.model.run(batch).probabilities
+        probabilities = cell.data.logits(cell.model, index).softmax(-1)
         for b in range(min(len(batch), HEATMAP_EXAMPLES - len(pages))):
             words = batch.words[b]
             known = [u < present.shape[1] and bool(present[b, u]) for u in range(len(words))]
@@ -42,7 +41,6 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
                     "rationale": None if rationale is None else [bool(r) for r in rationale],
                 }
             )
-        start += len(batch)
     return pages
 
 
@@ -59,10 +57,9 @@ def export_eraser(cell: Cell, stored: Ragged) -> None:
         return
     spelled = {label.casefold(): label for label in cell.data.labels}
     labels = [spelled.get(label.casefold(), label) for label in cell.model.labels]
-    rows = []
+    share, rows = float(np.mean(shares)), []
     for index, batch in enumerate(batches):
         attribution = padded(stored, cell.data.start(index), batch)
-        probabilities = cell.model.run(batch).probabilities
-        share = float(np.mean(shares))
+        probabilities = cell.data.logits(cell.model, index).softmax(-1)
         rows += predictions(batch, attribution, labels=labels, hard_share=share, probabilities=probabilities)
     export(cell.folder / "eraser_predictions.jsonl", rows)
