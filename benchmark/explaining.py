@@ -60,11 +60,6 @@ def for_classes(
 
 def edge_sums(method: EdgeMethod, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
     """Edge scores summed over heads, in chunks that keep attention-sized tensors within the memory budget."""
-    n_rows = model.rows_per_chunk(batch.units.shape[1])
-    chunks = [list(range(len(batch)))[i : i + n_rows] for i in range(0, len(batch), n_rows)]
-    parts = [
-        without_padding(method.edge_scores(model, part, target[rows]), part)
-        for rows in chunks
-        for part in [batch.select(rows)]
-    ]
-    return Attribution(target=target, edges=torch.cat(parts))
+    parts = model.parts(batch)
+    sums = [without_padding(method.edge_scores(model, part, target[rows]), part) for part, rows in parts]
+    return Attribution(target=target, edges=torch.cat(sums))

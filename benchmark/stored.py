@@ -75,4 +75,4 @@ def _cells(keep: Bool[Tensor, "B T"]) -> Bool[Tensor, "B T T"]:
 
 def without_padding(edges: Float[Tensor, "B L H T T"], batch: Batch) -> Float[Tensor, "B L T T"]:
     """Edge scores summed over heads, 0 where query or key is padding."""
-    return edges.sum(2) * _cells(batch.attention_mask)[:, None]
+    return edges.sum(2) * batch.cells[:, None]

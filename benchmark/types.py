@@ -83,6 +83,12 @@ class Batch:
         return torch.ones_like(self.units, dtype=torch.bool) if mask is None else mask.bool()
 
     @property
+    def cells(self) -> Bool[Tensor, "B T T"]:
+        """True for the pairs of a query and a key that are no padding."""
+        mask = self.attention_mask
+        return mask[:, :, None] & mask[:, None, :]
+
+    @property
     def lost_units(self) -> Int[Tensor, "B"]:
         """How many units of each example lie beyond the model's window."""
         n_visible = torch.stack([row[row >= 0].unique().numel() * row.new_ones(()) for row in self.units])

@@ -43,9 +43,8 @@ class AttCat:
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores, in chunks that keep attention within the memory budget."""
-        chunks = torch.split(torch.arange(len(batch)), model.rows_per_chunk(batch.units.shape[1]))
-        parts = [self._scores(model, batch.select(rows.tolist()), target[rows.to(target.device)]) for rows in chunks]
-        return Attribution(target=target, tokens=torch.cat(parts))
+        scores = [self._scores(model, part, target[rows]) for part, rows in model.parts(batch)]
+        return Attribution(target=target, tokens=torch.cat(scores))
 
     def _scores(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B T"]:
         last: list[Tensor] = []

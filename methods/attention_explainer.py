@@ -47,9 +47,7 @@ class AttentionExplainer:
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Attributions of a batch, computed in chunks that keep attention-sized tensors within the memory budget."""
-        n_rows = model.rows_per_chunk(batch.units.shape[1])
-        chunks = [list(range(len(batch)))[start : start + n_rows] for start in range(0, len(batch), n_rows)]
-        return _concatenate([self._explain(model, batch.select(rows), target[rows]) for rows in chunks])
+        return _concatenate([self._explain(model, part, target[rows]) for part, rows in model.parts(batch)])
 
     def edge_scores(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L H T T"]:
         """The scores of all edges at once, with one head where they know none; mind the memory for long inputs."""
@@ -57,7 +55,7 @@ class AttentionExplainer:
 
     def _explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         mask = batch.attention_mask
-        cells = mask[:, None, :, None] & mask[:, None, None, :]
+        cells = batch.cells[:, None]
         edges = tuple(layer * cells for layer in self.edges(model, batch, target))
         read, streams = model.read_weights(batch), model.streams
         return Attribution(

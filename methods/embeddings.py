@@ -108,12 +108,11 @@ def gradient_at_input(
 ) -> tuple[Float[Tensor, "B P D"], Float[Tensor, "B P D"]]:
     """(e, ∂F/∂e), from one forward and one backward pass."""
     parts = []
-    for rows in torch.split(torch.arange(len(batch)), model.rows_per_chunk(batch.units.shape[1])):
-        part = batch.select(rows.tolist())
+    for part, rows in model.parts(batch):
         trace = model.run(part, record=("embeddings",), grad=True)
         if trace.embeddings is None:
             raise NotApplicable(_NOT_CALLED)
-        value = target_output(trace.logits, target[rows.to(target.device)], output)
+        value = target_output(trace.logits, target[rows], output)
         parts.append((trace.embeddings.detach(), *model.gradients(value, [trace.embeddings])))
     embeddings, gradients = zip(*parts, strict=True)
     return torch.cat(embeddings), torch.cat(gradients)

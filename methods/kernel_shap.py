@@ -1,22 +1,17 @@
 """s = argmin_φ Σ_z k(z) (v(z) − φ_0 − Σ_u φ_u z_u)²: Shapley values by weighted regression (Lundberg & Lee 2017)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, get_args
 
 import torch
 from captum.attr import KernelShap as CaptumKernelShap
-from jaxtyping import Int
 from torch import Tensor
 
 from benchmark.errors import UserError
-from benchmark.models import Classifier
-from benchmark.types import Attribution, Batch
-from methods.embeddings import Output, check_choice
-from methods.unit_game import MANY, UnitGame, explain_units
+from methods.unit_game import MANY, UnitExplainer, UnitGame
 
 
-@dataclass(frozen=True)
-class KernelShap:
+@dataclass(frozen=True, kw_only=True)
+class KernelShap(UnitExplainer):
     """`s = argmin_φ Σ_z k(z) (v(z) − φ_0 − Σ_u φ_u z_u)²` over m sampled coalitions z, k the Shapley kernel (captum's).
 
     v(z) is the output with the units of z_u = 0 removed. captum samples coalitions from the kernel and gives the full and
@@ -28,28 +23,15 @@ class KernelShap:
 
     Attributes:
         samples: number m of coalitions, the full and the empty one among them; the authors' package takes 2U + 2048.
-        operator: how units are removed: `auto`, or a name in `benchmark.models.removal.OPERATORS`.
-        output: "probability" p_t, or "logit" y_t.
-        seed: of the coalitions.
+        operator, output, seed: of `UnitExplainer`.
     """
 
     samples: int = 100
-    operator: str = "auto"
-    output: Output = "probability"
-    seed: int = 0
-    version: ClassVar[int] = 1
-    class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.samples < 3:
             raise UserError(f"samples={self.samples} is too small: at least 3 coalitions are needed")
-        check_choice("output", self.output, get_args(Output))
-
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
-        """Token scores; raises UserError for an operator that cannot serve the model."""
-        return explain_units(
-            model, batch, target, self._values, operator=self.operator, output=self.output, seed=self.seed
-        )
+        super().__post_init__()
 
     def _values(self, game: UnitGame) -> Tensor:
         everything = game.everything

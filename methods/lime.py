@@ -1,23 +1,18 @@
 """s = argmin_w Σ_z π(z) (v(z) − w_0 − Σ_u w_u z_u)² + α‖w‖²: LIME (Ribeiro 2016)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, get_args
 
 from captum._utils.models.linear_model import SkLearnRidge
 from captum.attr import Lime as CaptumLime
 from captum.attr._core.lime import get_exp_kernel_similarity_function
-from jaxtyping import Int
 from torch import Tensor
 
 from benchmark.errors import UserError
-from benchmark.models import Classifier
-from benchmark.types import Attribution, Batch
-from methods.embeddings import Output, check_choice
-from methods.unit_game import MANY, UnitGame, explain_units
+from methods.unit_game import MANY, UnitExplainer, UnitGame
 
 
-@dataclass(frozen=True)
-class Lime:
+@dataclass(frozen=True, kw_only=True)
+class Lime(UnitExplainer):
     """`s = argmin_w Σ_z π(z) (v(z) − w_0 − Σ_u w_u z_u)² + α‖w‖²`, `π(z) = exp(−D(1, z)² / 2σ²)` (captum's).
 
     v(z) is the output with the units of z_u = 0 removed, D the cosine distance; every unit of a sample z is kept with
@@ -32,19 +27,12 @@ class Lime:
         samples: number m of samples; the authors' package takes 5000.
         kernel_width: σ.
         alpha: strength of the ridge.
-        operator: how units are removed: `auto`, or a name in `benchmark.models.removal.OPERATORS`.
-        output: "probability" p_t, or "logit" y_t.
-        seed: of the samples.
+        operator, output, seed: of `UnitExplainer`.
     """
 
     samples: int = 100
     kernel_width: float | int = 0.25
     alpha: float | int = 1.0
-    operator: str = "auto"
-    output: Output = "probability"
-    seed: int = 0
-    version: ClassVar[int] = 1
-    class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.samples < 2:
@@ -52,13 +40,7 @@ class Lime:
         for setting in ("kernel_width", "alpha"):
             if not getattr(self, setting) > 0:
                 raise UserError(f"{setting}={getattr(self, setting)} must be positive")
-        check_choice("output", self.output, get_args(Output))
-
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
-        """Token scores; raises UserError for an operator that cannot serve the model."""
-        return explain_units(
-            model, batch, target, self._values, operator=self.operator, output=self.output, seed=self.seed
-        )
+        super().__post_init__()
 
     def _values(self, game: UnitGame) -> Tensor:
         lime = CaptumLime(

@@ -1,21 +1,16 @@
 """s_u = mean over orders π of v(before_π(u) ∪ u) − v(before_π(u)): sampled Shapley values (Castro 2009)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, get_args
 
 from captum.attr import ShapleyValueSampling
-from jaxtyping import Int
 from torch import Tensor
 
 from benchmark.errors import UserError
-from benchmark.models import Classifier
-from benchmark.types import Attribution, Batch
-from methods.embeddings import Output, check_choice
-from methods.unit_game import MANY, UnitGame, explain_units
+from methods.unit_game import MANY, UnitExplainer, UnitGame
 
 
-@dataclass(frozen=True)
-class ShapleySampling:
+@dataclass(frozen=True, kw_only=True)
+class ShapleySampling(UnitExplainer):
     """`s_u = (1/m) Σ_π [v(before_π(u) ∪ {u}) − v(before_π(u))]` over m random orders π of the units (captum's).
 
     v(S) is the output with the units outside S removed. The scores of an example sum to v(all) − v(none) whatever m is.
@@ -26,28 +21,15 @@ class ShapleySampling:
 
     Attributes:
         samples: number m of orders; 25 is captum's.
-        operator: how units are removed: `auto`, or a name in `benchmark.models.removal.OPERATORS`.
-        output: "probability" p_t, or "logit" y_t.
-        seed: of the orders.
+        operator, output, seed: of `UnitExplainer`.
     """
 
     samples: int = 25
-    operator: str = "auto"
-    output: Output = "probability"
-    seed: int = 0
-    version: ClassVar[int] = 1
-    class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.samples < 1:
             raise UserError(f"samples={self.samples} is too small: at least 1 order of the units is needed")
-        check_choice("output", self.output, get_args(Output))
-
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
-        """Token scores; raises UserError for an operator that cannot serve the model."""
-        return explain_units(
-            model, batch, target, self._values, operator=self.operator, output=self.output, seed=self.seed
-        )
+        super().__post_init__()
 
     def _values(self, game: UnitGame) -> Tensor:
         values: Tensor = ShapleyValueSampling(game).attribute(

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar, get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +12,7 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.models.removal import Operator, logits_without, operator_for
 from benchmark.types import Attribution, Batch
-from methods.embeddings import Output, target_output
+from methods.embeddings import Output, check_choice, target_output
 from methods.seeds import seeded
 from methods.units import unit_attribution, visible_units
 
@@ -51,6 +52,36 @@ class UnitGame:
         removed[:, 0, self.units] = present < 0.5
         logits = logits_without(self.model, self.batch, removed, self.operator)[:, 0]
         return target_output(logits, self.target.expand(len(logits)), self.output)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitExplainer:
+    """What explainers of a `UnitGame` share: how units are removed, what is explained, and what draws are seeded by.
+
+    Attributes:
+        operator: how units are removed: `auto`, or a name in `benchmark.models.removal.OPERATORS`.
+        output: "probability" p_t, or "logit" y_t.
+        seed: of what is drawn.
+    """
+
+    operator: str = "auto"
+    output: Output = "probability"
+    seed: int = 0
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_choice("output", self.output, get_args(Output))
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """Token scores; raises UserError for an operator that cannot serve the model."""
+        return explain_units(
+            model, batch, target, self._values, operator=self.operator, output=self.output, seed=self.seed
+        )
+
+    def _values(self, game: UnitGame) -> Float[Tensor, "1 V"]:
+        """One score per unit of an example."""
+        raise NotImplementedError
 
 
 def explain_units(

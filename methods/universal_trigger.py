@@ -183,9 +183,7 @@ class _Climb:
     def _parts(self, layers: int) -> Iterator[Batch]:
         """Examples of one pass each, within the memory budget for the attention of so many layers."""
         for batch in self.batches:
-            n_rows = self.model.rows_per_chunk(batch.units.shape[1], layers)
-            rows = range(len(batch))
-            yield from (batch.select(rows[start : start + n_rows]) for start in range(0, len(batch), n_rows))
+            yield from (part for part, _ in self.model.parts(batch, layers))
 
     def _encoded(self, words: Words, n: int) -> Encoded:
         ids = torch.tensor(words, device=self.model.device).expand(n, -1)

@@ -15,7 +15,7 @@ from tests.conftest import REPOSITORY
 
 MAX_LINES = 300
 PACKAGES = ("benchmark", "methods", "tasks")
-FOUNDATION = {"errors", "types", "cache", "units"}
+FOUNDATION = {"errors", "types", "cache", "units", "randomness"}
 CORE = FOUNDATION | {"models", "evaluations", "store", "statistics", "checkpoints", "configuration", "cells", "report"}
 
 # Which parts each part may import, itself aside. A name without a package is a part of `benchmark`.
@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "types": {"errors"},
     "cache": {"errors"},
+    "randomness": set(),
     "units": {"types", "errors"},
     "statistics": {"errors"},
     "checkpoints": {"errors", "cache"},

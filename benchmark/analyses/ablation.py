@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from benchmark.evaluations.expansion import Variants, run_variants
 from benchmark.models.classifier import Classifier
+from benchmark.models.expansion import Variants, run_variants
 from benchmark.models.parts import Block, Part, editing_branches
 from benchmark.types import Batch
 

@@ -15,8 +15,8 @@ from torch import Generator, Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.completeness import layer_contributions
-from benchmark.evaluations.expansion import chunks, take
 from benchmark.models.classifier import Classifier
+from benchmark.models.expansion import chunks, take
 from benchmark.types import Batch
 
 Edges = Float[Tensor, "B L H T T"]
@@ -26,8 +26,7 @@ _EQUAL = 1e-10
 
 def own_edges(scores: Edges, batch: Batch) -> Edges:
     """The scores with those of padding at 0."""
-    mask = batch.attention_mask
-    return scores * (mask[:, :, None] & mask[:, None, :])[:, None, None]
+    return scores * batch.cells[:, None, None]
 
 
 def relative(gaps: Float[Tensor, "*n"], scale: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:

@@ -1,6 +1,6 @@
 """Which axioms of attribution does a method satisfy on attention edges?"""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -17,8 +17,8 @@ from benchmark.analyses import axiom_gaps as gaps
 from benchmark.analyses.context import Context
 from benchmark.analyses.twins import INVARIANT, Twins, double_batch, equal_heads
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.expansion import check_budget
 from benchmark.models.classifier import Classifier
+from benchmark.models.expansion import check_budget
 from benchmark.tables import Table, line
 from benchmark.types import Batch, EdgeMethod, Target
 
@@ -125,7 +125,7 @@ class Axioms:
         rows: list[dict[str, Any]] = []
         if methods:
             twins = Twins.of(context.model)
-            chosen = list(first_examples(context, self.examples, self.target))
+            chosen = list(context.first_examples(self.examples, self.target))
             for name, method in methods.items():
                 for outcome in self.outcomes(twins, method, chosen):
                     rows += _lines(name, outcome)
@@ -136,10 +136,8 @@ class Axioms:
         values: Pairs = {}
         reasons: dict[str, str] = {}
         for batch, target in chosen:
-            size = twins.base.rows_per_chunk(batch.units.shape[1])
-            for rows in torch.split(torch.arange(len(batch)), size):
-                part = double_batch(batch.select(rows.tolist()))
-                for axiom, test in self._tests(twins, method, part, target[rows.to(target.device)]).items():
+            for part, rows in twins.base.parts(batch):
+                for axiom, test in self._tests(twins, method, double_batch(part), target[rows]).items():
                     try:
                         values.setdefault(axiom, []).append(test().double().cpu().numpy())
                     except NotApplicable as answer:
@@ -239,14 +237,3 @@ def _lines(method: str, outcome: Outcome) -> list[dict[str, Any]]:
 
 def _ratio(means: NDArray[np.float64]) -> NDArray[np.float64]:
     return means[..., 0] / means[..., 1]
-
-
-def first_examples(context: Context, count: int | None, which: Target) -> Iterator[tuple[Batch, Tensor]]:
-    """The first `count` scored examples in their batches, each with the classes that are explained."""
-    left = sum(len(batch) for batch in context.data.batches) if count is None else count
-    for index, batch in enumerate(context.data.batches):
-        if left <= 0:
-            return
-        rows = list(range(min(left, len(batch))))
-        left -= len(rows)
-        yield batch.select(rows), context.data.target(context.model, index, which)[rows]

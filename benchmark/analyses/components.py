@@ -13,11 +13,10 @@ from torch import Tensor
 
 from benchmark import statistics
 from benchmark.analyses.ablation import ABLATIONS, ablated_logits, ablation_plan
-from benchmark.analyses.axioms import first_examples
 from benchmark.analyses.context import Context
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.expansion import check_budget
 from benchmark.models.classifier import Classifier
+from benchmark.models.expansion import check_budget
 from benchmark.models.parts import blocks_parts
 from benchmark.tables import Drawing, Table, line
 from benchmark.types import Batch, Target
@@ -79,7 +78,7 @@ class Components:
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """The shares of relevance and the ablations."""
-        chosen = list(first_examples(context, self.examples, self.target))
+        chosen = list(context.first_examples(self.examples, self.target))
         return [self._shares(context.model, chosen), self._ablations(context.model, chosen)]
 
     def _shares(self, model: Classifier, chosen: Sequence[tuple[Batch, Tensor]]) -> Table:

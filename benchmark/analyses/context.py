@@ -1,14 +1,17 @@
 """What an analysis is given, and what it is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
+
+from jaxtyping import Int
+from torch import Tensor
 
 from benchmark.cells import Cell, Data
 from benchmark.models import Classifier
 from benchmark.settings import Setting
 from benchmark.tables import Table
-from benchmark.types import Task
+from benchmark.types import Batch, Target, Task
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,16 @@ class Context:
     def task(self) -> Task:
         """The data set."""
         return self.setting.task
+
+    def first_examples(self, count: int | None, which: Target) -> Iterator[tuple[Batch, Int[Tensor, "B"]]]:
+        """The first `count` scored examples (None: all) in their batches, each with the classes that are explained."""
+        left = sum(len(batch) for batch in self.data.batches) if count is None else count
+        for index, batch in enumerate(self.data.batches):
+            if left <= 0:
+                return
+            rows = list(range(min(left, len(batch))))
+            left -= len(rows)
+            yield batch.select(rows), self.data.target(self.model, index, which)[rows]
 
 
 @runtime_checkable

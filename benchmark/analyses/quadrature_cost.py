@@ -13,7 +13,7 @@ from benchmark.analyses.figures import recorded, scalar, shown
 from benchmark.configuration import make
 from benchmark.errors import NotApplicable, UserError
 from benchmark.records import finish
-from benchmark.settings import open_setting
+from benchmark.settings import limited
 from benchmark.tables import Drawing, Table, line
 from benchmark.types import Evaluation
 
@@ -79,8 +79,7 @@ class QuadratureCost:
         ]
 
     def _rows(self, context: Context) -> list[dict[str, Any]]:
-        limits = [number for number in (context.setting.config.limit, self.limit) if number is not None]
-        setting = open_setting(_changed(context.setting.config, "limit", min(limits, default=None)))
+        setting = limited(context.setting, self.limit)
         evaluations = {"completeness": self.completeness, "convergence": self.convergence}
         rows: list[dict[str, Any]] = []
         for rule in self.rules:

@@ -13,14 +13,14 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark import statistics
+from benchmark import randomness, statistics
 from benchmark.errors import UserError
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_units, token_scores
-from benchmark.evaluations.expansion import check_budget, chunks, take
-from benchmark.evaluations.removal import logits_without, operator_for
 from benchmark.models.attention import AttentionEdit, hold_constant
 from benchmark.models.classifier import Classifier
+from benchmark.models.expansion import check_budget, chunks, take
+from benchmark.models.removal import logits_without, operator_for
 from benchmark.types import Attribution, Batch, Figure, Metric, Reads, Target
 from benchmark.units import Pool, pool
 
@@ -179,7 +179,7 @@ class Agreement(Averaged):
         records = [(uid, f"{name}_undefined", np.nan, float(found.undefined))]
         if found.undefined:
             return records
-        generator = ranks.generator(uid, self.seed, "permutations")
+        generator = randomness.generator(uid, self.seed, "permutations")
         null = ranks.tau_b(generator.permuted(np.tile(scores, (self.permutations, 1)), axis=1), importance)
         return [
             *records,

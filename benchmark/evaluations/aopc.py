@@ -11,10 +11,10 @@ from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, table
-from benchmark.evaluations.expansion import check_budget
 from benchmark.evaluations.perturbation import rank_units
-from benchmark.evaluations.removal import logits_without, operator_for
 from benchmark.models.classifier import Classifier
+from benchmark.models.expansion import check_budget
+from benchmark.models.removal import logits_without, operator_for
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 from benchmark.units import Pool
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, Derived, table
-from benchmark.evaluations.expansion import check_budget
 from benchmark.evaluations.head_pruning import pruned_logits
 from benchmark.models.classifier import Classifier
+from benchmark.models.expansion import check_budget
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 
 

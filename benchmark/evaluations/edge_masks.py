@@ -8,11 +8,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from benchmark import randomness
 from benchmark.attribution_graph import AttributionGraph
 from benchmark.evaluations import ranks
-from benchmark.evaluations.expansion import Variants, run_variants
 from benchmark.models.classifier import Classifier
 from benchmark.models.edits import KeepEdges
+from benchmark.models.expansion import Variants, run_variants
 from benchmark.types import Batch
 
 MASK_CELLS = 1 << 26
@@ -23,15 +24,11 @@ Keep = Bool[Tensor, "B L T T"]
 
 def attended(model: Classifier, batch: Batch) -> Keep:
     """The edges that exist: query and key are no padding and some head's attention is not 0 (causal, local attention)."""
-    mask = batch.attention_mask
-    cells = mask[:, :, None] & mask[:, None, :]
-    n_rows = model.rows_per_chunk(mask.shape[1])
     found = []
-    for start in range(0, len(batch), n_rows):
-        rows = list(range(len(batch)))[start : start + n_rows]
-        trace = model.run(batch.select(rows), record=("attentions",))
+    for part, _ in model.parts(batch):
+        trace = model.run(part, record=("attentions",))
         found.append(torch.stack([(layer > 0).any(1) for layer in trace.attentions], dim=1))
-    return torch.cat(found) & cells[:, None]
+    return torch.cat(found) & batch.cells[:, None]
 
 
 def diagonal(like: Keep) -> Bool[Tensor, "T T"]:
@@ -46,7 +43,7 @@ def random_keys(cells: Keep, uids: Sequence[str], seed: int, purpose: str) -> Fl
     """
     keys = torch.zeros(cells.shape, dtype=torch.float64)
     for row, own, uid in zip(keys, cells.cpu(), uids, strict=True):
-        row[own] = torch.from_numpy(ranks.generator(uid, seed, purpose).random(int(own.sum())))
+        row[own] = torch.from_numpy(randomness.generator(uid, seed, purpose).random(int(own.sum())))
     return keys.to(cells.device)
 
 

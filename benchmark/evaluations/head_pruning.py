@@ -12,9 +12,9 @@ from torch import Tensor
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, table
-from benchmark.evaluations.expansion import Variants, check_budget, run_variants
 from benchmark.models.attention import PruneHeads
 from benchmark.models.classifier import Classifier
+from benchmark.models.expansion import Variants, check_budget, run_variants
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 
 Scope = Literal["global", "layer"]

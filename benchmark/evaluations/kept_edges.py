@@ -31,8 +31,8 @@ from benchmark.evaluations.edge_masks import (
     same_kind,
 )
 from benchmark.evaluations.edges import edge_scores, terminals, unpadded
-from benchmark.evaluations.expansion import check_budget
 from benchmark.models.classifier import Classifier
+from benchmark.models.expansion import check_budget
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 
 THRESHOLDS = tuple(k / 10 for k in range(1, 10))

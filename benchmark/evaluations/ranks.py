@@ -1,6 +1,5 @@
 """Rankings of units: seeded ties, selections of the best, and rank correlation."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,11 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 from torch import Tensor
 
-
-def generator(uid: str, seed: int, purpose: str = "") -> np.random.Generator:
-    """A random generator that depends on the example, the seed and the purpose alone, never on the batch."""
-    digest = hashlib.blake2b(f"{seed}\0{purpose}\0{uid}".encode(), digest_size=16).digest()
-    return np.random.default_rng(int.from_bytes(digest))
+from benchmark.randomness import generator
 
 
 def tie_keys(uids: Sequence[str], n: int, seed: int) -> Float[Tensor, "B N"]:

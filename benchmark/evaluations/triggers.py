@@ -13,9 +13,9 @@ from torch import Tensor
 
 from benchmark.errors import UserError
 from benchmark.evaluations.base import Averaged, table
-from benchmark.evaluations.expansion import check_budget, chunks, take
 from benchmark.evaluations.head_pruning import Calibration
 from benchmark.models.classifier import Classifier
+from benchmark.models.expansion import check_budget, chunks, take
 from benchmark.triggers import (
     Attack,
     Encoded,

@@ -1,7 +1,7 @@
 """Find, observe and skip the transformer blocks of a model, without touching its class."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,6 +94,24 @@ class BlockTape:
 
 
 @contextmanager
+def replacing_forward(
+    modules: Iterable[nn.Module], wrap: Callable[[nn.Module, Callable[..., Any]], Callable[..., Any]]
+) -> Iterator[None]:
+    """Let `wrap(module, its forward)` stand in for the forward of each module until the block of code ends.
+
+    The modules are as before afterwards; their class is never touched.
+    """
+    chosen = list(modules)
+    try:
+        for module in chosen:
+            module.forward = wrap(module, module.forward)
+        yield
+    finally:
+        for module in chosen:
+            module.__dict__.pop("forward", None)
+
+
+@contextmanager
 def observing(model: nn.Module, attention_modules: Sequence[nn.Module], tape: BlockTape) -> Iterator[None]:
     """Route the calls of the blocks around `attention_modules` through `tape` until the block of code ends.
 
@@ -104,14 +122,9 @@ def observing(model: nn.Module, attention_modules: Sequence[nn.Module], tape: Bl
     }
     unique = {id(block): block for block in around.values()}
     n_calls = Counter(id(block) for block in around.values())
-    try:
-        for key, block in unique.items():
-            block.forward = _observed(block.forward, n_calls[key], tape)
+
+    def observed(block: nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: tape.call(forward, n_calls[id(block)], args, kwargs)
+
+    with replacing_forward(unique.values(), observed):
         yield
-    finally:
-        for block in unique.values():
-            block.__dict__.pop("forward", None)
-
-
-def _observed(forward: Callable[..., Any], n_calls: int, tape: BlockTape) -> Callable[..., Any]:
-    return lambda *args, **kwargs: tape.call(forward, n_calls, args, kwargs)

@@ -1,6 +1,6 @@
 """The instrumented classifier: any `transformers` sequence or image classifier, recorded and edited from outside."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -292,3 +292,10 @@ class Classifier:
         if self.streams.count == 1 or mask is None:
             return tensors
         return {**tensors, "decoder_attention_mask": torch.cat([torch.ones_like(mask[:, :1]), mask[:, :-1]], dim=1)}
+
+    def parts(self, batch: Batch, layers: int | None = None) -> Iterator[tuple[Batch, list[int]]]:
+        """The batch in parts that keep `layers` layers of attention within the memory budget, each with its rows."""
+        size = self.rows_per_chunk(batch.units.shape[1], layers)
+        for start in range(0, len(batch), size):
+            rows = list(range(start, min(start + size, len(batch))))
+            yield batch.select(rows), rows

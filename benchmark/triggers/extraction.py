@@ -1,6 +1,5 @@
 """Read triggers off edge or token scores of correctly classified examples (Hao 2021, "Adversarial Attack")."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
+from benchmark.randomness import generator
 from benchmark.triggers.insertion import relative_positions, segments
 from benchmark.triggers.patterns import Placed, Search, Trigger, TriggerSearch
 from benchmark.triggers.words import Exclusion, eligible_tokens, require_words
@@ -107,10 +107,7 @@ class Pattern:
 
 def _usable(model: Classifier, batch: Batch, min_words: int) -> Batch:
     """Labelled examples that are classified correctly and long enough."""
-    n_rows = model.rows_per_chunk(batch.units.shape[1], layers=1)
-    rows = range(len(batch))
-    parts = [batch.select(rows[start : start + n_rows]) for start in range(0, len(batch), n_rows)]
-    correct = torch.cat([model.predict(part) == part.label for part in parts])
+    correct = torch.cat([model.predict(part) == part.label for part, _ in model.parts(batch, layers=1)])
     long = batch.n_units - batch.lost_units >= min_words
     return batch.select((correct & long & (batch.label >= 0)).nonzero().flatten().tolist())
 
@@ -140,9 +137,7 @@ def _patterns(model: Classifier, method: Any, batch: Batch, rules: Sequence[Rule
         if tokens is None:
             raise NotApplicable("the method scores neither edges nor tokens, so no trigger can be read off it")
         return [patterns_of_tokens(model, batch, tokens.to(batch.units.device), rule) for rule in rules]
-    n_rows = model.rows_per_chunk(batch.units.shape[1])
-    for start in range(0, len(batch), n_rows):
-        part = batch.select(range(len(batch))[start : start + n_rows])
+    for part, _ in model.parts(batch):
         edges = method.edge_scores(model, part, part.label)
         for patterns, rule in zip(found, rules, strict=True):
             patterns += patterns_of_edges(model, part, edges, rule)
@@ -200,8 +195,7 @@ def patterns_of_tokens(model: Classifier, batch: Batch, tokens: Float[Tensor, "B
 
 def _order(scores: NDArray[np.float64], uid: str, rule: Rule) -> NDArray[np.intp]:
     """Finite scores from high to low; ties in an order that the example and the seed alone decide."""
-    digest = hashlib.blake2b(f"{rule.seed}\0triggers\0{uid}".encode(), digest_size=16).digest()
-    keys = np.random.default_rng(int.from_bytes(digest)).random(len(scores))
+    keys = generator(uid, rule.seed, "triggers").random(len(scores))
     order: NDArray[np.intp] = np.lexsort((keys, -scores))
     return order[np.isfinite(scores[order])]
 

@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import resolve_name
 from torch.utils import _pytree as pytree
-from transformers import activations
 
 from benchmark.errors import NotApplicable
+from benchmark.models.blocks import replacing_forward
 from methods.decomposition.decomposed import Decomposed, decomposed, plain
+from methods.relevance.conservative import is_activation
 
 _Function = Callable[..., Any]
 _Args = tuple[Any, ...]
@@ -262,10 +263,9 @@ _HANDLERS: dict[_Function, _Handler] = {
 @contextmanager
 def frozen_activations(model: nn.Module) -> Iterator[None]:
     """Let activation modules act on decomposed activations as a whole, whatever operations they are written with."""
-    homes = (activations.__name__, "torch.nn.modules.activation")
-    modules = [module for module in model.modules() if type(module).__module__ in homes and not list(module.children())]
+    modules = [module for module in model.modules() if is_activation(module) and not list(module.children())]
 
-    def sloped(forward: _Function) -> _Function:
+    def sloped(_module: nn.Module, forward: _Function) -> _Function:
         def call(x: Tensor) -> Tensor:
             if not isinstance(x, Decomposed):
                 result: Tensor = forward(x)
@@ -277,10 +277,5 @@ def frozen_activations(model: nn.Module) -> Iterator[None]:
 
         return call
 
-    try:
-        for module in modules:
-            module.forward = sloped(module.forward)
+    with replacing_forward(modules, sloped):
         yield
-    finally:
-        for module in modules:
-            module.__dict__.pop("forward", None)

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from transformers import activations
 
 from benchmark.errors import NotApplicable
+from benchmark.models.blocks import replacing_forward
 
 _Function = Callable[..., Any]
 
@@ -82,7 +83,7 @@ def freezing(model: nn.Module) -> Iterator[None]:
     """Make every forward pass of `model` in this block one whose normalisers are constants and whose gates are halved."""
     patched = [module for module in model.modules() if is_activation(module)]
 
-    def as_it_is(forward: _Function) -> _Function:
+    def as_it_is(_module: nn.Module, forward: _Function) -> _Function:
         """Without the mode: the products inside GELU's formula are no gates."""
 
         def call(x: Tensor) -> Any:
@@ -91,11 +92,5 @@ def freezing(model: nn.Module) -> Iterator[None]:
 
         return call
 
-    try:
-        for module in patched:
-            module.forward = as_it_is(module.forward)
-        with FrozenNorms():
-            yield
-    finally:
-        for module in patched:
-            module.__dict__.pop("forward", None)
+    with replacing_forward(patched, as_it_is), FrozenNorms():
+        yield

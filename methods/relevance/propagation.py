@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier, Trace
 from benchmark.models.attention import hold_constant, mask_scores
+from benchmark.models.blocks import replacing_forward
 from benchmark.types import Batch
 from methods.relevance.conservative import freezing, is_activation
 from methods.relevance.rule_sets import Conservative, Rule, Rules, RuleSet
@@ -172,7 +173,9 @@ def propagating(model: nn.Module, rules: RuleSet) -> Iterator[None]:
     # Whatever operations they are written with.
     patched = [module for module in leaves if _is_norm(module) or is_activation(module)]
 
-    def ruled(forward: _Function, norm: Rule | None) -> _Function:
+    def ruled(module: nn.Module, forward: _Function) -> _Function:
+        norm = rules.norm if _is_norm(module) else None
+
         def call(x: Tensor) -> Tensor:
             if norm is not None and torch.is_grad_enabled() and x.requires_grad:
                 frozen: Tensor = _apply(norm, x, forward)
@@ -184,14 +187,8 @@ def propagating(model: nn.Module, rules: RuleSet) -> Iterator[None]:
 
         return call
 
-    try:
-        for module in patched:
-            module.forward = ruled(module.forward, rules.norm if _is_norm(module) else None)
-        with _RuleMode(rules):
-            yield
-    finally:
-        for module in patched:
-            module.__dict__.pop("forward", None)
+    with replacing_forward(patched, ruled), _RuleMode(rules):
+        yield
 
 
 def relevance_pass(

@@ -1,6 +1,6 @@
 """Named rule sets (PROTOCOLS section 2): which rule serves which operation, and whether Σ R is the same at every depth."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
@@ -89,6 +89,18 @@ def _check_minimum(setting: str, value: float | int | str, minimum: float = 0.0)
         raise UserError(f"rules.{setting}={value} is out of range: a number of {minimum:g} or more is allowed")
 
 
+def _stabilised(epsilon: float | int) -> RuleSet:
+    """The ε-rule for everything that has operands."""
+    _check_minimum("epsilon", epsilon)
+    return RuleSet(
+        linear=Configured(EpsilonLinear, (epsilon,)),
+        matmul=Configured(EpsilonMatmul, (epsilon,)),
+        add=Configured(EpsilonAdd, (epsilon,)),
+        norm=Configured(FrozenNorm, (epsilon,)),
+        conserves=True,
+    )
+
+
 def chefer2021() -> RuleSet:
     """α = 1 with both signs in one denominator, halved products, rescaled sums (Chefer 2021a).
 
@@ -124,14 +136,7 @@ def epsilon(epsilon: float | int = 1e-6) -> RuleSet:
     Source: Bach et al. 2015, eq. 58.
     Cost: 1 forward pass, 1 backward pass.
     """
-    _check_minimum("epsilon", epsilon)
-    return RuleSet(
-        linear=Configured(EpsilonLinear, (epsilon,)),
-        matmul=Configured(EpsilonMatmul, (epsilon,)),
-        add=Configured(EpsilonAdd, (epsilon,)),
-        norm=Configured(FrozenNorm, (epsilon,)),
-        conserves=True,
-    )
+    return _stabilised(epsilon)
 
 
 def alpha_beta(alpha: float | int = 2.0, beta: float | int = 1.0, epsilon: float | int = 1e-9) -> RuleSet:
@@ -200,15 +205,7 @@ def attnlrp(epsilon: float | int = 1e-6) -> RuleSet:
     Source: Achtibat et al. 2024, section 3.
     Cost: 1 forward pass, 1 backward pass.
     """
-    _check_minimum("epsilon", epsilon)
-    return RuleSet(
-        linear=Configured(EpsilonLinear, (epsilon,)),
-        matmul=Configured(EpsilonMatmul, (epsilon,)),
-        add=Configured(EpsilonAdd, (epsilon,)),
-        norm=Configured(FrozenNorm, (epsilon,)),
-        conserves=False,
-        softmax=TaylorSoftmax,
-    )
+    return replace(_stabilised(epsilon), conserves=False, softmax=TaylorSoftmax)
 
 
 RULE_SETS: dict[str, Rules] = {

@@ -62,9 +62,8 @@ class RelevanceShares:
             NotApplicable: the model uses an operation without a rule, or its blocks' parts cannot be told apart.
         """
         blocks = blocks_parts(model, batch)
-        n_rows = model.rows_per_chunk(batch.units.shape[1])
-        chunks = torch.split(torch.arange(len(batch)), n_rows)
-        return torch.cat([self._shares(model, batch.select(rows.tolist()), target[rows], blocks) for rows in chunks])
+        parts = model.parts(batch)
+        return torch.cat([self._shares(model, part, target[rows], blocks) for part, rows in parts])
 
     def _shares(
         self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], blocks: tuple[Block, ...]

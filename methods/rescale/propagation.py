@@ -14,10 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, resolve_name
-from transformers import activations
 
 from benchmark.errors import NotApplicable
 from benchmark.models.attention import mask_scores
+from benchmark.models.blocks import replacing_forward
+from methods.relevance.conservative import is_activation
 from methods.relevance.propagation import _MOVES, _differentiable
 from methods.rescale.rules import MatrixProduct, Normalised, Product, ReciprocalRoot, Secant, Softmax
 
@@ -106,10 +107,9 @@ def _layer_norm(
 @contextmanager
 def rescaling(model: nn.Module) -> Iterator[None]:
     """Make the gradient of every forward pass of `model` in this block one of multipliers."""
-    packages = (activations.__name__, "torch.nn.modules.activation")
-    patched = [m for m in model.modules() if type(m).__module__ in packages and not list(m.children())]
+    patched = [module for module in model.modules() if is_activation(module) and not list(module.children())]
 
-    def whole(forward: _Function) -> _Function:
+    def whole(_module: nn.Module, forward: _Function) -> _Function:
         """An activation written with several operations is one element-wise function, with one multiplier."""
 
         def call(x: Tensor) -> Any:
@@ -118,11 +118,5 @@ def rescaling(model: nn.Module) -> Iterator[None]:
 
         return call
 
-    try:
-        for module in patched:
-            module.forward = whole(module.forward)
-        with _RescaleMode():
-            yield
-    finally:
-        for module in patched:
-            module.__dict__.pop("forward", None)
+    with replacing_forward(patched, whole), _RescaleMode():
+        yield
