@@ -273,9 +273,9 @@ def test_a_value_that_captum_refuses_is_no_trace(model, batch, target):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ShapleySampling(0), "samples=0 is too small"),
-        (lambda: KernelShap(2), "samples=2 is too small"),
-        (lambda: Lime(1), "samples=1 is too small"),
+        (lambda: ShapleySampling(samples=0), "samples=0 is too small"),
+        (lambda: KernelShap(samples=2), "samples=2 is too small"),
+        (lambda: Lime(samples=1), "samples=1 is too small"),
         (lambda: Lime(kernel_width=0), "kernel_width=0 must be positive"),
         (lambda: Lime(alpha=-1), "alpha=-1 must be positive"),
     ],
