@@ -4,6 +4,7 @@ Everywhere the unit is the example. `docs/statistics.md` derives what is done an
 """
 
 from benchmark.statistics.bootstrap import Interval, Statistic, interval, intervals, paired_difference
+from benchmark.statistics.draws import RESAMPLED, Source, drawn_p, matrix, of_orders, of_resamples, sources, widened
 from benchmark.statistics.significance import ALPHA, holm, least_examples, pair_p, sign_flip_p, swap_p
 
 VERSION = 2
@@ -11,15 +12,23 @@ VERSION = 2
 
 __all__ = [
     "ALPHA",
+    "RESAMPLED",
     "VERSION",
     "Interval",
+    "Source",
     "Statistic",
+    "drawn_p",
     "holm",
     "interval",
     "intervals",
     "least_examples",
+    "matrix",
+    "of_orders",
+    "of_resamples",
     "pair_p",
     "paired_difference",
     "sign_flip_p",
+    "sources",
     "swap_p",
+    "widened",
 ]
