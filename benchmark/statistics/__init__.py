@@ -3,7 +3,15 @@
 Everywhere the unit is the example. `docs/statistics.md` derives what is done and tables how often it is right.
 """
 
-from benchmark.statistics.bootstrap import Interval, Statistic, interval, intervals, paired_difference
+from benchmark.statistics.bootstrap import (
+    Interval,
+    Range,
+    Statistic,
+    interval,
+    intervals,
+    paired_difference,
+    percentile_interval,
+)
 from benchmark.statistics.significance import ALPHA, holm, least_examples, pair_p, sign_flip_p, swap_p
 
 VERSION = 2
@@ -13,6 +21,7 @@ __all__ = [
     "ALPHA",
     "VERSION",
     "Interval",
+    "Range",
     "Statistic",
     "holm",
     "interval",
@@ -20,6 +29,7 @@ __all__ = [
     "least_examples",
     "pair_p",
     "paired_difference",
+    "percentile_interval",
     "sign_flip_p",
     "swap_p",
 ]
