@@ -98,7 +98,7 @@ def _column(values: pd.DataFrame, evaluation: str, metric: str, x: float | None 
 
 def _paired(a: "pd.Series[float]", b: "pd.Series[float]") -> Interval:
     common = a.index.intersection(b.index)
-    return paired_difference(a[common], b[common])
+    return paired_difference(a[common], b[common], bounds=(-1.0, 1.0))  # all are differences of accuracies
 
 
 def _line(method: str, question: str, found: Interval, note: str) -> dict[str, Any]:
