@@ -57,7 +57,7 @@ class AttCat:
         weights = self._query_weights(model, batch)
         scores = torch.zeros_like(weights)
         for attention, output, gradient in zip(trace.attentions, outputs, gradients, strict=True):
-            attended = torch.einsum("bi,bij->bj", weights, attention.detach().mean(1))
+            attended = torch.einsum("bi,bij->bj", weights, attention.detach().mean(1).to(weights))
             scores += attended * (gradient * output.detach()).sum(-1)
         return scores.masked_fill(~batch.attention_mask, 0)
 
@@ -65,7 +65,7 @@ class AttCat:
         if self.queries == "read":
             return model.read_weights(batch)
         mask = batch.attention_mask
-        return mask.to(model.dtype) / mask.sum(1, keepdim=True)
+        return mask.to(model.scores_dtype) / mask.sum(1, keepdim=True)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ def _from_units(
     model: Classifier, batch: Batch, target: Int[Tensor, "B"], scores: Callable[[int], np.ndarray]
 ) -> Attribution:
     """Give every token the score of its unit; `scores(b)` scores all units of example b."""
-    rows = [torch.as_tensor(scores(b), dtype=model.dtype, device=model.device) for b in range(len(batch))]
+    rows = [torch.as_tensor(scores(b), dtype=model.scores_dtype, device=model.device) for b in range(len(batch))]
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     tokens = padded.gather(1, batch.units.clamp(min=0)) * (batch.units >= 0)
     return Attribution(target=target, tokens=tokens)
@@ -47,7 +47,7 @@ class Random:
             model, batch, target, lambda b: example_generator(batch.uids[b], self.seed).random(n_units[b])
         )
         heads = np.random.default_rng(self.seed).random((model.n_layers, model.n_heads))
-        return replace(tokens, heads=torch.as_tensor(heads, dtype=model.dtype).expand(len(batch), -1, -1).contiguous())
+        return replace(tokens, heads=torch.as_tensor(heads, dtype=model.scores_dtype).expand(len(batch), -1, -1).contiguous())
 
 
 def _rationale(batch: Batch, b: int) -> np.ndarray:

@@ -18,6 +18,7 @@ from benchmark.errors import NotApplicable
 from benchmark.models import Classifier, Trace
 from benchmark.models.attention import hold_constant, mask_scores
 from benchmark.models.blocks import replacing_forward
+from benchmark.models.precision import Precision, double_batch, precise
 from benchmark.types import Batch
 from methods.relevance.conservative import freezing, is_activation
 from methods.relevance.rule_sets import Conservative, Rule, Rules, RuleSet
@@ -189,6 +190,50 @@ def propagating(model: nn.Module, rules: RuleSet) -> Iterator[None]:
 
     with replacing_forward(patched, ruled), _RuleMode(rules):
         yield
+
+
+def _whole(relevance: Tensor) -> Tensor:
+    return relevance
+
+
+def relevances(
+    model: Classifier,
+    batch: Batch,
+    target: Int[Tensor, "B"],
+    rules: Rules,
+    record: str,
+    *,
+    precision: Precision = "float64",
+    reduce: Callable[[Tensor], Tensor] = _whole,
+) -> tuple[Tensor, ...]:
+    """The relevances of `relevance_pass`, in chunks that keep its attention-sized tensors within the memory budget.
+
+    The terms of a sum that cancels have shares of opposite signs that are larger than what is shared out. In float32 that
+    magnifies rounding to errors as large as the largest score, on ordinary texts, and no sum of relevance tells: errors
+    cancel in it as the shares do. In float64 the same is below 1e-9, so "float64" runs the pass in the model's twin
+    (`benchmark.models.precision`); a float64 model is its own.
+
+    Args:
+        model: any instrumented classifier.
+        batch: B examples.
+        target: the class to explain.
+        rules: the rule set.
+        record: as for `relevance_pass`.
+        precision: of the pass, "float64" or "model".
+        reduce: what is kept of each relevance, computed in the same precision.
+
+    Returns:
+        One tensor per recorded tensor, in the precision of the model's scores.
+
+    Raises:
+        NotApplicable: the model uses an operation that has no rule, or the device has no float64.
+    """
+    twin = precise(model, precision)
+    found = []
+    for part, rows in twin.parts(batch if twin is model else double_batch(batch)):
+        _, layers = relevance_pass(twin, part, target[rows], rules, record)
+        found.append(tuple(reduce(layer).to(model.scores_dtype) for layer in layers))
+    return found[0] if len(found) == 1 else tuple(torch.cat(layers) for layers in zip(*found, strict=True))
 
 
 def relevance_pass(
