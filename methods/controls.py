@@ -47,7 +47,9 @@ class Random:
             model, batch, target, lambda b: example_generator(batch.uids[b], self.seed).random(n_units[b])
         )
         heads = np.random.default_rng(self.seed).random((model.n_layers, model.n_heads))
-        return replace(tokens, heads=torch.as_tensor(heads, dtype=model.scores_dtype).expand(len(batch), -1, -1).contiguous())
+        return replace(
+            tokens, heads=torch.as_tensor(heads, dtype=model.scores_dtype).expand(len(batch), -1, -1).contiguous()
+        )
 
 
 def _rationale(batch: Batch, b: int) -> np.ndarray:

@@ -44,8 +44,10 @@ class Lrp:
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores, from one forward and one relevance pass."""
         rules, streams = rule_set(self.rules), model.streams
-        sums = relevances(
-            model, batch, target, rules, "hidden", precision=self.precision, reduce=lambda layer: layer.sum(-1)
-        )
+        sums = relevances(model, batch, target, rules, "hidden", precision=self.precision, reduce=_sum)
         joint = torch.cat([sums[entry] for entry in streams.entries], dim=1)
         return Attribution(target=target, tokens=streams.fold(joint, batch.attention_mask))
+
+
+def _sum(_hidden: Tensor, relevance: Tensor) -> Tensor:
+    return relevance.sum(-1)

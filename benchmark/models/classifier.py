@@ -192,7 +192,9 @@ class Classifier:
 
         Of an encoder–decoder: of the decoder's final state at that position.
         """
-        return read_weights(self.family, batch.attention_mask, batch.tensors.get("input_ids"), self.config, self.scores_dtype)
+        return read_weights(
+            self.family, batch.attention_mask, batch.tensors.get("input_ids"), self.config, self.scores_dtype
+        )
 
     def run(
         self,

@@ -16,7 +16,8 @@ from benchmark.report.leaderboard import (
     scalar_columns,
 )
 from benchmark.report.text import arrow, bounds, number
-from benchmark.report.verdicts import ALPHA, against_random, calibration
+from benchmark.report.verdicts import against_random, calibration
+from benchmark.statistics import ALPHA
 
 _LEGEND = (
     "Values with 95 % bootstrap intervals over examples; n: examples. Best real method **bold**, second "

@@ -11,11 +11,7 @@ import pandas as pd
 from benchmark.report.cells import Cell
 from benchmark.report.leaderboard import Column, is_control
 from benchmark.report.text import number
-from benchmark.statistics import Interval, intervals
-
-ALPHA = 0.05
-_RESAMPLES = 4999  # the smallest p-value, 2/5000, stays significant after Holm's correction over 100 methods
-_CHUNK = 4_000_000
+from benchmark.statistics import ALPHA, Interval, holm, intervals, sign_flip_p
 
 
 @dataclass(frozen=True)
@@ -32,44 +28,6 @@ class Comparison:
     gain: Interval
     p: float
     paired: bool
-
-
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Holm's step-down adjustment: p̃_(i) = max_{j ≤ i} min(1, (m − j + 1) p_(j)) over m hypotheses (Holm 1979)."""
-    adjusted: dict[str, float] = {}
-    largest = 0.0
-    for place, (name, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
-        largest = max(largest, min(1.0, (len(p_values) - place) * p))
-        adjusted[name] = largest
-    return adjusted
-
-
-def bootstrap_p(differences: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Two-sided p-value of mean difference 0: 2 min(#{d* ≤ 0} + 1, #{d* ≥ 0} + 1) / (r + 1), at most 1.
-
-    d* are the means of r = 4999 resamples of the examples (Davison & Hinkley 1997, section 4.2, for the added 1). It
-    agrees with the percentile interval: p < 0.05 where the 95 % interval leaves out 0.
-
-    Args:
-        differences: [n, k], one paired difference per example and comparison; the columns share their resamples, which
-            depend on n and the seed only.
-        seed: of the resampling.
-
-    Returns:
-        [k] p-values.
-    """
-    n, k = differences.shape
-    generator = np.random.default_rng(seed)
-    below, above = np.zeros(k, dtype=np.int64), np.zeros(k, dtype=np.int64)
-    chunk = max(1, _CHUNK // n)
-    for start in range(0, _RESAMPLES, chunk):
-        rows = min(chunk, _RESAMPLES - start)
-        drawn = generator.integers(0, n, size=(rows, n)) + np.arange(rows)[:, None] * n
-        counts = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
-        means = counts @ differences
-        below += (means <= 0).sum(axis=0)
-        above += (means >= 0).sum(axis=0)
-    return np.minimum(1.0, 2 * (np.minimum(below, above) + 1) / (_RESAMPLES + 1))
 
 
 def per_example(cell: Cell, column: Column) -> pd.Series | None:
@@ -115,7 +73,7 @@ def _paired(differences: Mapping[str, np.ndarray]) -> dict[str, Comparison]:
     for n in sorted({len(values) for values in differences.values()}):
         names = [name for name, values in differences.items() if len(values) == n]
         matrix = np.stack([differences[name] for name in names], axis=1)
-        both = zip(names, intervals(matrix), bootstrap_p(matrix), strict=True)
+        both = zip(names, intervals(matrix), sign_flip_p(matrix), strict=True)
         found |= {name: Comparison(gain, float(p), paired=True) for name, gain, p in both}
     return found
 

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from benchmark.errors import NotApplicable
 from benchmark.models.blocks import replacing_forward
-from methods.decomposition.decomposed import Decomposed, decomposed, plain
+from methods.decomposition.decomposed import Bias, Decomposed, decomposed, plain
 from methods.relevance.conservative import is_activation
 
 _Function = Callable[..., Any]
@@ -21,6 +21,7 @@ _Args = tuple[Any, ...]
 _Kwargs = Mapping[str, Any]
 
 BiasShare = Literal["absdot", "apart", "none"]
+Order = Literal["code", "paper"]
 
 # Linear in their tensors: they act on each part as on the whole.
 _LINEAR = (
@@ -29,9 +30,9 @@ _LINEAR = (
     Tensor.unbind, torch.unbind, torch.cat, Tensor.expand, Tensor.squeeze, torch.squeeze, Tensor.unsqueeze,
     torch.unsqueeze, Tensor.flatten, torch.flatten, Tensor.repeat_interleave, torch.repeat_interleave, Tensor.to,
     Tensor.type, Tensor.float, Tensor.double, Tensor.clone, torch.clone, Tensor.select, torch.stack, Tensor.gather,
-    torch.gather, Tensor.index_select, torch.index_select, Tensor.neg, torch.neg, Tensor.__neg__, Tensor.sum, torch.sum,
-    Tensor.mean, torch.mean,
+    torch.gather, Tensor.index_select, torch.index_select, Tensor.neg, torch.neg, Tensor.__neg__,
 )  # fmt: skip
+_REDUCTIONS = (Tensor.sum, torch.sum, Tensor.mean, torch.mean)
 # What they give is a constant of the example: norms' statistics and attention scores.
 _STATISTICS = (
     Tensor.pow, torch.pow, Tensor.__pow__, Tensor.square, torch.square, Tensor.var, torch.var, Tensor.std, torch.std,
@@ -49,12 +50,21 @@ _QUOTIENTS = (torch.div, Tensor.div, Tensor.__truediv__)
 class Rules:
     """The affine map of every operation, and who gets the biases.
 
+    A bias waits in the last part until an operation needs the parts: it is shared by the parts that it was added to. What
+    attention has mixed waits on until the residual sum, so that value bias and output bias are one, `W_O b_V + b_O`.
+
     Attributes:
         bias: "absdot", part k gets the share `|b·x_k| / Σ_k |b·x_k|` of a bias b, the last part what no other part has
-            a share of; "apart", the last part gets all; "none", biases are dropped.
+            a share of; "apart", the last part keeps all; "none", biases are dropped.
+        order: "code", the bias of an attention is shared by the parts of the residual sum; "paper", by those of the
+            attention alone.
+        owners: [N−1, B, T], which parts own a token of the first block: its values go to them whole, biases included, as
+            in the published code. None: these biases are like all others.
     """
 
     bias: BiasShare = "apart"
+    order: Order = "code"
+    owners: Tensor | None = None
 
     def apply(self, function: _Function, args: _Args, kwargs: _Kwargs) -> Any:
         """The result of one operation: decomposed, or plain where it is a constant or no activation."""
@@ -70,28 +80,61 @@ class Rules:
 
     def linear(self, x: Decomposed, weight: Tensor, bias: Tensor | None) -> Tensor:
         """`x Wᵀ + b`."""
-        return decomposed(F.linear(plain(x), weight, bias), self.give(F.linear(x.parts, weight), bias), self)
+        x = self.settled(x, but="attended")
+        return self.hold(decomposed(F.linear(plain(x), weight, bias), F.linear(x.parts, weight), self, x.bias), bias)
 
     def add(self, a: Any, b: Any) -> Tensor:
         """The sum of two activations, or of one and a constant."""
         whole = plain(a) + plain(b)
         if isinstance(a, Decomposed) and isinstance(b, Decomposed):
-            return decomposed(whole, _aligned(a, whole) + _aligned(b, whole), self)
+            return self._sum(whole, a, b)
         x, constant = (a, b) if isinstance(a, Decomposed) else (b, a)
+        x = self.settled(x, but="attended")
         shift = constant if isinstance(constant, Tensor) else whole.new_tensor(constant)
-        return decomposed(whole, self.give(_aligned(x, whole), shift.expand(whole.shape)), self)
+        return self.hold(decomposed(whole, _aligned(x, whole), self, x.bias), shift.expand(whole.shape))
 
-    def give(self, parts: Tensor, bias: Tensor | None) -> Tensor:
-        """Parts [N, *shape] with their shares of a bias, which is [D] or [*shape]."""
+    def _sum(self, whole: Tensor, a: Decomposed, b: Decomposed) -> Decomposed:
+        """Biases that wait are shared before the sum; those of an attention after it, unless `order` is the paper's."""
+        last = "attended" if self.order == "code" else None
+        a, b = self.settled(a, but=last), self.settled(b, but=last)
+        waits = "attended" in (a.bias, b.bias)
+        made = decomposed(whole, _aligned(a, whole) + _aligned(b, whole), self, "held" if waits else "given")
+        return self.settled(made)
+
+    def attend(self, attention: Tensor, values: Decomposed) -> Decomposed:
+        """`Σ_j A_ij v_j`."""
+        values, self.owners = self._owned(values), None
+        parts = torch.einsum("...ij,n...jd->n...id", attention, values.parts)
+        waits: Bias = "attended" if self.bias == "absdot" else values.bias
+        return decomposed(torch.matmul(attention, plain(values)), parts, self, waits)
+
+    def _owned(self, values: Decomposed) -> Decomposed:
+        """The values of the first block with their biases."""
+        if self.owners is None:
+            return values
+        shares, rest = self.owners[:, :, None, :, None], values.parts[-1:]
+        parts = torch.cat([values.parts[:-1] + shares * rest, rest * (1 - shares.sum(0, keepdim=True))])
+        return decomposed(plain(values), parts, self)
+
+    def hold(self, x: Decomposed, bias: Tensor | None) -> Decomposed:
+        """x, which has a bias ([D] or [*shape]) that its parts do not have yet: it waits in the last part."""
         if bias is None or self.bias == "none":
-            return parts
-        if self.bias == "apart":
-            return torch.cat([parts[:-1], parts[-1:] + bias])
-        weights = torch.linalg.vecdot(parts[:-1], bias.expand(parts.shape[1:])).abs().unsqueeze(-1)
+            return x
+        parts = torch.cat([x.parts[:-1], x.parts[-1:] + bias])
+        waits: Bias = "held" if self.bias == "absdot" and x.bias == "given" else x.bias
+        return decomposed(plain(x), parts, self, waits)
+
+    def settled(self, x: Decomposed, but: Bias | None = None) -> Decomposed:
+        """x with no bias waiting, unless it waits as `but` says."""
+        if x.bias in ("given", but):
+            return x
+        parts, bias = x.parts[:-1], x.parts[-1]
+        weights = torch.linalg.vecdot(parts, bias).abs().unsqueeze(-1)
         total = weights.sum(0)
         nobody = total == 0
         weights = weights / total.masked_fill(nobody, 1.0)
-        return torch.addcmul(parts, torch.cat([weights, nobody.to(weights.dtype).unsqueeze(0)]), bias)
+        rest = bias * nobody.to(weights.dtype)
+        return decomposed(plain(x), torch.cat([torch.addcmul(parts, weights, bias), rest[None]]), self)
 
 
 def _plain(tree: Any) -> Any:
@@ -113,6 +156,9 @@ def _linear_map(rules: Rules, function: _Function, args: _Args, kwargs: _Kwargs)
     """Part by part; the other tensors among the arguments are indices or sizes."""
     leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
     places = [index for index, leaf in enumerate(leaves) if isinstance(leaf, Decomposed)]
+    if function in _REDUCTIONS or len({leaves[place].bias for place in places}) > 1:
+        leaves = [rules.settled(leaf) if isinstance(leaf, Decomposed) else leaf for leaf in leaves]
+    bias = leaves[places[0]].bias
     if function in (torch.cat, torch.stack) and len(places) < sum(isinstance(leaf, Tensor) for leaf in leaves):
         _refuse("joining an activation and a constant")
 
@@ -126,8 +172,8 @@ def _linear_map(rules: Rules, function: _Function, args: _Args, kwargs: _Kwargs)
     whole = call(*(plain(leaves[place]) for place in places))
     parts = torch.vmap(call)(*(leaves[place].parts for place in places))
     if isinstance(whole, Tensor):
-        return decomposed(whole, parts, rules)
-    return tuple(decomposed(one, part, rules) for one, part in zip(whole, parts, strict=True))
+        return decomposed(whole, parts, rules, bias)
+    return tuple(decomposed(one, part, rules, bias) for one, part in zip(whole, parts, strict=True))
 
 
 def _statistic(rules: Rules, function: _Function, args: _Args, kwargs: _Kwargs) -> Tensor:
@@ -138,7 +184,7 @@ def _statistic(rules: Rules, function: _Function, args: _Args, kwargs: _Kwargs) 
 
 def activation(rules: Rules, function: _Function, args: _Args, kwargs: _Kwargs) -> Tensor:
     """`x_k · f(x)/x`, and 0 where x = 0 (f(0) = 0 for all that are served)."""
-    x = args[0]
+    x = rules.settled(args[0])
     whole = function(*_plain(args), **kwargs)
     z = plain(x)
     return decomposed(whole, x.parts * torch.where(z == 0, 0.0, whole / z), rules)
@@ -160,12 +206,13 @@ def _affine_product(rules: Rules, _f: _Function, args: _Args, kwargs: _Kwargs) -
 
 def _matmul(rules: Rules, _f: _Function, args: _Args, _k: _Kwargs) -> Tensor:
     a, b = args
+    if not isinstance(a, Decomposed):
+        return rules.attend(a, b)
     whole = torch.matmul(plain(a), plain(b))
-    if isinstance(a, Decomposed) and isinstance(b, Decomposed):
+    if isinstance(b, Decomposed):
         return whole  # attention scores
-    if isinstance(a, Decomposed):
-        return decomposed(whole, torch.matmul(a.parts, b), rules)
-    return decomposed(whole, torch.einsum("...ij,n...jd->n...id", a, b.parts), rules)
+    a = rules.settled(a)
+    return decomposed(whole, torch.matmul(a.parts, b), rules)
 
 
 def _add(rules: Rules, _f: _Function, args: _Args, kwargs: _Kwargs) -> Tensor:
@@ -178,7 +225,7 @@ def _subtract(rules: Rules, _f: _Function, args: _Args, kwargs: _Kwargs) -> Tens
     a, b = args
     if kwargs or not isinstance(a, Decomposed):
         _refuse("subtracting an activation from a constant")
-    minus = decomposed(-plain(b), -b.parts, rules) if isinstance(b, Decomposed) else -b
+    minus = decomposed(-plain(b), -b.parts, rules, b.bias) if isinstance(b, Decomposed) else -b
     return rules.add(a, minus)
 
 
@@ -186,11 +233,13 @@ def _multiply(rules: Rules, _f: _Function, args: _Args, _k: _Kwargs) -> Tensor:
     a, b = args
     whole = plain(a) * plain(b)
     if isinstance(a, Decomposed) and isinstance(b, Decomposed):
-        return decomposed(whole, 0.5 * (a.parts * plain(b) + plain(a) * b.parts), rules)
+        left, right = rules.settled(a).parts, rules.settled(b).parts
+        return decomposed(whole, 0.5 * (left * plain(b) + plain(a) * right), rules)
     x, factor = (a, b) if isinstance(a, Decomposed) else (b, a)
     if x.dim() != whole.dim():
         _refuse("a product that adds dimensions to an activation")
-    return decomposed(whole, x.parts * factor, rules)
+    x = rules.settled(x, but="attended")
+    return decomposed(whole, x.parts * factor, rules, x.bias)
 
 
 def _divide(rules: Rules, function: _Function, args: _Args, kwargs: _Kwargs) -> Tensor:
@@ -200,7 +249,8 @@ def _divide(rules: Rules, function: _Function, args: _Args, kwargs: _Kwargs) -> 
     whole = function(plain(a), b)
     if a.dim() != whole.dim():
         _refuse("a quotient that adds dimensions to an activation")
-    return decomposed(whole, a.parts / b, rules)
+    a = rules.settled(a, but="attended")
+    return decomposed(whole, a.parts / b, rules, a.bias)
 
 
 def _layer_norm(rules: Rules, function: _Function, args: _Args, kwargs: _Kwargs) -> Tensor:
@@ -212,12 +262,14 @@ def _layer_norm(rules: Rules, function: _Function, args: _Args, kwargs: _Kwargs)
         eps: float = 1e-5,
     ) -> Tensor:
         rules.normalising()
+        x = rules.settled(x)
         dims = tuple(range(-len(normalized_shape), 0))
         whole = plain(x)
         deviation = (whole.var(dims, correction=0, keepdim=True) + eps).sqrt()
         parts = (x.parts - x.parts.mean(dims, keepdim=True)) / deviation
         result = function(whole, normalized_shape, weight, bias, eps)
-        return decomposed(result, rules.give(parts if weight is None else parts * weight, bias), rules)
+        made = decomposed(result, parts if weight is None else parts * weight, rules)
+        return rules.settled(rules.hold(made, bias))
 
     return call(*args[:5], **kwargs)
 
@@ -227,6 +279,7 @@ def _rms_norm(rules: Rules, function: _Function, args: _Args, kwargs: _Kwargs) -
         x: Decomposed, normalized_shape: tuple[int, ...], weight: Tensor | None = None, eps: float | None = None
     ) -> Tensor:
         rules.normalising()
+        x = rules.settled(x)
         dims = tuple(range(-len(normalized_shape), 0))
         whole = plain(x)
         floor = torch.finfo(whole.dtype).eps if eps is None else eps
@@ -244,7 +297,7 @@ def _dropout(_rules: Rules, _f: _Function, args: _Args, _k: _Kwargs) -> Any:
 
 _Handler = Callable[[Rules, _Function, _Args, _Kwargs], Any]
 _HANDLERS: dict[_Function, _Handler] = {
-    **dict.fromkeys(_LINEAR, _linear_map),
+    **dict.fromkeys((*_LINEAR, *_REDUCTIONS), _linear_map),
     **dict.fromkeys(_STATISTICS, _statistic),
     **dict.fromkeys(_ACTIVATIONS, activation),
     **dict.fromkeys(_MATMULS, _matmul),

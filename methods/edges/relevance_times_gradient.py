@@ -17,6 +17,10 @@ from methods.relevance import Rules, relevances, rule_set
 class RelevanceTimesGradient:
     """`E[l,h,i,j] = (∂y_t/∂A[l,h,i,j] · R[l,h,i,j])⁺`.
 
+    The paper's ablations (section 4), which counts blocks from the output: (i) without the gradient is
+    `AttentionTimesRelevance`; (ii) block 1, the last one alone, is the readout `LastLayer(layer=-1)`; (iii) block B − 1 is
+    the published code's `blocks[1]`, the second from the input: `LastLayer(layer=1)`.
+
     Attributes:
         rules: name of a rule set of `methods.relevance.rule_sets`, or one made with settings of its own.
         part: "positive" as published, or "signed".

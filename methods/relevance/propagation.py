@@ -192,7 +192,7 @@ def propagating(model: nn.Module, rules: RuleSet) -> Iterator[None]:
         yield
 
 
-def _whole(relevance: Tensor) -> Tensor:
+def _whole(_recorded: Tensor, relevance: Tensor) -> Tensor:
     return relevance
 
 
@@ -204,7 +204,7 @@ def relevances(
     record: str,
     *,
     precision: Precision = "float64",
-    reduce: Callable[[Tensor], Tensor] = _whole,
+    reduce: Callable[[Tensor, Tensor], Tensor] = _whole,
 ) -> tuple[Tensor, ...]:
     """The relevances of `relevance_pass`, in chunks that keep its attention-sized tensors within the memory budget.
 
@@ -220,7 +220,7 @@ def relevances(
         rules: the rule set.
         record: as for `relevance_pass`.
         precision: of the pass, "float64" or "model".
-        reduce: what is kept of each relevance, computed in the same precision.
+        reduce: `(recorded tensor, relevance) -> what is kept`, computed in the same precision.
 
     Returns:
         One tensor per recorded tensor, in the precision of the model's scores.
@@ -231,8 +231,9 @@ def relevances(
     twin = precise(model, precision)
     found = []
     for part, rows in twin.parts(batch if twin is model else double_batch(batch)):
-        _, layers = relevance_pass(twin, part, target[rows], rules, record)
-        found.append(tuple(reduce(layer).to(model.scores_dtype) for layer in layers))
+        trace, layers = relevance_pass(twin, part, target[rows], rules, record)
+        pairs = zip(_recorded(trace, record), layers, strict=True)
+        found.append(tuple(reduce(tensor.detach(), layer).to(model.scores_dtype) for tensor, layer in pairs))
     return found[0] if len(found) == 1 else tuple(torch.cat(layers) for layers in zip(*found, strict=True))
 
 
@@ -258,7 +259,7 @@ def relevance_pass(
     frozen = isinstance(rules, Conservative)
     with freezing(model.model) if isinstance(rules, Conservative) else propagating(model.model, rules):
         trace = model.run(batch, record=(record,), grad=True, edits=(hold_constant,) if frozen else ())
-    recorded = trace.attentions if record == "attentions" else trace.hidden
+    recorded = _recorded(trace, record)
     seed = model.one_hot(target)
     if isinstance(rules, RuleSet) and rules.seed == "logit":
         seed = seed * trace.logits.detach()
@@ -266,3 +267,7 @@ def relevance_pass(
     if frozen:
         found = tuple(gradient * tensor.detach() for gradient, tensor in zip(found, recorded, strict=True))
     return trace, found
+
+
+def _recorded(trace: Trace, record: str) -> tuple[Tensor, ...]:
+    return trace.attentions if record == "attentions" else trace.hidden

@@ -1,14 +1,8 @@
-from itertools import pairwise
-
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmark.report.cells import load_cells
 from benchmark.report.leaderboard import Column
-from benchmark.report.verdicts import against_random, bootstrap_p, calibration, compare, holm, per_example
-from benchmark.statistics import intervals
+from benchmark.report.verdicts import against_random, calibration, compare, per_example
 from tests.report.folders import Plan, write_cells
 
 LOWER = Column("perturbation", "positive_auc", False)
@@ -19,37 +13,6 @@ CONTROLS = [Plan("oracle"), Plan("random"), Plan("inverted")]
 
 def load(tmp_path, *plans):
     return load_cells(write_cells(tmp_path, plans))
-
-
-def test_holm_on_a_worked_example():
-    assert holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}) == pytest.approx(
-        {"d": 0.02, "a": 0.03, "c": 0.06, "b": 0.06}
-    )
-
-
-@given(st.dictionaries(st.text(max_size=3), st.floats(0, 1), max_size=8))
-def test_holm_never_lowers_a_p_value_and_keeps_their_order(p_values):
-    adjusted = holm(p_values)
-    assert all(p_values[name] <= adjusted[name] <= 1 for name in p_values)
-    ordered = sorted(p_values, key=lambda name: p_values[name])
-    assert all(adjusted[a] <= adjusted[b] for a, b in pairwise(ordered))
-
-
-def test_the_bootstrap_p_value_is_calibrated_and_has_power():
-    generator = np.random.default_rng(0)
-    null = bootstrap_p(generator.normal(size=(80, 400)))
-    assert 0.02 < np.mean(null < 0.05) < 0.09
-    assert bootstrap_p(generator.normal(1.0, 1.0, size=(80, 1))) == pytest.approx([2 / 5000])
-    assert list(bootstrap_p(np.zeros((20, 2)))) == [1.0, 1.0]
-
-
-def test_the_p_value_agrees_with_the_interval():
-    differences = np.random.default_rng(1).normal(0.2, 1.0, size=(60, 200))
-    found = bootstrap_p(differences)
-    outside = np.array([not gain.low <= 0 <= gain.high for gain in intervals(differences)])
-    clear = (found < 0.04) | (found > 0.06)  # near the border their resamples differ
-    assert clear.sum() > 150
-    np.testing.assert_array_equal(outside[clear], found[clear] < 0.05)
 
 
 @pytest.mark.parametrize("column", [LOWER, HIGHER])

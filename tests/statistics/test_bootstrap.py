@@ -44,7 +44,7 @@ def test_coverage_of_the_mean():
 def test_chunking_does_not_change_the_interval(monkeypatch):
     values = np.random.default_rng(1).normal(size=(50, 3))
     whole = intervals(values, resamples=100)
-    monkeypatch.setattr("benchmark.statistics._CELLS", 60)
+    monkeypatch.setattr("benchmark.statistics.bootstrap._CELLS", 60)
     for a, b in zip(whole, intervals(values, resamples=100), strict=True):
         assert (a.value, a.low, a.high, a.n) == pytest.approx((b.value, b.low, b.high, b.n))
 

@@ -1,0 +1,103 @@
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmark.statistics import holm, least_examples, pair_p, sign_flip_p, swap_p
+from benchmark.statistics.significance import flips_for
+
+
+def enumerated(differences):
+    """The slow, obvious sign-flip p-value."""
+    sums = [abs(sum(s * d for s, d in zip(signs, differences, strict=True)))
+            for signs in product((-1, 1), repeat=len(differences))]  # fmt: skip
+    return np.mean([found >= abs(sum(differences)) - 1e-9 for found in sums])
+
+
+def test_holm_on_a_worked_example():
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}) == pytest.approx(
+        {"d": 0.02, "a": 0.03, "c": 0.06, "b": 0.06}
+    )
+
+
+@given(st.dictionaries(st.text(max_size=3), st.floats(0, 1), max_size=8))
+def test_holm_never_lowers_a_p_value_and_keeps_their_order(p_values):
+    adjusted = holm(p_values)
+    assert all(p_values[name] <= adjusted[name] <= 1 for name in p_values)
+    ordered = sorted(p_values, key=lambda name: p_values[name])
+    assert all(adjusted[a] <= adjusted[b] for a, b in pairwise(ordered))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 11])
+def test_small_samples_take_every_flip(n):
+    generator = np.random.default_rng(n)
+    columns = np.stack([generator.normal(0.4, 1, n), np.full(n, 0.3), generator.integers(-1, 2, n) / 10], axis=1)
+    assert sign_flip_p(columns) == pytest.approx([enumerated(column) for column in columns.T])
+    assert sign_flip_p(columns)[1] == 2.0 ** (1 - n)
+
+
+def test_the_sampled_flips_approach_all_of_them(monkeypatch):
+    columns = np.random.default_rng(0).normal(0.4, 1, size=(13, 20))
+    exact = sign_flip_p(columns)
+    monkeypatch.setattr("benchmark.statistics.significance.EXACT", 12)
+    assert sign_flip_p(columns, flips=40_000) == pytest.approx(exact, abs=0.01)
+
+
+def test_the_smallest_p_value_survives_holm_over_the_family():
+    strong = np.random.default_rng(0).normal(3, 1, size=(60, 1))
+    for family in (1, 39, 125, 741):
+        p = sign_flip_p(np.tile(strong, family)) if family < 200 else [1 / (flips_for(family) + 1)]
+        assert max(p) * family < 0.05 / 8
+    assert sign_flip_p(strong) == [1 / 10_000]
+
+
+def test_equal_sums_count_however_they_round():
+    values = np.array([0.1, 0.2, 0.3, 0.7, 0.7, 0.1] * 5)[:, None]
+    assert sign_flip_p(values[:12]) == pytest.approx([2.0**-11])
+    assert sign_flip_p(np.zeros((30, 1))) == [1.0]
+    table = np.random.default_rng(0).random((40, 1)) + np.array([[0.0, 1e-17]])
+    assert pair_p(table, [(0, 1)]) == [1.0]
+
+
+def test_pairs_of_columns_equal_their_differences():
+    table = np.random.default_rng(0).normal(size=(30, 4)) + [0, 0, 0.5, 1]
+    pairs = [(0, 1), (2, 0), (3, 1)]
+    differences = np.stack([table[:, i] - table[:, j] for i, j in pairs], axis=1)
+    np.testing.assert_array_equal(pair_p(table, pairs), sign_flip_p(differences))
+
+
+def test_no_value_no_p_value():
+    assert np.isnan(sign_flip_p(np.array([[1.0], [np.nan]]))).all()
+    assert np.isnan(sign_flip_p(np.zeros((0, 2)))).all()
+    assert len(pair_p(np.zeros((3, 1)), [])) == 0
+
+
+def test_least_examples():
+    assert [least_examples(family) for family in (1, 8, 39)] == [6, 9, 11]
+
+
+def f1(means):
+    return 2 * means[..., 0] / (means[..., 1] + means[..., 2])
+
+
+def test_swaps_of_a_ratio_of_sums_by_enumeration():
+    generator = np.random.default_rng(1)
+    a, b = generator.integers(1, 9, (2, 6, 3)).astype(float)
+    found = []
+    for swap in product((False, True), repeat=6):
+        one, other = np.where(np.array(swap)[:, None], b, a), np.where(np.array(swap)[:, None], a, b)
+        found.append(abs(f1(one.sum(0)) - f1(other.sum(0))))
+    assert swap_p(a, b, f1) == pytest.approx(np.mean(np.array(found) >= found[0] - 1e-12))
+    assert swap_p(a, a, f1) == 1.0
+
+
+def test_swaps_of_a_mean_are_sign_flips():
+    a, b = np.random.default_rng(2).normal(size=(2, 25, 1))
+    assert swap_p(a, b, lambda means: means[..., 0]) == pytest.approx(sign_flip_p(a - b)[0])
+
+
+def test_shapes_of_swaps_are_checked():
+    with pytest.raises(ValueError, match="differ in shape"):
+        swap_p(np.zeros((3, 2)), np.zeros((4, 2)), f1)
