@@ -27,11 +27,11 @@ class AccuracyDifference:
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Head scores in {−1, 0, 1}, from 1 + L·H forward passes."""
         n_heads = model.n_layers * model.n_heads
-        whole = (model.predict(batch) == target).to(model.dtype)
+        whole = (model.predict(batch) == target).to(model.scores_dtype)
         keep = ~torch.eye(n_heads, dtype=torch.bool, device=model.device).view(n_heads, model.n_layers, model.n_heads)
         per_chunk = max(1, model.rows_per_chunk(batch.units.shape[1], layers=1) // len(batch))
         correct = [self._correct(model, batch, target, chunk) for chunk in torch.split(keep, per_chunk)]
-        difference = whole - torch.cat(correct).to(model.dtype)
+        difference = whole - torch.cat(correct).to(model.scores_dtype)
         return Attribution(target=target, heads=difference.T.reshape(len(batch), model.n_layers, model.n_heads))
 
     @staticmethod

@@ -55,7 +55,7 @@ class AttCat:
         calls = zip(ends, trace.attentions, trace.hidden, gradients, strict=True)
         for (query, key), attention, state, gradient in calls:
             if query == key:
-                attended = torch.einsum("bi,bij->bj", weights, attention.detach().mean(1))
+                attended = torch.einsum("bi,bij->bj", weights, attention.detach().mean(1).to(weights))
                 scores[key] += attended * (gradient * state.detach()).sum(-1)
         return streams.fold(torch.cat(list(scores), dim=1), batch.attention_mask)
 
@@ -63,4 +63,4 @@ class AttCat:
         if self.queries == "read":
             return model.read_weights(batch)
         mask = batch.attention_mask
-        return mask.to(model.dtype) / mask.sum(1, keepdim=True)
+        return mask.to(model.scores_dtype) / mask.sum(1, keepdim=True)

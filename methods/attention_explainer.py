@@ -51,12 +51,12 @@ class AttentionExplainer:
 
     def edge_scores(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L H T T"]:
         """The scores of all edges at once, with one head where they know none; mind the memory for long inputs."""
-        return torch.stack(self.edges(model, batch, target), dim=1)
+        return torch.stack([layer.to(model.scores_dtype) for layer in self.edges(model, batch, target)], dim=1)
 
     def _explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         mask = batch.attention_mask
         cells = batch.cells[:, None]
-        edges = tuple(layer * cells for layer in self.edges(model, batch, target))
+        edges = tuple(layer.to(model.scores_dtype) * cells for layer in self.edges(model, batch, target))
         read, streams = model.read_weights(batch), model.streams
         return Attribution(
             target=target,

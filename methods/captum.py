@@ -125,7 +125,7 @@ class Captum:
         defaults = {"baselines": start, "additional_forward_args": (rows,), "internal_batch_size": memory}
         with seeded(batch.uids[0], self.seed, model.device), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self._attribute(forward, embeddings, defaults).sum(-1).detach().to(embeddings)
+            return self._attribute(forward, embeddings, defaults).detach().to(model.scores_dtype).sum(-1)
 
     def _attribute(self, forward: Any, inputs: Tensor, defaults: Mapping[str, Any]) -> Tensor:
         made = algorithm_class(self.algorithm)

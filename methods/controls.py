@@ -22,7 +22,7 @@ def _from_units(
     model: Classifier, batch: Batch, target: Int[Tensor, "B"], scores: Callable[[int], np.ndarray]
 ) -> Attribution:
     """Give every token the score of its unit; `scores(b)` scores all units of example b."""
-    rows = [torch.as_tensor(scores(b), dtype=model.dtype, device=model.device) for b in range(len(batch))]
+    rows = [torch.as_tensor(scores(b), dtype=model.scores_dtype, device=model.device) for b in range(len(batch))]
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     tokens = padded.gather(1, batch.units.clamp(min=0)) * (batch.units >= 0)
     return Attribution(target=target, tokens=tokens)
@@ -65,7 +65,7 @@ class Random:
         tokens = _from_units(
             model, batch, target, lambda b: example_generator(batch.uids[b], self.seed).random(n_units[b])
         )
-        heads = self.head_orders(model.n_layers, model.n_heads)[:1].to(model.dtype)
+        heads = self.head_orders(model.n_layers, model.n_heads)[:1].to(model.scores_dtype)
         return replace(tokens, heads=heads.expand(len(batch), -1, -1).contiguous())
 
 

@@ -101,7 +101,7 @@ def explain_units(
     """
     chosen = operator_for(operator, model, batch, "operator")
     visible = visible_units(batch)
-    scores = torch.zeros(visible.shape, dtype=model.dtype, device=visible.device)
+    scores = torch.zeros(visible.shape, dtype=model.scores_dtype, device=visible.device)
     for row, uid in enumerate(batch.uids):
         units = visible[row].nonzero()[:, 0]
         if len(units) == 0:

@@ -158,7 +158,7 @@ class _Climb:
 
     def _gradient(self, words: Words) -> tuple[float, Float[Tensor, "K D"]]:
         """Mean loss over the examples, and its gradient by the embedding of each word."""
-        loss, gradient, n = 0.0, torch.zeros((), dtype=self.model.dtype, device=self.model.device), 0
+        loss, gradient, n = 0.0, torch.zeros((), dtype=self.model.scores_dtype, device=self.model.device), 0
         for part in self._parts(self.model.n_layers):
             inserted = insert(self.model, part.tensors, part.units, self._encoded(words, len(part)))
             trace = self.model.run(inserted.tensors, record=("embeddings",), grad=True)

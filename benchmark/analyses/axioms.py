@@ -15,10 +15,11 @@ from torch import Tensor
 from benchmark import statistics
 from benchmark.analyses import axiom_gaps as gaps
 from benchmark.analyses.context import Context
-from benchmark.analyses.twins import INVARIANT, Twins, double_batch, equal_heads
+from benchmark.analyses.twins import INVARIANT, Twins, equal_heads
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget
+from benchmark.models.precision import double_batch
 from benchmark.tables import Table, line
 from benchmark.types import Batch, EdgeMethod, Target
 

@@ -49,7 +49,7 @@ def gradient_importance(
 
     With `edits=[hold_constant]` the gradient does not flow through the attention probabilities.
     """
-    found = torch.zeros(batch.units.shape, dtype=model.dtype, device=batch.units.device)
+    found = torch.zeros(batch.units.shape, dtype=model.scores_dtype, device=batch.units.device)
     for rows in chunks(batch.attention_mask.sum(1), max_tokens, model, layers=model.n_layers):
         tensors, units = take(batch, rows)
         trace = model.run(tensors, edits=edits, record=("embeddings",), grad=True)
