@@ -12,24 +12,39 @@ from benchmark.statistics.bootstrap import (
     paired_difference,
     percentile_interval,
 )
-from benchmark.statistics.significance import ALPHA, holm, least_examples, pair_p, sign_flip_p, swap_p
+from benchmark.statistics.ratios import RATIOS, f1_of_means, f1_of_sums, name_of, ratio
+from benchmark.statistics.significance import (
+    ALPHA,
+    flips_for,
+    holm,
+    least_examples,
+    pair_p,
+    sign_flip_p,
+    swap_p,
+)
 
 VERSION = 2
 """Raised when a stored figure would come out differently: 1 was the percentile bootstrap."""
 
 __all__ = [
     "ALPHA",
+    "RATIOS",
     "VERSION",
     "Interval",
     "Range",
     "Statistic",
+    "f1_of_means",
+    "f1_of_sums",
+    "flips_for",
     "holm",
     "interval",
     "intervals",
     "least_examples",
+    "name_of",
     "pair_p",
     "paired_difference",
     "percentile_interval",
+    "ratio",
     "sign_flip_p",
     "swap_p",
 ]
