@@ -61,6 +61,7 @@ def test(cell: Cell, evaluation: Evaluation) -> tuple[dict[str, Any], pd.DataFra
         "digest": evaluation_digest(evaluation),
         "target": evaluation.target,
         "metrics": {name: asdict(metric) for name, metric in evaluation.metrics.items()},
+        "derived": getattr(evaluation, "parts", {}),
     }
     told = evaluation.reads == "classes" and not cell.method.class_specific
     try:

@@ -14,6 +14,7 @@ from benchmark.evaluations.base import Averaged, Derived, table
 from benchmark.evaluations.head_pruning import pruned_logits
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget
+from benchmark.statistics import ratio
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 
 
@@ -64,7 +65,7 @@ class Completeness(Averaged):
     @property
     def derived(self) -> Mapping[str, Derived]:
         """The relative gap is a ratio of two means."""
-        return {"relative_gap": Derived(("gap", "contribution"), lambda means: means[..., 0] / means[..., 1])}
+        return {"relative_gap": Derived(("gap", "contribution"), ratio)}
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Gaps of each example; NotApplicable where the method scores no edges."""
