@@ -9,11 +9,12 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
+from methods.explainer import Explainer
 from methods.relevance import Rules, relevance_pass, rule_set
 
 
 @dataclass(frozen=True)
-class Lrp:
+class Lrp(Explainer):
     """`s_j = Σ_d R[j,d]` with R the relevance of the first block's input, seeded at the target's logit.
 
     Signed, in logits; with the rule sets of Chefer 2021a, whose seed is 1, in shares of the logit. The sources go down to
@@ -36,7 +37,7 @@ class Lrp:
     def __post_init__(self) -> None:
         rule_set(self.rules)
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores, from one forward and one relevance pass."""
         _, relevance = relevance_pass(model, batch, target, rule_set(self.rules), "hidden")
         streams = model.streams
