@@ -11,13 +11,14 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
 from methods.edges.base import Edges, EdgeScore
+from methods.explainer import Explainer, as_target
 from methods.readouts.base import Readout, read_rows
 
 HeadReadout = Literal["max", "sum", "mean_abs"]
 
 
 @dataclass(frozen=True)
-class AttentionExplainer:
+class AttentionExplainer(Explainer):
     """Scores edges once and reads them out to tokens, to heads and, layer by layer, at the read token.
 
     Tokens: `readout(E)`. Heads: `I[l,h] = max_{i,j} E[l,h,i,j]`, the signed maximum over the example's own tokens
@@ -45,12 +46,15 @@ class AttentionExplainer:
         """Whether the scores depend on the target class."""
         return self.edges.class_specific
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Attributions of a batch, computed in chunks that keep attention-sized tensors within the memory budget."""
         return _concatenate([self._explain(model, part, target[rows]) for part, rows in model.parts(batch)])
 
-    def edge_scores(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L H T T"]:
+    def edge_scores(
+        self, model: Classifier, batch: Batch, target: Sequence[int] | Int[Tensor, "B"]
+    ) -> Float[Tensor, "B L H T T"]:
         """The scores of all edges at once, with one head where they know none; mind the memory for long inputs."""
+        target = as_target(model, batch, target)
         return torch.stack([layer.to(model.scores_dtype) for layer in self.edges(model, batch, target)], dim=1)
 
     def _explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
