@@ -228,6 +228,7 @@ class Cell:
     def _rows_of_heads(self, evaluation: Evaluation) -> Callable[[int], pd.DataFrame]:
         calibration = getattr(evaluation, "calibration", "same")
         own = calibration == "each"
+        orders, resamples = self._other_heads(evaluation)
         if own:
             importance = torch.stack([self.aggregate(row[None]) for row in self.head_scores("same", evaluation.target)])
         else:
@@ -239,9 +240,24 @@ class Cell:
             start = self.data.start(index)
             heads = importance[start : start + len(batch)] if own else importance.expand(len(batch), -1, -1)
             heads = heads.to(batch.units.device)
-            return evaluation.rows(self.model, batch, Attribution(target=target, heads=heads))
+            attribution = Attribution(target=target, heads=heads, orders=orders, resamples=resamples)
+            return evaluation.rows(self.model, batch, attribution)
 
         return compute
+
+    def _other_heads(self, evaluation: Any) -> tuple[Tensor | None, Tensor | None]:
+        """Head scores under other draws: other random orders, or an order from resampled calibration examples.
+
+        A method whose head scores are random says so with `head_orders(n_layers, n_heads) -> [K L H]`, the first being that
+        of its explanations; an evaluation asks for resamples with `resampled([N L H], aggregate) -> [R L H]`.
+        """
+        calibration = getattr(evaluation, "calibration", "same")
+        if draw := getattr(self.method, "head_orders", None):
+            return draw(self.model.n_layers, self.model.n_heads)[1:], None
+        if calibration == "each" or not hasattr(evaluation, "resampled"):
+            return None, None
+        scores = self.head_scores(calibration, evaluation.target)
+        return None, evaluation.resampled(scores, self.aggregate)
 
     def _attributions(self, name: str, batches: Sequence[Batch], compute: Callable[[int], Ragged]) -> Ragged:
         path = self.folder / f"{name}.safetensors"

@@ -41,10 +41,11 @@ def finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
         tested[name], table = test(cell, evaluation)
         rows.append(table.assign(evaluation=name))
     columns = list(store.ROW_COLUMNS)
+    rows = [table if "draw" in table else table.assign(draw=0) for table in rows]
     everything = pd.concat([table[columns] for table in rows if len(table)] or [pd.DataFrame(columns=columns)])
     with atomic_path(cell.folder / "config.yaml") as path:
         path.write_text(OmegaConf.to_yaml(OmegaConf.create(dict(cell.config))), encoding="utf-8")
-    store.write_table(cell.folder / "rows.parquet", everything.astype({"x": float, "value": float}))
+    store.write_table(cell.folder / "rows.parquet", everything.astype({"x": float, "value": float, "draw": int}))
     store.write_json(record_path, record(cell, tested))
     store.clean(cell.folder)
 

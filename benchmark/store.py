@@ -2,8 +2,8 @@
 
 `<out>/<task>/<model>/<method>-<hash>/` holds `config.yaml`, `attributions-<name>.safetensors`, where tests read edges
 `edges-<target>.safetensors` and `graphs.json`, where they read explanations of several classes `classes.safetensors`,
-`rows.parquet` (uid, evaluation, metric, x, value), `heatmap.json` and `record.json`, which is written last. No torch is
-needed to read records and rows.
+`rows.parquet` (uid, evaluation, metric, x, value, draw), `heatmap.json` and `record.json`, which is written last. No torch
+is needed to read records and rows.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from benchmark.cache import atomic_path
 from benchmark.errors import UserError
 
 SCHEMA = 1
-ROW_COLUMNS = ("uid", "evaluation", "metric", "x", "value")
+ROW_COLUMNS = ("uid", "evaluation", "metric", "x", "value", "draw")
 
 
 def digest(value: Any) -> str:
@@ -71,8 +71,9 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def read_rows(folder: Path) -> pd.DataFrame:
-    """The per-example rows of a finished cell: uid, evaluation, metric, x, value."""
-    return read_table(folder / "rows.parquet", ROW_COLUMNS)
+    """The per-example rows of a finished cell: uid, evaluation, metric, x, value, and draw (0 where nothing is drawn)."""
+    table = read_table(folder / "rows.parquet", [name for name in ROW_COLUMNS if name != "draw"])
+    return table if "draw" in table else table.assign(draw=0)
 
 
 def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:

@@ -151,7 +151,7 @@ def ablation_rows(
     runs = [{"ablation": ablation, "layer": layer} for ablation in ABLATIONS for layer in layers]
     rows = []
     for metric, values in (("drop", drops), ("accuracy_drop", accuracy)):
-        found = statistics.intervals(values[~np.isnan(values).any(1)])
+        found = statistics.intervals(values[~np.isnan(values).any(1)], bounds=(-1.0, 1.0))
         for labels, drop in zip(runs, found, strict=True):
             note = "" if drop.n else "no example has a label"
             rows.append(line(labels, metric, drop.value, drop.low, drop.high, drop.n, note))

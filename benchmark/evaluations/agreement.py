@@ -170,7 +170,7 @@ class Agreement(Averaged):
         for name in REFERENCES:
             taus = rows[rows["metric"] == f"{name}_tau"].sort_values("uid")["value"].to_numpy(dtype=np.float64)
             if len(taus):
-                found = statistics.interval(np.stack([taus, taus**2], axis=1), _deviation)
+                found = statistics.interval(np.stack([taus, taus**2], axis=1), _deviation, bounds=(0.0, 1.0))
                 figures.append(Figure(f"{name}_tau_std", float("nan"), found.value, found.low, found.high, found.n))
         return figures
 

@@ -99,7 +99,7 @@ class Rationale(Averaged):
         return {
             "token_f1_micro": Derived(("token_hits", "token_selected", "token_gold"), _f1_of_sums, ("token_gold",)),
             "iou_f1_micro_at": Derived(("iou_matched", "iou_selected", "iou_gold"), _f1_of_sums, ("iou_gold",)),
-            "iou_f1_at": Derived(("iou_precision", "iou_recall"), _f1_of_means),
+            "iou_f1_at": Derived(("iou_precision", "iou_recall"), _f1_of_means, ranges=((0.0, 1.0), (0.0, 1.0))),
         }
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:

@@ -3,7 +3,16 @@
 Everywhere the unit is the example. `docs/statistics.md` derives what is done and tables how often it is right.
 """
 
-from benchmark.statistics.bootstrap import Interval, Statistic, interval, intervals, paired_difference
+from benchmark.statistics.bootstrap import (
+    Interval,
+    Range,
+    Statistic,
+    interval,
+    intervals,
+    paired_difference,
+    percentile_interval,
+)
+from benchmark.statistics.draws import RESAMPLED, Source, drawn_p, matrix, of_orders, of_resamples, sources, widened
 from benchmark.statistics.significance import ALPHA, holm, least_examples, pair_p, sign_flip_p, swap_p
 
 VERSION = 2
@@ -11,15 +20,25 @@ VERSION = 2
 
 __all__ = [
     "ALPHA",
+    "RESAMPLED",
     "VERSION",
     "Interval",
+    "Range",
+    "Source",
     "Statistic",
+    "drawn_p",
     "holm",
     "interval",
     "intervals",
     "least_examples",
+    "matrix",
+    "of_orders",
+    "of_resamples",
     "pair_p",
     "paired_difference",
+    "percentile_interval",
     "sign_flip_p",
+    "sources",
     "swap_p",
+    "widened",
 ]

@@ -56,14 +56,14 @@ def _signs(n: int, width: int, seed: int, flips: int) -> Iterator[Array]:
     if n <= EXACT:
         every = np.arange(2 ** max(n - 1, 0))[:, None] >> np.arange(n) & 1
         for start in range(0, len(every), chunk):
-            yield 1.0 - 2.0 * every[start : start + chunk]
+            yield np.asarray(1 - 2 * every[start : start + chunk], dtype=np.float64)
         return
     yield np.ones((1, n))
     generator = np.random.default_rng(seed)
     for start in range(0, flips, chunk):
         rows = min(chunk, flips - start)
         drawn = np.frombuffer(generator.bytes(rows * -(-n // 8)), dtype=np.uint8).reshape(rows, -1)
-        yield 1.0 - 2.0 * np.unpackbits(drawn, axis=1, count=n)
+        yield 1 - 2 * np.unpackbits(drawn, axis=1, count=n).astype(np.float64)
 
 
 def pair_p(

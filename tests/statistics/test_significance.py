@@ -62,7 +62,7 @@ def test_equal_sums_count_however_they_round():
 
 
 def test_pairs_of_columns_equal_their_differences():
-    table = np.random.default_rng(0).normal(size=(30, 4)) + [0, 0, 0.5, 1]
+    table = np.random.default_rng(0).normal(size=(30, 4)) + np.array([0, 0, 0.5, 1])
     pairs = [(0, 1), (2, 0), (3, 1)]
     differences = np.stack([table[:, i] - table[:, j] for i, j in pairs], axis=1)
     np.testing.assert_array_equal(pair_p(table, pairs), sign_flip_p(differences))
