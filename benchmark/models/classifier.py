@@ -178,7 +178,7 @@ class Classifier:
         )
 
     def label_map(self, task_labels: Sequence[str]) -> list[int]:
-        """The model's class for each of a task's labels, matched by name without regard to case; UserError for one unknown."""
+        """The model's class for each of a task's labels, matched by name without regard to case; else UserError."""
         known = {label.casefold(): index for index, label in enumerate(self.labels)}
         if missing := [label for label in task_labels if label.casefold() not in known]:
             raise UserError(
@@ -188,10 +188,7 @@ class Classifier:
         return [known[label.casefold()] for label in task_labels]
 
     def read_weights(self, batch: Batch) -> Float[Tensor, "B T"]:
-        """How much of each token's final state the classifier reads; rows sum to 1. See `families.read_weights`.
-
-        Of an encoder–decoder: of the decoder's final state at that position.
-        """
+        """How much of each token's final state the classifier reads; rows sum to 1. See `families.read_weights`."""
         return read_weights(
             self.family, batch.attention_mask, batch.tensors.get("input_ids"), self.config, self.scores_dtype
         )
