@@ -162,6 +162,15 @@ class EdgeMethod(Method, Protocol):
         ...
 
 
+@runtime_checkable
+class JointMethod(EdgeMethod, Protocol):
+    """An explainer of edges that gives its attributions and its edge scores from one pass over the edges."""
+
+    def with_edges(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """What `__call__` gives, with `edges`: those of `edge_scores` summed over heads, 0 at padding."""
+        ...
+
+
 @dataclass(frozen=True)
 class Metric:
     """One column of the leaderboard: its direction and its range. `higher_is_better` None: descriptive, not ranked."""
@@ -190,8 +199,9 @@ class Figure:
 class Evaluation(Protocol):
     """A test of explanations.
 
-    `rows` returns one row per example and value as a DataFrame with the columns `uid`, `metric`, `x` (NaN for scalars) and
-    `value`; `reduce` is a pure function from all rows (any batch order) to figures.
+    `rows` returns one row per example and value as a DataFrame with the columns `uid`, `metric`, `x` (NaN for scalars),
+    `value` and, where a value is drawn several times, `draw` (0, 1, ...); no two rows agree in all but the value.
+    `reduce` is a pure function from all rows (any batch order) to figures.
     """
 
     version: ClassVar[int]
