@@ -1,7 +1,7 @@
 """An attention explainer is an edge score and a readout (DESIGN, "the idea that carries the design", 2)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -48,7 +48,19 @@ class AttentionExplainer(Explainer):
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Attributions of a batch, computed in chunks that keep attention-sized tensors within the memory budget."""
-        return _concatenate([self._explain(model, part, target[rows]) for part, rows in model.parts(batch)])
+        parts = model.parts(batch)
+        return _concatenate(
+            [self._read(model, part, t := target[rows], self.edges(model, part, t)) for part, rows in parts]
+        )
+
+    def with_edges(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """The same with `edges`, from the same edge scores: summed over heads chunk by chunk, 0 at padding."""
+        found = []
+        for part, rows in model.parts(batch):
+            edges = self.edges(model, part, target[rows])
+            sums = torch.stack([layer.sum(1).to(model.scores_dtype) for layer in edges], dim=1) * part.cells[:, None]
+            found.append(replace(self._read(model, part, target[rows], edges), edges=sums))
+        return _concatenate(found)
 
     def edge_scores(
         self, model: Classifier, batch: Batch, target: Sequence[int] | Int[Tensor, "B"]
@@ -57,10 +69,10 @@ class AttentionExplainer(Explainer):
         target = as_target(model, batch, target)
         return torch.stack([layer.to(model.scores_dtype) for layer in self.edges(model, batch, target)], dim=1)
 
-    def _explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def _read(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], scores: Edges) -> Attribution:
         mask = batch.attention_mask
         cells = batch.cells[:, None]
-        edges = tuple(layer.to(model.scores_dtype) * cells for layer in self.edges(model, batch, target))
+        edges = tuple(layer.to(model.scores_dtype) * cells for layer in scores)
         read, streams = model.read_weights(batch), model.streams
         return Attribution(
             target=target,
