@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score
 
 from benchmark.errors import UserError
 from benchmark.evaluations import curves
-from benchmark.evaluations.base import Averaged, Column, Derived, table
+from benchmark.evaluations.base import Averaged, Derived, table
 from benchmark.evaluations.documents import Document, documents, matched_spans, precision_recall_area, spans
 from benchmark.models.classifier import Classifier
 from benchmark.statistics import f1_of_means, f1_of_sums
