@@ -234,9 +234,7 @@ def _jackknife(statistic: Statistic, means: Array, covariance: Array, step: Arra
     return found
 
 
-def _corners(
-    table: Array, statistic: Statistic, ranges: Sequence[Range] | None, level: float
-) -> tuple[float, float]:
+def _corners(table: Array, statistic: Statistic, ranges: Sequence[Range] | None, level: float) -> tuple[float, float]:
     """Least and largest value of the statistic over the corners of the box of its columns' exact bounds."""
     if ranges is None:
         return -np.inf, np.inf
