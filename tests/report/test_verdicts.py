@@ -135,7 +135,10 @@ def test_a_ratio_is_compared_by_swaps_of_the_two_methods(tmp_path):
 
 @pytest.mark.parametrize("lost", [range(5), range(60)])
 def test_what_cannot_be_paired_is_never_compared_unpaired(tmp_path, lost):
-    cells = load(tmp_path, *CONTROLS, Plan("rollout"), Plan("good", 0.5, lost=tuple(lost)))
+    cells = load(tmp_path, *CONTROLS, Plan("rollout"), Plan("good", 0.5))
+    good = next(cell for cell in cells if cell.kind == "good")
+    # a folder that lacks rows is refused when it is read; a table that is made of cells otherwise says so as well
+    good.__dict__["rows"] = good.rows[~good.rows["uid"].isin([f"test-{number}" for number in lost])]
     verdict = against_random(cells, LOWER)
     assert (verdict.undecided, verdict.missing) == (("rollout",), ("good",))
     assert "not compared, as rows are missing or do not give the figure: good" in verdict.sentence
