@@ -19,8 +19,10 @@ import pandas as pd
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from benchmark import bounded
 from benchmark.cache import atomic_path
 from benchmark.errors import UserError
+from benchmark.printable import one_line
 
 SCHEMA = 1
 ROW_COLUMNS = ("uid", "evaluation", "metric", "x", "value")
@@ -31,9 +33,17 @@ def digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def corrupt(path: Path, reason: str) -> UserError:
+class Corrupt(UserError):  # noqa: N818 - said of the file
+    """Something in a run folder that cannot be read; `reason` says what, without a way out."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} is corrupt ({reason}); remove the folder {path.parent}, and it is computed again")
+        self.reason = reason
+
+
+def corrupt(path: Path, reason: str) -> Corrupt:
     """The error for something in a run folder that cannot be read."""
-    return UserError(f"{path} is corrupt ({reason}); remove the folder {path.parent}, and it is computed again")
+    return Corrupt(path, reason)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -55,11 +65,11 @@ def _finite(value: Any) -> Any:
 def read_json(path: Path) -> Any:
     """Read JSON; UserError naming the file where it is missing or broken."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return bounded.read_json(path)
     except FileNotFoundError as error:
-        raise UserError(f"{path} is missing") from error
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise corrupt(path, str(error)) from error
+        raise UserError(f"{path} is missing; the same command computes it again") from error
+    except (OSError, ValueError) as error:
+        raise corrupt(path, one_line(error)) from error
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -81,8 +91,8 @@ def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
         table = pd.read_parquet(path)
     except FileNotFoundError as error:
         raise UserError(f"{path} is missing") from error
-    except (OSError, ValueError) as error:  # pyarrow's errors derive from these
-        raise corrupt(path, str(error).splitlines()[0]) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:  # pyarrow's errors derive from these
+        raise corrupt(path, one_line(error)) from error
     if missing := [name for name in columns if name not in table.columns]:
         raise corrupt(path, f"column {', '.join(missing)} is missing")
     return table

@@ -16,6 +16,7 @@ from benchmark.report.leaderboard import (
     scalar_columns,
 )
 from benchmark.report.text import arrow, bounds, number
+from benchmark.report.text import escape_markdown as escape
 from benchmark.report.verdicts import against_random, calibration
 from benchmark.statistics import ALPHA
 
@@ -25,13 +26,6 @@ _LEGEND = (
     "no arrow: descriptive. "
     "In the sentences below a table, above means better, whatever the direction of the metric."
 )
-
-
-def escape(text: str) -> str:
-    """Text that Markdown (and the HTML it allows) shows as it is, also inside a table."""
-    for symbol in "\\|*<>`":
-        text = text.replace(symbol, "\\" + symbol)
-    return " ".join(text.split())
 
 
 def _entry(entry: Entry) -> str:
@@ -111,7 +105,7 @@ def _section(cells: Sequence[Cell], table: pd.DataFrame) -> list[str]:
         part = table[table["evaluation"] == evaluation]
         target = next((entry["target"] for cell in cells if (entry := cell.evaluation(evaluation)).get("target")), None)
         lines += ["", f"### {escape(evaluation)}", ""]
-        lines += [f"Explained class: {target}.", ""] if target else []
+        lines += [f"Explained class: {escape(target)}.", ""] if target else []
         lines += [*board_lines(make_board(part, scalar_columns(part)), full=False), "", *_verdicts(cells, part)]
     return lines
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from benchmark.report.cells import Cell
 from benchmark.report.leaderboard import Column, is_control
-from benchmark.report.text import number
+from benchmark.report.text import escape_markdown, number
 from benchmark.statistics import ALPHA, Interval, holm, intervals, sign_flip_p
 
 
@@ -118,7 +118,7 @@ def calibration(cells: Sequence[Cell], column: Column) -> str:
         return f"calibration not assessed (no figure of {' and '.join(lacking)})"
     remarks = {controls[name].evaluation(column.evaluation).get("remark") for name in controls}
     if None not in remarks:
-        return f"calibration does not apply ({'; '.join(sorted(map(str, remarks)))})"
+        return f"calibration does not apply ({'; '.join(sorted(escape_markdown(str(remark)) for remark in remarks))})"
     steps = (("oracle", "random"), ("random", "inverted"))
     found = compare({better: (controls[better], controls[worse]) for better, worse in steps}, column)
     if len(found) < len(steps):

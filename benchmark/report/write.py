@@ -24,6 +24,7 @@ from benchmark.report.leaderboard import (
     make_board,
 )
 from benchmark.report.markdown import markdown
+from benchmark.report.spreadsheet import csv_bytes
 from benchmark.report.tables import read_tables, table_files
 from benchmark.report.text import arrow, bounds, number
 from benchmark.tables import Table
@@ -39,10 +40,6 @@ _DESCRIPTIONS = {
     "analyses.tex": "the same as LaTeX tables",
 }
 _COST = ("seconds", "forward_passes", "backward_passes", "peak_memory_bytes")
-
-
-def _csv(table: pd.DataFrame) -> bytes:
-    return table.to_csv(index=False, lineterminator="\n").encode()
 
 
 def _cost(cells: Sequence[Cell]) -> pd.DataFrame:
@@ -94,9 +91,9 @@ def _files(cells: Sequence[Cell], tables: Sequence[Table]) -> Iterator[tuple[str
     """Name and content of every file of the report; equal cells and tables give equal bytes."""
     table = frame(cells)
     scalars = table[table["x"].isna()]
-    yield "leaderboard.csv", _csv(scalars[list(CSV_COLUMNS)])
-    yield "curves.csv", _csv(table.loc[table["x"].notna(), list(CURVE_COLUMNS)])
-    yield "cost.csv", _csv(_cost(cells))
+    yield "leaderboard.csv", csv_bytes(scalars[list(CSV_COLUMNS)])
+    yield "curves.csv", csv_bytes(table.loc[table["x"].notna(), list(CURVE_COLUMNS)])
+    yield "cost.csv", csv_bytes(_cost(cells))
     yield "leaderboard.md", markdown(cells, table).encode()
     yield "leaderboard.tex", latex(cells, table).encode()
     yield "heatmaps.html", heatmap_page(cells).encode()
