@@ -140,8 +140,6 @@ def test_halves_go_to_the_even_number(bert):
     pieces = [("##told", 0, 3 / 14), ("un", 0, 11 / 14)]
     (found,) = put(bert, ["dull plot fine untold"], pieces)
     assert found == ["[CLS]", "dull", "plot", "##told", "fine", "un", "##told", "un", "[SEP]"]
-        ["[CLS]", "dull", "plot", "##told", "fine", "un", "##told", "un", "[SEP]"]
-    ]
 
 
 @pytest.mark.parametrize("seed", range(8))
