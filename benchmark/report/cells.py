@@ -13,7 +13,8 @@ import pandas as pd
 from benchmark.errors import UserError
 from benchmark.printable import printable
 from benchmark.report.labels import Facts, distinguish, named, natural
-from benchmark.report.run_folders import Record, Stored, read_cell_rows, read_cleaned, read_stored, unreadable
+from benchmark.report.run_folders import Record, Stored, read_cleaned, read_stored, unreadable
+from benchmark.store import UNSEALED
 
 CONTROLS = ("oracle", "random", "inverted", "position", "frequency")
 """Methods that test the tests (PROTOCOLS section 9), in the order in which tables show them; they are never ranked."""
@@ -61,10 +62,10 @@ class Cell:
         entry: Record = self.record["evaluations"].get(self.evaluations.get(shown, ""), {})
         return entry
 
-    @cached_property
+    @property
     def rows(self) -> pd.DataFrame:
-        """Per-example values: uid, evaluation (as in the record), metric, x, value."""
-        return read_cell_rows(self.stored)
+        """Per-example values: uid, evaluation (as in the record), metric, x, value, draw."""
+        return self.stored.rows
 
     @cached_property
     def scalar_rows(self) -> dict[tuple[str, str], pd.DataFrame]:
@@ -85,6 +86,8 @@ class Cell:
     def _examples(self, name: str, key: str) -> list[dict[str, Any]]:
         path = self.stored.folder / name
         if not path.exists():
+            if name in self.record.get("files", ()):
+                _log.warning("%s is missing; the comparison that made the folder restores it", path)
             return []
         content = read_cleaned(path)
         if not isinstance(content, list) or not all(isinstance(item, dict) and key in item for item in content):
@@ -113,7 +116,7 @@ def _method_facts(cell: Stored) -> Facts:
 def _evaluation_facts(entry: Record) -> Facts:
     settings = entry.get("digest")
     facts = {key: entry.get(key) for key in ("target", "version")}
-    return {**facts, "settings": None if settings is None else str(settings)[:8]}
+    return {**facts, "settings": None if settings is None else str(settings)[:8], "statistics": entry.get("statistics")}
 
 
 def _label(
@@ -179,6 +182,8 @@ def load_cells(folders: Sequence[Path], evaluations: Collection[str] | None = No
     if not folders:
         raise UserError("there are no finished run folders to report on; run `python -m benchmark` first")
     stored = _unique(folders, evaluations)
+    if unsealed := [cell.folder for cell in stored if cell.record["schema"] == UNSEALED]:
+        _log.info("%d run folders hold no digests, as of version 0.2.0: damage to them is not seen", len(unsealed))
     tasks = _label(stored, lambda c: "", lambda c: str(c.record["task"]["name"]), _task_facts)
     models = _label(stored, lambda c: tasks[c.folder], lambda c: str(c.record["model"]["name"]), _model_facts)
     places = {c.folder: (tasks[c.folder], models[c.folder]) for c in stored}

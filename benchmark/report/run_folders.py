@@ -11,10 +11,11 @@ from typing import Any, cast
 import pandas as pd
 
 from benchmark import bounded
+from benchmark.checks import check_figures, check_rows
 from benchmark.errors import UserError
 from benchmark.printable import one_line, printable
 from benchmark.report.labels import Facts
-from benchmark.store import SCHEMA, Corrupt, read_rows
+from benchmark.store import SCHEMA, UNSEALED, Corrupt, read_bytes, read_cell, read_record
 
 Record = Mapping[str, Any]
 
@@ -24,11 +25,12 @@ _OURS = re.compile(r".+-[0-9a-f]{8,}")  # <method>-<hash>
 
 @dataclass(frozen=True)
 class Stored:
-    """A run folder's content: `record.json`, and `config.yaml` flattened to dotted keys (empty where there is none)."""
+    """A run folder's content: `record.json`, `rows.parquet`, and `config.yaml` with dotted keys (empty without one)."""
 
     folder: Path
     record: Record
     config: Facts
+    rows: pd.DataFrame
 
 
 def unreadable(path: Path, reason: str) -> UserError:
@@ -50,13 +52,13 @@ def cleaned(value: Any) -> Any:
     return value
 
 
-def read_cleaned(path: Path, read: Callable[[Path], Any] = bounded.read_json) -> Any:
+def read_cleaned(path: Path, parse: Callable[[bytes], Any] = bounded.parse_json) -> Any:
     """What a JSON or YAML file holds, with texts as they can be shown; UserError in one line where it is broken."""
     try:
-        return cleaned(read(path))
-    except FileNotFoundError as error:
-        raise UserError(f"{path} is missing") from error
-    except (OSError, ValueError) as error:
+        return cleaned(parse(read_bytes(path)))
+    except Corrupt as error:
+        raise unreadable(error.path, error.reason) from error
+    except ValueError as error:
         raise unreadable(path, one_line(error)) from error
 
 
@@ -66,12 +68,12 @@ def is_foreign(folder: Path) -> str | None:
     A record that cannot be read is ours only where the folder's name ends in a hash, as run folders do.
     """
     try:
-        record = bounded.read_json(folder / "record.json")
+        record = bounded.parse_json(bounded.read_bytes(folder / "record.json"))
     except (OSError, ValueError) as error:
         return None if _OURS.fullmatch(folder.name) else f"no record ({one_line(error)})"
     if not isinstance(record, dict) or "schema" not in record:
         return "no record of a comparison"
-    if record["schema"] != SCHEMA:
+    if record["schema"] not in (SCHEMA, UNSEALED):
         return f"schema {str(record['schema'])[:20]}, which this version does not read (it reads {SCHEMA})"
     return None if "evaluations" in record or _OURS.fullmatch(folder.name) else "no record of a comparison"
 
@@ -92,7 +94,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.yaml"
     if not path.exists():
         return {}
-    content = read_cleaned(path, bounded.read_yaml)
+    content = read_cleaned(path, bounded.parse_yaml)
     if not isinstance(content, dict):
         raise unreadable(path, "no settings")
     return content
@@ -108,18 +110,41 @@ def _flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Hashable]]:
 
 
 def read_stored(folder: Path) -> Stored:
-    """Read a run folder.
+    """Read a run folder, and check that its figures fit its rows, its task and the ranges of their metrics.
 
     Raises:
         UserError: the folder is corrupt or lacks what a table needs; the message names it.
     """
     path = folder / "record.json"
-    record = read_cleaned(path)
-    if not isinstance(record, dict) or record.get("schema") != SCHEMA:
-        raise unreadable(path, f"no record of schema {SCHEMA}")
-    if (problem := next(_problems(record), None)) is not None:
-        raise unreadable(path, problem)
-    return Stored(folder, record, dict(_flat(read_config(folder))))
+    try:
+        known = read_record(folder)
+        if (problem := next(_problems(known), None)) is not None:
+            raise unreadable(path, problem)
+        if (folder / "rows.parquet").is_file():
+            bounded.check_rows(bounded.read_bytes(folder / "rows.parquet"), int(known["task"]["n"]))
+        record, rows = read_cell(folder)
+        _check(record, rows)
+        return Stored(folder, cleaned(record), dict(_flat(read_config(folder))), _named(rows))
+    except Corrupt as error:
+        raise unreadable(error.path, error.reason) from error
+    except (KeyError, ValueError, AttributeError, TypeError, OverflowError) as error:
+        raise unreadable(path, one_line(error)) from error
+
+
+def _check(record: Record, rows: pd.DataFrame) -> None:
+    for name, facts in record["evaluations"].items():
+        check_figures(str(name), facts, int(record["task"]["n"]))
+    for name in ("x", "value"):
+        if len(rows) and not pd.api.types.is_numeric_dtype(rows[name]) and rows[name].notna().any():
+            raise ValueError(f"rows.parquet: column {name} holds no numbers")
+    check_rows(record["evaluations"], rows)
+
+
+def _named(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the names of tests and metrics as the cleaned record has them."""
+    shown = {name: {value: printable(str(value)) for value in rows[name].unique()} for name in ("evaluation", "metric")}
+    changed = [name for name, texts in shown.items() if any(value != text for value, text in texts.items())]
+    return rows.assign(**{name: rows[name].map(shown[name]) for name in changed})
 
 
 _TEXT, _NUMBER, _NOTHING = str, (int, float), type(None)
@@ -143,6 +168,8 @@ def _problems(record: Record) -> Iterator[str]:
         if isinstance(entry, Mapping) and entry.get("name") == "":
             yield f"{section}.name is empty"
     yield from _wrong("", record, {"hash": (_TEXT,), "evaluations": (dict,)})
+    if not isinstance(record.get("evaluations"), dict):
+        return
     yield from _wrong("", {"cost": None, "dash": None, **record}, {"cost": (dict, _NOTHING), "dash": (_TEXT, _NOTHING)})
     cost = record.get("cost") or {}
     yield from _wrong("cost", cost, {key: (*_NUMBER, _NOTHING) for key in _COST if key in cost})
@@ -176,29 +203,3 @@ def _evaluation_problems(where: str, entry: Any) -> Iterator[str]:
         numbers = dict.fromkeys(("x", "value", "low", "high"), (*_NUMBER, _NOTHING))
         present = {key: numbers[key] for key in numbers if not isinstance(figure, Mapping) or key in figure}
         yield from _wrong(f"{where}.figures[{place}]", figure, {"metric": (_TEXT,), "n": (int,), **present})
-
-
-def read_cell_rows(stored: Stored) -> pd.DataFrame:
-    """The per-example rows of a run folder, with the names of tests and metrics as in its record.
-
-    Raises:
-        UserError: the file is missing or broken, has more rows than the record's examples can have, or texts for numbers.
-    """
-    path = stored.folder / "rows.parquet"
-    try:
-        bounded.check_rows(path, int(stored.record["task"]["n"]))
-        rows = read_rows(stored.folder)
-    except FileNotFoundError as error:
-        raise UserError(f"{path} is missing") from error
-    except Corrupt as error:
-        raise unreadable(path, error.reason) from error
-    except (OSError, ValueError) as error:
-        raise unreadable(path, one_line(error)) from error
-    for name in ("x", "value"):
-        if len(rows) and not pd.api.types.is_numeric_dtype(rows[name]) and rows[name].notna().any():
-            raise unreadable(path, f"column {name} holds no numbers")
-    for name in ("evaluation", "metric"):
-        shown = {value: printable(str(value)) for value in rows[name].unique()}
-        if any(value != text for value, text in shown.items()):
-            rows[name] = rows[name].map(shown)
-    return rows

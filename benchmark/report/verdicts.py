@@ -8,10 +8,23 @@ from statistics import NormalDist
 import numpy as np
 import pandas as pd
 
-from benchmark.report.cells import Cell
+from benchmark.report.cells import Cell, control_order
 from benchmark.report.leaderboard import Column, is_control
 from benchmark.report.text import escape_markdown, number
-from benchmark.statistics import ALPHA, Interval, holm, intervals, sign_flip_p
+from benchmark.statistics import (
+    ALPHA,
+    RESAMPLED,
+    Interval,
+    Source,
+    drawn_p,
+    holm,
+    intervals,
+    matrix,
+    of_orders,
+    of_resamples,
+    sign_flip_p,
+    widened,
+)
 
 
 @dataclass(frozen=True)
@@ -28,6 +41,45 @@ class Comparison:
     gain: Interval
     p: float
     paired: bool
+
+
+Side = Cell | Sequence[Cell]
+"""One side of a comparison: a method's cell, or those of several random methods whose mean is meant."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is compared: a value per example, and the error that does not come from the examples.
+
+    Attributes:
+        values: one per example (index: uid): of one method, or the mean of several random ones, over all their draws.
+        beside: what random orders of heads, or the calibration examples that an order came from, add to the error.
+        draws: how many draws a value is the mean of.
+    """
+
+    values: "pd.Series[float]"
+    beside: Sequence[Source] = ()
+    draws: int = 1
+
+
+def sample(cells: Sequence[Cell], column: Column) -> Sample | None:
+    """The values of one method, or of several random ones together; None where the figure is no mean of such values."""
+    tables, resampled = [], []
+    for cell in cells:
+        if per_example(cell, column) is None:
+            continue
+        evaluation = cell.evaluations[column.evaluation]
+        uids, values = matrix(cell.scalar_rows[evaluation, column.metric])
+        tables.append(pd.DataFrame(values, index=uids).dropna())
+        resampled.append(cell.scalar_rows.get((evaluation, RESAMPLED + column.metric)))
+    if not tables:
+        return None
+    table = pd.concat(tables, axis=1, join="inner")
+    # scores of words are drawn anew for every example: nothing is common to the examples of one seed
+    beside = of_orders(table.to_numpy()) if any(part.shape[1] > 1 for part in tables) else []
+    if len(tables) == 1 and resampled[0] is not None:
+        beside += of_resamples(matrix(resampled[0])[1])
+    return Sample(table.mean(axis=1), beside, table.shape[1])
 
 
 def per_example(cell: Cell, column: Column) -> pd.Series | None:
@@ -67,39 +119,51 @@ def _unpaired(better: Interval, worse: Interval, sign: int) -> Comparison | None
     return Comparison(interval, min(1.0, 2 * tail), paired=False)
 
 
-def _paired(differences: Mapping[str, np.ndarray]) -> dict[str, Comparison]:
-    """Comparisons from differences per example; those over equally many examples share one bootstrap."""
+def _paired(differences: Mapping[str, np.ndarray], beside: Mapping[str, Sequence[Source]]) -> dict[str, Comparison]:
+    """Comparisons from differences per example; those over equally many examples share resamples and sign flips."""
     found: dict[str, Comparison] = {}
     for n in sorted({len(values) for values in differences.values()}):
         names = [name for name, values in differences.items() if len(values) == n]
         matrix = np.stack([differences[name] for name in names], axis=1)
-        both = zip(names, intervals(matrix), sign_flip_p(matrix), strict=True)
-        found |= {name: Comparison(gain, float(p), paired=True) for name, gain, p in both}
+        for name, gain, p in zip(names, intervals(matrix), sign_flip_p(matrix), strict=True):
+            own = drawn_p(differences[name], beside[name], float(p))
+            found[name] = Comparison(widened(gain, beside[name]), own, paired=True)
     return found
 
 
-def compare(pairs: Mapping[str, tuple[Cell, Cell]], column: Column) -> dict[str, Comparison]:
-    """How much better the first method of each pair is than the second; pairs without two figures are left out.
+def compare(pairs: Mapping[str, tuple[Side, Side]], column: Column) -> dict[str, Comparison]:
+    """How much better the first side of each pair is than the second; pairs without two figures are left out.
 
     Args:
-        pairs: comparison's name -> the two cells.
+        pairs: comparison's name -> its two sides.
         column: the metric; the gain is positive where the first is better in the metric's direction.
     """
     sign = 1 if column.higher_is_better else -1
     found: dict[str, Comparison | None] = {}
     differences: dict[str, np.ndarray] = {}
-    for name, (better, worse) in pairs.items():
-        figure, other = figure_of(better, column), figure_of(worse, column)
+    beside: dict[str, Sequence[Source]] = {}
+    for name, sides in pairs.items():
+        better, worse = ([side] if isinstance(side, Cell) else side for side in sides)
+        figure, other = (
+            next((f for cell in side if (f := figure_of(cell, column)) is not None), None) for side in (better, worse)
+        )
         if figure is None or other is None:
             continue
-        a, b = per_example(better, column), per_example(worse, column)
-        if a is None or b is None or len(common := a.index.intersection(b.index)) < 2:
+        a, b = sample(better, column), sample(worse, column)
+        if a is None or b is None or len(common := a.values.index.intersection(b.values.index)) < 2:
             found[name] = _unpaired(figure, other, sign)
         else:
-            first, second = (values.loc[common].to_numpy(dtype=np.float64) for values in (a, b))
+            first, second = (side.values.loc[common].to_numpy(dtype=np.float64) for side in (a, b))
             differences[name] = sign * (first - second)
-    complete = _paired(differences) | {name: comparison for name, comparison in found.items() if comparison is not None}
+            beside[name] = (*a.beside, *b.beside)
+    complete = _paired(differences, beside)
+    complete |= {name: comparison for name, comparison in found.items() if comparison is not None}
     return {name: complete[name] for name in pairs if name in complete}
+
+
+def is_random(cell: Cell) -> bool:
+    """Whether a cell is a random control: `random`, or `random_3` with a seed of its own."""
+    return control_order(cell.kind) == control_order("random")
 
 
 def _gain(comparison: Comparison) -> str:
@@ -110,13 +174,16 @@ def _gain(comparison: Comparison) -> str:
 
 def calibration(cells: Sequence[Cell], column: Column) -> str:
     """Whether the metric ranks oracle above random above inverted, beyond the 95 % intervals of their differences."""
-    controls = {cell.kind: cell for cell in reversed(cells) if cell.kind in ("oracle", "random", "inverted")}
+    controls = {name: [cell for cell in cells if cell.kind == name][:1] for name in ("oracle", "inverted")}
+    controls["random"] = [cell for cell in cells if is_random(cell)]
     lacking = [
-        n for n in ("oracle", "random", "inverted") if n not in controls or figure_of(controls[n], column) is None
+        name
+        for name in ("oracle", "random", "inverted")
+        if all(figure_of(cell, column) is None for cell in controls[name])
     ]
     if lacking:
         return f"calibration not assessed (no figure of {' and '.join(lacking)})"
-    remarks = {controls[name].evaluation(column.evaluation).get("remark") for name in controls}
+    remarks = {cell.evaluation(column.evaluation).get("remark") for side in controls.values() for cell in side}
     if None not in remarks:
         return f"calibration does not apply ({'; '.join(sorted(escape_markdown(str(remark)) for remark in remarks))})"
     steps = (("oracle", "random"), ("random", "inverted"))
@@ -139,6 +206,8 @@ class AgainstRandom:
     undecided: tuple[str, ...]
     below: tuple[str, ...]
     unpaired: tuple[str, ...]
+    draws: int = 1
+    """Random draws whose mean is meant by random."""
 
     @property
     def compared(self) -> int:
@@ -154,15 +223,17 @@ class AgainstRandom:
             ("below random", self.below),
         )
         groups = "; ".join(f"{verdict}: {', '.join(methods)}" for verdict, methods in named if methods)
-        return groups + (f" (unpaired: {', '.join(self.unpaired)})" if self.unpaired else "")
+        drawn = f" (random: mean of {self.draws} draws)" if self.draws > 1 else ""
+        return groups + drawn + (f" (unpaired: {', '.join(self.unpaired)})" if self.unpaired else "")
 
 
 def against_random(cells: Sequence[Cell], column: Column) -> AgainstRandom | None:
-    """Every real method against the random control, Holm-corrected over them; None where none can be compared."""
-    random = next((cell for cell in cells if cell.kind == "random"), None)
+    """Every real method against the mean of all random orders and seeds, Holm-corrected over the methods.
+
+    None where none can be compared.
+    """
+    random = [cell for cell in cells if is_random(cell)]
     real = [cell for cell in cells if not is_control(cell.method)]
-    if random is None:
-        return None
     comparisons = compare({cell.method: (cell, random) for cell in real}, column)
     if not comparisons:
         return None
@@ -173,4 +244,5 @@ def against_random(cells: Sequence[Cell], column: Column) -> AgainstRandom | Non
         undecided=tuple(method for method in comparisons if method not in beyond),
         below=tuple(method for method, comparison in beyond.items() if comparison.gain.value < 0),
         unpaired=tuple(method for method, comparison in comparisons.items() if not comparison.paired),
+        draws=1 if (mean := sample(random, column)) is None else mean.draws,
     )
