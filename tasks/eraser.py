@@ -52,7 +52,8 @@ class Eraser:
         root: the data set's directory, or None.
         query: "auto", "always" or "never".
         label_names: class names in their order; None for the sorted classifications of the training split.
-        base_url: where the archives lie.
+        base_url: where the archives lie; https, or http where `sha256` names the archive's digest.
+        sha256: digests that the archives must have, by data set; None where one is not known.
         name: the task's name in run folders.
 
     Raises:
@@ -65,7 +66,8 @@ class Eraser:
     root: str | None = None
     query: str = "auto"
     label_names: Sequence[str] | None = None
-    base_url: str = "http://www.eraserbenchmark.com/zipped"
+    base_url: str = "https://www.eraserbenchmark.com/zipped"
+    sha256: Mapping[str, str | None] = field(default_factory=dict)
     name: str = "movies"
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _annotations: dict[str, tuple[Annotation, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -78,7 +80,7 @@ class Eraser:
     def directory(self) -> Path:
         """The data set's directory; downloaded into the cache where `root` is not set."""
         if self.root is None:
-            return fetch(self.dataset, self.base_url)
+            return fetch(self.dataset, self.base_url, self.sha256)
         directory = Path(self.root).expanduser()
         if not directory.is_dir():
             raise UserError(f"task.root={self.root} is not a directory; set it to an ERASER data set, or leave it out")

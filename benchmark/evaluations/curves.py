@@ -11,6 +11,8 @@ from torch import Tensor
 from benchmark.errors import UserError
 
 Rounding = Literal["down", "up"]
+Area = Literal["mean", "published"]
+"""Which number stands for a curve: its mean height (`area`), or the integral times 100 (`published_area`)."""
 
 _SLACK = 1e-9  # 0.1 · 70 is 7.000000000000001 in floating point: it still is 7 units
 
@@ -42,6 +44,20 @@ def area(values: Float[Tensor, "*B K"], x: Sequence[float | int]) -> Float[Tenso
         return values[..., 0]
     position = torch.as_tensor(list(x), dtype=values.dtype, device=values.device)
     return torch.trapezoid(values, position) / (position[-1] - position[0])
+
+
+def published_area(values: Float[Tensor, "*B K"], x: Sequence[float | int]) -> Float[Tensor, "*B"]:
+    """Area under the curve by the trapezoid rule, times 100: `100 · ∫ y dx`, not divided by the range of x.
+
+    The tables of Chefer 2021a hold this number for x = 0, 0.1 … 0.9, with the accuracy of the unperturbed input at 0 (the
+    authors' answer in issue 31 of their repository). A curve in [0, 1] gives 0 to 100 · (x_K − x_1), so at most 90 there.
+    """
+    return 100 * torch.trapezoid(values, torch.as_tensor(list(x), dtype=values.dtype, device=values.device))
+
+
+def with_zero(fractions: Sequence[float | int]) -> tuple[float, ...]:
+    """The fractions, preceded by 0 where they do not begin with it: what a curve needs to start at the whole input."""
+    return tuple(fractions) if fractions[0] == 0 else (0.0, *fractions)
 
 
 def check_fractions(fractions: Sequence[float | int], setting: str) -> tuple[float, ...]:

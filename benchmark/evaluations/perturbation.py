@@ -9,8 +9,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from benchmark.errors import UserError
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, rated_units, table, token_scores
+from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget
 from benchmark.models.removal import logits_without, operator_for
@@ -47,32 +49,43 @@ class Perturbation(Averaged):
 
     At fraction f, ⌊f · n⌋ of the n visible, rated units are removed at once (the published test's `int`). Units of a
     query are never rated and never removed. Reported per direction, each against f: top-1 accuracy against the label
-    (examples without one get no row), softmax probability and logit of the target class. The area under each curve is
-    the trapezoid over the fractions divided by their range (0.1 to 0.9: the integral is 0.8 of it), so it is the
-    mean height of the curve. Lower is better for positive, higher for negative perturbation.
+    (examples without one get no row), softmax probability and logit of the target class. Every curve begins with its
+    point at 0, the whole input. The area under a curve is named after the rule that made it:
+
+    - `..._auc_mean`: trapezoid over the fractions, divided by their range (0.1 to 0.9: the integral is 0.8 of it), so the
+      mean height of the curve; the point at 0 has no part in it unless 0 is among the fractions.
+    - `..._auc_published`: trapezoid over 0 and the fractions, times 100, not divided: the number in the tables of Chefer
+      2021a, at most 90 for an accuracy over 0 … 0.9.
+
+    Lower is better for positive, higher for negative perturbation. The published test removes pixels; that of words is
+    ours.
 
     Args:
         target: the class that is explained, and whose probability and logit are followed.
         operator: `auto`, or a name in `removal.OPERATORS`.
-        fractions: increasing, within (0, 1).
+        fractions: increasing, within [0, 1].
+        area: `mean` or `published`.
         pool: from the scores of a unit's tokens to its own.
         seed: of the tie-breaking permutations.
         max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 2: the curves' points at 0, and the names of the areas
     reads: ClassVar[Reads] = "tokens"
 
     target: Target = "predicted"
     operator: str = "auto"
     fractions: Sequence[float | int] = TENTHS
+    area: curves.Area = "mean"
     pool: Pool = "max"
     seed: int = 0
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
 
     def __post_init__(self) -> None:
         fractions = curves.check_fractions(self.fractions, "evaluations.perturbation.fractions")
         object.__setattr__(self, "fractions", fractions)
+        if self.area not in ("mean", "published"):
+            raise UserError(f"evaluations.perturbation.area={self.area}: allowed are mean and published")
         check_budget(self.max_tokens, "evaluations.perturbation.max_tokens")
 
     @property
@@ -81,18 +94,40 @@ class Perturbation(Averaged):
         found = {}
         ranges = {"accuracy": (0.0, 1.0), "probability": (0.0, 1.0), "logit": (-float("inf"), float("inf"))}
         for direction, higher in (("positive", False), ("negative", True)):
-            found[f"{direction}_auc"] = Metric(higher, (0.0, 1.0), headline=True)
-            found[f"{direction}_probability_auc"] = Metric(higher, ranges["probability"])
-            found[f"{direction}_logit_auc"] = Metric(higher, ranges["logit"])
+            for name, bounds in ranges.items():
+                found[self._area_name(direction, name)] = Metric(
+                    higher, self._area_bounds(bounds), headline=name == "accuracy"
+                )
             for name, bounds in ranges.items():
                 found[f"{direction}_{name}"] = Metric(higher, bounds, x="fraction removed")
         return found
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """The fractions of the curves: 0, then those of the setting."""
+        return curves.with_zero(self.fractions)
+
+    def _area_name(self, direction: str, curve: str) -> str:
+        middle = "" if curve == "accuracy" else f"{curve}_"
+        return f"{direction}_{middle}auc_{self.area}"
+
+    def _area_bounds(self, bounds: tuple[float, float]) -> tuple[float, float]:
+        if self.area == "mean":
+            return bounds
+        low, high = (100 * self.points[-1] * bound if bound else 0.0 for bound in bounds)
+        return low, high
+
+    def _area(self, curve: Float[Tensor, "B K"]) -> Float[Tensor, "B"]:
+        """From a curve over `points`."""
+        if self.area == "published":
+            return curves.published_area(curve, self.points)
+        return curves.area(curve[:, len(self.points) - len(self.fractions) :], self.fractions)
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Curves and areas of each example; NotApplicable where the method scores no tokens."""
         ranking = rank_units(batch, attribution, how=self.pool, seed=self.seed)
         operator = operator_for(self.operator, model, batch, "evaluations.perturbation.operator")
-        count = curves.counts(ranking.n, self.fractions)
+        count = curves.counts(ranking.n, self.points)
         removed = torch.cat([ranks.best(ranking.ranks, count), ranks.worst(ranking.ranks, count)])
         logits = logits_without(model, batch, removed, operator, max_tokens=self.max_tokens)
         positive, negative = logits.transpose(0, 1).tensor_split(2, dim=1)
@@ -114,12 +149,12 @@ class Perturbation(Averaged):
         accuracy = torch.where(logits.isnan().any(-1), torch.nan, accuracy)
         labelled, targeted = known & (batch.label >= 0), known & (target >= 0)
         frames = []
-        for name, area, values, defined in (
-            ("accuracy", "auc", accuracy, labelled),
-            ("probability", "probability_auc", probability, targeted),
-            ("logit", "logit_auc", logit, targeted),
+        for name, values, defined in (
+            ("accuracy", accuracy, labelled),
+            ("probability", probability, targeted),
+            ("logit", logit, targeted),
         ):
-            curve, height = values.double(), curves.area(values.double(), self.fractions)
-            frames.append(table(batch.uids, f"{direction}_{name}", curve, x=self.fractions, defined=defined))
-            frames.append(table(batch.uids, f"{direction}_{area}", height, defined=defined))
+            curve, area = values.double(), self._area(values.double())
+            frames.append(table(batch.uids, f"{direction}_{name}", curve, x=self.points, defined=defined))
+            frames.append(table(batch.uids, self._area_name(direction, name), area, defined=defined))
         return pd.concat(frames, ignore_index=True)

@@ -15,6 +15,7 @@ OURS = (
     "head_pruning",
     "head_pruning_layerwise",
     "kept_edges",
+    "normalised_aopc",
     "perturbation",
     "perturbation_target",
     "rationale",

@@ -1,12 +1,13 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmark.errors import UserError
-from benchmark.evaluations.curves import area, check_fractions, counts
+from benchmark.evaluations.curves import area, check_fractions, counts, published_area, with_zero
 
 CURVE = st.lists(st.floats(0, 1), min_size=9, max_size=9)
 TENTHS = [k / 10 for k in range(1, 10)]
@@ -47,6 +48,19 @@ def test_area_of_one_point_and_of_a_batch():
     assert area(torch.tensor([[0.3], [0.7]]), [0.5]).tolist() == pytest.approx([0.3, 0.7])
     assert area(torch.tensor([[0.0, 1.0], [1.0, 1.0]]), [0.0, 1.0]).tolist() == [0.5, 1.0]
     assert math.isnan(area(torch.tensor([float("nan"), 1.0]), [0.0, 1.0]).item())
+
+
+def test_the_published_area_is_numpys_trapezoid_times_100():
+    accuracy = [0.8, 0.7, 0.6, 0.55, 0.5, 0.4, 0.3, 0.25, 0.2, 0.1]
+    at = [k / 10 for k in range(10)]
+    found = published_area(torch.tensor([accuracy, [1.0] * 10], dtype=torch.float64), at)
+    assert found.tolist() == pytest.approx([np.trapezoid(accuracy, at) * 100, 90.0])
+    assert found[0].item() == pytest.approx(39.5)  # (0.8 / 2 + 0.7 + … + 0.2 + 0.1 / 2) · 0.1 · 100
+
+
+def test_zero_precedes_the_fractions_once():
+    assert with_zero((0.1, 0.5)) == (0.0, 0.1, 0.5)
+    assert with_zero((0.0, 0.5)) == (0.0, 0.5)
 
 
 @pytest.mark.parametrize("fractions", [[], [0.2, 0.1], [0.1, 0.1], [-0.1, 0.5], [0.5, 1.5]])

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
+from benchmark.configuration import compose, make
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.perturbation import TENTHS, Perturbation, rank_units
 from benchmark.types import Attribution
@@ -24,7 +25,7 @@ def slow_curves(model, batch, scores, target):
         n = len(batch.words[b])
         order = sorted(range(n), key=lambda u: -scores[b][u])
         for direction, units in (("positive", order), ("negative", order[::-1])):
-            for k in range(1, 10):
+            for k in range(10):
                 gone = set(units[: k * n // 10])
                 tensors = {name: t[b : b + 1].clone() for name, t in batch.tensors.items()}
                 for t, unit in enumerate(batch.units[b].tolist()):
@@ -45,21 +46,58 @@ def test_curves_and_areas_equal_the_slow_loop(tiny, batch):
     slow = slow_curves(tiny, batch, scores, target)
     for direction in ("positive", "negative"):
         for index, name in enumerate(("accuracy", "probability", "logit")):
-            curve = {k: values_of(rows, f"{direction}_{name}", k / 10) for k in range(1, 10)}
-            auc = values_of(rows, f"{direction}_{name}_auc" if index else f"{direction}_auc")
+            curve = {k: values_of(rows, f"{direction}_{name}", k / 10) for k in range(10)}
+            auc = values_of(rows, f"{direction}_{name}_auc_mean" if index else f"{direction}_auc_mean")
             for uid in auc:
-                expected = [slow[uid, direction, k][index] for k in range(1, 10)]
-                assert [curve[k][uid] for k in range(1, 10)] == pytest.approx(expected, abs=1e-9)
-                assert auc[uid] == pytest.approx(np.trapezoid(expected, TENTHS) / 0.8, abs=1e-9)
+                expected = [slow[uid, direction, k][index] for k in range(10)]
+                assert [curve[k][uid] for k in range(10)] == pytest.approx(expected, abs=1e-9)
+                assert auc[uid] == pytest.approx(np.trapezoid(expected[1:], TENTHS) / 0.8, abs=1e-9)
+
+
+def test_the_published_area_starts_at_the_whole_input_and_is_not_divided(tiny, batch):
+    scores, target = scores_of(batch), [2, 0, 1, 1, 0]
+    evaluation = Perturbation(area="published")
+    rows = evaluation.rows(tiny, batch, attribution_of(batch, scores, target))
+    slow = slow_curves(tiny, batch, scores, target)
+    for direction in ("positive", "negative"):
+        for index, name in enumerate(("auc_published", "probability_auc_published", "logit_auc_published")):
+            for uid, found in values_of(rows, f"{direction}_{name}").items():
+                expected = [slow[uid, direction, k][index] for k in range(10)]
+                assert found == pytest.approx(np.trapezoid(expected, [k / 10 for k in range(10)]) * 100, abs=1e-7)
+    assert evaluation.metrics["positive_auc_published"].bounds == pytest.approx((0, 90))
+    assert evaluation.metrics["negative_probability_auc_published"].bounds == pytest.approx((0, 90))
+    assert evaluation.metrics["positive_logit_auc_published"].bounds == (-math.inf, math.inf)
+    assert not any(name.endswith(("_auc", "_auc_mean")) for name in evaluation.metrics)
+    for f in evaluation.reduce(rows):
+        low, high = evaluation.metrics[f.metric].bounds
+        assert low <= f.value <= high
+
+
+def test_both_areas_draw_the_same_curves_from_0_percent_on(tiny, batch):
+    attribution = attribution_of(batch, scores_of(batch), [1] * 5)
+    mean, published = (Perturbation(area=area).rows(tiny, batch, attribution) for area in ("mean", "published"))
+    curves = [rows[rows["x"].notna()].reset_index(drop=True) for rows in (mean, published)]
+    pd.testing.assert_frame_equal(*curves)
+    assert set(curves[0]["x"]) == {k / 10 for k in range(10)}
+    plain = tiny.run(batch).logits.softmax(-1)[:, 1].tolist()
+    assert [values_of(mean, "negative_probability", 0.0)[uid] for uid in batch.uids] == pytest.approx(plain)
+
+
+def test_the_experiment_after_the_paper_follows_its_script_and_its_tables():
+    config = compose("config", ["+experiment=chefer2021_movies", "model.path=given"])
+    made = {name: make(config.evaluations[name]) for name in config.evaluations}
+    perturbation, rationale = made["perturbation_target"], made["rationale"]
+    assert (perturbation.area, perturbation.target) == ("published", "label")
+    assert (rationale.target, rationale.clamp) == ("label", True)
 
 
 def test_examples_without_a_label_have_probabilities_only(tiny, batch):
     rows = Perturbation().rows(tiny, batch, attribution_of(batch, scores_of(batch)))
-    assert "4" not in values_of(rows, "positive_auc")
-    assert "4" in values_of(rows, "positive_probability_auc")
+    assert "4" not in values_of(rows, "positive_auc_mean")
+    assert "4" in values_of(rows, "positive_probability_auc_mean")
     by_label = replace(attribution_of(batch, scores_of(batch)), target=batch.label)
     rows = Perturbation(target="label").rows(tiny, batch, by_label)
-    assert "4" not in values_of(rows, "positive_probability_auc")
+    assert "4" not in values_of(rows, "positive_probability_auc_mean")
     assert set(values_of(rows, "negative_logit", 0.5)) == {"0", "1", "2", "3"}
 
 
@@ -75,7 +113,7 @@ def test_planted_truth_is_ranked(sentiment, reviews):
         kind: evaluation.reduce(evaluation.rows(sentiment, reviews, planted(reviews, kind)))
         for kind in ("oracle", "random", "inverted")
     }
-    for metric, sign in (("positive_auc", 1), ("negative_auc", -1), ("positive_probability_auc", 1)):
+    for metric, sign in (("positive_auc_mean", 1), ("negative_auc_mean", -1), ("positive_probability_auc_mean", 1)):
         oracle, chance, inverted = (figure_of(figures[kind], metric) for kind in ("oracle", "random", "inverted"))
         assert sign * oracle.value < sign * chance.value < sign * inverted.value
         if sign == 1:
@@ -133,16 +171,16 @@ def test_every_fraction_of_every_example_costs_one_pass_at_most(tiny, batch):
     Perturbation().rows(tiny, batch, attribution_of(batch, scores_of(batch)))
     needed = 0
     for words in batch.words:
-        counts = {k * len(words) // 10 for k in range(1, 10)}
-        needed += 2 * len(counts - {0}) + (0 in counts)
+        counts = {k * len(words) // 10 for k in range(10)}
+        needed += 2 * len(counts) - 1
     assert tiny.cost.forward_passes - before == needed
 
 
 def test_nan_shows(sentiment, reviews):
     broken = Perturbation()._direction(
-        reviews.select([0]), "positive", torch.full((1, 9, 2), float("nan")), torch.tensor([0]), torch.tensor([True])
+        reviews.select([0]), "positive", torch.full((1, 10, 2), float("nan")), torch.tensor([0]), torch.tensor([True])
     )
-    assert math.isnan(values_of(broken, "positive_auc")["0"])
+    assert math.isnan(values_of(broken, "positive_auc_mean")["0"])
     assert math.isnan(figure_of(Perturbation().reduce(broken), "positive_accuracy", 0.1).value)
 
 
@@ -151,9 +189,9 @@ def test_methods_without_token_scores_are_not_applicable(tiny, batch):
         Perturbation().rows(tiny, batch, Attribution(target=batch.label))
 
 
-@pytest.mark.parametrize("settings", [{"fractions": [0.5, 0.1]}, {"max_tokens": 0}])
+@pytest.mark.parametrize("settings", [{"fractions": [0.5, 0.1]}, {"max_tokens": 0}, {"area": "sum"}])
 def test_bad_settings(settings):
-    with pytest.raises(UserError, match=r"evaluations.perturbation"):
+    with pytest.raises((UserError, TypeError), match=r"evaluations.perturbation|area"):
         Perturbation(**settings)
 
 

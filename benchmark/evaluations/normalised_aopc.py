@@ -1,0 +1,193 @@
+"""Comprehensiveness and sufficiency between the worst and the best order of removal (Edin 2024; PROTOCOLS section 5)."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmark.errors import UserError
+from benchmark.evaluations.base import Averaged, table
+from benchmark.evaluations.perturbation import Ranking, rank_units
+from benchmark.evaluations.removal_orders import Bounds, Drops, beam_bounds, exact_bounds, prefixes, recalled, subsets
+from benchmark.identity import costs_only
+from benchmark.models.classifier import Classifier
+from benchmark.models.expansion import check_budget, take
+from benchmark.models.removal import Operator, logits_without, operator_for
+from benchmark.types import Attribution, Batch, Metric, Reads, Target
+from benchmark.units import Pool
+
+MOST_EXHAUSTIVE = 16
+"""Units of which all 2^U subsets can be asked for at most: 65,536 passes per example."""
+
+
+@dataclass(frozen=True)
+class NormalisedAopc(Averaged):
+    """Where a method's AOPC lies between the lowest and the highest that any order of removal has on the same example.
+
+    `AOPC(π) = (1/U) Σ_{k=1..U} p_t(x) − p_t(x without π_1 … π_k)`, one unit at a time until none is left, t the explained
+    class. Comprehensiveness is that of the method's order, most relevant first; sufficiency that of its reverse (least
+    relevant first: the best U − k units are kept). Both are normalised by the same bounds,
+    `(AOPC − lowest) / (highest − lowest)`: comprehensiveness 1 and sufficiency 0 are the best that any explanation can
+    have, so that models and examples can be compared. The shares of ERASER (`aopc`) are another average and have other
+    bounds.
+
+    Bounds are exact up to `exhaustive` units: all 2^U subsets are run once, and the best order found by dynamic programming.
+    Above, a beam search looks for them (`beam` partial orders are kept at each step, 5 in the authors' package): an order
+    may be better than the best that it finds, so the value may leave [0, 1], which its bounds then admit. With
+    `beam=null` those examples get no value, and everything lies within [0, 1].
+
+    No value either where there is a single unit, or where no order makes a difference beyond rounding (100 machine
+    precisions), or beyond `units` units. `left_out` is the share of examples without a value, `exhaustive` the share of
+    those with one whose bounds are exact.
+
+    Cost: 2^U passes per example, or at most `beam` · U² by beam search (2,000 for 20 units, 20,000 for 64), and 2 · U for
+    each method's own orders above `exhaustive`. Bounds do not depend on the method: an evaluation remembers them, so
+    that the methods of one comparison share them within one process.
+
+    Source: Edin et al. 2024, "Normalized AOPC", and the authors' package, which differs in the class (given by the caller).
+
+    Args:
+        target: the class that is explained, and whose probability is followed; the authors' experiments take the label's.
+        operator: `auto`, or a name in `removal.OPERATORS`.
+        exhaustive: most units whose subsets are all run, up to 16.
+        beam: width of the search above; None to leave such examples out.
+        units: most units of an example that gets a value; None for no limit.
+        pool: from the scores of a unit's tokens to its own.
+        seed: of the tie-breaking permutations.
+        max_tokens: tokens of one forward pass; None for what suits the device.
+    """
+
+    version: ClassVar[int] = 1
+    reads: ClassVar[Reads] = "tokens"
+
+    target: Target = "predicted"
+    operator: str = "auto"
+    exhaustive: int = 8
+    beam: int | None = 5
+    units: int | None = 64
+    pool: Pool = "max"
+    seed: int = 0
+    max_tokens: int | None = costs_only(None)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.exhaustive <= MOST_EXHAUSTIVE:
+            raise UserError(
+                f"evaluations.normalised_aopc.exhaustive={self.exhaustive}: allowed are 0 to {MOST_EXHAUSTIVE}"
+            )
+        for name, value in (("beam", self.beam), ("units", self.units)):
+            if value is not None and value < 1:
+                raise UserError(f"evaluations.normalised_aopc.{name}={value}: allowed are positive numbers, and null")
+        check_budget(self.max_tokens, "evaluations.normalised_aopc.max_tokens")
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """Both normalised measures, what they are made of, and how many examples have them."""
+        normalised = (0.0, 1.0) if self.beam is None else (-float("inf"), float("inf"))
+        return {
+            "normalised_comprehensiveness": Metric(higher_is_better=True, bounds=normalised, headline=True),
+            "normalised_sufficiency": Metric(higher_is_better=False, bounds=normalised, headline=True),
+            "comprehensiveness_every_step": Metric(higher_is_better=True, bounds=(-1.0, 1.0)),
+            "sufficiency_every_step": Metric(higher_is_better=False, bounds=(-1.0, 1.0)),
+            "lowest_aopc": Metric(higher_is_better=None, bounds=(-1.0, 1.0)),
+            "highest_aopc": Metric(higher_is_better=None, bounds=(-1.0, 1.0)),
+            "exhaustive": Metric(higher_is_better=None, bounds=(0.0, 1.0)),
+            "left_out": Metric(higher_is_better=None, bounds=(0.0, 1.0)),
+        }
+
+    def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
+        """Both measures of each example; NotApplicable where the method scores no tokens."""
+        ranking = rank_units(batch, attribution, how=self.pool, seed=self.seed)
+        operator = operator_for(self.operator, model, batch, "evaluations.normalised_aopc.operator")
+        frames = []
+        for b, n in enumerate(ranking.n.tolist()):
+            target = int(attribution.target[b])
+            if n == 0 or target < 0:
+                continue
+            values = self._values(model, batch.select([b]), _one(ranking, b), operator, target)
+            values["left_out"] = float("normalised_comprehensiveness" not in values)
+            frames += [table(batch.uids[b : b + 1], name, np.array([value])) for name, value in values.items()]
+        return pd.concat(frames, ignore_index=True) if frames else table((), "left_out", torch.zeros(0))
+
+    def _values(
+        self, model: Classifier, example: Batch, ranking: Ranking, operator: Operator, target: int
+    ) -> dict[str, float]:
+        """The measures of one example; empty where it has none."""
+        units = ranking.rated[0].nonzero()[:, 0].cpu()
+        n = len(units)
+        if n < 2 or (self.units is not None and n > self.units) or (n > self.exhaustive and self.beam is None):
+            return {}
+        drops = _drops(model, example, units, ranking.ranks.shape[1], operator, target, self.max_tokens)
+        bounds, drops = self._bounds(_fingerprint(model, example, units, target), drops, n)
+        order = ranking.ranks[0, units].argsort().cpu().numpy()
+        both = drops(np.concatenate([prefixes(order), prefixes(order[::-1])]))
+        comprehensiveness, sufficiency = float(both[:n].mean()), float(both[n:].mean())
+        if bounds.high - bounds.low <= 100 * torch.finfo(model.dtype).eps:
+            return {}
+        return {
+            "normalised_comprehensiveness": bounds.normalised(comprehensiveness),
+            "normalised_sufficiency": bounds.normalised(sufficiency),
+            "comprehensiveness_every_step": comprehensiveness,
+            "sufficiency_every_step": sufficiency,
+            "lowest_aopc": bounds.low,
+            "highest_aopc": bounds.high,
+            "exhaustive": float(bounds.exact),
+        }
+
+    def _bounds(self, key: bytes, drops: Drops, n: int) -> tuple[Bounds, Drops]:
+        """The bounds of an example, and its drops: where those of all subsets are known, they are looked up."""
+        if key not in self._remembered:
+            if n <= self.exhaustive:
+                every = drops(subsets(n))
+                self._remembered[key] = (exact_bounds(every), every)
+            else:
+                self._remembered[key] = (beam_bounds(drops, n, self.beam or 1), None)
+        bounds, known = self._remembered[key]
+        return bounds, drops if known is None else recalled(known)
+
+    @cached_property
+    def _remembered(self) -> dict[bytes, tuple[Bounds, NDArray[np.float64] | None]]:
+        """By model, example and class: bounds, and where they are exact the drops of all subsets. It is no setting."""
+        return {}
+
+
+def _drops(
+    model: Classifier,
+    example: Batch,
+    units: Tensor,
+    n_columns: int,
+    operator: Operator,
+    target: int,
+    budget: int | None,
+) -> Drops:
+    """How much the probability of a class falls when sets of an example's rated units are removed."""
+
+    def probability(removed: Bool[Tensor, "K U"]) -> NDArray[np.float64]:
+        columns = torch.zeros(len(removed), 1, n_columns, dtype=torch.bool, device=example.units.device)
+        columns[:, 0, units] = removed.to(columns.device)
+        logits = logits_without(model, example, columns, operator, max_tokens=budget)
+        found: NDArray[np.float64] = logits[:, 0].softmax(-1)[:, target].double().cpu().numpy()
+        return found
+
+    whole = cache(lambda: probability(torch.zeros(1, len(units), dtype=torch.bool)))
+    return lambda removed: whole() - probability(torch.from_numpy(removed))
+
+
+def _fingerprint(model: Classifier, example: Batch, units: Tensor, target: int) -> bytes:
+    """What bounds depend on beside the settings: the model, its precision, the input, its rated units, and the class."""
+    tensors, tokens = take(example, torch.zeros(1, dtype=torch.long, device=example.units.device))
+    digest = hashlib.blake2b(f"{model.fingerprint} {model.dtype} {target}".encode(), digest_size=16)
+    for name, tensor in sorted({**tensors, "units": tokens, "rated": units}.items()):
+        digest.update(f"{name} {tuple(tensor.shape)}".encode() + tensor.contiguous().cpu().numpy().tobytes())
+    return digest.digest()
+
+
+def _one(ranking: Ranking, b: int) -> Ranking:
+    return Ranking(ranking.ranks[b : b + 1], ranking.rated[b : b + 1])
