@@ -20,7 +20,7 @@ from benchmark.explaining import class_order, edge_sums, for_classes, for_target
 from benchmark.models import Classifier
 from benchmark.store import Ragged
 from benchmark.stored import flat, padded
-from benchmark.types import Attribution, Batch, EdgeMethod, Evaluation, Method, PreparedEvaluation, Reads, Target
+from benchmark.types import Attribution, Batch, EdgeMethod, Evaluation, Method, PreparedEvaluation, Reads, Target, over
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +100,6 @@ class Cell:
 
     def explain(self, which: Target) -> Ragged:
         """Attributions of all scored examples for the predicted or the annotated class; reused where they are stored."""
-
         base = self.explain("predicted") if which == "label" else None
 
         def compute(index: int) -> Ragged:
@@ -180,7 +179,7 @@ class Cell:
         columns = ("uid", "metric", "x", "value")
         if path.exists():
             return store.read_table(path, columns)
-        rows_of = self._readers[evaluation.reads](evaluation)
+        rows_of = self._readers[evaluation.reads](over(evaluation, self.data.batches))
         stage = Stage[pd.DataFrame](
             folder=self._parts(f"rows-{identity}", self.data.batches),
             suffix=".parquet",

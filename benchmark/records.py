@@ -5,7 +5,7 @@ import resource
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -45,7 +45,7 @@ def finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
     with atomic_path(cell.folder / "config.yaml") as path:
         path.write_text(OmegaConf.to_yaml(OmegaConf.create(dict(cell.config))), encoding="utf-8")
     store.write_table(cell.folder / "rows.parquet", everything.astype({"x": float, "value": float}))
-    store.write_json(record_path, record(cell, tested))
+    store.write_json(record_path, record(cell, tested, everything))
     store.clean(cell.folder)
 
 
@@ -56,6 +56,8 @@ def test(cell: Cell, evaluation: Evaluation) -> tuple[dict[str, Any], pd.DataFra
     """
     start = time.perf_counter()
     facts: dict[str, Any] = {
+        "class": type(evaluation).__name__,
+        "settings": asdict(evaluation) if is_dataclass(evaluation) else {},
         "version": evaluation.version,
         "digest": evaluation_digest(evaluation),
         "target": evaluation.target,
@@ -73,13 +75,13 @@ def test(cell: Cell, evaluation: Evaluation) -> tuple[dict[str, Any], pd.DataFra
     return {**facts, **found}, rows
 
 
-def record(cell: Cell, tested: Mapping[str, Any]) -> dict[str, Any]:
+def record(cell: Cell, tested: Mapping[str, Any], rows: pd.DataFrame) -> dict[str, Any]:
     """Everything that the report needs of a finished cell."""
     model, reasons = cell.model, {facts["dash"] for facts in tested.values()}
     try:
         attributions = cell.explain("predicted")
         store.write_json(cell.folder / "heatmap.json", heatmaps(cell, attributions))
-        export_eraser(cell, attributions)
+        export_eraser(cell, tested, rows)
         cost: Mapping[str, float] = attributions.cost
     except NotApplicable:
         cost = {}

@@ -23,10 +23,11 @@ Column = NDArray[np.float64]
 class Derived:
     """A figure that is no mean over examples: `statistic` of the means of the row columns named `columns`.
 
-    The columns are taken at the same x as the figure; a column in `scalars` is taken at x = NaN instead.
+    The columns are taken at the same x as the figure; a column in `scalars` is taken at x = NaN instead, and a pair
+    (name, x) at that x. A figure with none of the first kind is a scalar.
     """
 
-    columns: tuple[str, ...]
+    columns: tuple[str | tuple[str, float], ...]
     statistic: statistics.Statistic
     scalars: tuple[str, ...] = ()
 
@@ -121,8 +122,18 @@ class Averaged:
         figures = _means({key: value for key, value in columns.items() if key[0] in self.metrics})
         for name, rule in self.derived.items():
             figures += _statistics(name, rule, columns)
+        return self.ordered(figures)
+
+    def ordered(self, figures: Sequence[Figure]) -> list[Figure]:
+        """Figures in the order of `metrics`, and of x."""
         place = {name: i for i, name in enumerate(self.metrics)}
         return sorted(figures, key=lambda f: (place[f.metric], -np.inf if np.isnan(f.x) else f.x))
+
+
+def derived_figures(rows: pd.DataFrame, rules: Mapping[str, Derived]) -> list[Figure]:
+    """The figures of these rules, from rows that hold all their columns."""
+    columns = _columns(rows)
+    return [figure for name, rule in rules.items() for figure in _statistics(name, rule, columns)]
 
 
 def _means(columns: Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]]) -> list[Figure]:
@@ -141,10 +152,10 @@ def _statistics(
     name: str, rule: Derived, columns: Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]]
 ) -> list[Figure]:
     """The derived figure `name` at every x at which all its columns have rows."""
-    varying = next(column for column in rule.columns if column not in rule.scalars)
+    varying = next((c for c in rule.columns if isinstance(c, str) and c not in rule.scalars), None)
     figures = []
-    for x in [x for metric, x in columns if metric == varying]:
-        keys = [(column, None if column in rule.scalars else x) for column in rule.columns]
+    for x in [None] if varying is None else [x for metric, x in columns if metric == varying]:
+        keys = [c if isinstance(c, tuple) else (c, None if c in rule.scalars else x) for c in rule.columns]
         if any(key not in columns for key in keys):
             continue
         values = [dict(zip(*columns[key], strict=True)) for key in keys]
