@@ -7,8 +7,9 @@ import pandas as pd
 
 from benchmark import units
 from benchmark.cells import Cell
-from benchmark.evaluations.aopc import THRESHOLDS, stored_erasure
-from benchmark.evaluations.eraser_export import Prediction, export, predictions
+from benchmark.evaluations.aopc import THRESHOLDS, Aopc, stored_erasure
+from benchmark.evaluations.eraser_export import Prediction, json_lines, predictions
+from benchmark.evaluations.rationale import Rationale
 from benchmark.store import Ragged
 from benchmark.stored import padded
 
@@ -47,37 +48,41 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
     return pages
 
 
-def export_eraser(cell: Cell, tested: Mapping[str, Mapping[str, Any]], rows: pd.DataFrame) -> None:
-    """Write ERASER's predictions of each agreement with rationales that was tested, where every example is annotated.
+def eraser_predictions(cell: Cell, tested: Mapping[str, Mapping[str, Any]], rows: pd.DataFrame) -> dict[str, bytes]:
+    """ERASER's predictions, by file name, of each agreement with rationales that was tested.
 
-    The file is `eraser_predictions.jsonl` for the evaluation named `rationale`, `eraser_predictions-<name>.jsonl` for
-    others. Its words, spans and soft scores are those that the evaluation scored: same target, pooling, clamping, seed
-    and share. Where an AOPC at ERASER's five shares was tested too, it holds the probabilities that were compared.
+    There are none unless every example is an annotation of ERASER. The file is `eraser_predictions.jsonl` for the
+    evaluation named `rationale`, `eraser_predictions-<name>.jsonl` for others. Its spans and soft scores are those that
+    the evaluation scored: same target, pooling, clamping, seed and share. Where an AOPC at ERASER's five shares was
+    tested too, it holds the probabilities that were compared.
 
     Args:
         cell: the run folder, with its attributions.
         tested: what `record.json` says of each evaluation.
         rows: of all of them.
     """
-    batches = cell.data.batches
-    if not all("annotation_id" in meta for batch in batches for meta in batch.meta):
-        return
-    erased = _erased(tested, rows)
+    if not all("annotation_id" in meta for batch in cell.data.batches for meta in batch.meta):
+        return {}
+    erased, found = _erased(tested, rows), {}
     for name, facts in tested.items():
-        if facts.get("class") != "Rationale" or not facts["figures"]:
-            continue
-        (share,) = (figure["value"] for figure in facts["figures"] if figure["metric"] == "hard_share")
-        file = "eraser_predictions.jsonl" if name == "rationale" else f"eraser_predictions-{name}.jsonl"
-        export(cell.folder / file, _predictions(cell, facts["settings"], share, erased))
+        if (settings := _settings(facts, Rationale)) is not None:
+            (share,) = (figure["value"] for figure in facts["figures"] if figure["metric"] == "hard_share")
+            file = "eraser_predictions.jsonl" if name == "rationale" else f"eraser_predictions-{name}.jsonl"
+            found[file] = json_lines(_predictions(cell, settings, share, erased)).encode()
+    return found
+
+
+def _settings(facts: Mapping[str, Any], kind: type) -> Mapping[str, Any] | None:
+    """The settings of a test of this class and version that gave figures, else None."""
+    name, version, settings = facts.get("identity") or (None, None, {})
+    here = f"{kind.__module__}.{kind.__qualname__}", getattr(kind, "version", 0)
+    return settings if (name, version) == here and facts["figures"] else None
 
 
 def _erased(tested: Mapping[str, Mapping[str, Any]], rows: pd.DataFrame) -> pd.DataFrame | None:
     """Rows of the tested AOPC at ERASER's shares (of that named `aopc` where there are several), or None."""
-    fit = [
-        name
-        for name, facts in tested.items()
-        if facts.get("class") == "Aopc" and facts["figures"] and tuple(facts["settings"]["fractions"]) == THRESHOLDS
-    ]
+    settings = {name: _settings(facts, Aopc) for name, facts in tested.items()}
+    fit = [name for name, own in settings.items() if own is not None and tuple(own["fractions"]) == THRESHOLDS]
     chosen = "aopc" if "aopc" in fit else next(iter(fit), None)
     return None if chosen is None else rows[rows["evaluation"] == chosen]
 

@@ -1,33 +1,34 @@
 """s_j = Σ_l mean_h a[l,h,j] · Σ_d ∂y_t/∂h_l[j,d] · h_l[j,d]: attentive class activation tokens (Qiang 2022)."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
-from benchmark.models.blocks import blocks_of
 from benchmark.types import Attribution, Batch
 from methods.embeddings import check_choice
+from methods.explainer import Explainer
 
 Queries = Literal["mean", "read"]
 
 
 @dataclass(frozen=True)
-class AttCat:
+class AttCat(Explainer):
     """`s_j = Σ_l a_l[j] · CAT_l[j]`, `CAT_l[j] = Σ_d ∂y_t/∂h_l[j,d] · h_l[j,d]`, `a_l[j] = mean_h a[l,h,j]`.
 
-    h_l is the output of block l. The paper's attention weight has no query index: `a[l,h,j]` is by default the mean of
-    A[l,h,i,j] over the example's own queries i, how much token j is attended to; `queries: read` takes the row of the
-    token that the classifier reads. Gradients are total: they flow through the attention of later blocks. Where the
-    classifier reads one token, the last block adds to that token alone.
+    h_l is the input of block l, as in the published code (`hidden_states[l]`, the embeddings first; the last
+    block's output takes no part). `a[l,h,j]` is by default, likewise, the mean of A[l,h,i,j] over the example's own queries
+    i, how much token j is attended to; `queries: read` takes the row of the token that the classifier reads. Gradients are
+    total: they flow through the attention of later blocks. The published notebooks hide [CLS] and [SEP] from the model;
+    here it sees them.
 
-    Source: Qiang 2022 (AttCAT).
+    An encoder–decoder, which the source does not know, has two streams of blocks: each block counts with its
+    self-attention, and a token's score is the sum over the places that hold it (`Streams.fold`).
+
+    Source: Qiang et al. 2022 (AttCAT), code.
     Cost: 1 forward pass, 1 backward pass.
 
     Attributes:
@@ -35,48 +36,32 @@ class AttCat:
     """
 
     queries: Queries = "mean"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_choice("queries", self.queries, get_args(Queries))
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores, in chunks that keep attention within the memory budget."""
         scores = [self._scores(model, part, target[rows]) for part, rows in model.parts(batch)]
         return Attribution(target=target, tokens=torch.cat(scores))
 
     def _scores(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B T"]:
-        last: list[Tensor] = []
-        with _output_of(blocks_of(model.model, model.attention_modules)[-1], last):
-            trace = model.run(batch, record=("attentions", "hidden"), grad=True)
-        outputs = [*trace.hidden[1:], last[-1]]
-        if len(outputs) != len(trace.attentions):
-            raise NotApplicable("AttCAT needs one attention per block, and the blocks of this model have several")
-        gradients = model.gradients(trace.logits, outputs, weights=model.one_hot(target))
-        weights = self._query_weights(model, batch)
-        scores = torch.zeros_like(weights)
-        for attention, output, gradient in zip(trace.attentions, outputs, gradients, strict=True):
-            attended = torch.einsum("bi,bij->bj", weights, attention.detach().mean(1))
-            scores += attended * (gradient * output.detach()).sum(-1)
-        return scores.masked_fill(~batch.attention_mask, 0)
+        trace = model.run(batch, record=("attentions", "hidden"), grad=True)
+        gradients = model.gradients(trace.logits, trace.hidden, weights=model.one_hot(target))
+        weights, streams = self._query_weights(model, batch), model.streams
+        scores = torch.zeros_like(weights).repeat(streams.count, 1, 1)
+        ends = zip(streams.queries, streams.keys, strict=True)
+        calls = zip(ends, trace.attentions, trace.hidden, gradients, strict=True)
+        for (query, key), attention, state, gradient in calls:
+            if query == key:
+                attended = torch.einsum("bi,bij->bj", weights, attention.detach().mean(1).to(weights))
+                scores[key] += attended * (gradient * state.detach()).sum(-1)
+        return streams.fold(torch.cat(list(scores), dim=1), batch.attention_mask)
 
     def _query_weights(self, model: Classifier, batch: Batch) -> Float[Tensor, "B T"]:
         if self.queries == "read":
             return model.read_weights(batch)
         mask = batch.attention_mask
-        return mask.to(model.dtype) / mask.sum(1, keepdim=True)
-
-
-@contextmanager
-def _output_of(block: nn.Module, written: list[Tensor]) -> Iterator[None]:
-    """Append what the block gives to `written` on every call."""
-
-    def keep(_module: nn.Module, _args: Any, output: Any) -> None:
-        written.append(output[0] if isinstance(output, tuple) else output)
-
-    handle = block.register_forward_hook(keep)
-    try:
-        yield
-    finally:
-        handle.remove()
+        return mask.to(model.scores_dtype) / mask.sum(1, keepdim=True)

@@ -7,46 +7,56 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
 from methods.decomposition import Decomposed, Rules, decomposed, frozen_activations
 from methods.decomposition.local import refuse_cross_attention
+from methods.decomposition.rules import Order
+from methods.embeddings import check_choice
+from methods.explainer import Explainer
 
 Bias = Literal["absdot", "apart"]
 
 
 @dataclass(frozen=True)
-class DecompX:
+class DecompX(Explainer):
     """`y_t = Σ_j s_j + bias`: the input x_j of the first block, carried to the target's logit; signed, in logits.
 
     All blocks, the feed-forward networks and the classification head take part, each as the affine map that it is at the
     example: attention and deviations of norms are constants, activations are lines through the origin (`x · f(x)/x`);
     see `methods.decomposition.decomposed`. Nothing is aggregated: the parts are vectors until they are logits.
 
-    With "absdot" every bias vector b is shared where it is added, part k getting `|b·x_k| / Σ_k |b·x_k|`; what no part has
-    a share of stays apart (0 but for exact orthogonality). The source merges value and output bias of an attention; here
-    each is shared where the model adds it, which a model with a joint projection of queries, keys and values does at
-    once. With "apart" the map from the input to the logit is linear in x, so that its Jacobian gives all s_j at once.
+    With "absdot" a bias vector b is shared by the parts that it is added to, part k getting `|b·x_k| / Σ_k |b·x_k|`; what
+    no part has a share of stays apart (0 but for exact orthogonality). With "apart" the map from the input to the logit is
+    linear in x, so that its Jacobian gives all s_j at once ("NoBias").
+
+    Value and output bias of an attention are one, `W_O b_V + b_O`, and `order` says whose it is:
+    "code": that of the parts of the residual sum, attention's and the residual's together. In the first block
+    the values belong to their tokens whole, b_V included, also with "apart".
+    "paper": that of attention's parts, before the residual is added (equations 4 to 6), in every block.
+
     The parts of a feed-forward layer take (T + 1)·T·4D numbers per example: long inputs may need "apart".
-    Open in the source: gated feed-forward layers, where either factor gets half of the product.
+    Open in the source: blocks whose norms come before the sublayers, where the values of the first block contain the
+    norm's β too; gated feed-forward layers, where either factor gets half of the product.
 
     Attributes:
         bias: "absdot" (the published setting), or "apart": biases belong to no token.
+        order: "code", as the published code shares the bias of an attention, or "paper".
 
-    Source: Modarressi et al. 2023, section 3.
+    Source: Modarressi et al. 2023, section 3, and its code.
     Cost: T + 3 forward passes; with bias: apart 4 forward passes, 1 backward pass.
     """
 
     bias: Bias = "absdot"
-    version: ClassVar[int] = 1
+    order: Order = "code"
+    version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.bias not in get_args(Bias):
-            raise UserError(f"bias={self.bias} is unknown; allowed: {', '.join(get_args(Bias))}")
+        check_choice("bias", self.bias, get_args(Bias))
+        check_choice("order", self.order, get_args(Order))
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores."""
         return Attribution(target=target, tokens=self.contributions(model, batch, target)[0] * batch.attention_mask)
 
@@ -82,19 +92,26 @@ class DecompX:
         n_tokens = hidden.shape[1]
         rows = torch.eye(n_tokens, dtype=hidden.dtype, device=hidden.device)
         own = torch.cat([rows, torch.zeros_like(rows[:1])])[:, None, :, None]
-        parts = self._logit_parts(model, batch, target, decomposed(hidden, hidden * own, Rules("absdot")))
+        rules = Rules("absdot", self.order, self._owners(rows[:, None].expand(-1, len(batch), -1)))
+        parts = self._logit_parts(model, batch, target, decomposed(hidden, hidden * own, rules))
         return parts[:-1].T, parts[-1]
 
     def _by_gradient(
         self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], hidden: Float[Tensor, "B T D"]
     ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B"]]:
-        """All tokens as one part forward, and its Jacobian."""
+        """All tokens as one part forward, and its Jacobian: by x_j, and by a factor 1 on what a token owns of biases."""
         with torch.enable_grad():
             source = hidden.detach().requires_grad_()
+            factor = torch.ones_like(hidden[..., 0]).requires_grad_()
+            rules = Rules("apart", self.order, self._owners(factor[None]))
             parts = torch.stack([source, torch.zeros_like(source)])
-            found = self._logit_parts(model, batch, target, decomposed(hidden, parts, Rules("apart")), grad=True)
-        (gradient,) = model.gradients(found[0], [source])
-        return (gradient * hidden).sum(-1), found[1].detach()
+            found = self._logit_parts(model, batch, target, decomposed(hidden, parts, rules), grad=True)
+        gradient, biases = model.gradients(found[0], [source, factor])
+        return (gradient * hidden).sum(-1) + biases, found[1].detach()
+
+    def _owners(self, parts: Float[Tensor, "N B T"]) -> Tensor | None:
+        """Whose the values of the first block are."""
+        return parts if self.order == "code" else None
 
     @staticmethod
     def _logit_parts(
@@ -105,4 +122,5 @@ class DecompX:
             logits = model.run(batch, start=(0, start), grad=grad).logits
         model.cost.forward_passes += len(batch) * len(start.parts)
         assert isinstance(logits, Decomposed)
+        logits = start.rules.settled(logits)
         return logits.parts.gather(2, target.expand(len(start.parts), -1).unsqueeze(-1)).squeeze(-1)

@@ -15,6 +15,7 @@ from benchmark import statistics
 from benchmark.analyses.ablation import ABLATIONS, ablated_logits, ablation_plan
 from benchmark.analyses.context import Context
 from benchmark.errors import NotApplicable, UserError
+from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget
 from benchmark.models.parts import blocks_parts
@@ -69,7 +70,7 @@ class Components:
     shares: ComponentShares
     examples: int | None = None
     target: Target = "predicted"
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
 
     def __post_init__(self) -> None:
         if self.examples is not None and self.examples < 1:
@@ -151,7 +152,7 @@ def ablation_rows(
     runs = [{"ablation": ablation, "layer": layer} for ablation in ABLATIONS for layer in layers]
     rows = []
     for metric, values in (("drop", drops), ("accuracy_drop", accuracy)):
-        found = statistics.intervals(values[~np.isnan(values).any(1)])
+        found = statistics.intervals(values[~np.isnan(values).any(1)], bounds=(-1.0, 1.0))
         for labels, drop in zip(runs, found, strict=True):
             note = "" if drop.n else "no example has a label"
             rows.append(line(labels, metric, drop.value, drop.low, drop.high, drop.n, note))

@@ -93,12 +93,12 @@ def _column(values: pd.DataFrame, evaluation: str, metric: str, x: float | None 
     """Values by uid of one metric of one test."""
     chosen = (values["evaluation"] == evaluation) & (values["metric"] == metric)
     chosen &= values["x"].isna() if x is None else values["x"] == x
-    return values[chosen].set_index("uid")["value"].sort_index()
+    return values[chosen].groupby("uid", sort=True)["value"].mean()  # over random orders, where there are several
 
 
 def _paired(a: "pd.Series[float]", b: "pd.Series[float]") -> Interval:
     common = a.index.intersection(b.index)
-    return paired_difference(a[common], b[common])
+    return paired_difference(a[common], b[common], bounds=(-1.0, 1.0))  # all are differences of accuracies
 
 
 def _line(method: str, question: str, found: Interval, note: str) -> dict[str, Any]:

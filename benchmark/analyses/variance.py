@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from benchmark.statistics import Interval, interval
+from benchmark.statistics import Interval, percentile_interval
 
 OF_MEANS = ("first", "second", "interaction")
 SOURCES = (*OF_MEANS, "examples", "residual")
@@ -65,7 +65,8 @@ def decompose(values: Float[NDArray, "N E F"], *, seed: int = 0, resamples: int 
     over examples. Shares describe these levels and examples and are not corrected for chance: with few examples the
     noise of the means adds to the interaction most of all. NaN where there is no variance.
 
-    The intervals are percentile bootstrap intervals over examples, which keep each example's E·F values together.
+    The intervals are percentile bootstrap intervals over examples, which keep each example's E·F values together. Shares
+    are no means: noise adds to them, in the resamples once more, so that the intervals describe rather than promise.
 
     Source: Fisher 1925 ("Statistical Methods for Research Workers", chapter VII); Montgomery ("Design and Analysis of
     Experiments", sections 5.3 and 5.6: two factors, blocking in a factorial design).
@@ -79,7 +80,7 @@ def decompose(values: Float[NDArray, "N E F"], *, seed: int = 0, resamples: int 
         return answer
 
     def measured(place: int, among: Sequence[str]) -> Interval:
-        return interval(table, lambda means: shares(means, among)[:, place], seed=seed, resamples=resamples)
+        return percentile_interval(table, lambda means: shares(means, among)[:, place], seed=seed, resamples=resamples)
 
     def difference(means: NDArray) -> NDArray:
         found = shares(means, OF_MEANS)
@@ -89,5 +90,5 @@ def decompose(values: Float[NDArray, "N E F"], *, seed: int = 0, resamples: int 
     return Decomposition(
         of_all={name: measured(place, SOURCES) for place, name in enumerate(SOURCES)},
         of_means={name: measured(place, OF_MEANS) for place, name in enumerate(OF_MEANS)},
-        difference=interval(table, difference, seed=seed, resamples=resamples),
+        difference=percentile_interval(table, difference, seed=seed, resamples=resamples),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -25,11 +25,19 @@ class Derived:
 
     The columns are taken at the same x as the figure; a column in `scalars` is taken at x = NaN instead, and a pair
     (name, x) at that x. A figure with none of the first kind is a scalar.
+
+    Attributes:
+        columns: names of row columns, or pairs.
+        statistic: of their means [r, k].
+        scalars: columns without an x.
+        ranges: least and largest possible value of each column, where the statistic is monotone in each of them; what
+            the interval of a sample that hardly varies rests on. None: such a sample has no interval.
     """
 
     columns: tuple[str | tuple[str, float], ...]
     statistic: statistics.Statistic
     scalars: tuple[str, ...] = ()
+    ranges: tuple[tuple[float, float], ...] | None = None
 
 
 def table(
@@ -92,7 +100,7 @@ def _columns(rows: pd.DataFrame) -> dict[tuple[str, float | None], tuple[tuple[s
 
 
 class Averaged:
-    """Mixin whose `reduce` averages rows over examples, per metric and x, with bootstrap intervals.
+    """Mixin whose `reduce` averages rows over examples, per metric and x, with intervals (`benchmark.statistics`).
 
     Metrics in `derived` are statistics of several row columns; rows of names that are no metric only feed those.
     Examples are sorted by uid first, so that the figures do not depend on the order of the rows.
@@ -110,6 +118,15 @@ class Averaged:
         """Metrics that are no mean of their own rows."""
         return {}
 
+    @property
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """What a report needs to compute a derived scalar again: the name of its statistic, and its columns with their x."""
+        return {
+            name: {"statistic": known, "columns": [c if isinstance(c, tuple) else (c, None) for c in rule.columns]}
+            for name, rule in self.derived.items()
+            if (known := statistics.name_of(rule.statistic)) is not None and self.metrics[name].x is None
+        }
+
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
         """One figure per metric and x: the mean over the examples that have a row, and its interval. Pure.
 
@@ -119,37 +136,34 @@ class Averaged:
         if rows.empty:
             raise NotApplicable(self.nothing)
         columns = _columns(rows)
-        figures = _means({key: value for key, value in columns.items() if key[0] in self.metrics})
+        bounds = {name: metric.bounds for name, metric in self.metrics.items()}
+        figures = _means({key: value for key, value in columns.items() if key[0] in bounds}, bounds)
         for name, rule in self.derived.items():
-            figures += _statistics(name, rule, columns)
-        return self.ordered(figures)
-
-    def ordered(self, figures: Sequence[Figure]) -> list[Figure]:
-        """Figures in the order of `metrics`, and of x."""
+            figures += _statistics(name, rule, columns, bounds[name])
         place = {name: i for i, name in enumerate(self.metrics)}
         return sorted(figures, key=lambda f: (place[f.metric], -np.inf if np.isnan(f.x) else f.x))
 
 
-def derived_figures(rows: pd.DataFrame, rules: Mapping[str, Derived]) -> list[Figure]:
-    """The figures of these rules, from rows that hold all their columns."""
-    columns = _columns(rows)
-    return [figure for name, rule in rules.items() for figure in _statistics(name, rule, columns)]
-
-
-def _means(columns: Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]]) -> list[Figure]:
+def _means(
+    columns: Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]], bounds: Mapping[str, statistics.Range]
+) -> list[Figure]:
     """Means with intervals; columns over the same examples share one bootstrap."""
     figures = []
     ordered = sorted(columns.items(), key=lambda item: item[1][0])
     for _, group in groupby(ordered, key=lambda item: item[1][0]):
         members = list(group)
-        joint = statistics.intervals(np.stack([values for _, (_, values) in members], axis=1))
+        values = np.stack([values for _, (_, values) in members], axis=1)
+        joint = statistics.intervals(values, bounds=[bounds[metric] for (metric, _), _ in members])
         for (key, _), figure in zip(members, joint, strict=True):
             figures.append(_figure(key, figure))
     return figures
 
 
 def _statistics(
-    name: str, rule: Derived, columns: Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]]
+    name: str,
+    rule: Derived,
+    columns: Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]],
+    bounds: statistics.Range,
 ) -> list[Figure]:
     """The derived figure `name` at every x at which all its columns have rows."""
     varying = next((c for c in rule.columns if isinstance(c, str) and c not in rule.scalars), None)
@@ -161,7 +175,10 @@ def _statistics(
         values = [dict(zip(*columns[key], strict=True)) for key in keys]
         common = sorted(set.intersection(*(set(value) for value in values)))
         matrix = np.array([[value[uid] for value in values] for uid in common], dtype=np.float64)
-        figures.append(_figure((name, x), statistics.interval(matrix.reshape(-1, len(keys)), rule.statistic)))
+        matrix = matrix.reshape(-1, len(keys))
+        figures.append(
+            _figure((name, x), statistics.interval(matrix, rule.statistic, bounds=bounds, ranges=rule.ranges))
+        )
     return figures
 
 

@@ -88,6 +88,17 @@ def predictions(
 def export(path: Path, rows: Sequence[Prediction]) -> None:
     """Write the rows of all annotations of a split to `path`, at once or not at all.
 
+    Raises:
+        UserError: there is no row, or an annotation occurs twice.
+    """
+    text = json_lines(rows)
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def json_lines(rows: Sequence[Prediction]) -> str:
+    """The rows of all annotations of a split as JSON Lines.
+
     A row with hard predictions is put first, and in it a document with some: ERASER's scorer looks there for whether
     there are any.
 
@@ -96,14 +107,12 @@ def export(path: Path, rows: Sequence[Prediction]) -> None:
     """
     times = Counter(row["annotation_id"] for row in rows)
     if not rows:
-        raise UserError(f"nothing to export to {path}: the split has no annotation")
+        raise UserError("nothing to export: the split has no annotation")
     if twice := [name for name, count in times.items() if count > 1]:
-        raise UserError(f"nothing exported to {path}: annotation {twice[0]} occurs twice; ids must be unique")
+        raise UserError(f"nothing exported: annotation {twice[0]} occurs twice; ids must be unique")
     first, *others = sorted(rows, key=lambda row: not any(map(_has_hard_predictions, row["rationales"])))
     documents_of = sorted(first["rationales"], key=lambda document: not _has_hard_predictions(document))
-    ordered = [first | {"rationales": documents_of}, *others]
-    with atomic_path(path) as temporary:
-        temporary.write_text("".join(json.dumps(row) + "\n" for row in ordered), encoding="utf-8")
+    return "".join(json.dumps(row) + "\n" for row in [first | {"rationales": documents_of}, *others])
 
 
 def _has_hard_predictions(document: Mapping[str, Any]) -> bool:

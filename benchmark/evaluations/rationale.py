@@ -11,9 +11,10 @@ import torch
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import curves
 from benchmark.evaluations import rationale_scores as scores
-from benchmark.evaluations.base import Averaged, Column, Derived, derived_figures, table
+from benchmark.evaluations.base import Averaged, Column, Derived, table
 from benchmark.evaluations.documents import documents, rationale_share, rationales
 from benchmark.models.classifier import Classifier
+from benchmark.statistics import f1_of_means, f1_of_ratios, f1_of_sums, mean_of_ratios, ratio
 from benchmark.types import Attribution, Batch, Figure, Metric, Reads, Target
 from benchmark.units import Pool
 
@@ -32,6 +33,8 @@ WEIGHTS: Mapping[str, str] = {
     "hard_token_f1_at": "token_documents_at",
 }
 """Means over documents, and the column that says how many of an example's documents each is a mean of."""
+COUNTS = {*WEIGHTS.values(), "predicted_documents", "hard_predicted_documents", "span_documents"} - {"documents"}
+UNIT = ((0.0, 1.0), (0.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,9 @@ class Rationale(Averaged):
         hard_shares: shares of the curves, increasing.
         hard_share: a number, or `task`. `task` is that of the batch where `rows` is called without `over`.
         seed: of the permutations.
+        even: whether every annotated example is one document with a rationale and a visible word, so that means over
+            documents are means over examples, and rows hold them by example. Elsewhere rows hold sums over an
+            example's documents (`<name>_sum`) and how many they are. None for what `over` finds.
     """
 
     version: ClassVar[int] = 2
@@ -87,6 +93,7 @@ class Rationale(Averaged):
     hard_shares: Sequence[float | int] = HARD_SHARES
     hard_share: float | int | str = "task"
     seed: int = 0
+    even: bool | None = None
 
     def __post_init__(self) -> None:
         shares = curves.check_fractions(self.hard_shares, "evaluations.rationale.hard_shares")
@@ -122,28 +129,36 @@ class Rationale(Averaged):
     @property
     def derived(self) -> Mapping[str, Derived]:
         """F1 of sums and of means, from the counts of each example."""
+        found = {
+            "token_f1_micro": Derived(("token_hits", "token_selected", "token_gold"), f1_of_sums, ("token_gold",)),
+            "iou_f1_micro_at": Derived(("iou_matched", "iou_selected", "iou_gold"), f1_of_sums, ("iou_gold",)),
+            "iou_f1_micro": Derived(("hard_iou_matched", "hard_iou_selected", "iou_gold"), f1_of_sums),
+        }
+        if self.even:
+            return found | {
+                "iou_f1_at": Derived(("iou_precision", "iou_recall"), f1_of_means, ranges=UNIT),
+                "iou_f1": Derived(("hard_iou_precision", "hard_iou_recall"), f1_of_means, ranges=UNIT),
+            }
+        found |= {name: Derived((f"{name}_sum", weight), ratio) for name, weight in WEIGHTS.items()}
+        sums, counts = ([(name, float(k)) for k in self.top] for name in ("token_f1_sum", "token_documents"))
         macro = ("iou_precision", "predicted_documents", "iou_recall", "span_documents")
-        return {
-            "token_f1_micro": Derived(("token_hits", "token_selected", "token_gold"), _f1_of_sums, ("token_gold",)),
-            "iou_f1_micro_at": Derived(("iou_matched", "iou_selected", "iou_gold"), _f1_of_sums, ("iou_gold",)),
-            "iou_f1_at": Derived(macro, _f1_of_ratios, ("span_documents",)),
-            "iou_f1_micro": Derived(("hard_iou_matched", "hard_iou_selected", "iou_gold"), _f1_of_sums),
-            "iou_f1": Derived(
-                ("hard_iou_precision", "hard_predicted_documents", "hard_iou_recall", "span_documents"), _f1_of_ratios
-            ),
+        hard = ("hard_iou_precision", "hard_predicted_documents", "hard_iou_recall", "span_documents")
+        return found | {
+            "token_f1_mean": Derived((*sums, *counts), mean_of_ratios),
+            "iou_f1_at": Derived(macro, f1_of_ratios, ("span_documents",)),
+            "iou_f1": Derived(hard, f1_of_ratios),
         }
 
     def over(self, batches: Sequence[Batch]) -> "Rationale":
-        """The same evaluation with the `task`'s share known: the mean over all annotated examples of all batches.
+        """The same evaluation that knows the `task`'s share, the mean over all annotated examples of all batches.
 
         Raises:
             NotApplicable: no example is annotated.
         """
-        if self.hard_share != "task":
-            return self
         if (share := rationale_share(batches)) is None:
             raise NotApplicable(self.nothing)
-        return replace(self, hard_share=share)
+        chosen = share if self.hard_share == "task" else self.hard_share
+        return replace(self, hard_share=chosen, even=all(is_even(batch) for batch in batches))
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Scores and counts of each annotated example; NotApplicable where the method scores no tokens."""
@@ -151,16 +166,16 @@ class Rationale(Averaged):
         wanted = rationales(batch)
         if not wanted:
             return table((), "auprc", torch.zeros(0))
-        share = float(self.over([batch]).hard_share)
+        known = self if self.even is not None else self.over([batch])
         found = {uid: part for uid, part in zip(batch.uids, every, strict=True) if uid in wanted}
-        shares = [float(s) for s in self.hard_shares]
+        share, shares = float(known.hard_share), [float(s) for s in self.hard_shares]
         frames = []
         for positions, score in (
             (None, lambda part: scores.scalars(part) | scores.at_share(part, share)),
             (self.top, lambda part: scores.by_words(part, self.top)),
             (shares, lambda part: scores.by_share(part, shares)),
         ):
-            frames += _frames(found, positions, score)
+            frames += (_frames_by_example if known.even else _frames_of_sums)(found, positions, score)
         return pd.concat(frames, ignore_index=True)
 
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
@@ -168,80 +183,63 @@ class Rationale(Averaged):
 
         Raises:
             NotApplicable: there is no row, or no annotation marks a word.
-            ValueError: the rows' hard selections are of different shares.
+            ValueError: the rows' hard selections are of different shares, or only some hold sums.
         """
         if rows.empty or not rows.loc[rows["metric"] == "token_gold", "value"].any():
             raise NotApplicable(self.nothing)
-        of_share = rows["metric"] == "hard_share"
+        of_share, kinds = rows["metric"] == "hard_share", rows["metric"].isin(["auprc", "auprc_sum"])
         if len(share := rows.loc[of_share, "value"].unique()) > 1:
             raise ValueError(f"hard selections of {len(share)} different shares: take rows of `over(all batches)`")
-        rows = rows[~of_share]
+        if len(kind := rows.loc[kinds, "metric"].unique()) > 1:
+            raise ValueError("some rows are by example and some are sums: take rows of `over(all batches)`")
+        figures = super(Rationale, replace(self, even=kind[0] == "auprc")).reduce(rows[~of_share])
         nan, n = float("nan"), rows["uid"].nunique()
-        figures = [*super().reduce(rows), Figure("hard_share", nan, float(share[0]), nan, nan, n)]
-        if (rows.loc[rows["metric"] == "documents", "value"] > 1).any():
-            over = derived_figures(rows_with_sums(rows), self._over_documents)
-            figures = [figure for figure in figures if figure.metric not in self._over_documents]
-            figures += [figure for figure in over if not np.isnan(figure.value)]  # NaN: no document counts
-        return self.ordered(figures)
-
-    @property
-    def _over_documents(self) -> Mapping[str, Derived]:
-        """Means over all documents; where every example has one, they are the means over examples."""
-        found = {name: Derived((f"{name}_sum", weight), _ratio) for name, weight in WEIGHTS.items()}
-        sums, counts = ([(name, float(k)) for k in self.top] for name in ("token_f1_sum", "token_documents"))
-        return found | {"token_f1_mean": Derived((*sums, *counts), _mean_of_ratios)}
+        defined = [figure for figure in figures if not np.isnan(figure.value)]  # NaN: no document counts
+        return [*defined, Figure("hard_share", nan, float(share[0]), nan, nan, n)]
 
 
-def _frames(
-    found: Mapping[str, Any], positions: Sequence[float | int] | None, score: Callable[[Any], Mapping[str, Any]]
-) -> list[pd.DataFrame]:
-    """Rows of all columns that `score` gives; what is undefined for an example gets none."""
+Score = Callable[[Any], Mapping[str, Any]]
+
+
+def is_even(batch: Batch) -> bool:
+    """Whether every annotated example is a single document with a rationale word and a rated word in the window."""
+    last = batch.units.amax(dim=1).tolist()
+    found = rationales(batch)
+    return all(
+        len(batch.meta[b].get("document_lengths", (1,))) == 1 and found[uid].any() and last[b] >= batch.query_units[b]
+        for b, uid in enumerate(batch.uids)
+        if uid in found
+    )
+
+
+def _columns(found: Mapping[str, Any], score: Score) -> dict[str, Column]:
     scored = [score(part) for part in found.values()]
-    frames = []
-    for name in scored[0]:
-        values = np.array([example[name] for example in scored], dtype=np.float64)
-        frames.append(table(tuple(found), name, values, x=positions, defined=~np.isnan(values)))
-        if name == "token_f1":  # undefined at every k or at none
-            mean = values.mean(axis=1)
-            frames.append(table(tuple(found), "token_f1_mean", mean, defined=~np.isnan(mean)))
+    return {name: np.array([example[name] for example in scored], dtype=np.float64) for name in scored[0]}
+
+
+def _frames_by_example(
+    found: Mapping[str, Any], positions: Sequence[float | int] | None, score: Score
+) -> list[pd.DataFrame]:
+    """Rows of all columns but those that count documents; what is undefined for an example gets none."""
+    columns, frames = _columns(found, score), []
+    if "token_f1" in columns:
+        frames.append(table(tuple(found), "token_f1_mean", columns["token_f1"].mean(axis=1)))
+    for name, values in columns.items():
+        if name not in COUNTS:
+            frames.append(table(tuple(found), name, values, x=positions, defined=~np.isnan(values)))
     return frames
 
 
-def rows_with_sums(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows, and for each mean over an example's documents the sum over them, as `<name>_sum`."""
-    sums = []
-    for name, weight in WEIGHTS.items():
-        counted, mean = rows[rows["metric"] == weight], rows[rows["metric"] == name]
-        both = counted.merge(mean[["uid", "x", "value"]], on=["uid", "x"], how="left", suffixes=("", "_mean"))
-        value = (both["value"] * both["value_mean"]).fillna(0.0)
-        sums.append(pd.DataFrame({"uid": both["uid"], "metric": f"{name}_sum", "x": both["x"], "value": value}))
-    return pd.concat([rows, *sums], ignore_index=True)
-
-
-def _ratio(means: Column) -> Column:
-    """Mean over documents, from means over examples of [sum over documents, documents]; NaN without a document."""
-    n = means[..., 1]
-    found: Column = np.where(n > 0, means[..., 0] / np.where(n > 0, n, 1.0), np.nan)
-    return found
-
-
-def _mean_of_ratios(means: Column) -> Column:
-    """Mean over k of the ratios of [sums at each k, documents at each k]."""
-    sums, counts = np.split(means, 2, axis=-1)
-    found: Column = _ratio(np.stack([sums, counts], axis=-1)).mean(axis=-1)
-    return found
-
-
-def _f1_of_sums(means: Column) -> Column:
-    """2 · matched / (selected + gold), from means of [matched, selected, gold]."""
-    total = means[..., 1] + means[..., 2]
-    found: Column = np.where(total > 0, 2 * means[..., 0] / np.where(total > 0, total, 1.0), 0.0)
-    return found
-
-
-def _f1_of_ratios(means: Column) -> Column:
-    """F1 of mean precision and mean recall, from means of [precision sum, its documents, recall sum, its documents]."""
-    parts = [np.nan_to_num(_ratio(means[..., i : i + 2])) for i in (0, 2)]
-    total = parts[0] + parts[1]
-    found: Column = np.where(total > 0, 2 * parts[0] * parts[1] / np.where(total > 0, total, 1.0), 0.0)
-    return found
+def _frames_of_sums(
+    found: Mapping[str, Any], positions: Sequence[float | int] | None, score: Score
+) -> list[pd.DataFrame]:
+    """Rows of all columns, the means over documents as sums."""
+    columns, frames = _columns(found, score), []
+    for name, values in columns.items():
+        if name in WEIGHTS:
+            frames.append(
+                table(tuple(found), f"{name}_sum", np.nan_to_num(values) * columns[WEIGHTS[name]], x=positions)
+            )
+        else:
+            frames.append(table(tuple(found), name, values, x=positions, defined=~np.isnan(values)))
+    return frames

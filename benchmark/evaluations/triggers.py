@@ -1,40 +1,46 @@
 """Adversarial triggers: how much accuracy the words that an explainer points at cost (Hao 2021, "Adversarial Attack")."""
 
-import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import pandas as pd
-import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
 
+from benchmark.attribution_graph import check_construction
 from benchmark.errors import UserError
-from benchmark.evaluations.base import Averaged, table
+from benchmark.evaluations.base import Averaged
 from benchmark.evaluations.head_pruning import Calibration
+from benchmark.evaluations.trigger_rows import rows_of_drops
+from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import check_budget, chunks, take
+from benchmark.models.expansion import check_budget
 from benchmark.triggers import (
-    Attack,
-    Encoded,
     Exclusion,
     Trigger,
+    TriggerSearch,
     attacks_of,
-    encode,
     exclusion,
-    insert,
     read,
     read_variations,
     written,
 )
 from benchmark.triggers.controls import Controls
 from benchmark.triggers.extraction import Rule, extract
-from benchmark.triggers.words import count_words, require_words
+from benchmark.triggers.patterns import Variations, load, read_construction
+from benchmark.triggers.script_extraction import ScriptRule, extract_as_script
+from benchmark.triggers.trials import at_home, attacked, check_classes, correct_with
+from benchmark.triggers.words import count_pieces, count_words, require_words
 from benchmark.types import Attribution, Batch, Method, Metric, Reads, Target
 
 _NAME = "evaluations.triggers"
+_LEAST = (("triggers", 1), ("pairs", 1), ("max_words", 2), ("min_words", 2), ("draws", 1), ("least_tokens", 0))
+_READ_BY = {  # settings that one construction alone reads
+    "paper": ("tau", "max_words", "min_words"),
+    "script": ("score", "cell_share", "least_score"),
+}
+_Extracted = tuple[list[Trigger], Variations, Counter[str]]
+"""Triggers, those of other rules, and what controls are drawn from."""
 
 
 @dataclass(frozen=True)
@@ -58,39 +64,74 @@ class Triggers(Averaged):
     The paper leaves open what happens to word pieces (whole words are inserted, never within a word), to texts that fill
     the window (their ends give way) and how an example's patterns are scored (by the sum of their edges).
 
+    The published script does otherwise in all that follows, and `construction=script` does as it does. Sources: all
+    examples, explained for the class that the model predicts, whether right or wrong; on SST-2 those with 15 tokens or
+    more (`least_tokens=15`). Choice: every cell counts, [CLS], [SEP], punctuation and one word's own pieces included; the
+    best head is that of the largest cell of all layers, its two largest cells make the pattern, and the tokens of the
+    second are left out where it is below `cell_share` of the first; nothing is pooled. Score: the sum of the two cells;
+    patterns below `least_score` are left out; equal ones are not merged. Insertion: word pieces without [CLS] and [SEP],
+    also within a word, at round((n + added) · r) with halves to the even number, r counted from 1
+    (`benchmark.triggers.script_insertion`), and cut off where the window ends. Attack: every class, that of the trigger
+    included, so that two more figures tell them apart: `other_class_drop`, and `own_class_drop` of examples of the class
+    that the trigger was explained for. Controls are drawn from the sources' word pieces. A method that scores no edges
+    has no such trigger; one with `search_triggers` is tried as by `paper`.
+
+    What `construction=script` does otherwise than the script: the best `triggers` of each class are tried, not all; drops
+    are given instead of accuracies; the window is the model's, not 128 tokens; equal cells are taken last first; and
+    the last pattern of a list without a poor one is not lost.
+
+    Source: Hao et al. 2021, section "Adversarial Attack"; `run_adver_connection.py`, `run_adver_evaluate.py` of the
+    authors' repository (YRdddream/attattr, commit f5a7396); PROTOCOLS section 11.
+
     Args:
-        target: of no effect: triggers are explained for the source examples' labels.
-        calibration: the source split; examples that are scored are left out of it.
+        target: the class that `construction=script` explains; with `paper` both are the same.
+        calibration: the source split; examples that are scored are left out of it. The script takes 500 of `train`.
+        construction: `paper` or `script`.
         triggers: how many of each source class.
         pairs: edges that make a trigger: 2 in the paper, up to four words.
-        tau: take the edges above tau × the best one instead; null for `pairs`.
-        max_words: of a trigger.
-        min_words: source texts with fewer words are left out.
-        skip_punctuation: no punctuation in triggers.
-        lexicon: words that no trigger may hold: null, `sentiment` or a text file with one word a line.
+        tau: take the edges above tau × the best one instead; null for `pairs` (`paper` only).
+        max_words: of a trigger (`paper` only).
+        min_words: source texts with fewer words are left out (`paper` only).
+        least_tokens: source texts with fewer tokens, special ones included, are left out.
+        cell_share: smaller further cells, as a share of the best, are not inserted (`script` only); 0 for all, as with the
+            script's `--if_all`.
+        score: what patterns are ranked by (`script` only): `sum` of the cells, or `mean`, their sum divided by the number of
+            their tokens.
+        least_score: patterns whose cells sum to less are left out (`script` only).
+        skip_punctuation: no punctuation in triggers; null for what the construction does: true for `paper`.
+        skip_special: cells of [CLS] and [SEP] do not count; null for what the construction does: true for `paper`, which
+            allows nothing else.
+        lexicon: words that no trigger may hold: null, `sentiment` (a short list of ours) or a text file with one word a
+            line. The paper leaves sentiment words out on SST-2, by a list that is not published; the script has none.
         positions: relative positions of `drop_at_position`, each within [0, 1].
-        taus: thresholds of `drop_at_tau`: the triggers that each would give in place of `pairs`.
+        taus: thresholds of `drop_at_tau`: the triggers that each would give in place of `pairs` (`paper` only).
         pair_counts: numbers of edges of `drop_of_pairs`.
         draws: random and matched words per trigger.
-        file: triggers that another run wrote (`triggers-….json` in its run folder), instead of this method's. The run
-            folder keeps a copy, so a file that changes needs another name.
+        file: triggers that another run wrote (`triggers-….json` in its run folder), instead of this method's; they are
+            inserted as their own construction says. The run folder keeps a copy, so a file that changes needs another name.
         seed: of tied edges and of the draws.
         max_tokens: tokens of one forward pass; null for what suits the device.
         artifact: what `extract` returned; set by `restored`.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[Reads] = "method"
     nothing: ClassVar[str] = "no scored example is of a class that a trigger attacks"
 
-    target: Target = "label"
+    target: Target = "predicted"
     calibration: Calibration = field(default_factory=lambda: Calibration("train", 100))
+    construction: str = "paper"
     triggers: int = 3
     pairs: int = 2
     tau: float | int | None = None
     max_words: int = 5
     min_words: int = 5
-    skip_punctuation: bool = True
+    least_tokens: int = 0
+    cell_share: float | int = 0.2
+    score: str = "sum"
+    least_score: float | int = 0.02
+    skip_punctuation: bool | None = None
+    skip_special: bool | None = None
     lexicon: str | None = None
     positions: Sequence[float | int] = (0.0, 0.25, 0.5, 0.75, 1.0)
     taus: Sequence[float | int] = tuple(k / 10 for k in range(1, 10))
@@ -98,13 +139,36 @@ class Triggers(Averaged):
     draws: int = 3
     file: str | None = None
     seed: int = 0
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
     artifact: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("triggers", 1), ("pairs", 1), ("max_words", 2), ("min_words", 2), ("draws", 1)):
+        self._check_construction()
+        self._check_numbers()
+        if not isinstance(self.calibration, Calibration):
+            raise UserError(f"{_NAME}.calibration={self.calibration}: allowed is a Calibration (split and examples)")
+        check_budget(self.max_tokens, f"{_NAME}.max_tokens")
+        object.__setattr__(self, "positions", tuple(map(float, self.positions)))
+        self._excluded(self.construction)
+        if self.file is not None:
+            load(self.file, f"{_NAME}.file={self.file}")
+
+    def _check_construction(self) -> None:
+        check_construction(self.construction, f"{_NAME}.construction")
+        if self.score not in ("sum", "mean"):
+            raise UserError(f"{_NAME}.score={self.score}: allowed are sum and mean")
+        if self.construction == "paper" and self.skip_special is False:
+            raise UserError(f"{_NAME}.skip_special=false: construction=paper inserts words; take construction=script")
+        defaults = {field.name: field.default for field in fields(self)}
+        for construction, names in _READ_BY.items():
+            for name in names if construction != self.construction else ():
+                if (value := getattr(self, name)) != defaults[name]:
+                    raise UserError(f"{_NAME}.{name}={value} is read by construction={construction} only")
+
+    def _check_numbers(self) -> None:
+        for name, least in (*_LEAST, ("least_score", 0), ("cell_share", 0)):
             if (value := getattr(self, name)) < least:
-                raise UserError(f"{_NAME}.{name}={value}: allowed are whole numbers from {least}")
+                raise UserError(f"{_NAME}.{name}={value}: allowed are numbers from {least}")
         for tau in (*self.taus, *([] if self.tau is None else [self.tau])):
             if not 0 <= tau < 1:
                 raise UserError(f"{_NAME}.tau={tau}: allowed are numbers from 0 up to 1, and null")
@@ -112,16 +176,10 @@ class Triggers(Averaged):
             raise UserError(f"{_NAME}.pair_counts holds {wrong_counts[0]}: allowed are whole numbers from 1")
         if wrong := [p for p in self.positions if not 0 <= p <= 1]:
             raise UserError(f"{_NAME}.positions holds {wrong[0]}: allowed are numbers from 0 to 1")
-        if not isinstance(self.calibration, Calibration):
-            raise UserError(f"{_NAME}.calibration={self.calibration}: allowed is a Calibration (split and examples)")
-        check_budget(self.max_tokens, f"{_NAME}.max_tokens")
-        object.__setattr__(self, "positions", tuple(map(float, self.positions)))
-        self._excluded()
-        if self.file is not None:
-            read(_artifact(self.file), f"{_NAME}.file={self.file}")
 
-    def _excluded(self) -> Exclusion:
-        return exclusion(self.lexicon, f"{_NAME}.lexicon", punctuation=self.skip_punctuation)
+    def _excluded(self, construction: str) -> Exclusion:
+        punctuation = construction == "paper" if self.skip_punctuation is None else self.skip_punctuation
+        return exclusion(self.lexicon, f"{_NAME}.lexicon", punctuation=punctuation)
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
@@ -138,7 +196,9 @@ class Triggers(Averaged):
         }
         if self.positions:
             found["drop_at_position"] = Metric(None, drop, x="relative position")
-        if self.taus:
+        if self.construction == "script":
+            found["own_class_drop"] = found["other_class_drop"] = Metric(None, drop)
+        elif self.taus:
             found["drop_at_tau"] = Metric(None, drop, x="threshold")
         if self.pair_counts:
             found["drop_of_pairs"] = Metric(None, drop, x="inserted pairs")
@@ -152,27 +212,48 @@ class Triggers(Averaged):
             UserError: `file` names classes that the model does not have.
         """
         if self.file is not None:
-            artifact = _artifact(self.file)
-            _classes(model, read(artifact, f"{_NAME}.file={self.file}"), f"{_NAME}.file={self.file}")
-            return dict(artifact)
-        excluded = self._excluded()
+            setting = f"{_NAME}.file={self.file}"
+            artifact = load(self.file, setting)
+            check_classes(model, read(artifact, setting), setting)
+            return artifact
+        script = self.construction == "script" and not isinstance(method, TriggerSearch)
+        found, variations, counts = (self._by_script if script else self._by_paper)(model, method, batches)
+        controls = Controls(counts, draws=self.draws, seed=self.seed)
+        return written(controls.added(found), model, variations, "script" if script else "paper")
+
+    def _by_paper(self, model: Classifier, method: Method, batches: Sequence[Batch]) -> _Extracted:
         rule = Rule(
             triggers=self.triggers,
             pairs=self.pairs,
             tau=self.tau,
             max_words=self.max_words,
             min_words=self.min_words,
-            exclusion=excluded,
+            least_tokens=self.least_tokens,
+            exclusion=self._excluded("paper"),
             seed=self.seed,
         )
         varied = [("drop_at_tau", float(tau), replace(rule, tau=tau)) for tau in self.taus]
         varied += [("drop_of_pairs", float(n), replace(rule, tau=None, pairs=n)) for n in self.pair_counts]
-        found, *others = extract(model, method, batches, rule, *(other for _, _, other in varied))
-        variations: dict[str, list[tuple[float, Sequence[Trigger]]]] = {}
-        for (metric, x, _), triggers in zip(varied, others, strict=False):  # a search has no variations
-            variations.setdefault(metric, []).append((x, triggers))
-        controls = Controls(count_words(batches, excluded), draws=self.draws, seed=self.seed)
-        return written(controls.added(found), model, variations)
+        found, *others = extract(model, method, batches, rule, *(other for *_, other in varied))
+        curves = [(metric, x) for metric, x, _ in varied]
+        return found, _variations(curves, others), count_words(batches, rule.exclusion)
+
+    def _by_script(self, model: Classifier, method: Method, batches: Sequence[Batch]) -> _Extracted:
+        rule = ScriptRule(
+            triggers=self.triggers,
+            cells=self.pairs,
+            cell_share=self.cell_share,
+            score=self.score,
+            least_score=self.least_score,
+            least_tokens=self.least_tokens,
+            skip_special=bool(self.skip_special),
+            exclusion=self._excluded("script"),
+            target=self.target,
+        )
+        varied = [replace(rule, cells=n) for n in self.pair_counts]
+        found, *others = extract_as_script(model, method, batches, rule, *varied)
+        curves = [("drop_of_pairs", float(n)) for n in self.pair_counts]
+        return found, _variations(curves, others), count_pieces(model, batches, rule.exclusion)
 
     def restored(self, artifact: Mapping[str, Any]) -> "Triggers":
         """A copy that holds these triggers."""
@@ -184,93 +265,19 @@ class Triggers(Averaged):
             raise ValueError("triggers have to be extracted before they are tried: use restored(extract(...))")
         require_words(model, batch)
         triggers = read(self.artifact, "the stored file of triggers")
+        construction = read_construction(self.artifact)
         attacks = attacks_of(triggers, self.positions, read_variations(self.artifact))
         inserted = [one for attack in attacks for one in attack.inserted]
-        attacked = _attacked(model, inserted, batch)
-        correct = _correct(model, batch, inserted, attacked, self.max_tokens)
+        wanted = attacked(model, inserted, batch)
+        correct = correct_with(model, batch, inserted, wanted, construction, self.max_tokens)
         drops = correct[:, -1:] - correct[:, :-1]
-        return _rows(batch, triggers, attacks, drops, attacked, correct[:, -1])
+        home = at_home(model, triggers, batch) if construction == "script" else None
+        return rows_of_drops(batch, attacks, drops, wanted, correct[:, -1], home)
 
 
-def _artifact(path: str) -> dict[str, Any]:
-    try:
-        loaded = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{_NAME}.file={path} cannot be read ({type(error).__name__}); give the triggers-….json of a run folder"
-        ) from error
-    if not isinstance(loaded, dict):
-        raise UserError(f"{_NAME}.file={path} holds no triggers; give the triggers-….json of a run folder")
-    return loaded
-
-
-def _classes(model: Classifier, triggers: Sequence[Trigger], setting: str) -> list[list[int]]:
-    """The model's indices of the classes that each trigger attacks."""
-    known = {label.casefold(): index for index, label in enumerate(model.labels)}
-    wanted = {label for trigger in triggers for label in trigger.attacks}
-    if missing := sorted(label for label in wanted if label.casefold() not in known):
-        raise UserError(f"{setting}: class {missing[0]} is unknown to the model, which has {list(model.labels)}")
-    return [[known[label.casefold()] for label in trigger.attacks] for trigger in triggers]
-
-
-def _attacked(model: Classifier, triggers: Sequence[Trigger], batch: Batch) -> Bool[Tensor, "B P"]:
-    """Which examples each trigger attacks."""
-    attacks = torch.zeros(len(model.labels), len(triggers), dtype=torch.bool, device=batch.label.device)
-    for index, classes in enumerate(_classes(model, triggers, "the stored file of triggers")):
-        attacks[classes, index] = True
-    return attacks[batch.label.clamp(min=0)] & (batch.label >= 0)[:, None]
-
-
-def _correct(
-    model: Classifier, batch: Batch, inserted: Sequence[Trigger], wanted: Bool[Tensor, "B P"], max_tokens: int | None
-) -> Float[Tensor, "B Q"]:
-    """1 where an example is classified correctly with each of P insertions (NaN where not wanted), and with none (last)."""
-    found = torch.full((len(batch), len(inserted) + 1), torch.nan, dtype=torch.float64, device=wanted.device)
-    encoded = _and_nothing(encode(model, inserted))
-    whole = torch.ones_like(wanted[:, :1])
-    example, place = torch.cat([wanted, whole], dim=1).nonzero(as_tuple=True)
-    lengths = batch.attention_mask.sum(1)[example] + encoded.present.sum(1)[place]
-    for rows in chunks(lengths.clamp(max=model.window), max_tokens, model):
-        tensors, units = take(batch, example[rows])
-        logits = model.run(insert(model, tensors, units, encoded[place[rows]]).tensors).logits
-        right = (logits.argmax(-1) == batch.label[example[rows]]).double()
-        found[example[rows], place[rows]] = torch.where(logits.isnan().any(-1), torch.nan, right)
+def _variations(curves: Sequence[tuple[str, float]], triggers: Sequence[Sequence[Trigger]]) -> Variations:
+    """The triggers at each x, by metric; none where a search found them."""
+    found: dict[str, list[tuple[float, Sequence[Trigger]]]] = {}
+    for (metric, x), at_x in zip(curves, triggers, strict=False):
+        found.setdefault(metric, []).append((x, at_x))
     return found
-
-
-def _and_nothing(encoded: Encoded) -> Encoded:
-    """The triggers and, last, an insertion of nothing."""
-    columns = {name: torch.cat([value, torch.zeros_like(value[:1])]) for name, value in vars(encoded).items()}
-    return Encoded(**columns)
-
-
-def _rows(
-    batch: Batch,
-    triggers: Sequence[Trigger],
-    attacks: Sequence[Attack],
-    drops: Float[Tensor, "B P"],
-    wanted: Bool[Tensor, "B P"],
-    before: Float[Tensor, "B"],
-) -> pd.DataFrame:
-    """One row per example and figure."""
-    frames, start = [], 0
-    means: dict[str, tuple[Tensor, Tensor]] = {}
-    for attack in attacks:
-        at = slice(start, start + len(attack.inserted))
-        start = at.stop
-        defined = wanted[:, at].any(1)
-        total = torch.where(wanted[:, at], drops[:, at], 0.0).sum(1)
-        mean = total / wanted[:, at].sum(1).clamp(min=1)
-        x = None if attack.x is None else [attack.x]
-        frames.append(table(batch.uids, attack.metric, mean, x=x, defined=defined))
-        means.setdefault(attack.metric, (mean, defined))
-    real, defined = means["accuracy_drop"]
-    frames.append(table(batch.uids, "success", real, defined=defined & (before != 0)))
-    random, drawn = means["random_drop"]
-    frames.append(table(batch.uids, "advantage", real - random, defined=defined & drawn))
-    count = len(triggers)
-    frames.append(table(batch.uids, "drop_of_trigger", drops[:, :count], x=range(count), defined=wanted[:, :count]))
-    by_class = table(batch.uids, "accuracy_drop_class", real, defined=defined)
-    classes = dict(zip(batch.uids, batch.label.tolist(), strict=True))
-    frames.append(by_class.assign(x=by_class["uid"].map(classes).astype(float)))
-    return pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)

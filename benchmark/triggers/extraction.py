@@ -32,6 +32,7 @@ class Rule:
         tau: take all cells above tau × the largest one instead of `pairs` of them; None for `pairs`.
         max_words: of a pattern.
         min_words: shorter texts give no pattern.
+        least_tokens: nor do texts with fewer tokens, special ones included.
         exclusion: words that no pattern may hold.
         seed: of the order of tied cells.
     """
@@ -41,6 +42,7 @@ class Rule:
     tau: float | int | None = None
     max_words: int = 5
     min_words: int = 5
+    least_tokens: int = 0
     exclusion: Exclusion = field(default_factory=Exclusion)
     seed: int = 0
 
@@ -53,7 +55,8 @@ class Rule:
 def extract(model: Classifier, method: Method, batches: Sequence[Batch], *rules: Rule) -> list[list[Trigger]]:
     """For each rule the best triggers of each class that occurs in labelled source examples.
 
-    The examples are explained once for all rules, which differ in `pairs`, `tau` and the like but not in `min_words`.
+    The examples are explained once for all rules, which differ in `pairs`, `tau` and the like but not in how long a
+    text is.
 
     A trigger comes from examples of its source class that the model classifies correctly, explained for that class, and
     attacks every other class. Methods with `search_triggers` search themselves, those with `edge_scores` are read by
@@ -67,9 +70,9 @@ def extract(model: Classifier, method: Method, batches: Sequence[Batch], *rules:
     for batch in batches:
         require_words(model, batch)
     rule = rules[0]
-    usable = [_usable(model, batch, rule.min_words) for batch in batches]
+    usable = [_usable(model, batch, rule) for batch in batches]
     present = sorted({label for batch in batches for label in batch.label.tolist() if label >= 0})
-    _check(model, usable, present, sum(map(len, batches)), rule.min_words)
+    _check(model, usable, present, sum(map(len, batches)), rule)
     if isinstance(method, TriggerSearch):
         search = Search(triggers=rule.triggers, words=rule.n_words, exclusion=rule.exclusion)
         return [method.search_triggers(model, [batch for batch in usable if len(batch)], search)]
@@ -105,14 +108,15 @@ class Pattern:
     label: int
 
 
-def _usable(model: Classifier, batch: Batch, min_words: int) -> Batch:
+def _usable(model: Classifier, batch: Batch, rule: Rule) -> Batch:
     """Labelled examples that are classified correctly and long enough."""
     correct = torch.cat([model.predict(part) == part.label for part, _ in model.parts(batch, layers=1)])
-    long = batch.n_units - batch.lost_units >= min_words
+    long = batch.n_units - batch.lost_units >= rule.min_words
+    long &= batch.attention_mask.sum(1) >= rule.least_tokens
     return batch.select((correct & long & (batch.label >= 0)).nonzero().flatten().tolist())
 
 
-def _check(model: Classifier, usable: Sequence[Batch], present: Sequence[int], total: int, min_words: int) -> None:
+def _check(model: Classifier, usable: Sequence[Batch], present: Sequence[int], total: int, rule: Rule) -> None:
     advice = "raise calibration.examples or take another calibration.split"
     if len(present) < 2:
         names = ", ".join(model.labels[label] for label in present) or "no label"
@@ -121,9 +125,10 @@ def _check(model: Classifier, usable: Sequence[Batch], present: Sequence[int], t
         )
     found = {label for batch in usable for label in batch.label.tolist()}
     if missing := [model.labels[label] for label in present if label not in found]:
+        length = f"{rule.min_words} words" + (f" and {rule.least_tokens} tokens" if rule.least_tokens else "")
         raise NotApplicable(
             f"no trigger for class {missing[0]}: none of its examples among the {total} of the source split is "
-            f"classified correctly and has {min_words} words; {advice}"
+            f"classified correctly and has {length}; {advice}"
         )
 
 

@@ -13,7 +13,8 @@ from benchmark.models import Classifier
 from benchmark.triggers.patterns import Trigger
 from benchmark.triggers.words import pieces
 
-_LAST = torch.iinfo(torch.long).max
+GONE = torch.iinfo(torch.long).max
+"""Sorts last: the key of a token that is not kept."""
 
 
 @dataclass(frozen=True)
@@ -45,28 +46,33 @@ class Inserted:
 
 
 @dataclass(frozen=True)
-class _Segments:
-    """Where the segments of each row begin, how many tokens they have, and which segment each token is in (-1: none)."""
+class Segments:
+    """Where the segments of each row begin, how many tokens they have, and how many tokens of it are before each token."""
 
-    of: Int[Tensor, "N T"]
     start: Int[Tensor, "N S"]
     length: Int[Tensor, "N S"]
+    rank: Int[Tensor, "N T"]
 
 
 def encode(model: Classifier, triggers: Sequence[Trigger]) -> Encoded:
-    """Spell triggers in the model's tokens; all pieces of a word share its place.
+    """Spell triggers in the model's tokens; all pieces of a word share its place."""
+    return encoded(model, triggers, pieces(model, [word.word for trigger in triggers for word in trigger.words]))
+
+
+def encoded(model: Classifier, triggers: Sequence[Trigger], spelled: Sequence[Sequence[int]]) -> Encoded:
+    """Triggers whose words, one after the other, are spelled with these token ids.
 
     Raises:
-        NotApplicable: the tokenizer spells a word with no token at all.
+        NotApplicable: a word is spelled with no token at all.
     """
-    spelled = iter(pieces(model, [word.word for trigger in triggers for word in trigger.words]))
+    following = iter(spelled)
     columns: dict[str, list[Tensor]] = {"ids": [], "segment": [], "position": []}
     for trigger in triggers:
-        words = [(word, next(spelled)) for word in trigger.words]
+        words = [(word, next(following)) for word in trigger.words]
         if silent := [word.word for word, ids in words if not ids]:
             raise NotApplicable(f"the tokenizer has no token for the word '{silent[0]}'")
-        columns["ids"].append(torch.tensor([index for _, ids in words for index in ids]))
-        columns["segment"].append(torch.tensor([word.segment for word, ids in words for _ in ids]))
+        columns["ids"].append(torch.tensor([index for _, ids in words for index in ids], dtype=torch.long))
+        columns["segment"].append(torch.tensor([word.segment for word, ids in words for _ in ids], dtype=torch.long))
         columns["position"].append(torch.tensor([word.position for word, ids in words for _ in ids]).double())
     pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
     present = pad([torch.ones_like(ids) for ids in columns["ids"]]).bool()
@@ -93,11 +99,9 @@ def segments(model: Classifier, tensors: Mapping[str, Tensor], units: Int[Tensor
 
 def relative_positions(of: Int[Tensor, "N T"]) -> Float[Tensor, "N T"]:
     """Tokens of the segment before each token, divided by the tokens of the segment; 0 outside segments."""
-    layout = _layout(of)
-    column = of.clamp(min=0)
-    index = torch.arange(of.shape[1], device=of.device)
-    before = index - layout.start.gather(1, column)
-    return torch.where(of >= 0, before.double() / layout.length.gather(1, column).clamp(min=1), 0.0)
+    where = layout(of)
+    length = where.length.gather(1, of.clamp(min=0)).clamp(min=1)
+    return torch.where(of >= 0, where.rank.double() / length, 0.0)
 
 
 def insert(model: Classifier, tensors: Mapping[str, Tensor], units: Int[Tensor, "N T"], trigger: Encoded) -> Inserted:
@@ -118,43 +122,66 @@ def insert(model: Classifier, tensors: Mapping[str, Tensor], units: Int[Tensor, 
         NotApplicable: a trigger fills the whole window.
     """
     of = segments(model, tensors, units)
-    layout = _layout(of)
+    where = layout(of)
     attended = tensors.get("attention_mask", torch.ones_like(units)).bool()
     total = attended.sum(1) + trigger.present.sum(1)
-    kept = _shortened(layout.length, (total - model.window).clamp(min=0))
-    segment = torch.minimum(trigger.segment, (layout.length > 0).sum(1, keepdim=True) - 1).clamp(min=0)
+    kept = shortened(where.length, (total - model.window).clamp(min=0))
+    segment = torch.minimum(trigger.segment, (where.length > 0).sum(1, keepdim=True) - 1).clamp(min=0)
+    dropped = (of >= 0) & (where.rank >= kept.gather(1, of.clamp(min=0)))
+    target = _insertion_points(units, of, where.start, kept, segment, trigger.position)
     index = torch.arange(units.shape[1], device=units.device).expand_as(units)
-    column = of.clamp(min=0)
-    dropped = (of >= 0) & (index - layout.start.gather(1, column) >= kept.gather(1, column))
-    target = _insertion_points(units, of, layout.start, kept, segment, trigger.position)
-    old = torch.where(attended & ~dropped, 2 * index + 1, _LAST)
-    new = torch.where(trigger.present, 2 * target, _LAST)
+    old = torch.where(attended & ~dropped, 2 * index + 1, GONE)
+    new = torch.where(trigger.present, 2 * target, GONE)
+    return arranged(model, tensors, trigger.ids, where.start.gather(1, segment), new, old)
+
+
+def arranged(
+    model: Classifier,
+    tensors: Mapping[str, Tensor],
+    ids: Int[Tensor, "N K"],
+    first: Int[Tensor, "N K"],
+    new: Int[Tensor, "N K"],
+    old: Int[Tensor, "N T"],
+) -> Inserted:
+    """The tokens of texts and triggers in the order of their keys, without those whose key is `GONE`.
+
+    Args:
+        model: whose padding token fills up.
+        tensors: model inputs of the texts.
+        ids: of the triggers.
+        first: a column of each trigger token's segment, whose further inputs (token type) it takes.
+        new: keys of the trigger tokens.
+        old: keys of the text's tokens.
+    """
     order = torch.cat([new, old], dim=1).argsort(dim=1, stable=True)
-    width = int(((old < _LAST).sum(1) + trigger.present.sum(1)).max())
-    present = torch.cat([trigger.present, attended & ~dropped], dim=1).gather(1, order)[:, :width]
-    first = layout.start.gather(1, segment)
-    fills = {"input_ids": trigger.ids, "attention_mask": trigger.present}
+    kept = torch.cat([new, old], dim=1) < GONE
+    width = int(kept.sum(1).max())
+    present = kept.gather(1, order)[:, :width]
+    fills = {"input_ids": ids, "attention_mask": new < GONE}
     found = {}
     for name, tensor in tensors.items():
-        if tensor.shape != units.shape:
+        if tensor.shape != old.shape:
             found[name] = tensor
         elif name == "position_ids":
-            found[name] = tensor[:, :1] + index.new_tensor(range(width))
+            found[name] = tensor[:, :1] + torch.arange(width, device=old.device)
         else:
             extra = fills.get(name, tensor.gather(1, first)).to(tensor.dtype)
             pad = model.pad_token_id if name == "input_ids" else 0
             found[name] = torch.cat([extra, tensor], dim=1).gather(1, order)[:, :width].masked_fill(~present, pad)
-    found["attention_mask"] = present.to(tensors.get("attention_mask", units).dtype)
-    return Inserted(found, order.argsort(dim=1)[:, : trigger.ids.shape[1]])
+    found["attention_mask"] = present.to(tensors.get("attention_mask", old).dtype)
+    return Inserted(found, order.argsort(dim=1)[:, : ids.shape[1]])
 
 
-def _layout(of: Int[Tensor, "N T"]) -> _Segments:
+def layout(of: Int[Tensor, "N T"]) -> Segments:
+    """Where the segments of each row lie."""
     count = max(1, int(of.max()) + 1)
     members = of[:, None, :] == torch.arange(count, device=of.device)[None, :, None]
-    return _Segments(of, start=members.to(torch.uint8).argmax(2), length=members.sum(2))
+    start = members.to(torch.uint8).argmax(2)
+    rank = torch.arange(of.shape[1], device=of.device) - start.gather(1, of.clamp(min=0))
+    return Segments(start=start, length=members.sum(2), rank=rank)
 
 
-def _shortened(length: Int[Tensor, "N S"], excess: Int[Tensor, "N"]) -> Int[Tensor, "N S"]:
+def shortened(length: Int[Tensor, "N S"], excess: Int[Tensor, "N"]) -> Int[Tensor, "N S"]:
     """Lengths less `excess` tokens in all, taken one by one from the longest segment (the last of equal ones)."""
     if bool((excess > length.sum(1)).any()):
         raise NotApplicable("a trigger does not fit into the model's window")

@@ -1,8 +1,10 @@
 """What a trigger is, and how it is written down so that it can be tried on another model of the same task."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 from benchmark.errors import UserError
 from benchmark.triggers.words import Exclusion
@@ -13,15 +15,19 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 
+Construction = Literal["paper", "script"]
+"""Whole words at relative positions, or word pieces inserted as the published script does."""
+
 
 @dataclass(frozen=True)
 class Placed:
     """A word of a trigger and where it stands.
 
     Attributes:
-        word: a whole word as it is written.
+        word: a whole word as it is written; as published, an entry of the vocabulary.
         segment: 0 for a single text or the first of a pair, 1 for the second.
-        position: tokens of the segment before it, divided by the tokens of the segment, in [0, 1].
+        position: tokens of the segment before it (as published, those up to it), divided by the tokens of the segment,
+            in [0, 1].
     """
 
     word: str
@@ -91,8 +97,13 @@ Variations = Mapping[str, Sequence[tuple[float, Sequence[Trigger]]]]
 """By metric, the triggers of other rules at each x."""
 
 
-def written(triggers: Sequence[Trigger], model: "Classifier", variations: Variations | None = None) -> dict[str, Any]:
-    """The artifact: what `read` and `read_variations` take, as plain JSON values."""
+def written(
+    triggers: Sequence[Trigger],
+    model: "Classifier",
+    variations: Variations | None = None,
+    construction: Construction = "paper",
+) -> dict[str, Any]:
+    """The artifact: what `read`, `read_variations` and `read_construction` take, as plain JSON values."""
     others = {
         metric: [{"x": x, "triggers": [_plain(asdict(trigger)) for trigger in found]} for x, found in curve]
         for metric, curve in (variations or {}).items()
@@ -101,9 +112,28 @@ def written(triggers: Sequence[Trigger], model: "Classifier", variations: Variat
         "schema": SCHEMA,
         "model": model.name,
         "fingerprint": model.fingerprint,
+        "construction": construction,
         "triggers": [_plain(asdict(trigger)) for trigger in triggers],
         "variations": others,
     }
+
+
+def load(path: str, setting: str) -> dict[str, Any]:
+    """An artifact of triggers from a file.
+
+    Raises:
+        UserError: naming `setting`, where the file cannot be read or is no such artifact.
+    """
+    try:
+        loaded = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{setting} cannot be read ({type(error).__name__}); give the triggers-….json of a run folder"
+        ) from error
+    if not isinstance(loaded, dict):
+        raise UserError(f"{setting} holds no triggers; give the triggers-….json of a run folder")
+    read(loaded, setting)
+    return loaded
 
 
 def read(artifact: Mapping[str, Any], setting: str) -> tuple[Trigger, ...]:
@@ -115,17 +145,32 @@ def read(artifact: Mapping[str, Any], setting: str) -> tuple[Trigger, ...]:
     if artifact.get("schema") != SCHEMA or not artifact.get("triggers"):
         raise UserError(f"{setting} holds no triggers of schema {SCHEMA}; give the JSON file that this test wrote")
     try:
-        return tuple(_trigger(value) for value in artifact["triggers"])
+        construction = read_construction(artifact)
+        return tuple(_trigger(value, construction) for value in artifact["triggers"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{setting} holds a trigger that cannot be read ({type(error).__name__}: {error})") from error
 
 
 def read_variations(artifact: Mapping[str, Any]) -> Variations:
     """The triggers of other rules that an artifact holds, by metric."""
+    construction = read_construction(artifact)
+
+    def triggers(point: Mapping[str, Any]) -> tuple[Trigger, ...]:
+        return tuple(_trigger(value, construction) for value in point["triggers"])
+
     return {
-        str(metric): [(float(point["x"]), tuple(map(_trigger, point["triggers"]))) for point in curve]
+        str(metric): [(float(point["x"]), triggers(point)) for point in curve]
         for metric, curve in artifact.get("variations", {}).items()
     }
+
+
+def read_construction(artifact: Mapping[str, Any]) -> Construction:
+    """How the triggers of an artifact are spelled and inserted; ValueError where it is unknown."""
+    found = artifact.get("construction", "paper")
+    for known in get_args(Construction):
+        if found == known:
+            return cast(Construction, known)
+    raise ValueError(f"construction={found} is unknown")
 
 
 def _plain(value: Any) -> Any:
@@ -135,9 +180,11 @@ def _plain(value: Any) -> Any:
     return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _trigger(value: Mapping[str, Any]) -> Trigger:
+def _trigger(value: Mapping[str, Any], construction: Construction) -> Trigger:
     words = tuple(Placed(str(w["word"]), int(w["segment"]), float(w["position"])) for w in value["words"])
-    if not words or not all(0 <= word.position <= 1 and word.segment >= 0 for word in words):
+    if not words and construction == "paper":
+        raise ValueError("a trigger has no words")
+    if not all(0 <= word.position <= 1 and word.segment >= 0 for word in words):
         raise ValueError("words need positions in [0, 1] and segments from 0")
     drawn = {name: tuple(tuple(map(str, draw)) for draw in value.get(name, ())) for name in ("random", "matched")}
     if any(len(draw) != len(words) for draws in drawn.values() for draw in draws):

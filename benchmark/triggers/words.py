@@ -110,6 +110,15 @@ def count_words(batches: Sequence[Batch], excluded: Exclusion) -> Counter[str]:
     )
 
 
+def count_pieces(model: Classifier, batches: Sequence[Batch], excluded: Exclusion) -> Counter[str]:
+    """How often each word piece of an allowed word occurs in the examples."""
+    counts: Counter[str] = Counter()
+    for batch in batches:
+        ids = batch.tensors["input_ids"][eligible_tokens(model, batch, excluded)]
+        counts.update(model.tokenizer.convert_ids_to_tokens(ids.tolist()))
+    return counts
+
+
 def pieces(model: Classifier, words: Sequence[str]) -> list[list[int]]:
     """Token ids of each word as the tokenizer spells it within a sentence."""
     texts = [_BEFORE + word for word in words]

@@ -17,7 +17,7 @@ map ends in NotApplicable, never in silently wrong parts.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -26,16 +26,23 @@ if TYPE_CHECKING:
     from methods.decomposition.rules import Rules
 
 
+Bias = Literal["given", "held", "attended"]
+"""Where the biases of an activation are: with the parts that they were given to; in the last part until the next operation
+that needs its parts; or in the last part until the residual sum, since attention has mixed them."""
+
+
 class Decomposed(Tensor):
     """An activation and its parts; made by `decomposed`.
 
     Attributes:
         parts: [N, *shape].
         rules: how operations act on them.
+        bias: where its biases are.
     """
 
     parts: Tensor
     rules: "Rules"
+    bias: Bias
 
     @classmethod
     def __torch_function__(
@@ -50,10 +57,10 @@ class Decomposed(Tensor):
             return _first(args, kwargs or {}).rules.apply(func, args, kwargs or {})
 
 
-def decomposed(whole: Tensor, parts: Tensor, rules: "Rules") -> Decomposed:
+def decomposed(whole: Tensor, parts: Tensor, rules: "Rules", bias: Bias = "given") -> Decomposed:
     """`whole` [*shape] with its `parts` [N, *shape]."""
     made: Decomposed = Tensor._make_subclass(Decomposed, whole.detach())
-    made.parts, made.rules = parts, rules
+    made.parts, made.rules, made.bias = parts, rules, bias
     return made
 
 

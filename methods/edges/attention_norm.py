@@ -80,8 +80,8 @@ class AttentionNormResidual:
 
     f_ij = Σ_h A_hij f_h(x_j) as in `AttentionNorm`; LN' has the deviation of the whole vector and no β (a part's own mean
     is taken off). No heads. Pre-LN blocks have no norm after the residual sum: there both depths are the same. The
-    source reads no token scores off; the configured readout is rollout without an identity, since the edges contain the
-    residual (as GlobEnc, Modarressi 2022, aggregates them).
+    source reads no token scores off; the configured readout is rollout of the rows normalised to 1, without an identity
+    since the edges contain the residual: what the code of Ferrando et al. 2022 compares ALTI with under the name "norm".
 
     Attributes:
         through: "residual" (AttnRes) or "layer_norm" (AttnResLn).

@@ -17,11 +17,11 @@ class GlobEnc:
     """`E[i,j] = ‖LN2'_i(LN1'_i(Σ_h A_hij f_h(x_j) + δ_ij x_j))‖`, no heads.
 
     LN' has the deviation of the whole vector and no β. The feed-forward network is no part of the decomposition but of the
-    vector whose deviation LN2' has, as in the source (N_Enc). Aggregated by rollout of the rows normalised to 1, without
-    an added identity (`residual: false`). Open in the source: pre-LN blocks, which have no norm on the residual stream;
-    there the edges are those of `AttentionNormResidual`.
+    vector whose deviation LN2' has, as in the source (N_Enc). Aggregated, as in the published code, by the product of the
+    matrices as they are (`normalize: none`), without an added identity (`residual: false`). Open in the source: pre-LN
+    blocks, which have no norm on the residual stream; there the edges are those of `AttentionNormResidual`.
 
-    Source: Modarressi et al. 2022, section 3.
+    Source: Modarressi et al. 2022, section 3, and its code.
     Cost: 3 + H/12 forward passes.
     """
 

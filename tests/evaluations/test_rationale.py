@@ -237,7 +237,7 @@ def test_examples_that_are_not_annotated_get_no_row(sentiment, reviews):
     assert figure_of(figures, "unmarked_documents").value == pytest.approx(1 / 39)
     assert figure_of(figures, "auprc").value == pytest.approx(38.5 / 39)  # as ERASER's scorer counts it
     assert figure_of(figures, "auprc_marked").value == 1
-    assert figure_of(figures, "average_precision").n == 38
+    assert figure_of(figures, "average_precision").value == 1
     zero = tuple(np.zeros(len(words), dtype=bool) for words in reviews.words)
     for nothing in ((None,) * len(reviews), zero):
         batch = replace(reviews, rationale=nothing)
@@ -287,7 +287,20 @@ def test_means_are_over_documents_and_not_over_examples(sentiment):
     assert figure_of(figures, "average_precision").value == 1
     assert figure_of(figures, "documents").value == 1.5
     assert figure_of(figures, "unmarked_documents").value == pytest.approx(1 / 3)
-    assert values_of(rows, "auprc") == {"0": 1.0, "1": 0.75}
+    assert values_of(rows, "auprc_sum") == {"0": 1.0, "1": 1.5}
+
+
+def test_rows_by_example_and_rows_of_sums_are_not_mixed(sentiment, reviews):
+    evaluation = Rationale(hard_share=0.2)
+    one = evaluation.rows(sentiment, reviews, planted(reviews, "oracle"))
+    two = annotated(sentiment.encode(["the film was dull"], uids=["x"], labels=[0]), [(2, 2)], [[[(0, 1)], []]])
+    rows = pd.concat([one, evaluation.rows(sentiment, two, attribution_of(two, [[1, 2, 3, 4]]))])
+    with pytest.raises(ValueError, match="some rows are by example"):
+        evaluation.reduce(rows)
+    known, parts = evaluation.over([reviews, two]), []
+    for batch, attribution in ((reviews, planted(reviews, "oracle")), (two, attribution_of(two, [[1, 2, 3, 4]]))):
+        parts.append(known.rows(sentiment, batch, attribution))
+    assert figure_of(evaluation.reduce(pd.concat(parts)), "documents").value == pytest.approx(42 / 41)
 
 
 def test_lengths_of_documents_add_up_to_the_words(sentiment):

@@ -54,6 +54,25 @@ class Parts:
     def add(self, other):
         return Parts([a + b for a, b in zip(self.vectors, other.vectors, strict=True)], self.bias_rule)
 
+    def owned_by(self, token, bias):
+        """All that belongs to nobody, and a bias, is the token's."""
+        *tokens, own = self.vectors
+        tokens[token] = tokens[token] + own + bias
+        return Parts([*tokens, 0 * own], self.bias_rule)
+
+
+def attention_sublayer(values, x, attention, value_bias, out, order, first):
+    """Residual sum of every token: `values` without their bias, `out` = (W_O, b_O)."""
+    weight, bias = out
+    if first and order == "code":
+        values = [value.owned_by(j, value_bias) for j, value in enumerate(values)]
+    else:
+        bias = weight @ value_bias + bias
+    mixed = [context.linear(weight) for context in mix(values, attention)]
+    if order == "code":
+        return [a.add(b).plus(bias) for a, b in zip(mixed, x, strict=True)]
+    return [a.plus(bias).add(b) for a, b in zip(mixed, x, strict=True)]
+
 
 def mix(values, attention):
     """Attention over tokens: part k of every head of token i is Σ_j A_hij of part k of v_hj."""
@@ -69,12 +88,13 @@ def mix(values, attention):
     return mixed
 
 
-def bert_block(layer, states, attention):
+def bert_block(layer, states, attention, order, first):
     inner, out = layer.attention.self, layer.attention.output
-    values = [x.linear(inner.value.weight, inner.value.bias) for x in states]
+    values = [x.linear(inner.value.weight) for x in states]
+    output = out.dense.weight, out.dense.bias
     result = []
-    for x, context in zip(states, mix(values, attention), strict=True):
-        r = context.linear(out.dense.weight, out.dense.bias).add(x).norm(out.LayerNorm)
+    for summed in attention_sublayer(values, states, attention, inner.value.bias, output, order, first):
+        r = summed.norm(out.LayerNorm)
         up = r.linear(layer.intermediate.dense.weight, layer.intermediate.dense.bias).activation(F.gelu)
         down = up.linear(layer.output.dense.weight, layer.output.dense.bias)
         result.append(down.add(r).norm(layer.output.LayerNorm))
@@ -86,28 +106,27 @@ def bert_head(model, states, target):
     return pooled.linear(model.classifier.weight, model.classifier.bias)
 
 
-def gpt2_block(layer, states, attention):
-    """The projection to queries, keys and values is one, and so is its bias."""
+def gpt2_block(layer, states, attention, order, first):
     width = len(states[0].whole)
-    joint = [x.norm(layer.ln_1).linear(layer.attn.c_attn.weight.T, layer.attn.c_attn.bias) for x in states]
-    values = [x.map(lambda part: part[2 * width :]) for x in joint]
+    weight, value_bias = layer.attn.c_attn.weight.T[2 * width :], layer.attn.c_attn.bias[2 * width :]
+    values = [x.norm(layer.ln_1).linear(weight) for x in states]
+    output = layer.attn.c_proj.weight.T, layer.attn.c_proj.bias
     result = []
-    for x, context in zip(states, mix(values, attention), strict=True):
-        r = context.linear(layer.attn.c_proj.weight.T, layer.attn.c_proj.bias).add(x)
+    for r in attention_sublayer(values, states, attention, value_bias, output, order, first):
         up = r.norm(layer.ln_2).linear(layer.mlp.c_fc.weight.T, layer.mlp.c_fc.bias).activation(layer.mlp.act)
         result.append(r.add(up.linear(layer.mlp.c_proj.weight.T, layer.mlp.c_proj.bias)))
     return result
 
 
-def by_hand(case, row, bias_rule):
+def by_hand(case, row, bias_rule, order):
     """(token contributions, the bias' own) of one example alone."""
     layers = case.layers(row)
     first = layers[0][1]
     n, zero = len(first), torch.zeros_like(first[0])
     states = [Parts([first[i] if k == i else zero for k in range(n)] + [zero], bias_rule) for i in range(n)]
     block = bert_block if case.plain.config.model_type == "bert" else gpt2_block
-    for by_layer, _, attention in layers:
-        states = block(by_layer.block, states, attention)
+    for number, (by_layer, _, attention) in enumerate(layers):
+        states = block(by_layer.block, states, attention, order, number == 0)
     target = int(case.target[row])
     if case.plain.config.model_type == "bert":
         logits = bert_head(case.plain, states, target)
@@ -117,15 +136,22 @@ def by_hand(case, row, bias_rule):
     return found[:-1], found[-1]
 
 
+@pytest.mark.parametrize("order", ["code", "paper"])
 @pytest.mark.parametrize("bias", ["absdot", "apart"])
-def test_decompx(case, bias):
-    tokens, rest = DecompX(bias).contributions(case.model, case.batch, case.target)
+def test_decompx(case, bias, order):
+    tokens, rest = DecompX(bias, order).contributions(case.model, case.batch, case.target)
     for row, n in enumerate(LENGTHS):
         with torch.no_grad():
-            slow, slow_rest = by_hand(case, row, bias)
+            slow, slow_rest = by_hand(case, row, bias, order)
         assert_same(tokens[row, :n], slow)
         assert_same(rest[row], slow_rest)
-    assert_same(DecompX(bias)(case.model, case.batch, case.target).tokens, tokens * case.batch.attention_mask)
+    assert_same(DecompX(bias, order)(case.model, case.batch, case.target).tokens, tokens * case.batch.attention_mask)
+
+
+def test_the_two_orders_differ(case):
+    """Else the tests above would not tell them apart."""
+    one, other = (DecompX("absdot", order)(case.model, case.batch, case.target).tokens for order in ("code", "paper"))
+    assert float((one - other).abs().max()) > 1e-4 * float(one.abs().max())
 
 
 @pytest.mark.parametrize("bias", ["absdot", "apart"])
@@ -165,10 +191,11 @@ def test_the_gradient_gives_what_the_parts_give(any_model):
     model, batch = any_model
     target = torch.tensor([0, 1, 2])
     tokens, rest = DecompX("apart").contributions(model, batch, target)
+    owners = torch.eye(tokens.shape[1], dtype=tokens.dtype)[:, None].expand(-1, len(batch), -1)
     hidden = model.run(batch, record=("hidden",)).hidden[0]
     rows = torch.eye(hidden.shape[1], dtype=hidden.dtype)
     own = torch.cat([rows, torch.zeros_like(rows[:1])])[:, None, :, None]
-    start = decomposed(hidden, hidden * own, Rules("apart"))
+    start = decomposed(hidden, hidden * own, Rules("apart", owners=owners))
     parts = DecompX._logit_parts(model, batch, target, start)
     assert torch.allclose(parts[:-1].T, tokens, atol=tolerance(model), rtol=0)
     assert torch.allclose(parts[-1], rest, atol=tolerance(model), rtol=0)

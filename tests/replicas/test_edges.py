@@ -7,6 +7,7 @@ import torch
 from benchmark.errors import UserError
 from methods.edges.attention import Attention
 from methods.edges.attention_times_gradient import AttentionTimesGradient
+from methods.edges.attention_times_relevance import AttentionTimesRelevance
 from methods.edges.attribution import Attribution
 from methods.edges.grad_cam import GradCam
 from methods.edges.gradient import Gradient
@@ -88,6 +89,21 @@ def test_relevance_times_gradient_is_the_positive_part_of_its_parts(model, batch
         return result
 
     compare(RelevanceTimesGradient(rules=rules), model, batch, target, plain, slow)
+
+
+@pytest.mark.parametrize("part", ["positive", "signed"])
+def test_attention_times_relevance_has_attention_in_the_place_of_its_gradient(model, batch, target, plain, part):
+    relevance = Relevance()(model, batch, target)
+
+    def slow(row, example):
+        attention = example.attentions_and_gradients()[0]
+        result = torch.zeros_like(attention)
+        for layer, head, i, j in np.ndindex(*attention.shape):
+            product = float(attention[layer, head, i, j] * relevance[layer][row, head, i, j])
+            result[layer, head, i, j] = max(product, 0.0) if part == "positive" else product
+        return result
+
+    compare(AttentionTimesRelevance(part=part), model, batch, target, plain, slow)
 
 
 def rule_by_hand(rule, m):

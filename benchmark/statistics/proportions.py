@@ -1,0 +1,97 @@
+"""Intervals of samples with few distinct values, where resampling says nothing or too little."""
+
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+
+Array = NDArray[np.float64]
+
+_HALVINGS = 60
+
+
+def _z(level: float) -> float:
+    return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def wilson(share: Array, n: int, level: float = 0.95) -> tuple[Array, Array]:
+    """Score interval of a proportion: all π with |share − π| ≤ z √(π (1 − π) / n) (Wilson 1927).
+
+    Args:
+        share: [k] observed proportions of n examples.
+        n: examples.
+        level: coverage.
+
+    Returns:
+        Lower and upper end [k]; for a share of 1 the lower one is n / (n + z²).
+    """
+    z2 = _z(level) ** 2
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
+    return np.where(share <= 0, 0.0, middle - half), np.where(share >= 1, 1.0, middle + half)
+
+
+def paired_score(more: Array, less: Array, n: int, level: float = 0.95) -> tuple[Array, Array]:
+    """Score interval of the mean of values in {−1, 0, 1}, as differences of two 0/1 values are (Tango 1998, eq. 8).
+
+    All Δ with |b − c − n Δ| ≤ z √(n (2 q + Δ (1 − Δ))), where b values are 1, c are −1, and q is the most probable share
+    of −1 given Δ: the positive root of 2 n q² + ((2n − b + c) Δ − b − c) q − c Δ (1 − Δ) = 0. With b = c = 0 it is
+    ± z² / (n + z²), as wide as Wilson's interval of a constant sample.
+
+    Args:
+        more: [k] how many of n values are 1.
+        less: [k] how many are −1.
+        n: examples.
+        level: coverage.
+
+    Returns:
+        Lower and upper end [k].
+    """
+    z2 = _z(level) ** 2
+    estimate = (more - less) / n
+
+    def inside(delta: Array) -> NDArray[np.bool_]:
+        linear = (2 * n - more + less) * delta - more - less
+        root = np.sqrt(np.maximum(linear**2 + 8 * n * less * delta * (1 - delta), 0.0))
+        variance = np.maximum((root - linear) / (2 * n) + delta * (1 - delta), 0.0)
+        return np.asarray((more - less - n * delta) ** 2 <= z2 * n * variance)
+
+    ends = []
+    for edge in (-1.0, 1.0):
+        near, far = estimate.astype(np.float64), np.full(estimate.shape, edge)
+        for _ in range(_HALVINGS):
+            middle = (near + far) / 2
+            held = inside(middle)
+            near, far = np.where(held, middle, near), np.where(held, far, middle)
+        ends.append(far)
+    return ends[0], ends[1]
+
+
+def exact_bounds(values: Array, low: float, high: float, level: float = 0.95) -> tuple[float, float]:
+    """Bounds of the mean of any distribution on [low, high], from how many values differ from the commonest one.
+
+    With c the commonest value, the mean is c + E(X − c)⁺ − E(c − X)⁺, which lies between c − π₋ (c − low) and
+    c + π₊ (high − c), π± the probability of a value above and below c. Those are proportions, whose upper Clopper-Pearson
+    limits, (1 + level) / 2 each, stand for them; where all n values are equal both are 1 − ((1 − level) / 2)^(1/n).
+    For a c that is fixed beforehand they hold at `level` at least; they are wide where few values are equal.
+
+    Args:
+        values: [n], within [low, high].
+        low: least possible value; an end that needs an infinite one is infinite.
+        high: largest possible value.
+        level: coverage.
+    """
+    n = len(values)
+    distinct, counts = np.unique(values, return_counts=True)
+    common = distinct[counts == counts.max()]
+    centre = float(common[np.argmin(np.abs(common - values.mean()))])
+    below, above = (_upper_limit(int(side.sum()), n, level) for side in (values < centre, values > centre))
+    down = below * (centre - low) if centre > low else 0.0
+    up = above * (high - centre) if centre < high else 0.0
+    return centre - down, centre + up
+
+
+def _upper_limit(count: int, n: int, level: float) -> float:
+    """Upper Clopper-Pearson limit of a proportion: the π at which `count` or fewer of n have probability (1 − level) / 2."""
+    return 1.0 if count == n else float(betaincinv(count + 1, n - count, (1 + level) / 2))

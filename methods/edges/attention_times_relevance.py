@@ -1,0 +1,48 @@
+"""E = (A ⊙ R)⁺: relevance weighted by attention instead of its gradient (Chefer 2021a, ablation i; PROTOCOLS section 2)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from benchmark.models import Classifier
+from benchmark.models.precision import Precision, check_precision
+from benchmark.types import Batch
+from methods.edges.base import Edges, Part, check_part, take
+from methods.relevance import Rules, relevances, rule_set
+
+
+@dataclass(frozen=True)
+class AttentionTimesRelevance:
+    """`E[l,h,i,j] = (A[l,h,i,j] · R[l,h,i,j])⁺`: equation 13 with A in the place of its gradient.
+
+    Open in the published code: its method "rollout" of relevance alone is the mean of R⁺ over heads, without A, which is
+    `Relevance` with `part: positive`.
+
+    Attributes:
+        rules: name of a rule set of `methods.relevance.rule_sets`, or one made with settings of its own.
+        part: "positive" as in equation 13, or "signed".
+        precision: of A and R, as in `Relevance`.
+
+    Source: Chefer et al. 2021a, section 4 (ablation "without the gradient").
+    Cost: 1 forward pass, 1 backward pass.
+    """
+
+    rules: str | Rules = "chefer2021"
+    part: Part = "positive"
+    precision: Precision = "float64"
+    version: ClassVar[int] = 2
+    class_specific: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_part(self.part)
+        rule_set(self.rules)
+        check_precision(self.precision)
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
+        """Products of the L layers, from one forward and one relevance pass."""
+        rules = rule_set(self.rules)
+        found = relevances(model, batch, target, rules, "attentions", precision=self.precision, reduce=torch.mul)
+        return tuple(take(self.part, layer) for layer in found)
