@@ -15,7 +15,7 @@ from benchmark.digests import sealed
 from benchmark.identity import digest_of
 from benchmark.store import Ragged
 from benchmark.stored import padded
-from benchmark.types import Attribution, Evaluation, PreparedEvaluation, Reads
+from benchmark.types import Attribution, Evaluation, PreparedEvaluation, Reads, over
 
 _ROW = ("uid", "metric", "x", "draw")  # what no two rows of a test have in common
 
@@ -30,7 +30,7 @@ def rows_of_test(cell: Cell, evaluation: Evaluation) -> pd.DataFrame:
     columns = (*_ROW, "value")
     if path.exists():
         return store.read_table(path, columns)
-    rows_of = _READERS[evaluation.reads](cell, evaluation)
+    rows_of = _READERS[evaluation.reads](cell, over(evaluation, cell.data.batches))
     stage = Stage[pd.DataFrame](
         folder=cell.parts(name, cell.data.batches),
         suffix=".parquet",
