@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from omegaconf import OmegaConf
 
-from benchmark import statistics, store
+from benchmark import commits, statistics, store
 from benchmark.cells import Cell
 from benchmark.checks import NO_ROWS, TYPES, check_figures, rows_digest
 from benchmark.digests import table_bytes
@@ -53,7 +53,7 @@ def finish(cell: Cell, evaluations: Mapping[str, Evaluation], *, wait: bool = Tr
         return False
     try:
         _finish(cell, evaluations)
-        store.clean(cell.folder)
+        commits.clean(cell.folder)
     finally:
         cell.lock.release()
     return True
@@ -80,7 +80,7 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
     contents = {"rows.parquet": table_bytes(table.astype(TYPES)), **pages(cell, tested, table)}
     if "config.yaml" not in old.get("files", {}) or "config.yaml" in lost:  # what differs changes no number
         contents["config.yaml"] = settings.encode()
-    store.commit(cell.folder, contents, record(cell, tested))
+    commits.commit(cell.folder, contents, record(cell, tested))
 
 
 def _old_record(cell: Cell) -> dict[str, Any]:

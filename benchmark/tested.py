@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from benchmark import store
+from benchmark import commits, store
 from benchmark.cells import Cell
 from benchmark.checkpoints import Stage
 from benchmark.digests import sealed
@@ -71,7 +71,7 @@ def _rows_of_prepared(cell: Cell, evaluation: PreparedEvaluation) -> Callable[[i
         if not path.exists():
             batches = cell.data.calibration(evaluation.calibration.split, evaluation.calibration.examples)
             store.write_json(path, sealed(evaluation.extract(cell.model, cell.method, batches)))
-            store.note(path)
+            commits.note(path)
     prepared = evaluation.restored({k: v for k, v in store.read_sealed(path).items() if k != "seal"})
 
     def compute(index: int) -> pd.DataFrame:
