@@ -166,6 +166,15 @@ class EdgeMethod(Method, Protocol):
         ...
 
 
+@runtime_checkable
+class JointMethod(EdgeMethod, Protocol):
+    """An explainer of edges that gives its attributions and its edge scores from one pass over the edges."""
+
+    def with_edges(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """What `__call__` gives, with `edges`: those of `edge_scores` summed over heads, 0 at padding."""
+        ...
+
+
 @dataclass(frozen=True)
 class Metric:
     """One column of the leaderboard: its direction and its range. `higher_is_better` None: descriptive, not ranked."""

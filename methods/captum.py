@@ -27,6 +27,7 @@ from methods.embeddings import (
     target_output,
     token_attribution,
 )
+from methods.explainer import Explainer
 from methods.seeds import seeded
 from methods.unit_game import MANY, UnitGame, explain_units
 
@@ -46,7 +47,7 @@ _REFUSED = {
 
 
 @dataclass(frozen=True)
-class Captum:
+class Captum(Explainer):
     """`captum.attr.<algorithm>(F, ...).attribute(x, ...)` with F the target's output, as token scores.
 
     A gradient algorithm explains the token embeddings before positions; its scores are summed over dimensions, and its
@@ -89,7 +90,7 @@ class Captum:
             raise UserError(f"over={self.over} does not suit captum's {self.algorithm}; allowed: auto, {fitting}")
         _check_arguments(self.algorithm, self.arguments or {})
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores; raises UserError for an operator or a baseline token that the model does not have."""
         if issubclass(algorithm_class(self.algorithm), GradientAttribution):
             return self._over_embeddings(model, batch, target)

@@ -13,6 +13,7 @@ from torch import Tensor
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch, Example
+from methods.explainer import Explainer
 from methods.seeds import example_generator
 
 LEAST_ORDERS = 5
@@ -29,7 +30,7 @@ def _from_units(
 
 
 @dataclass(frozen=True)
-class Random:
+class Random(Explainer):
     """`s_u ~ U(0, 1)` per unit and head, from a seed and the example's identifier.
 
     Head scores are drawn once per seed for all examples: a random order of the heads. One order decides little (the pruning
@@ -59,7 +60,7 @@ class Random:
         generators = [np.random.default_rng([self.seed, order] if order else self.seed) for order in range(self.orders)]
         return torch.as_tensor(np.stack([generator.random((n_layers, n_heads)) for generator in generators]))
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Random scores in [0, 1)."""
         n_units = batch.n_units.tolist()
         tokens = _from_units(
@@ -77,7 +78,7 @@ def _rationale(batch: Batch, b: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Oracle:
+class Oracle(Explainer):
     """`s_u = 1` for units of the rationale, 0 for others: the best that agreement with it can be.
 
     Source: a control of the tests.
@@ -87,13 +88,13 @@ class Oracle:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """The rationale; raises NotApplicable where there is none."""
         return _from_units(model, batch, target, lambda b: _rationale(batch, b))
 
 
 @dataclass(frozen=True)
-class Inverted:
+class Inverted(Explainer):
     """`s_u = −1` for units of the rationale, 0 for others: the oracle negated.
 
     Source: a control of the tests.
@@ -103,13 +104,13 @@ class Inverted:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """The negated rationale; raises NotApplicable where there is none."""
         return _from_units(model, batch, target, lambda b: -_rationale(batch, b))
 
 
 @dataclass(frozen=True)
-class Position:
+class Position(Explainer):
     """`s_u = −u/U`: earlier units are higher.
 
     Source: a control of the tests.
@@ -119,14 +120,14 @@ class Position:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Scores in (−1, 0]."""
         n_units = batch.n_units.tolist()
         return _from_units(model, batch, target, lambda b: -np.arange(n_units[b]) / n_units[b])
 
 
 @dataclass(frozen=True)
-class Frequency:
+class Frequency(Explainer):
     """`s_u = −log(1 + count(u))`: rarer words are higher; counts are over the texts of the training split.
 
     Source: a control of the tests.
@@ -151,7 +152,7 @@ class Frequency:
                 counts.update(word.lower() for word in (part.split() if isinstance(part, str) else part))
         return replace(self, counts=counts)
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Scores at most 0."""
         return _from_units(model, batch, target, lambda b: self._scores(batch.words[b]))
 

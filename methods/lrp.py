@@ -10,11 +10,12 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.models.precision import Precision, check_precision
 from benchmark.types import Attribution, Batch
+from methods.explainer import Explainer
 from methods.relevance import Rules, relevances, rule_set
 
 
 @dataclass(frozen=True)
-class Lrp:
+class Lrp(Explainer):
     """`s_j = Σ_d R[j,d]` with R the relevance of the first block's input, seeded at the target's logit.
 
     Signed, in logits; with the rule sets of Chefer 2021a, whose seed is 1, in shares of the logit. The sources go down to
@@ -41,7 +42,7 @@ class Lrp:
         rule_set(self.rules)
         check_precision(self.precision)
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores, from one forward and one relevance pass."""
         rules, streams = rule_set(self.rules), model.streams
         sums = relevances(model, batch, target, rules, "hidden", precision=self.precision, reduce=_sum)

@@ -106,11 +106,13 @@ def test_the_hash_covers_what_the_attributions_depend_on_and_nothing_else(place,
         "evaluations": run(place, tmp_path / "a", "evaluations=[perturbation]"),
         "name": run(place, tmp_path / "a", "name=another"),
         "checkpoint_seconds": run(place, tmp_path / "d", "checkpoint_seconds=0"),
+        "seed of all": run(place, tmp_path / "e", "seed=1"),
+        "limit of all": run(place, tmp_path / "f", "limit=12", "seed=2"),
     }
     assert {key: only_cell(comparison).name for key, comparison in same.items()} == dict.fromkeys(same, base)
     different = {
         "limit": run(place, tmp_path / "a", "limit=6"),
-        "seed": run(place, tmp_path / "a", "seed=1"),
+        "seed": run(place, tmp_path / "a", "limit=6", "seed=1"),
         "split": run(place, tmp_path / "a", "split=validation"),
         "task": run(place, tmp_path / "a", "task.size=11"),
         "method": run(place, tmp_path / "a", "methods.probe.how=other"),
@@ -349,3 +351,18 @@ def test_tests_of_another_comparison_do_not_enter_the_leaderboard(place, tmp_pat
     assert again.folder == first.folder
     assert {name: (again.folder / name).read_bytes() for name in LEADERBOARDS} == before
     assert "perturbation" not in before["leaderboard.csv"].decode()
+
+
+def test_the_seed_of_a_comparison_changes_what_is_drawn_and_nothing_else(place, tmp_path):
+    methods = ("methods=[probe,random]", "evaluations=[head_pruning,rationale]")
+    zero, one = (run(place, tmp_path, *methods, seed) for seed in ("seed=0", "seed=1"))
+    assert zero.cells[0] == one.cells[0], "all examples are scored, and lengths of words are not drawn"
+    assert zero.cells[1] != one.cells[1]
+    heads = [
+        store.Ragged.read(cell.cells[1] / "attributions-predicted.safetensors").arrays["heads"] for cell in (zero, one)
+    ]
+    assert (heads[0] != heads[1]).any()
+    assert store.read_record(zero.cells[1])["task"]["seed"] is None
+    assert ", seed" not in (zero.folder / "leaderboard.md").read_text()
+    drawn = run(place, tmp_path, "limit=5", "seed=4")
+    assert "limit 5, seed 4" in (drawn.folder / "leaderboard.md").read_text()

@@ -17,6 +17,7 @@ from benchmark.analyses import axiom_gaps as gaps
 from benchmark.analyses.context import Context
 from benchmark.analyses.twins import INVARIANT, Twins, equal_heads
 from benchmark.errors import NotApplicable, UserError
+from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget
 from benchmark.models.precision import double_batch
@@ -109,7 +110,7 @@ class Axioms:
     tolerance: float | int = 1e-6
     seed: int = 0
     target: Target = "predicted"
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
 
     def __post_init__(self) -> None:
         for name in ("examples", "edges"):

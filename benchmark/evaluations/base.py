@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -116,6 +116,15 @@ class Averaged:
     def derived(self) -> Mapping[str, Derived]:
         """Metrics that are no mean of their own rows."""
         return {}
+
+    @property
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """What a report needs to compute a derived scalar again: the name of its statistic, and its columns with their x."""
+        return {
+            name: {"statistic": known, "columns": [c if isinstance(c, tuple) else (c, None) for c in rule.columns]}
+            for name, rule in self.derived.items()
+            if (known := statistics.name_of(rule.statistic)) is not None and self.metrics[name].x is None
+        }
 
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
         """One figure per metric and x: the mean over the examples that have a row, and its interval. Pure.

@@ -12,8 +12,10 @@ from torch import Tensor
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, Derived, table
 from benchmark.evaluations.head_pruning import pruned_logits
+from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget
+from benchmark.statistics import ratio
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 
 
@@ -46,7 +48,7 @@ class Completeness(Averaged):
     reads: ClassVar[Reads] = "tokens"
 
     target: Target = "predicted"
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
 
     def __post_init__(self) -> None:
         check_budget(self.max_tokens, "evaluations.completeness.max_tokens")
@@ -64,7 +66,7 @@ class Completeness(Averaged):
     @property
     def derived(self) -> Mapping[str, Derived]:
         """The relative gap is a ratio of two means."""
-        return {"relative_gap": Derived(("gap", "contribution"), lambda means: means[..., 0] / means[..., 1])}
+        return {"relative_gap": Derived(("gap", "contribution"), ratio)}
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Gaps of each example; NotApplicable where the method scores no edges."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, table
+from benchmark.identity import costs_only
 from benchmark.models.attention import PruneHeads
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import Variants, check_budget, run_variants
@@ -121,7 +122,7 @@ class HeadPruning(Averaged):
     calibration: Calibration | Mapping[str, Any] | str = Calibration()
     resamples: int = 5
     seed: int = 0
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shares", curves.check_fractions(self.shares, "evaluations.head_pruning.shares"))

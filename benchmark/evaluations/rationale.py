@@ -11,9 +11,10 @@ from sklearn.metrics import average_precision_score
 
 from benchmark.errors import UserError
 from benchmark.evaluations import curves
-from benchmark.evaluations.base import Averaged, Column, Derived, table
+from benchmark.evaluations.base import Averaged, Derived, table
 from benchmark.evaluations.documents import Document, documents, matched_spans, precision_recall_area, spans
 from benchmark.models.classifier import Classifier
+from benchmark.statistics import f1_of_means, f1_of_sums
 from benchmark.types import Attribution, Batch, Figure, Metric, Reads, Target
 from benchmark.units import Pool
 
@@ -97,9 +98,9 @@ class Rationale(Averaged):
     def derived(self) -> Mapping[str, Derived]:
         """F1 of sums and of means, from the counts of each example."""
         return {
-            "token_f1_micro": Derived(("token_hits", "token_selected", "token_gold"), _f1_of_sums, ("token_gold",)),
-            "iou_f1_micro_at": Derived(("iou_matched", "iou_selected", "iou_gold"), _f1_of_sums, ("iou_gold",)),
-            "iou_f1_at": Derived(("iou_precision", "iou_recall"), _f1_of_means, ranges=((0.0, 1.0), (0.0, 1.0))),
+            "token_f1_micro": Derived(("token_hits", "token_selected", "token_gold"), f1_of_sums, ("token_gold",)),
+            "iou_f1_micro_at": Derived(("iou_matched", "iou_selected", "iou_gold"), f1_of_sums, ("iou_gold",)),
+            "iou_f1_at": Derived(("iou_precision", "iou_recall"), f1_of_means, ranges=((0.0, 1.0), (0.0, 1.0))),
         }
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
@@ -195,16 +196,3 @@ def _span_scores(document: Document, count: int) -> dict[str, float]:
         "iou_recall": matched / len(gold),
         "hard_token_f1_at": _token_scores(document, count)["token_f1"],
     }
-
-
-def _f1_of_sums(means: Column) -> Column:
-    """2 · matched / (selected + gold), from means of [matched, selected, gold]."""
-    found: Column = 2 * means[..., 0] / (means[..., 1] + means[..., 2])
-    return found
-
-
-def _f1_of_means(means: Column) -> Column:
-    """Harmonic mean of mean precision and mean recall; 0 where both are 0."""
-    total = means[..., 0] + means[..., 1]
-    found: Column = np.where(total > 0, 2 * means[..., 0] * means[..., 1] / np.where(total > 0, total, 1.0), 0.0)
-    return found

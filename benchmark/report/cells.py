@@ -1,42 +1,26 @@
 """Finished cells (task × model × method) as the report reads them, with the names that its tables show."""
 
-import json
 import logging
 import re
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml  # type: ignore[import-untyped]
 
 from benchmark.errors import UserError
+from benchmark.printable import printable
 from benchmark.report.labels import Facts, distinguish, named, natural
-from benchmark.store import corrupt, read_json, read_record, read_rows
+from benchmark.report.run_folders import Record, Stored, read_cleaned, read_stored, unreadable
+from benchmark.store import UNSEALED
 
 CONTROLS = ("oracle", "random", "inverted", "position", "frequency")
 """Methods that test the tests (PROTOCOLS section 9), in the order in which tables show them; they are never ranked."""
 
-Record = Mapping[str, Any]
-
 _log = logging.getLogger(__name__)
-_REQUIRED = {
-    "task": ("name", "version", "split", "limit", "seed", "n", "fingerprint"),
-    "model": ("name", "fingerprint", "dtype"),
-    "method": ("name", "version"),
-}
 _NOT_OF_THE_METHOD = ("task", "model", "split", "limit", "seed")  # sections of config.yaml
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A run folder's content: `record.json`, and `config.yaml` flattened to dotted keys (empty where there is none)."""
-
-    folder: Path
-    record: Record
-    config: Facts
 
 
 @dataclass(frozen=True)
@@ -78,10 +62,10 @@ class Cell:
         entry: Record = self.record["evaluations"].get(self.evaluations.get(shown, ""), {})
         return entry
 
-    @cached_property
+    @property
     def rows(self) -> pd.DataFrame:
-        """Per-example values: uid, evaluation (as in the record), metric, x, value."""
-        return read_rows(self.stored.folder)
+        """Per-example values: uid, evaluation (as in the record), metric, x, value, draw."""
+        return self.stored.rows
 
     @cached_property
     def scalar_rows(self) -> dict[tuple[str, str], pd.DataFrame]:
@@ -102,51 +86,13 @@ class Cell:
     def _examples(self, name: str, key: str) -> list[dict[str, Any]]:
         path = self.stored.folder / name
         if not path.exists():
+            if name in self.record.get("files", ()):
+                _log.warning("%s is missing; the comparison that made the folder restores it", path)
             return []
-        content = read_json(path)
+        content = read_cleaned(path)
         if not isinstance(content, list) or not all(isinstance(item, dict) and key in item for item in content):
-            raise corrupt(path, "not a list of examples")
+            raise unreadable(path, "not a list of examples")
         return content
-
-
-def _flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Hashable]]:
-    """Leaves of nested mappings as (dotted key, value); a list is one value, written as JSON."""
-    if isinstance(tree, Mapping):
-        for key, value in tree.items():
-            yield from _flat(value, f"{prefix}.{key}" if prefix else str(key))
-    else:
-        yield prefix, tree if isinstance(tree, Hashable) else json.dumps(tree)
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """The content of `config.yaml`, empty where there is none; UserError where it is broken."""
-    path = folder / "config.yaml"
-    if not path.exists():
-        return {}
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise corrupt(path, " ".join(str(error).split())) from error
-    if not isinstance(content, dict):
-        raise corrupt(path, "no settings")
-    return content
-
-
-def read_stored(folder: Path) -> Stored:
-    """Read a run folder.
-
-    Raises:
-        UserError: the folder is corrupt or lacks what a table needs; the message names it.
-    """
-    record = read_record(folder)
-    for section, keys in _REQUIRED.items():
-        entry = record.get(section)
-        missing = [key for key in keys if not isinstance(entry, Mapping) or key not in entry]
-        if missing:
-            raise corrupt(folder / "record.json", f"{section}.{missing[0]} is missing")
-    if not isinstance(record.get("evaluations"), Mapping) or "hash" not in record:
-        raise corrupt(folder / "record.json", "evaluations or hash is missing")
-    return Stored(folder, record, dict(_flat(read_config(folder))))
 
 
 def _task_facts(cell: Stored) -> Facts:
@@ -170,7 +116,7 @@ def _method_facts(cell: Stored) -> Facts:
 def _evaluation_facts(entry: Record) -> Facts:
     settings = entry.get("digest")
     facts = {key: entry.get(key) for key in ("target", "version")}
-    return {**facts, "settings": None if settings is None else str(settings)[:8]}
+    return {**facts, "settings": None if settings is None else str(settings)[:8], "statistics": entry.get("statistics")}
 
 
 def _label(
@@ -217,7 +163,8 @@ def _unique(folders: Sequence[Path], evaluations: Collection[str] | None) -> lis
     for cell in stored:
         kept = first.setdefault(str(cell.record["hash"]), cell)
         if kept is not cell:
-            _log.warning("%s holds the same cell as %s and is left out", cell.folder, kept.folder)
+            told = f"{cell.folder} holds the same cell as {kept.folder} and is left out"
+            _log.warning("%s", printable(told))
     return sorted(first.values(), key=lambda cell: str(cell.record["hash"]))
 
 
@@ -235,6 +182,8 @@ def load_cells(folders: Sequence[Path], evaluations: Collection[str] | None = No
     if not folders:
         raise UserError("there are no finished run folders to report on; run `python -m benchmark` first")
     stored = _unique(folders, evaluations)
+    if unsealed := [cell.folder for cell in stored if cell.record["schema"] == UNSEALED]:
+        _log.info("%d run folders hold no digests, as of version 0.2.0: damage to them is not seen", len(unsealed))
     tasks = _label(stored, lambda c: "", lambda c: str(c.record["task"]["name"]), _task_facts)
     models = _label(stored, lambda c: tasks[c.folder], lambda c: str(c.record["model"]["name"]), _model_facts)
     places = {c.folder: (tasks[c.folder], models[c.folder]) for c in stored}

@@ -11,7 +11,7 @@ from benchmark.report.text import bounds, number, slug
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}",
+    "|": r"\textbar{}", "[": "{[}", "]": "{]}", "*": "{*}",  # after \\ a bracket or a star would be its argument
     "–": "--", "—": "---", "·": r"\textperiodcentered{}", "×": r"$\times$", "…": r"\dots{}",
     "≥": r"$\geq$", "≤": r"$\leq$", "τ": r"$\tau$", "α": r"$\alpha$", "β": r"$\beta$", "λ": r"$\lambda$", "−": "$-$",
 }  # fmt: skip
@@ -77,7 +77,7 @@ def _tabular(board: Board, evaluation: str) -> list[str]:
 def _table(board: Board, evaluation: str, label: str) -> list[str]:
     caption = (
         f"{escape(f'{evaluation} on {board.task} with {board.model}')}, "
-        r"with 95\,\% bootstrap intervals over $n$ examples. "
+        r"with 95\,\% intervals over $n$ examples. "
         r"Best method bold, second underlined; controls, below the line, are not ranked."
     )
     lines = [r"\begin{table}", r"\centering", r"\small", rf"\caption{{{caption}}}", rf"\label{{{label}}}"]

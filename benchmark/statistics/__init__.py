@@ -13,13 +13,23 @@ from benchmark.statistics.bootstrap import (
     percentile_interval,
 )
 from benchmark.statistics.draws import RESAMPLED, Source, drawn_p, matrix, of_orders, of_resamples, sources, widened
-from benchmark.statistics.significance import ALPHA, holm, least_examples, pair_p, sign_flip_p, swap_p
+from benchmark.statistics.ratios import RATIOS, f1_of_means, f1_of_sums, name_of, ratio
+from benchmark.statistics.significance import (
+    ALPHA,
+    flips_for,
+    holm,
+    least_examples,
+    pair_p,
+    sign_flip_p,
+    swap_p,
+)
 
 VERSION = 2
 """Raised when a stored figure would come out differently: 1 was the percentile bootstrap."""
 
 __all__ = [
     "ALPHA",
+    "RATIOS",
     "RESAMPLED",
     "VERSION",
     "Interval",
@@ -27,16 +37,21 @@ __all__ = [
     "Source",
     "Statistic",
     "drawn_p",
+    "f1_of_means",
+    "f1_of_sums",
+    "flips_for",
     "holm",
     "interval",
     "intervals",
     "least_examples",
     "matrix",
+    "name_of",
     "of_orders",
     "of_resamples",
     "pair_p",
     "paired_difference",
     "percentile_interval",
+    "ratio",
     "sign_flip_p",
     "sources",
     "swap_p",

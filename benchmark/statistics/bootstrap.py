@@ -31,6 +31,7 @@ RESAMPLES = 999
 
 _CELLS = 4_000_000  # of the weight matrix held at once: 32 MB
 _NOTHING = 1e-12  # of the largest square: a smaller variance is rounding
+_ROUNDING = 8 * np.finfo(np.float64).eps  # of the mean magnitude
 _STEP = 1e-4  # of a column's standard deviation, for central differences
 
 
@@ -80,6 +81,11 @@ def _ends(value: Array, error: Array, t: Array, level: float) -> tuple[Array, Ar
     return np.where(lost, np.nan, low), np.where(lost, np.nan, high)
 
 
+def _rounded(means: Array, table: Array) -> Array:
+    """The means, 0 where they are no more than the rounding of a sum of terms that cancel."""
+    return np.where(np.abs(means) <= _ROUNDING * np.abs(table).mean(axis=0), 0.0, means)
+
+
 def _ranges(bounds: Range | Sequence[Range] | None, k: int) -> Array:
     """Bounds of each column [k, 2]."""
     table = np.asarray(UNBOUNDED if bounds is None else bounds, dtype=np.float64)
@@ -97,7 +103,7 @@ def _few_valued(table: Array, ranges: Array, level: float) -> tuple[Array, Array
     three = (bottom | top | (table == 0)).all(axis=0) & (least == -most) & np.isfinite(spread)
     for chosen, found in (
         (two, wilson(top.mean(axis=0), n, level)),
-        (three, paired_score(*(side.sum(axis=0, dtype=np.float64) for side in (top, bottom)), n, level)),
+        (three, paired_score(top.sum(axis=0, dtype=np.float64), bottom.sum(axis=0, dtype=np.float64), n, level)),
     ):
         low[chosen], high[chosen] = (end[chosen] * most[chosen] for end in found)
     return low, high
@@ -132,7 +138,7 @@ def intervals(
     n, k = table.shape
     if n == 0:
         return [Interval(np.nan, np.nan, np.nan, 0) for _ in range(k)]
-    means = table.mean(axis=0)
+    means = _rounded(table.mean(axis=0), table)
     if n == 1:
         return [Interval(float(mean), np.nan, np.nan, 1) for mean in means]
     ranges = _ranges(bounds, k)
@@ -141,7 +147,7 @@ def intervals(
     both = _resampled(np.concatenate([centred, centred**2], axis=1), seed, resamples)
     shift, variance = both[:, :k], (both[:, k:] - both[:, :k] ** 2) / n
     low, high = _ends(means, np.sqrt(table.var(axis=0) / n), _studentised(shift, variance, scale), level)
-    constant = (table == table[0]).all(axis=0)
+    constant = np.ptp(table, axis=0) <= _NOTHING * np.abs(table).max(axis=0)
     low, high = np.where(constant, -np.inf, low), np.where(constant, np.inf, high)
     for column in np.flatnonzero(np.isinf(low) | np.isinf(high)):
         least, most = ranges[column]
@@ -234,9 +240,7 @@ def _jackknife(statistic: Statistic, means: Array, covariance: Array, step: Arra
     return found
 
 
-def _corners(
-    table: Array, statistic: Statistic, ranges: Sequence[Range] | None, level: float
-) -> tuple[float, float]:
+def _corners(table: Array, statistic: Statistic, ranges: Sequence[Range] | None, level: float) -> tuple[float, float]:
     """Least and largest value of the statistic over the corners of the box of its columns' exact bounds."""
     if ranges is None:
         return -np.inf, np.inf

@@ -11,18 +11,19 @@ Differences that are centred on 0 but skewed are not exchangeable with their neg
 samples only (`docs/statistics.md` has how far off it is).
 """
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Name = TypeVar("Name", bound=Hashable)
 
 ALPHA = 0.05
 EXACT = 14  # examples up to which all flips are taken: 2^13, as flipping every sign changes no magnitude
 _LEAST_FLIPS = 9_999
-_FLIPS_PER_HYPOTHESIS = 200  # so that ten flips as large as the observed one still decide after Holm's correction
+_FLIPS_PER_HYPOTHESIS = 100  # so that four flips as large as the observed one still leave a verdict after Holm
 _CELLS = 2_000_000  # of the sign matrix held at once: 16 MB
 _TOLERANCE = 1e-10  # of the sum of magnitudes: equal sums count as equal whatever the order in which they were added
 
@@ -35,9 +36,9 @@ def least_examples(family: int, alpha: float = ALPHA) -> int:
     return n
 
 
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+def holm(p_values: Mapping[Name, float]) -> dict[Name, float]:
     """Holm's step-down adjustment: p̃_(i) = max_{j ≤ i} min(1, (m − j + 1) p_(j)) over m hypotheses (Holm 1979)."""
-    adjusted: dict[str, float] = {}
+    adjusted: dict[Name, float] = {}
     largest = 0.0
     for place, (name, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
         largest = max(largest, min(1.0, (len(p_values) - place) * p))
@@ -105,8 +106,13 @@ def sign_flip_p(differences: ArrayLike, *, seed: int = 0, flips: int | None = No
 
 
 def swap_p(
-    a: ArrayLike, b: ArrayLike, statistic: Callable[[Array], Array], *, seed: int = 0, flips: int | None = None
-) -> float:
+    values: ArrayLike,
+    pairs: Sequence[tuple[int, int]],
+    statistic: Callable[[Array], Array],
+    *,
+    seed: int = 0,
+    flips: int | None = None,
+) -> NDArray[np.float64]:
     """Two-sided p-value of no difference between a statistic of two methods, by swapping them on single examples.
 
     With ā and b̄ the column means after the swaps, T = statistic(ā) − statistic(b̄); p is the share of swaps at which
@@ -115,28 +121,34 @@ def swap_p(
     precise, the other complete), it is right as far as the statistic is linear between the two (`docs/statistics.md`).
 
     Args:
-        a: [n, k] rows of the first method.
-        b: [n, k] rows of the second one on the same examples in the same order.
+        values: [n, m, k], k columns for each of n examples and m methods.
+        pairs: P pairs (i, j) of methods.
         statistic: from column means [r, k] to the statistic [r].
-        seed: of the random swaps; n ≤ 14 needs none.
-        flips: random swaps.
+        seed: of the random swaps, which all pairs share; n ≤ 14 needs none.
+        flips: random swaps, by default enough for Holm's correction over the P pairs.
 
-    Raises:
-        ValueError: `a` and `b` differ in shape.
+    Returns:
+        [P], as `pair_p`.
     """
-    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if first.shape != second.shape:
-        raise ValueError(f"paired rows differ in shape: {first.shape} and {second.shape}")
-    n = len(first)
-    if n == 0:
-        return math.nan
-    middle, half = (first + second).mean(axis=0) / 2, (first - second) / (2 * n)
-    observed, larger, total = math.nan, 0, 0
-    for signs in _signs(n, first.shape[1], seed, _LEAST_FLIPS if flips is None else flips):
-        moved = signs @ half
-        one, other = statistic(middle + moved), statistic(middle - moved)
-        if total == 0:  # the identity comes first
-            observed = abs(one[0] - other[0]) - _TOLERANCE * (abs(one[0]) + abs(other[0]))
-        larger += int((np.abs(one - other) >= observed).sum())
+    table = np.asarray(values, dtype=np.float64)
+    n, m, k = table.shape
+    first, second = (np.array([pair[side] for pair in pairs], dtype=np.intp) for side in (0, 1))
+    if n == 0 or not len(pairs):
+        return np.full(len(pairs), np.nan)
+    means = table.mean(axis=0)
+    middle = (means[first] + means[second]) / 2
+
+    def both(signs: Array) -> tuple[Array, Array]:
+        sums = (signs @ table.reshape(n, m * k)).reshape(len(signs), m, k)
+        moved = (sums[:, first] - sums[:, second]) / (2 * n)
+        one, other = (statistic((middle + side * moved).reshape(-1, k)).reshape(moved.shape[:2]) for side in (1, -1))
+        return one, other
+
+    one, other = (side[0] for side in both(np.ones((1, n))))
+    observed = np.abs(one - other) - _TOLERANCE * (np.abs(one) + np.abs(other))
+    larger, total = np.zeros(len(pairs), dtype=np.int64), 0
+    for signs in _signs(n, len(pairs) * k, seed, flips_for(len(pairs)) if flips is None else flips):
+        one, other = both(signs)
+        larger += (np.abs(one - other) >= observed).sum(axis=0)
         total += len(signs)
-    return math.nan if math.isnan(observed) else larger / total
+    return np.where(np.isnan(observed), np.nan, larger / total)

@@ -65,7 +65,7 @@ CHEFER = [
         "attn_gradcam",
         read=parity.min_max_of_the_map,
         unpadded=True,
-        note="after the published rescaling; its mean takes in cells of padding, ours does not: the padded input is left out",
+        note="after the published rescaling; the mean there takes in cells of padding, so that the padded input is left out",
     ),
     _scores_vit("transformer_attribution", "transformer_attribution", ALL_BLOCKS),
     _scores_vit("transformer_attribution", "transformer_attribution_s1", ALL_BLOCKS, SECOND),
@@ -136,7 +136,13 @@ AUTHORS = [
         note="edge scores divided by attention",
     ),
     _published(
-        "attention_norm", "edge scores", KOBAYASHI, "2020/weighted_norm", parity.edges, "edges.heads=each", places=MATRIX
+        "attention_norm",
+        "edge scores",
+        KOBAYASHI,
+        "2020/weighted_norm",
+        parity.edges,
+        "edges.heads=each",
+        places=MATRIX,
     ),
     _published(
         "attention_norm", "edge scores", KOBAYASHI, "2020/summed_weighted_norm", parity.joint_edges, places=MATRIX

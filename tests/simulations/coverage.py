@@ -41,7 +41,9 @@ def coverage(
     return covered(how(sample, values), sample.mean)
 
 
-def ratio_coverage(ratio: Ratio, n: int, trials: int = RATIO_TRIALS, *, studentised: bool = True) -> tuple[float, float]:
+def ratio_coverage(
+    ratio: Ratio, n: int, trials: int = RATIO_TRIALS, *, studentised: bool = True
+) -> tuple[float, float]:
     """The same for a statistic of several columns."""
     generator, found = np.random.default_rng(n), []
     for _ in range(trials):
@@ -59,7 +61,10 @@ def _short(number: float) -> str:
 
 def table(kinds: Sequence[str]) -> list[str]:
     """Markdown: coverage (median width) of ours, and the percentile interval's below it."""
-    lines = ["| values | interval | " + " | ".join(f"n = {n}" for n in SIZES) + " |", "| --- " * 2 + "| ---: " * 5 + "|"]
+    lines = [
+        "| values | interval | " + " | ".join(f"n = {n}" for n in SIZES) + " |",
+        "| --- " * 2 + "| ---: " * 5 + "|",
+    ]
     for name in kinds:
         for label in ("here", "percentile"):
             entries = []

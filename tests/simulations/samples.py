@@ -6,6 +6,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from benchmark.statistics import f1_of_means, f1_of_sums
+
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 UNIT, SIGNED, UNBOUNDED, POSITIVE = (0.0, 1.0), (-1.0, 1.0), (-np.inf, np.inf), (0.0, np.inf)
@@ -91,15 +93,6 @@ class Ratio:
     def value(self) -> float:
         """The statistic of the population, from a large sample."""
         return float(self.statistic(self.draw(np.random.default_rng(99), 400_000).mean(axis=0, keepdims=True))[0])
-
-
-def f1_of_sums(means):
-    return 2 * means[..., 0] / (means[..., 1] + means[..., 2])
-
-
-def f1_of_means(means):
-    total = means[..., 0] + means[..., 1]
-    return np.where(total > 0, 2 * means[..., 0] * means[..., 1] / np.where(total > 0, total, 1.0), 0.0)
 
 
 def counts(generator, n):

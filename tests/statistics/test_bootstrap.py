@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.optimize import minimize_scalar
 
 from benchmark.statistics import Interval, interval, intervals, paired_difference, percentile_interval
 
@@ -103,11 +104,23 @@ def test_proportions_have_wilsons_interval():
     assert ends(interval(2 * np.ones(20), bounds=(0.0, 2.0))) == pytest.approx((2 * twenty.low, 2.0))
 
 
+def score(more, less, n, delta):
+    """Deviation from the mean `delta` in standard errors, the share of −1 by the largest likelihood given `delta`."""
+
+    def loss(q):
+        shares = np.clip([q + delta, q, 1 - 2 * q - delta], 1e-300, 1)
+        return -float(np.dot([more, less, n - more - less], np.log(shares)))
+
+    least = max(0.0, -delta)
+    q = minimize_scalar(loss, bounds=(least, (1 - delta) / 2), method="bounded", options={"xatol": 1e-12}).x
+    return (more - less - n * delta) / np.sqrt(n * (2 * q + delta - delta**2))
+
+
 def test_differences_of_two_outcomes_have_tangos_interval():
-    # Tango 1998, section 4: 12 and 0 discordant pairs of 44, and no discordant pair
-    values = np.zeros(44)
-    values[:1] = -1
-    assert ends(interval(values, bounds=SIGNED)) == pytest.approx((-0.118, 0.058), abs=2e-3)
+    for more, less, n in ((3, 1, 20), (0, 1, 44), (9, 5, 30)):
+        found = interval(np.repeat([1.0, -1.0, 0.0], [more, less, n - more - less]), bounds=SIGNED)
+        for end in ends(found):
+            assert abs(score(more, less, n, end)) == pytest.approx(1.959964, abs=1e-4)
     z2 = 1.959964**2
     assert ends(interval(np.zeros(20), bounds=SIGNED)) == pytest.approx((-z2 / (20 + z2), z2 / (20 + z2)), abs=1e-6)
     every = interval(np.ones(20), bounds=SIGNED)
@@ -132,6 +145,15 @@ def test_a_sample_that_hardly_varies_is_as_wide():
     ratio = interval(np.zeros((20, 2)), lambda means: means.max(-1), bounds=UNIT, ranges=(UNIT, UNIT))
     assert ends(ratio) == pytest.approx((0.0, 1 - 0.025 ** (1 / 20)))
     assert math.isnan(interval(np.zeros((20, 2)), lambda means: means.max(-1), bounds=UNIT).low)
+
+
+def test_rounding_is_no_figure():
+    third = np.array([0.1, 0.2, -0.3] * 5)
+    assert third.mean() != 0
+    assert interval(third).value == 0
+    noise = 0.1 + 1e-17 * np.arange(20) + np.where(np.arange(20) % 2, 2e-17, 0)
+    assert interval(noise, bounds=UNIT).high > 0.2  # as wide as that of a constant sample
+    assert interval(np.array([1e-17, 2e-17, 3e-17, 5e-17, 4e-17])).value == pytest.approx(3e-17)
 
 
 def test_too_few_examples():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.statistics import holm, least_examples, pair_p, sign_flip_p, swap_p
+from benchmark.statistics import f1_of_sums, holm, least_examples, pair_p, sign_flip_p, swap_p
 from benchmark.statistics.significance import flips_for
 
 
@@ -49,7 +49,7 @@ def test_the_smallest_p_value_survives_holm_over_the_family():
     strong = np.random.default_rng(0).normal(3, 1, size=(60, 1))
     for family in (1, 39, 125, 741):
         p = sign_flip_p(np.tile(strong, family)) if family < 200 else [1 / (flips_for(family) + 1)]
-        assert max(p) * family < 0.05 / 8
+        assert max(p) * family < 0.05 / 4
     assert sign_flip_p(strong) == [1 / 10_000]
 
 
@@ -78,26 +78,30 @@ def test_least_examples():
     assert [least_examples(family) for family in (1, 8, 39)] == [6, 9, 11]
 
 
-def f1(means):
-    return 2 * means[..., 0] / (means[..., 1] + means[..., 2])
-
-
 def test_swaps_of_a_ratio_of_sums_by_enumeration():
     generator = np.random.default_rng(1)
-    a, b = generator.integers(1, 9, (2, 6, 3)).astype(float)
-    found = []
-    for swap in product((False, True), repeat=6):
-        one, other = np.where(np.array(swap)[:, None], b, a), np.where(np.array(swap)[:, None], a, b)
-        found.append(abs(f1(one.sum(0)) - f1(other.sum(0))))
-    assert swap_p(a, b, f1) == pytest.approx(np.mean(np.array(found) >= found[0] - 1e-12))
-    assert swap_p(a, a, f1) == 1.0
+    a, b, c = generator.integers(1, 9, (3, 6, 3)).astype(float)
+    table = np.stack([a, b, c], axis=1)
+    pairs = [(0, 1), (2, 1), (1, 1)]
+    expected = []
+    for one, other in pairs:
+        found = []
+        for swap in product((False, True), repeat=6):
+            swapped = np.array(swap)[:, None]
+            first = np.where(swapped, table[:, other], table[:, one]).sum(0)
+            second = np.where(swapped, table[:, one], table[:, other]).sum(0)
+            found.append(abs(2 * first[0] / (first[1] + first[2]) - 2 * second[0] / (second[1] + second[2])))
+        expected.append(np.mean(np.array(found) >= found[0] - 1e-12))
+    assert swap_p(table, pairs, f1_of_sums) == pytest.approx(expected)
+    assert expected[2] == 1
 
 
 def test_swaps_of_a_mean_are_sign_flips():
-    a, b = np.random.default_rng(2).normal(size=(2, 25, 1))
-    assert swap_p(a, b, lambda means: means[..., 0]) == pytest.approx(sign_flip_p(a - b)[0])
+    table = np.random.default_rng(2).normal(size=(25, 3))
+    pairs = [(0, 1), (1, 2)]
+    assert swap_p(table[:, :, None], pairs, lambda means: means[..., 0]) == pytest.approx(pair_p(table, pairs))
 
 
-def test_shapes_of_swaps_are_checked():
-    with pytest.raises(ValueError, match="differ in shape"):
-        swap_p(np.zeros((3, 2)), np.zeros((4, 2)), f1)
+def test_no_swaps_without_pairs():
+    assert np.isnan(swap_p(np.zeros((0, 2, 3)), [(0, 1)], f1_of_sums)).all()
+    assert len(swap_p(np.zeros((5, 2, 3)), [], f1_of_sums)) == 0
