@@ -77,7 +77,7 @@ def _tabular(board: Board, evaluation: str) -> list[str]:
 def _table(board: Board, evaluation: str, label: str) -> list[str]:
     caption = (
         f"{escape(f'{evaluation} on {board.task} with {board.model}')}, "
-        r"with 95\,\% bootstrap intervals over $n$ examples. "
+        r"with 95\,\% intervals over $n$ examples. "
         r"Best method bold, second underlined; controls, below the line, are not ranked."
     )
     lines = [r"\begin{table}", r"\centering", r"\small", rf"\caption{{{caption}}}", rf"\label{{{label}}}"]

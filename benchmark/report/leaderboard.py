@@ -201,6 +201,12 @@ def headline_columns(table: pd.DataFrame) -> list[Column]:
     return scalar_columns(table[table["headline"]]) or scalar_columns(table)
 
 
+def judged_columns(table: pd.DataFrame) -> list[Column]:
+    """The metrics that verdicts are given on: the ranked headline metrics of a test, or all ranked ones."""
+    ranked = [column for column in headline_columns(table) if column.higher_is_better is not None]
+    return ranked or [column for column in scalar_columns(table) if column.higher_is_better is not None]
+
+
 def _ranks(values: Mapping[str, float], column: Column) -> dict[str, int]:
     """Competition rank of each finite value (equal values share the better rank); empty with fewer than two of them."""
     finite = {method: value for method, value in values.items() if math.isfinite(value)}

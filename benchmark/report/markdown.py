@@ -1,6 +1,6 @@
 """The leaderboard as Markdown: an overview and one table per test, for every task and model, with the verdicts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -12,19 +12,23 @@ from benchmark.report.leaderboard import (
     Row,
     groups,
     headline_columns,
+    judged_columns,
     make_board,
     scalar_columns,
 )
+from benchmark.report.pairs import Pairs, Place
 from benchmark.report.text import arrow, bounds, number
 from benchmark.report.text import escape_markdown as escape
 from benchmark.report.verdicts import against_random, calibration
 from benchmark.statistics import ALPHA
 
 _LEGEND = (
-    "Values with 95 % bootstrap intervals over examples; n: examples. Best real method **bold**, second "
+    "Values with 95 % intervals over examples (studentised bootstrap, score intervals of proportions); n: examples. Best "
+    "real method **bold**, second "
     "<u>underlined</u>; controls are shown below the line and never ranked. ↑ higher is better, ↓ lower is better, "
     "no arrow: descriptive. "
-    "In the sentences below a table, above means better, whatever the direction of the metric."
+    "In the sentences below a table, above means better, whatever the direction of the metric. Methods are compared on "
+    "the same examples, never by whether two intervals overlap."
 )
 
 
@@ -62,27 +66,62 @@ def board_lines(board: Board, *, full: bool) -> list[str]:
     return lines
 
 
-def judged_columns(table: pd.DataFrame) -> list[Column]:
-    """The metrics that verdicts are given on: the ranked headline metrics of a test, or all ranked ones."""
-    ranked = [column for column in headline_columns(table) if column.higher_is_better is not None]
-    return ranked or [column for column in scalar_columns(table) if column.higher_is_better is not None]
-
-
 def _verdicts(cells: Sequence[Cell], table: pd.DataFrame) -> list[str]:
     columns = judged_columns(table)
     if not columns:
         return ["The test is descriptive: its figures are not ranked, and calibration does not apply."]
-    lines = ["Calibration (oracle above random above inverted, paired bootstrap over the same examples):", ""]
+    lines = ["Calibration (oracle above random above inverted, in paired differences over the same examples):", ""]
     lines += [f"- {_title(column, full=False)}: {calibration(cells, column)}" for column in columns]
     found = [(column, verdict) for column in columns if (verdict := against_random(cells, column)) is not None]
     if not found:
-        return [*lines, "", "Methods were not compared to random: no figure of that control, or no intervals."]
+        return [*lines, "", "Methods were not compared to random: no figure of that control, or no method."]
     level = f"{ALPHA * 100:g} %"
-    lines += ["", f"Against random (paired bootstrap, two-sided, Holm-corrected over the methods, {level}):", ""]
+    lines += ["", f"Against random (sign flips, two-sided, Holm-corrected over the methods of a metric, {level}):", ""]
     return lines + [
         f"- {_title(column, full=False)} ({verdict.compared} methods): {escape(verdict.sentence)}"
         for column, verdict in found
     ]
+
+
+_LETTERED = 12  # methods and controls up to which a matrix is shown; the CSV has all
+_PAIRS = (
+    f"Pairs of methods (sign flips, two-sided, Holm-corrected over the pairs of a metric, {ALPHA * 100:g} %). Above the "
+    "diagonal: how much better the row is than the column, \\* where significant; below it the corrected p-value. "
+    "Differences to controls are beside them, and no part of the family. `differences.csv` has all, with intervals."
+)
+
+
+def _signed(amount: float) -> str:
+    return f"{'+' if amount > 0 else ''}{number(amount)}"
+
+
+def _pair(found: Pairs, row: str, column: str) -> str:
+    """An entry of the matrix."""
+    if (row, column) in found.comparisons:
+        comparison, adjusted = found.comparisons[row, column], found.adjusted.get((row, column), 1.0)
+        return "–" if comparison is None else _signed(comparison.gain.value) + ("\\*" if adjusted < ALPHA else "")
+    p = found.adjusted.get((column, row))
+    return "" if p is None else f"p {number(p)}"
+
+
+def _matrix(found: Pairs) -> list[str]:
+    """The pairs of one metric as a table: real methods down, real methods and controls across."""
+    names = [*found.methods, *found.controls]
+    if not found.methods or len(names) > _LETTERED:
+        return []
+    lines = ["", _line([_title(found.column, full=False), *map(escape, names)])]
+    lines += [_line(["---", *["---:"] * len(names)])]
+    return lines + [_line([escape(row), *(_pair(found, row, column) for column in names)]) for row in found.methods]
+
+
+def _pairs(every: Sequence[Pairs]) -> list[str]:
+    """What the pairs of methods say, metric by metric, and their matrices."""
+    known = [found for found in every if len(found.methods) > 1]
+    if not known:
+        return []
+    lines = ["", _PAIRS, ""]
+    lines += [f"- {_title(found.column, full=False)}: {escape('; '.join(found.sentences))}" for found in known]
+    return [*lines, *(line for found in known for line in _matrix(found))]
 
 
 def _facts(cell: Cell) -> str:
@@ -95,7 +134,7 @@ def _facts(cell: Cell) -> str:
     )
 
 
-def _section(cells: Sequence[Cell], table: pd.DataFrame) -> list[str]:
+def _section(cells: Sequence[Cell], table: pd.DataFrame, pairs: Sequence[Pairs]) -> list[str]:
     lines = [f"## {escape(cells[0].task)} · {escape(cells[0].model)}", "", _facts(cells[0]), ""]
     columns = headline_columns(table)
     if not columns:
@@ -108,18 +147,20 @@ def _section(cells: Sequence[Cell], table: pd.DataFrame) -> list[str]:
         lines += ["", f"### {escape(evaluation)}", ""]
         lines += [f"Explained class: {escape(target)}.", ""] if target else []
         lines += [*board_lines(make_board(part, scalar_columns(part)), full=False), "", *_verdicts(cells, part)]
+        lines += _pairs([found for found in pairs if found.column.evaluation == evaluation])
     return lines
 
 
-def markdown(cells: Sequence[Cell], table: pd.DataFrame) -> str:
+def markdown(cells: Sequence[Cell], table: pd.DataFrame, pairs: Mapping[Place, Sequence[Pairs]]) -> str:
     """The whole leaderboard.
 
     Args:
         cells: named cells.
         table: their figures (`leaderboard.frame`).
+        pairs: their pairs (`pairs.every_pair`).
     """
     lines = ["# Leaderboard", "", _LEGEND]
     for task, model, members in groups(cells):
         part = table[(table["task"] == task) & (table["model"] == model)]
-        lines += ["", *_section(members, part)]
+        lines += ["", *_section(members, part, pairs[task, model])]
     return "\n".join(lines) + "\n"

@@ -64,7 +64,7 @@ def _metrics(table: Table) -> list[str]:
 def _markdown(tables: Sequence[Table]) -> Iterator[str]:
     yield "# Analyses"
     yield ""
-    yield "Values with 95 % bootstrap intervals; n: examples (empty where a figure counts none)."
+    yield "Values with 95 % intervals; n: examples (empty where a figure counts none)."
     for table in tables:
         metrics = _metrics(table)
         yield f"\n## {escape(table.title)}\n"

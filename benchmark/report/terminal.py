@@ -119,7 +119,7 @@ def terminal_table(cells: Sequence[Path], evaluations: Collection[str] | None = 
     table = frame(named)
     grid = Table.grid(padding=(0, 0, 1, 0))
     grid.caption = (
-        "value ±larger distance to the bounds of its 95 % bootstrap interval; ↑ ↓ better; best green, second underlined"
+        "value ±larger distance to the bounds of its 95 % interval; ↑ ↓ better; best green, second underlined"
     )
     grid.caption_justify = "left"
     for task, model, _ in groups(named):

@@ -18,6 +18,7 @@ def number(value: float) -> str:
         return f"{value:.1e}"
     if size >= 10_000:
         return f"{value:.3g}"
+    value += 0.0  # no "-0.000"
     return f"{value:.{3 if size < 10 else 2 if size < 100 else 1}f}"
 
 

@@ -24,14 +24,16 @@ from benchmark.report.leaderboard import (
     make_board,
 )
 from benchmark.report.markdown import markdown
+from benchmark.report.pairs import differences, every_pair
 from benchmark.report.spreadsheet import csv_bytes
 from benchmark.report.tables import read_tables, table_files
 from benchmark.report.text import arrow, bounds, number
 from benchmark.tables import Table
 
 _DESCRIPTIONS = {
-    "leaderboard.md": "all tables, calibration of the tests, methods against random",
+    "leaderboard.md": "all tables, calibration of the tests, methods against random and against each other",
     "leaderboard.csv": "all figures with their intervals",
+    "differences.csv": "every method against every other: paired differences with p-values",
     "curves.csv": "all points of the curves",
     "cost.csv": "seconds, passes and memory of each method",
     "leaderboard.tex": "the headline figures as LaTeX tables",
@@ -94,7 +96,9 @@ def _files(cells: Sequence[Cell], tables: Sequence[Table]) -> Iterator[tuple[str
     yield "leaderboard.csv", csv_bytes(scalars[list(CSV_COLUMNS)])
     yield "curves.csv", csv_bytes(table.loc[table["x"].notna(), list(CURVE_COLUMNS)])
     yield "cost.csv", csv_bytes(_cost(cells))
-    yield "leaderboard.md", markdown(cells, table).encode()
+    pairs = every_pair(cells, table)
+    yield "differences.csv", csv_bytes(differences(pairs))
+    yield "leaderboard.md", markdown(cells, table, pairs).encode()
     yield "leaderboard.tex", latex(cells, table).encode()
     yield "heatmaps.html", heatmap_page(cells).encode()
     names = [name for name in _DESCRIPTIONS if tables or not name.startswith("analyses")]

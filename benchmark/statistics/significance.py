@@ -11,12 +11,14 @@ Differences that are centred on 0 but skewed are not exchangeable with their neg
 samples only (`docs/statistics.md` has how far off it is).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Name = TypeVar("Name", bound=Hashable)
 
 ALPHA = 0.05
 EXACT = 14  # examples up to which all flips are taken: 2^13, as flipping every sign changes no magnitude
@@ -34,9 +36,9 @@ def least_examples(family: int, alpha: float = ALPHA) -> int:
     return n
 
 
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+def holm(p_values: Mapping[Name, float]) -> dict[Name, float]:
     """Holm's step-down adjustment: p̃_(i) = max_{j ≤ i} min(1, (m − j + 1) p_(j)) over m hypotheses (Holm 1979)."""
-    adjusted: dict[str, float] = {}
+    adjusted: dict[Name, float] = {}
     largest = 0.0
     for place, (name, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
         largest = max(largest, min(1.0, (len(p_values) - place) * p))

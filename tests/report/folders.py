@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from benchmark.statistics import interval
+from benchmark.statistics import f1_of_means, interval
 
 FRACTIONS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 SKILL = {
@@ -27,9 +27,18 @@ METRICS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "rationale": {
         "auprc": {"higher_is_better": True, "bounds": [0, 1], "x": None, "headline": True},
+        "iou_f1": {"higher_is_better": True, "bounds": [0, 1], "x": None, "headline": False},
         "micro_f1": {"higher_is_better": True, "bounds": [0, 1], "x": None, "headline": False},
     },
     "agreement": {"kendall_gradient": {"higher_is_better": None, "bounds": [-1, 1], "x": None, "headline": False}},
+}
+
+
+DERIVED = {
+    "rationale": {
+        "iou_f1": {"statistic": "f1_of_means", "columns": [["iou_precision", None], ["iou_recall", None]]},
+        "micro_f1": {"statistic": "a statistic of a later version", "columns": [["hits", None]]},
+    }
 }
 
 
@@ -47,6 +56,7 @@ class Plan:
     dashes: Mapping[str, str] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
     nan: tuple[str, ...] = ()
+    lost: tuple[int, ...] = ()
     evaluations: tuple[str, ...] = tuple(METRICS)
 
     @property
@@ -56,7 +66,7 @@ class Plan:
 
 
 def _values(plan: Plan) -> dict[tuple[str, str, float | None], np.ndarray]:
-    """Per-example values; `micro_f1` has none (it is no mean over examples)."""
+    """Per-example values; `iou_f1` is the F1 of two means, `micro_f1` has no values here."""
     common = np.random.default_rng(0).normal(size=plan.n)  # what makes an example easy is shared by the methods
     generator = np.random.default_rng(int(plan.digest[:8], 16))
     skill = SKILL.get(plan.method, 0.2) if plan.skill is None else plan.skill
@@ -65,6 +75,8 @@ def _values(plan: Plan) -> dict[tuple[str, str, float | None], np.ndarray]:
         ("perturbation", "positive_auc", None): 0.6 - 0.2 * noisy,
         ("perturbation", "negative_auc", None): 0.6 + 0.2 * noisy,
         ("rationale", "auprc", None): 0.4 + 0.2 * noisy,
+        ("rationale", "iou_precision", None): np.clip(0.5 + 0.2 * noisy, 0, 1),
+        ("rationale", "iou_recall", None): np.clip(0.4 + 0.2 * noisy, 0, 1),
         ("agreement", "kendall_gradient", None): 0.1 * noisy,
     }
     for x in FRACTIONS:
@@ -83,8 +95,12 @@ def _evaluation(plan: Plan, name: str, values: Mapping[tuple[str, str, float | N
     if name in plan.remarks:  # records of an earlier version have none
         entry["remark"] = plan.remarks[name]
     if dash is None:
-        figures = [_figure(metric, x, v) for (evaluation, metric, x), v in values.items() if evaluation == name]
+        entry["derived"] = DERIVED.get(name, {})
+        figures = [_figure(m, x, v) for (e, m, x), v in values.items() if e == name and m in METRICS[name]]
         if name == "rationale":
+            parts = np.stack([values[name, part, None] for part in ("iou_precision", "iou_recall")], axis=1)
+            found = interval(parts, f1_of_means, bounds=(0.0, 1.0))
+            figures.append({"metric": "iou_f1", "x": None, **asdict(found)})
             figures.append({"metric": "micro_f1", "x": None, "value": 0.5, "low": 0.45, "high": 0.55, "n": plan.n})
         for figure in figures:
             if figure["metric"] in plan.nan:
@@ -146,7 +162,9 @@ def write_cell(out: Path, plan: Plan) -> Path:
         if evaluation in record["evaluations"] and evaluation not in plan.dashes and metric not in plan.nan
     ]
     empty = pd.DataFrame({"uid": [], "evaluation": [], "metric": [], "x": [], "value": []})
-    pd.concat(rows or [empty]).to_parquet(folder / "rows.parquet", index=False)
+    lost = {f"test-{i}" for i in plan.lost}
+    everything = pd.concat(rows or [empty])
+    everything[~everything["uid"].isin(lost)].to_parquet(folder / "rows.parquet", index=False)
     config = {"method": {"_target_": f"methods.{plan.method}", **plan.settings}, "task": task}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     if plan.dash is None:

@@ -13,7 +13,7 @@ def test_it_writes_beside_the_runs_and_prints_the_table(tmp_path, capsys):
     assert (tmp_path / "report" / "leaderboard.md").exists()
     out = capsys.readouterr().out
     assert "rollout" in out
-    assert "9 files in" in out
+    assert "10 files in" in out
     assert main([str(tmp_path)]) == 0  # the report itself is no run folder
 
 

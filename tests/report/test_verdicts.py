@@ -1,13 +1,16 @@
+import pandas as pd
 import pytest
 
 from benchmark.report.cells import load_cells
+from benchmark.report.comparisons import compare
 from benchmark.report.leaderboard import Column
-from benchmark.report.verdicts import against_random, calibration, compare, per_example
+from benchmark.report.verdicts import against_random, calibration
 from tests.report.folders import Plan, write_cells
 
 LOWER = Column("perturbation", "positive_auc", False)
 HIGHER = Column("rationale", "auprc", True)
-RATIO = Column("rationale", "micro_f1", True)
+RATIO = Column("rationale", "iou_f1", True)
+UNKNOWN = Column("rationale", "micro_f1", True)
 CONTROLS = [Plan("oracle"), Plan("random"), Plan("inverted")]
 
 
@@ -35,7 +38,7 @@ def test_missing_controls_are_named(tmp_path):
 def test_methods_against_random(tmp_path, column):
     plans = [*CONTROLS, Plan("good", 0.5), Plan("same", 0.0), Plan("bad", -0.5), Plan("flow", dash="no attention")]
     verdict = against_random(load(tmp_path, *plans), column)
-    assert (verdict.above, verdict.undecided, verdict.below, verdict.unpaired) == (("good",), ("same",), ("bad",), ())
+    assert (verdict.above, verdict.undecided, verdict.below, verdict.missing) == (("good",), ("same",), ("bad",), ())
     assert verdict.sentence == "above random: good; not distinguishable from random: same; below random: bad"
 
 
@@ -48,6 +51,58 @@ def test_holm_makes_the_verdict_stricter_with_more_methods(tmp_path):
     assert "slight" in crowd.undecided
 
 
+def drawn(folder, offsets):
+    """Give the rows of a control several draws, whose mean they are."""
+    rows = pd.read_parquet(folder / "rows.parquet")
+    draws = [rows.assign(draw=k, value=rows["value"] + offset) for k, offset in enumerate(offsets)]
+    pd.concat(draws).to_parquet(folder / "rows.parquet", index=False)
+
+
+def test_random_orders_that_differ_among_themselves_leave_a_small_difference_undecided(tmp_path):
+    folders = write_cells(tmp_path, [Plan("random", 0.0), Plan("slight", 0.3), Plan("good", 4.0)])
+    given = against_random(load_cells(folders), LOWER)
+    assert given.above == ("good", "slight")
+    drawn(folders[0], (-0.2, -0.1, 0.0, 0.1, 0.2))
+    cells = load_cells(folders)
+    verdict = against_random(cells, LOWER)
+    assert (verdict.above, verdict.undecided) == (("good",), ("slight",))
+    assert verdict.sentence.endswith("(random: mean of 5 draws)")
+    random, slight = cells[2], cells[1]
+    alike = compare({"slight": (slight, random)}, LOWER)["slight"]
+    assert alike.gain.value == pytest.approx(0.06, abs=0.01)  # of the mean of the orders
+    assert alike.gain.low < 0
+
+
+def test_orders_that_agree_change_no_verdict(tmp_path):
+    folders = write_cells(tmp_path, [Plan("random", 0.0), Plan("slight", 0.3)])
+    drawn(folders[0], (-1e-4, 0.0, 0.0, 0.0, 1e-4))
+    assert against_random(load_cells(folders), LOWER).above == ("slight",)
+
+
+def test_several_random_methods_are_one_control_and_their_mean_is_meant(tmp_path):
+    plans = [Plan("random", 0.0), Plan("random_1", 0.8), Plan("centre", 0.47), Plan("good", 1.0), Plan("bad", 0.1)]
+    cells = load(tmp_path, *plans)
+    verdict = against_random(cells, LOWER)
+    assert (verdict.above, verdict.undecided, verdict.below) == (("good",), ("centre",), ("bad",))
+    assert "(random: mean of 2 draws)" in verdict.sentence
+    controls = load(
+        tmp_path / "controls", Plan("oracle"), Plan("random", -0.8), Plan("random_1", 0.8), Plan("inverted")
+    )
+    assert calibration(controls, LOWER).startswith("calibrated")  # the first one alone is no better than inverted
+
+
+def test_the_order_of_a_methods_heads_has_an_error_where_its_calibration_examples_were_resampled(tmp_path):
+    folders = write_cells(tmp_path, [Plan("random", 0.0), Plan("slight", 0.3)])
+    path = folders[1] / "rows.parquet"
+    rows = pd.read_parquet(path)
+    again = [
+        rows.assign(metric="resampled " + rows["metric"], draw=k, value=rows["value"] + offset)
+        for k, offset in enumerate((-0.1, -0.05, 0.0, 0.05, 0.1), start=1)
+    ]
+    pd.concat([rows.assign(draw=0), *again]).to_parquet(path, index=False)
+    assert against_random(load_cells(folders), LOWER).undecided == ("slight",)
+
+
 def test_without_a_random_control_there_is_no_verdict(tmp_path):
     assert against_random(load(tmp_path, Plan("oracle"), Plan("rollout")), LOWER) is None
 
@@ -55,7 +110,7 @@ def test_without_a_random_control_there_is_no_verdict(tmp_path):
 def test_pairing_makes_the_interval_narrower_than_the_figures_own(tmp_path):
     good, random = load(tmp_path, Plan("good", 0.3), Plan("random"))
     found = compare({"good": (good, random)}, LOWER)["good"]
-    assert found.paired
+    assert found.left_out == 0
     figures = [
         next(f for f in cell.evaluation("perturbation")["figures"] if f["metric"] == "positive_auc")
         for cell in (good, random)
@@ -64,13 +119,54 @@ def test_pairing_makes_the_interval_narrower_than_the_figures_own(tmp_path):
     assert found.gain.high - found.gain.low < min(f["high"] - f["low"] for f in figures)
 
 
-def test_a_figure_that_is_no_mean_of_rows_is_compared_unpaired_and_said_so(tmp_path):
-    cells = load(tmp_path, *CONTROLS, Plan("rollout"))
-    assert per_example(cells[0], RATIO) is None
+def test_a_ratio_is_compared_by_swaps_of_the_two_methods(tmp_path):
+    cells = load(tmp_path, *CONTROLS, Plan("rollout"), Plan("lrp"))
+    found = compare({"lrp": (cells[0], cells[3])}, RATIO)["lrp"]
+    figures = [
+        next(f["value"] for f in cell.evaluation("rationale")["figures"] if f["metric"] == "iou_f1")
+        for cell in (cells[0], cells[3])
+    ]
+    assert found.gain.value == pytest.approx(figures[0] - figures[1])
+    assert found.gain.low < found.gain.value < found.gain.high
+    assert calibration(cells, RATIO).startswith("calibrated (oracle above random: 0.")
     verdict = against_random(cells, RATIO)
-    assert verdict.undecided == verdict.unpaired == ("rollout",)
-    assert "(unpaired: rollout)" in verdict.sentence
-    assert "(unpaired)" in calibration(cells, RATIO)
+    assert (verdict.undecided, verdict.below, verdict.missing) == (("rollout",), ("lrp",), ())
+
+
+@pytest.mark.parametrize("lost", [range(5), range(60)])
+def test_what_cannot_be_paired_is_never_compared_unpaired(tmp_path, lost):
+    cells = load(tmp_path, *CONTROLS, Plan("rollout"), Plan("good", 0.5))
+    good = next(cell for cell in cells if cell.kind == "good")
+    # a folder that lacks rows is refused when it is read; a table that is made of cells otherwise says so as well
+    good.__dict__["rows"] = good.rows[~good.rows["uid"].isin([f"test-{number}" for number in lost])]
+    verdict = against_random(cells, LOWER)
+    assert (verdict.undecided, verdict.missing) == (("rollout",), ("good",))
+    assert "not compared, as rows are missing or do not give the figure: good" in verdict.sentence
+
+
+def test_a_statistic_that_is_not_known_is_not_guessed(tmp_path):
+    cells = load(tmp_path, *CONTROLS, Plan("rollout"))
+    assert against_random(cells, UNKNOWN).sentence == (
+        "not compared, as rows are missing or do not give the figure: rollout"
+    )
+    assert "not assessed (not compared, as rows are missing" in calibration(cells, UNKNOWN)
+
+
+def test_too_few_examples_give_no_verdict_but_say_how_many_would(tmp_path):
+    plans = [Plan(p.method, p.skill, n=5) for p in (*CONTROLS, Plan("good", 5.0), Plan("better", 6.0))]
+    cells = load(tmp_path, *plans)
+    assert against_random(cells, LOWER).sentence == "no verdict: n = 5, and 2 methods need at least 7 examples"
+    assert calibration(cells, LOWER) == (
+        "calibration not assessed (no verdict: n = 5, and the controls need at least 6 examples)"
+    )
+
+
+def test_several_random_cells_are_one_control(tmp_path):
+    """With a lucky and an unlucky random order neither decides."""
+    lucky, unlucky = Plan("random", 0.4), Plan("random_1", -0.4)
+    first = against_random(load(tmp_path / "one", lucky, Plan("rollout", 0.2)), LOWER)
+    both = against_random(load(tmp_path / "two", lucky, unlucky, Plan("rollout", 0.2)), LOWER)
+    assert (first.below, both.above) == (("rollout",), ("rollout",))
 
 
 def test_a_nan_figure_is_never_compared(tmp_path):

@@ -1,0 +1,115 @@
+"""How much better one method is than another on the same examples. Nothing is ever compared unpaired."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmark.report.leaderboard import Column
+from benchmark.report.samples import Sample, Side, cells_of, figure_of, range_of, sample
+from benchmark.report.text import bounds, number
+from benchmark.statistics import Interval, Range, drawn_p, flips_for, interval, intervals, pair_p, swap_p, widened
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How much better one method is than another on a metric.
+
+    Attributes:
+        gain: difference in the direction of better (positive: the first is better), with its 95 % interval.
+        p: two-sided p-value of no difference: sign flips, or for ratios of sums swaps of the two methods.
+        left_out: examples that one of the two figures counts and the other does not; the gain leaves them out.
+    """
+
+    gain: Interval
+    p: float
+    left_out: int = 0
+
+    @property
+    def remark(self) -> str:
+        """What is left out, or nothing."""
+        return f"without {self.left_out} examples that only one has" if self.left_out else ""
+
+    @property
+    def words(self) -> str:
+        """The gain, its interval, and what is left out."""
+        shown = f"{number(self.gain.value)} {bounds(self.gain.low, self.gain.high)}".rstrip()
+        return f"{shown} ({self.remark})" if self.remark else shown
+
+
+Pairs = Mapping[str, tuple[Sample, Sample]]
+
+
+def compare(pairs: Mapping[str, tuple[Side, Side]], column: Column) -> dict[str, Comparison | None]:
+    """How much better the first side of each pair is than the second.
+
+    Args:
+        pairs: comparison's name -> the two sides.
+        column: the metric; the gain is positive where the first is better in the metric's direction.
+
+    Returns:
+        By name; pairs of which one side has no figure are left out. None where both have one, but rows are missing or do
+        not give the figure, so that the two cannot be paired.
+    """
+    every = {id(side): side for sides in pairs.values() for side in sides if cells_of(side)}
+    figures = {key: all(figure_of(cell, column) is not None for cell in cells_of(side)) for key, side in every.items()}
+    known = {key: sample(side, column) for key, side in every.items() if figures[key]}
+    found: dict[str, Comparison | None] = {}
+    complete: dict[str, tuple[Sample, Sample]] = {}
+    reach: Range = (-np.inf, np.inf)
+    for name, (one, other) in pairs.items():
+        if not (figures.get(id(one)) and figures.get(id(other))):
+            continue
+        found[name] = None
+        low, high = range_of(cells_of(one)[0], column)
+        reach = (low - high, high - low)
+        first, second = known[id(one)], known[id(other)]
+        if first is None or second is None or first.statistic is not second.statistic:
+            continue
+        if len(first.table.index.intersection(second.table.index)) > 1:
+            complete[name] = (first, second)
+    return found | _compared(complete, 1 if column.higher_is_better else -1, reach)
+
+
+def _compared(pairs: Pairs, sign: int, reach: Range) -> dict[str, Comparison]:
+    """Comparisons; those over the same examples share resamples and flips."""
+    groups: dict[tuple[tuple[str, ...], object], list[str]] = {}
+    for name, (first, second) in pairs.items():
+        common = first.table.index.intersection(second.table.index).sort_values()
+        groups.setdefault((tuple(common), first.statistic), []).append(name)
+    flips = flips_for(len(pairs))
+    found: dict[str, Comparison] = {}
+    for (uids, _), names in groups.items():
+        found |= _together({name: pairs[name] for name in names}, uids, sign, reach, flips)
+    return found
+
+
+def _together(pairs: Pairs, uids: Sequence[str], sign: int, reach: Range, flips: int) -> dict[str, Comparison]:
+    """Comparisons over the same examples."""
+    sides = {id(side): side for both in pairs.values() for side in both}
+    place = {key: number for number, key in enumerate(sides)}
+    table = np.stack([side.table.loc[list(uids)].to_numpy(dtype=np.float64) for side in sides.values()], axis=1)
+    columns = [(place[id(first)], place[id(second)]) for first, second in pairs.values()]
+    statistic = next(iter(sides.values())).statistic
+    if statistic is None:
+        values = table[:, :, 0]
+        differences = np.stack([sign * (values[:, i] - values[:, j]) for i, j in columns], axis=1)
+        beside = [(*first.beside, *second.beside) for first, second in pairs.values()]
+        flipped = pair_p(values, columns, flips=flips)
+        p = [drawn_p(own, *rest) for own, *rest in zip(differences.T, beside, flipped, strict=True)]
+        gains = [widened(*one) for one in zip(intervals(differences, bounds=reach), beside, strict=True)]
+    else:
+        k = table.shape[2]
+        p = swap_p(table, columns, statistic, flips=flips)
+        gains = [
+            interval(
+                np.concatenate([table[:, i], table[:, j]], axis=1),
+                lambda means: sign * (statistic(means[:, :k]) - statistic(means[:, k:])),
+                bounds=reach,
+            )
+            for i, j in columns
+        ]
+    return {
+        name: Comparison(gain, float(own), max(len(first.table), len(second.table)) - len(uids))
+        for (name, (first, second)), gain, own in zip(pairs.items(), gains, p, strict=True)
+    }

@@ -1,0 +1,147 @@
+"""Every method against every other on one metric: paired differences, their p-values, and what follows from them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import pandas as pd
+
+from benchmark.report.cells import Cell
+from benchmark.report.comparisons import Comparison, compare
+from benchmark.report.leaderboard import Column, groups, is_control, judged_columns
+from benchmark.report.samples import figure_of
+from benchmark.report.verdicts import UNPAIRED, too_few, with_figure
+from benchmark.statistics import ALPHA, holm
+
+DIFFERENCE_COLUMNS = (
+    "task", "model", "evaluation", "metric", "first", "second", "difference", "low", "high", "n", "p", "p_holm", "family",
+    "better", "note",
+)  # fmt: skip
+
+Pair = tuple[str, str]
+"""Two methods."""
+
+Place = tuple[str, str]
+"""A task and a model."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """All pairs of methods and controls that have a figure of one metric.
+
+    Attributes:
+        column: the metric.
+        methods: real methods, from best to worst by their figures.
+        controls: controls, in the order of the tables.
+        comparisons: by (first, second) in the order of `methods` and `controls`: how much better the first is; None where
+            rows are missing.
+        adjusted: p-values of the pairs of real methods, Holm-corrected over them. Controls are no part of the family.
+    """
+
+    column: Column
+    methods: tuple[str, ...]
+    controls: tuple[str, ...]
+    comparisons: Mapping[Pair, Comparison | None]
+    adjusted: Mapping[Pair, float]
+
+    def better(self, one: str, other: str) -> bool:
+        """Whether the first method is significantly better than the second."""
+        pair, sign = ((one, other), 1) if (one, other) in self.comparisons else ((other, one), -1)
+        found = self.comparisons.get(pair)
+        return found is not None and self.adjusted.get(pair, 1.0) < ALPHA and sign * found.gain.value > 0
+
+    @property
+    def reason(self) -> str:
+        """Why there are too few examples for any verdict, or nothing."""
+        n = min((one.gain.n for pair in self.adjusted if (one := self.comparisons[pair]) is not None), default=0)
+        decided = any(p < ALPHA for p in self.adjusted.values())
+        return "" if decided or not self.adjusted else too_few(n, len(self.adjusted), f"{len(self.adjusted)} pairs")
+
+    @property
+    def sentences(self) -> list[str]:
+        """What follows from the pairs of real methods: the best and its equals, and how many pairs differ."""
+        missing = [f"{a} and {b}" for a, b in self.comparisons if self.comparisons[a, b] is None]
+        lacking = [f"{UNPAIRED}: {', '.join(missing)}"] if missing else []
+        if not self.adjusted or self.reason:
+            return ([self.reason] if self.reason else []) + lacking
+        best = self.methods[0]
+        worse = [method for method in self.methods[1:] if self.better(best, method)]
+        equal = [method for method in self.methods[1:] if method not in worse]
+        differ = sum(p < ALPHA for p in self.adjusted.values())
+        found = [f"{differ} of {len(self.adjusted)} pairs differ"]
+        found += [f"not distinguishable from {best}, the best figure: {', '.join(equal)}"] if equal else []
+        found += [f"worse than {best}: {', '.join(worse)}"] if worse else []
+        return found + lacking
+
+
+def pairs(cells: Sequence[Cell], column: Column) -> Pairs | None:
+    """The pairs of a ranked metric; None where fewer than two methods or controls have a figure."""
+    known = with_figure(cells, column)
+    sign = -1 if column.higher_is_better else 1
+    figures = {cell.method: figure_of(cell, column) for cell in known}
+    real = [cell for cell in known if not is_control(cell.method)]
+    best_first = sorted(real, key=lambda cell: sign * getattr(figures[cell.method], "value", 0.0))
+    ordered = [*best_first, *(cell for cell in known if is_control(cell.method))]
+    if column.higher_is_better is None or len(ordered) < 2:
+        return None
+    chosen = {f"{i} {j}": (ordered[i], ordered[j]) for i, j in combinations(range(len(ordered)), 2)}
+    by_name = compare(chosen, column)
+    found = {(chosen[name][0].method, chosen[name][1].method): one for name, one in by_name.items()}
+    own = {pair: one for pair, one in found.items() if one is not None and not any(map(is_control, pair))}
+    return Pairs(
+        column=column,
+        methods=tuple(cell.method for cell in best_first),
+        controls=tuple(cell.method for cell in ordered[len(best_first) :]),
+        comparisons=found,
+        adjusted=holm({pair: one.p for pair, one in own.items()}),
+    )
+
+
+def every_pair(cells: Sequence[Cell], table: pd.DataFrame) -> dict[Place, list[Pairs]]:
+    """The pairs of every task and model, for the judged metrics of each of its tests.
+
+    Args:
+        cells: named cells.
+        table: their figures (`leaderboard.frame`).
+    """
+    found: dict[Place, list[Pairs]] = {}
+    for task, model, members in groups(cells):
+        part = table[(table["task"] == task) & (table["model"] == model)]
+        tests = [rows for _, rows in part.groupby("evaluation", sort=True)]
+        every = [pairs(members, column) for rows in tests for column in judged_columns(rows)]
+        found[task, model] = [one for one in every if one is not None]
+    return found
+
+
+def differences(every: Mapping[Place, Sequence[Pairs]]) -> pd.DataFrame:
+    """The content of `differences.csv`: `difference` is first less second as measured, whatever direction is better."""
+    rows = [
+        {"task": task, "model": model, **row}
+        for (task, model), members in every.items()
+        for found in members
+        for row in _rows(found)
+    ]
+    return pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS)).astype({"n": int, "family": "Int64"})
+
+
+def _rows(found: Pairs) -> Iterator[dict[str, Any]]:
+    column, sign = found.column, 1 if found.column.higher_is_better else -1
+    for (first, second), comparison in found.comparisons.items():
+        place = {"evaluation": column.evaluation, "metric": column.metric, "first": first, "second": second}
+        if comparison is None:
+            yield place | {"n": 0, "note": UNPAIRED}
+            continue
+        gain, adjusted = comparison.gain, found.adjusted.get((first, second))
+        low, high = sorted((sign * gain.low, sign * gain.high))
+        own: dict[str, Any] = {
+            "difference": sign * gain.value + 0.0,
+            "low": low,
+            "high": high,
+            "n": gain.n,
+            "p": comparison.p,
+        }
+        if adjusted is not None:
+            own |= {"p_holm": adjusted, "family": len(found.adjusted)}
+            own |= {"better": (first if gain.value > 0 else second) if adjusted < ALPHA else None}
+        yield place | own | {"note": comparison.remark or None}

@@ -1,0 +1,123 @@
+"""What two methods are compared by: their values on the same examples, or the columns that a ratio of sums is made of."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from benchmark.report.cells import Cell
+from benchmark.report.leaderboard import Column
+from benchmark.statistics import RATIOS, RESAMPLED, Interval, Range, Source, Statistic, matrix, of_orders, of_resamples
+
+Side = Cell | Sequence[Cell]
+"""One method, or several random ones whose mean is meant."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a method, or the mean of several, has on each example.
+
+    Attributes:
+        table: [n, k] by uid: its value, or the columns of `statistic`.
+        statistic: of the means of the columns; None where the figure is the mean of the one column.
+        beside: what random orders of heads, or the calibration examples that an order came from, add to the error.
+        draws: how many draws a value is the mean of.
+    """
+
+    table: pd.DataFrame
+    statistic: Statistic | None = None
+    beside: Sequence[Source] = ()
+    draws: int = 1
+
+
+def cells_of(side: Side) -> Sequence[Cell]:
+    """The cells of one side of a comparison."""
+    return [side] if isinstance(side, Cell) else side
+
+
+def figure_of(cell: Cell, column: Column) -> Interval | None:
+    """The cell's figure for a scalar metric, or None where there is none or it is not finite."""
+    for figure in cell.evaluation(column.evaluation).get("figures") or ():
+        if figure["metric"] == column.metric and figure.get("x") is None and figure.get("value") is not None:
+            low, high = (math.nan if figure.get(key) is None else float(figure[key]) for key in ("low", "high"))
+            found = Interval(float(figure["value"]), low, high, int(figure["n"]))
+            return found if math.isfinite(found.value) else None
+    return None
+
+
+def range_of(cell: Cell, column: Column) -> Range:
+    """Least and largest possible value of a metric; infinite where the record names none."""
+    declared = (cell.evaluation(column.evaluation).get("metrics") or {}).get(column.metric) or {}
+    low, high = declared.get("bounds") or (None, None)
+    return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+
+
+def sample(side: Side, column: Column) -> Sample | None:
+    """What the figure of one side is computed from, by example; of several cells the mean, over common examples.
+
+    None where a cell has no figure, or where its rows do not give it: rows are trusted only where they do.
+    """
+    found = [_sample(cell, column) for cell in cells_of(side)]
+    known = [one for one in found if one is not None]
+    if not known or len(known) < len(found) or len({one.statistic for one in known}) > 1:
+        return None
+    first, *others = known
+    if first.statistic is None:
+        return _of_means(cells_of(side), [one.table for one in known], column)
+    table = first.table
+    for other in others:
+        table = table.add(other.table)  # NaN where one lacks the example
+    return Sample(table.dropna() / len(known), first.statistic)
+
+
+def _of_means(cells: Sequence[Cell], tables: Sequence[pd.DataFrame], column: Column) -> Sample:
+    """The mean over all draws of all cells, and what the draws add to its error."""
+    drawn = [_draws(cell, column, column.metric, table) for cell, table in zip(cells, tables, strict=True)]
+    joint = pd.concat(drawn, axis=1, join="inner")
+    # scores of words are drawn anew for every example: nothing is common to the examples of one seed
+    beside = of_orders(joint.to_numpy()) if any(part.shape[1] > 1 for part in drawn) else []
+    resampled = _draws(cells[0], column, RESAMPLED + column.metric, tables[0]) if len(cells) == 1 else None
+    if resampled is not None and not resampled.empty:
+        beside += of_resamples(resampled.to_numpy())
+    return Sample(joint.mean(axis=1).to_frame(0), None, tuple(beside), joint.shape[1])
+
+
+def _draws(cell: Cell, column: Column, metric: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Values [n, K] of one metric by example, of those in `table`, and draw; empty where there are none."""
+    rows = cell.scalar_rows.get((cell.evaluations.get(column.evaluation, ""), metric))
+    if rows is None:
+        return pd.DataFrame()
+    uids, values = matrix(rows)
+    found = pd.DataFrame(values, index=uids)
+    return found.loc[found.index.intersection(table.index)]
+
+
+def _sample(cell: Cell, column: Column) -> Sample | None:
+    figure = figure_of(cell, column)
+    if figure is None:
+        return None
+    stored = cell.evaluations.get(column.evaluation, "")
+    rule = (cell.evaluation(column.evaluation).get("derived") or {}).get(column.metric)
+    names = [(column.metric, None)] if rule is None else [(str(name), x) for name, x in rule["columns"]]
+    parts = [_values(cell, stored, name, x) for name, x in names]
+    if any(part is None for part in parts):
+        return None
+    table = pd.concat([part for part in parts if part is not None], axis=1, join="inner").dropna()
+    table.columns = pd.RangeIndex(len(parts))
+    statistic = None if rule is None else RATIOS.get(str(rule["statistic"]))
+    if len(table) != figure.n or (rule is not None and statistic is None):
+        return None
+    means = table.to_numpy(dtype=float).mean(axis=0, keepdims=True)
+    value = float(means[0, 0] if statistic is None else statistic(means)[0])
+    return Sample(table, statistic) if math.isclose(value, figure.value, rel_tol=1e-4, abs_tol=1e-6) else None
+
+
+def _values(cell: Cell, evaluation: str, metric: str, x: float | None) -> "pd.Series[float] | None":
+    """The rows of one metric of one test at one x, by uid."""
+    if x is None:
+        chosen = cell.scalar_rows.get((evaluation, metric))
+    else:
+        rows = cell.rows
+        chosen = rows[(rows["evaluation"] == evaluation) & (rows["metric"] == metric) & (rows["x"] == x)]
+    return None if chosen is None or chosen.empty else chosen.groupby("uid", sort=True)["value"].mean()
