@@ -27,7 +27,7 @@ from safetensors.numpy import save_file
 from benchmark import bounded
 from benchmark.cache import atomic_path
 from benchmark.digests import DAMAGE, arrays_digest, check_arrays, check_seal, finite, table_bytes, table_of
-from benchmark.errors import UserError
+from benchmark.errors import Corrupt, UserError
 from benchmark.printable import one_line
 
 SCHEMA = 2
@@ -40,20 +40,12 @@ _PATIENCE = (0.0, 0.02, 0.1, 0.5)  # seconds before each look at a folder that a
 _NOT_AS_RECORDED = "it is not what was written: its SHA-256 is not the one in record.json"
 
 
-class Corrupt(UserError):  # noqa: N818 - said of the file
-    """Something in a run folder that cannot be read; `reason` says what, without a way out."""
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path} is corrupt ({reason}); remove the folder {path.parent}, and it is computed again")
-        self.path, self.reason = path, reason
-
-
 def corrupt(path: Path, reason: str) -> Corrupt:
     """The error for something in a run folder that cannot be read."""
     return Corrupt(path, reason)
 
 
-def _corrupt(path: Path, error: Exception) -> UserError:
+def _corrupt(path: Path, error: Exception) -> Corrupt:
     return corrupt(path, one_line(error))
 
 

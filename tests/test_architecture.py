@@ -66,7 +66,7 @@ ALLOWED: dict[str, set[str]] = {
         "report.text",
     },
     "stored": FOUNDATION | {"store"},
-    "explaining": FOUNDATION | {"models", "stored"},
+    "explaining": FOUNDATION | {"models", "store", "stored"},
     "tables": {"errors", "store"},
     "analyses": CORE | {"stored", "tables", "settings", "records"},
     "heatmaps": CORE - {"report"} | {"stored"},
