@@ -20,8 +20,9 @@ def cache_directory() -> Path:
 def atomic_path(destination: Path) -> Iterator[Path]:
     """Yield a path beside `destination` to write a file or folder to; it is moved into place when the block succeeds.
 
-    After an exception or a kill nothing is found at `destination`. An existing file is replaced; an existing folder
-    is kept (another process finished first) and the new one dropped.
+    After an exception, a kill or a power cut nothing half-written is found at `destination`: what was written reaches the
+    disk before it gets its name. Its mode is that of any new file (the umask's), whatever a library chose. An existing
+    file is replaced; an existing folder is kept (another process finished first) and the new one dropped.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{destination.name}.", dir=destination.parent))
@@ -30,6 +31,36 @@ def atomic_path(destination: Path) -> Iterator[Path]:
         yield temporary
         if temporary.is_dir() and destination.is_dir():
             return
+        _settle(scratch, temporary)
         os.replace(temporary, destination)
+        _to_disk(destination.parent)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _settle(scratch: Path, written: Path) -> None:
+    """Give everything that was written the mode of a new file or folder, and bring it to the disk."""
+    probe = scratch / ".mode"  # the umask itself can only be read by changing it, for all threads
+    probe.touch()
+    mode = probe.stat().st_mode & 0o777
+    for folder, _, names in os.walk(written):
+        for name in names:
+            _settle_file(Path(folder, name), mode)
+        os.chmod(folder, mode | (mode & 0o444) >> 2)
+        _to_disk(Path(folder))
+    if written.is_file():
+        _settle_file(written, mode)
+
+
+def _settle_file(path: Path, mode: int) -> None:
+    if not path.is_symlink():
+        path.chmod(mode)
+        _to_disk(path)
+
+
+def _to_disk(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -2,81 +2,49 @@
 
 import logging
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from benchmark import store
+from benchmark import locks, store
 from benchmark.checkpoints import Stage
+from benchmark.data import Data
+from benchmark.digests import digest, sealed
 from benchmark.errors import NotApplicable
-from benchmark.explaining import class_order, edge_sums, for_classes, for_target
+from benchmark.explaining import class_order, edge_sums, for_classes, for_target, measured
+from benchmark.identity import digest_of
 from benchmark.models import Classifier
 from benchmark.store import Ragged
-from benchmark.stored import flat, padded
-from benchmark.types import Attribution, Batch, EdgeMethod, Evaluation, Method, PreparedEvaluation, Reads, Target
+from benchmark.stored import padded
+from benchmark.types import (
+    Attribution,
+    Batch,
+    EdgeMethod,
+    Evaluation,
+    JointMethod,
+    Method,
+    PreparedEvaluation,
+    Reads,
+    Target,
+)
 
 logger = logging.getLogger(__name__)
 
-
-@dataclass
-class Data:
-    """The encoded examples of one task and model, and what all methods share.
-
-    Attributes:
-        batches: the scored examples.
-        calibration: encodes the first n examples of another split, for head importance.
-        facts: what `record.json` says of task, split, limit and seed.
-        labels: class names as the task spells them.
-    """
-
-    batches: Sequence[Batch]
-    calibration: Callable[[str, int], Sequence[Batch]]
-    facts: Mapping[str, Any]
-    labels: tuple[str, ...]
-    _logits: dict[int, Tensor] = field(default_factory=dict)
-
-    def start(self, index: int) -> int:
-        """Number of examples before a batch."""
-        return sum(len(batch) for batch in self.batches[:index])
-
-    def target(self, model: Classifier, index: int, which: Target) -> Int[Tensor, "B"]:
-        """The predicted or the annotated class of each example of a batch."""
-        batch = self.batches[index]
-        if which == "label":
-            if bool((batch.label < 0).any()):
-                raise NotApplicable("some examples have no label")
-            return batch.label
-        return self.logits(model, index).argmax(-1)
-
-    def logits(self, model: Classifier, index: int) -> Float[Tensor, "B C"]:
-        """Logits of a batch, computed once for all methods."""
-        if index not in self._logits:
-            self._logits[index] = model.run(self.batches[index]).logits
-        return self._logits[index]
-
-
-def versions(value: Any) -> Any:
-    """Class names and versions of an object and of the dataclasses it is made of; they enter the hash."""
-    if isinstance(value, Mapping):
-        inside = {str(name): part for name, item in value.items() if (part := versions(item)) is not None}
-        return inside or None
-    if not is_dataclass(value):
-        return None
-    parts = {f.name: versions(getattr(value, f.name)) for f in fields(value)}
-    own = f"{type(value).__module__}.{type(value).__qualname__}@{getattr(value, 'version', 0)}"
-    return [own, {name: part for name, part in parts.items() if part is not None}]
+_ROW = ("uid", "metric", "x", "draw")  # what no two rows of a test have in common
 
 
 @dataclass(frozen=True)
 class Cell:
     """Computes and stores one method's attributions and test rows.
+
+    What is not stored yet is computed under the cell's lock, so that processes with one `out` take turns.
 
     Attributes:
         folder: the run folder; its name ends in the hash of everything that the attributions depend on.
@@ -97,6 +65,11 @@ class Cell:
     identity: Mapping[str, Any]
     config: Mapping[str, Any]
     checkpoint_seconds: float
+
+    @cached_property
+    def lock(self) -> locks.Lock:
+        """Held while anything in the run folder changes."""
+        return locks.beside(self.folder, self.name)
 
     def explain(self, which: Target) -> Ragged:
         """Attributions of all scored examples for the predicted or the annotated class; reused where they are stored."""
@@ -151,9 +124,30 @@ class Cell:
 
         def compute(index: int) -> Ragged:
             batch, target = self.data.batches[index], self.data.target(self.model, index, which)
-            return self._measured(batch, lambda: edge_sums(method, self.model, batch, target))
+            return measured(self.model, batch, lambda: edge_sums(method, self.model, batch, target))
 
         return self._attributions(f"edges-{which}", self.data.batches, compute)
+
+    def explain_with_edges(self) -> None:
+        """Attributions and edge scores for the predicted class at once, where the method can and neither is stored."""
+        method, names = self.method, ("attributions-predicted", "edges-predicted")
+        if not isinstance(method, JointMethod) or any(self._path(name).exists() for name in names):
+            return
+
+        def compute(index: int) -> Ragged:
+            batch, target = self.data.batches[index], self.data.target(self.model, index, "predicted")
+            return measured(self.model, batch, lambda: method.with_edges(self.model, batch, target))
+
+        with self.lock:
+            try:
+                both, stage = self._computed("explained-with-edges", self.data.batches, compute)
+            except NotApplicable:
+                return  # one of the two may serve all the same: each is asked for by itself
+            edges = {name: both.arrays[name] for name in ("target", "lengths", "edges")}
+            tokens = {name: array for name, array in both.arrays.items() if name != "edges"}
+            for name, arrays in zip(names, (tokens, edges), strict=True):
+                self._keep(name, replace(both, arrays=arrays))
+            stage.clear()
 
     def classes(self) -> Ragged:
         """Token scores of all scored examples for the most probable classes (`class_order`); reused where stored.
@@ -166,7 +160,7 @@ class Cell:
         def compute(index: int) -> Ragged:
             batch, order = self.data.batches[index], class_order(self.data.logits(self.model, index))
             known = padded(base, self.data.start(index), batch)
-            return self._measured(batch, lambda: for_classes(self.method, self.model, batch, order, known))
+            return measured(self.model, batch, lambda: for_classes(self.method, self.model, batch, order, known))
 
         return self._attributions("classes", self.data.batches, compute)
 
@@ -175,23 +169,33 @@ class Cell:
 
         They are kept among the parts until the whole cell is finished.
         """
-        identity = evaluation_digest(evaluation)[:16]
-        path = self.folder / "parts" / f"rows-{identity}.parquet"
-        columns = ("uid", "metric", "x", "value")
+        name = f"rows-{digest_of(evaluation)[:16]}"
+        path = self.folder / "parts" / f"{name}.parquet"
+        columns = (*_ROW, "value")
         if path.exists():
             return store.read_table(path, columns)
         rows_of = self._readers[evaluation.reads](evaluation)
         stage = Stage[pd.DataFrame](
-            folder=self._parts(f"rows-{identity}", self.data.batches),
+            folder=self._parts(name, self.data.batches),
             suffix=".parquet",
             write=lambda rows, part: store.write_table(part, rows),
             read=lambda part: store.read_table(part, columns),
             merge=lambda parts: pd.concat(parts, ignore_index=True),
             seconds=self.checkpoint_seconds,
         )
-        rows = stage.run(len(self.data.batches), rows_of, f"{self.name}: {type(evaluation).__name__}")
+        described = f"{self.name}: {type(evaluation).__name__}"
+        rows = stage.run(len(self.data.batches), lambda index: self._checked(rows_of(index), index), described)
+        if rows.duplicated(list(_ROW)).any():
+            raise store.corrupt(stage.folder, "an example was tested twice")
         store.write_table(path, rows)
         return rows
+
+    def _checked(self, rows: pd.DataFrame, index: int) -> pd.DataFrame:
+        """The rows of one batch with the number of the draw (0 where nothing is drawn); they are of its examples alone."""
+        rows = rows if "draw" in rows else rows.assign(draw=0)
+        if strange := set(rows["uid"]) - set(self.data.batches[index].uids):
+            raise ValueError(f"rows of {min(strange)!r}, which is not among the examples that were given")
+        return rows.astype({"draw": "int64"})
 
     @property
     def _readers(self) -> Mapping[Reads, Callable[[Any], Callable[[int], pd.DataFrame]]]:
@@ -213,11 +217,13 @@ class Cell:
     def _rows_of_prepared(self, evaluation: PreparedEvaluation) -> Callable[[int], pd.DataFrame]:
         """The artifact that the evaluation takes from the method is made once, and kept beside the attributions."""
         name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(evaluation).__name__).lower()
-        path = self.folder / f"{name}-{evaluation_digest(evaluation)[:8]}.json"
-        if not path.exists():
-            batches = self.data.calibration(evaluation.calibration.split, evaluation.calibration.examples)
-            store.write_json(path, evaluation.extract(self.model, self.method, batches))
-        prepared = evaluation.restored(store.read_json(path))
+        path = self.folder / f"{name}-{digest_of(evaluation)[:8]}.json"
+        with self.lock:
+            if not path.exists():
+                batches = self.data.calibration(evaluation.calibration.split, evaluation.calibration.examples)
+                store.write_json(path, sealed(evaluation.extract(self.model, self.method, batches)))
+                store.note(path)
+        prepared = evaluation.restored({k: v for k, v in store.read_sealed(path).items() if k != "seal"})
 
         def compute(index: int) -> pd.DataFrame:
             target = self.data.target(self.model, index, evaluation.target)
@@ -228,6 +234,7 @@ class Cell:
     def _rows_of_heads(self, evaluation: Evaluation) -> Callable[[int], pd.DataFrame]:
         calibration = getattr(evaluation, "calibration", "same")
         own = calibration == "each"
+        orders, resamples = self._other_heads(evaluation)
         if own:
             importance = torch.stack([self.aggregate(row[None]) for row in self.head_scores("same", evaluation.target)])
         else:
@@ -239,17 +246,42 @@ class Cell:
             start = self.data.start(index)
             heads = importance[start : start + len(batch)] if own else importance.expand(len(batch), -1, -1)
             heads = heads.to(batch.units.device)
-            return evaluation.rows(self.model, batch, Attribution(target=target, heads=heads))
+            attribution = Attribution(target=target, heads=heads, orders=orders, resamples=resamples)
+            return evaluation.rows(self.model, batch, attribution)
 
         return compute
 
+    def _other_heads(self, evaluation: Any) -> tuple[Tensor | None, Tensor | None]:
+        """Head scores under other draws: other random orders, or an order from resampled calibration examples.
+
+        A method whose head scores are random says so with `head_orders(n_layers, n_heads) -> [K L H]`, the first being that
+        of its explanations; an evaluation asks for resamples with `resampled([N L H], aggregate) -> [R L H]`.
+        """
+        calibration = getattr(evaluation, "calibration", "same")
+        if draw := getattr(self.method, "head_orders", None):
+            return draw(self.model.n_layers, self.model.n_heads)[1:], None
+        if calibration == "each" or not hasattr(evaluation, "resampled"):
+            return None, None
+        scores = self.head_scores(calibration, evaluation.target)
+        return None, evaluation.resampled(scores, self.aggregate)
+
     def _attributions(self, name: str, batches: Sequence[Batch], compute: Callable[[int], Ragged]) -> Ragged:
-        path = self.folder / f"{name}.safetensors"
-        if path.exists():
-            stored = Ragged.read(path)
-            if stored.uids != tuple(uid for batch in batches for uid in batch.uids):
-                raise store.corrupt(path, "it holds other examples than this comparison asks for")
-            return stored
+        if not self._path(name).exists():
+            with self.lock:
+                if not self._path(name).exists():  # another process may have been at it
+                    result, stage = self._computed(name, batches, compute)
+                    self._keep(name, result)
+                    stage.clear()
+                    return result
+        stored = Ragged.read(self._path(name))
+        if stored.uids != tuple(uid for batch in batches for uid in batch.uids):
+            raise store.corrupt(self._path(name), "it holds other examples than this comparison asks for")
+        return stored
+
+    def _computed(
+        self, name: str, batches: Sequence[Batch], compute: Callable[[int], Ragged]
+    ) -> tuple[Ragged, Stage[Ragged]]:
+        """The result for all batches, each example once, and its stage, to be cleared when the result is stored."""
         stage = Stage[Ragged](
             folder=self._parts(name, batches),
             suffix=".safetensors",
@@ -259,33 +291,22 @@ class Cell:
             seconds=self.checkpoint_seconds,
         )
         result = stage.run(len(batches), compute, f"{self.name}: explain")
-        result.write(path)
-        stage.clear()
-        return result
+        if result.uids != tuple(uid for batch in batches for uid in batch.uids):
+            raise store.corrupt(stage.folder, "its parts do not hold each example once")
+        return result, stage
+
+    def _keep(self, name: str, result: Ragged) -> None:
+        result.write(self._path(name))
+        store.note(self._path(name))
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.safetensors"
 
     def _parts(self, stage: str, batches: Sequence[Batch]) -> Path:
-        cut = store.digest([len(batch) for batch in batches])[:8]
+        cut = digest([len(batch) for batch in batches])[:8]
         return self.folder / "parts" / f"{stage}-{cut}"
 
     def _attribute(self, batch: Batch, target: Tensor, known: Attribution | None = None) -> Ragged:
         if known is None:
-            return self._measured(batch, lambda: self.method(self.model, batch, target))
-        return self._measured(batch, lambda: for_target(self.method, self.model, batch, target, known))
-
-    def _measured(self, batch: Batch, compute: Callable[[], Attribution]) -> Ragged:
-        """What `compute` gives, with its cost."""
-        torch.manual_seed(0)  # for methods that draw from the global generator: the same after a restart
-        before, start = replace(self.model.cost), time.perf_counter()
-        attribution = compute().cpu()
-        cost = {
-            "seconds": time.perf_counter() - start + self.model.cost.remembered_seconds - before.remembered_seconds,
-            "forward_passes": self.model.cost.forward_passes - before.forward_passes,
-            "backward_passes": self.model.cost.backward_passes - before.backward_passes,
-        }
-        return flat(batch, attribution, cost)
-
-
-def evaluation_digest(evaluation: Evaluation) -> str:
-    """Digest of an evaluation's class, version and settings; stored figures with another digest are computed again."""
-    settings = asdict(evaluation) if is_dataclass(evaluation) else vars(evaluation)
-    return store.digest([type(evaluation).__qualname__, evaluation.version, settings])
+            return measured(self.model, batch, lambda: self.method(self.model, batch, target))
+        return measured(self.model, batch, lambda: for_target(self.method, self.model, batch, target, known))

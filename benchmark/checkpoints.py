@@ -37,8 +37,8 @@ class Stage(Generic[T]):
 
         Parts are named by the batches that they hold, so that one that a kill cut off is simply absent.
         """
-        done = [self.read(path) for _, _, path in self._parts()]
-        begin = max((stop for _, stop, _ in self._parts()), default=0)
+        parts, begin = self._chain(n_batches)
+        done = [self.read(path) for path in parts]
         pending: list[T] = []
         last = time.monotonic()
         batches = tqdm(range(begin, n_batches), description, initial=begin, total=n_batches, disable=None, leave=False)
@@ -55,9 +55,20 @@ class Stage(Generic[T]):
         """Remove the parts, once the result is stored."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _parts(self) -> list[tuple[int, int, Path]]:
-        found = []
+    def _chain(self, n_batches: int) -> tuple[list[Path], int]:
+        """Parts that follow one another from the first batch on, and the batch that is next; listed once.
+
+        Every batch is in one of them: of two parts that begin alike the longer counts, and one that begins within
+        another or behind a gap is left out.
+        """
+        longest: dict[int, tuple[int, Path]] = {}
         for path in sorted(self.folder.glob(f"[0-9]*{self.suffix}")):
-            begin, _, stop = path.name.removesuffix(self.suffix).partition("-")
-            found.append((int(begin), int(stop), path))
-        return found
+            first, _, last = path.name.removesuffix(self.suffix).partition("-")
+            begin, stop = int(first), int(last)
+            if begin < stop <= n_batches and stop > longest.get(begin, (0, path))[0]:
+                longest[begin] = (stop, path)
+        chain, place = [], 0
+        while place in longest:
+            place, path = longest[place]
+            chain.append(path)
+        return chain, place

@@ -1,5 +1,7 @@
 """What a method is asked for one batch beyond a single explanation: another class, several classes, its edges."""
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -8,7 +10,8 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
-from benchmark.stored import without_padding
+from benchmark.store import Ragged
+from benchmark.stored import flat, without_padding
 from benchmark.types import Attribution, Batch, EdgeMethod, Method
 
 MOST_CLASSES = 10
@@ -63,3 +66,16 @@ def edge_sums(method: EdgeMethod, model: Classifier, batch: Batch, target: Int[T
     parts = model.parts(batch)
     sums = [without_padding(method.edge_scores(model, part, target[rows]), part) for part, rows in parts]
     return Attribution(target=target, edges=torch.cat(sums))
+
+
+def measured(model: Classifier, batch: Batch, compute: Callable[[], Attribution]) -> Ragged:
+    """What `compute` gives for a batch, with its cost."""
+    torch.manual_seed(0)  # for methods that draw from the global generator: the same after a restart
+    before, start = replace(model.cost), time.perf_counter()
+    attribution = compute().cpu()
+    cost = {
+        "seconds": time.perf_counter() - start + model.cost.remembered_seconds - before.remembered_seconds,
+        "forward_passes": model.cost.forward_passes - before.forward_passes,
+        "backward_passes": model.cost.backward_passes - before.backward_passes,
+    }
+    return flat(batch, attribution, cost)

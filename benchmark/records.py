@@ -1,5 +1,6 @@
 """Bring a cell up to date: run the tests that are missing, and write the record that the report reads."""
 
+import logging
 import platform
 import resource
 import subprocess
@@ -15,77 +16,184 @@ import pandas as pd
 import torch
 from omegaconf import OmegaConf
 
-from benchmark import store
-from benchmark.cache import atomic_path
-from benchmark.cells import Cell, evaluation_digest
-from benchmark.errors import NotApplicable
+from benchmark import statistics, store
+from benchmark.cells import Cell
+from benchmark.checks import NO_ROWS, TYPES, check_figures, rows_digest
+from benchmark.digests import table_bytes
+from benchmark.errors import NotApplicable, UserError
+from benchmark.evaluations.base import Averaged
 from benchmark.graphs import graphs, stored_target
 from benchmark.heatmaps import export_eraser, heatmaps
+from benchmark.identity import digest_of
 from benchmark.types import Evaluation
+
+logger = logging.getLogger(__name__)
 
 SAME_FOR_EVERY_CLASS = "1 by construction: the method does not look at the class"
 
+_MADE_IN_PLACE = ("eraser_predictions.jsonl",)
+_MADE_AGAIN = {"config.yaml", "heatmap.json", "graphs.json", *_MADE_IN_PLACE}
+"""Files that follow from the others; one that is damaged is made again."""
 
-def finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
-    """Bring a cell up to date: tests whose figures are stored are reused, the others are run; the record comes last."""
-    record_path = cell.folder / "record.json"
-    old = store.read_record(cell.folder) if record_path.exists() else {}
-    tested: dict[str, Any] = dict(old.get("evaluations", {}))
-    stale = {name: e for name, e in evaluations.items() if tested.get(name, {}).get("digest") != evaluation_digest(e)}
-    kept = [store.read_rows(cell.folder)] if old else []  # also where nothing is to be done: a reused cell is whole
-    if old and not stale:
+
+def finish(cell: Cell, evaluations: Mapping[str, Evaluation], *, wait: bool = True) -> bool:
+    """Bring a cell up to date under its lock: what is stored and still holds is reused; the record comes last.
+
+    Rows are kept as long as the test's identity is the same; figures are reduced again from them where the statistics'
+    version has changed. Figures whose rows are not there are computed again, and files that are missing are made again.
+
+    Returns:
+        False, with nothing done, where another process holds the cell and `wait` is false.
+
+    Raises:
+        UserError: the folder is damaged, or another cell's.
+    """
+    if not cell.lock.acquire(wait=wait):
+        return False
+    try:
+        _finish(cell, evaluations)
         store.clean(cell.folder)
+    finally:
+        cell.lock.release()
+    return True
+
+
+def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
+    old = _old_record(cell)
+    lost = _lost(cell.folder, old)
+    rows = _stored_rows(cell, old)
+    tested = {
+        name: facts for name, facts in old.get("evaluations", {}).items() if _holds(facts, rows.get(name, NO_ROWS))
+    }
+    stale = [name for name, test in evaluations.items() if not _is_current(tested.get(name), test)]
+    if old and not stale and not lost and set(tested) == set(old["evaluations"]):
         return
-    rows = [table[~table.evaluation.isin(list(stale))] for table in kept]
-    for name, evaluation in stale.items():
-        tested[name], table = test(cell, evaluation)
-        rows.append(table.assign(evaluation=name))
-    columns = list(store.ROW_COLUMNS)
-    everything = pd.concat([table[columns] for table in rows if len(table)] or [pd.DataFrame(columns=columns)])
-    with atomic_path(cell.folder / "config.yaml") as path:
-        path.write_text(OmegaConf.to_yaml(OmegaConf.create(dict(cell.config))), encoding="utf-8")
-    store.write_table(cell.folder / "rows.parquet", everything.astype({"x": float, "value": float}))
-    store.write_json(record_path, record(cell, tested))
-    store.clean(cell.folder)
+    if any(evaluations[name].reads == "edges" and evaluations[name].target == "predicted" for name in stale):
+        cell.explain_with_edges()
+    for name in stale:
+        known = rows.get(name, NO_ROWS) if _same_rows(tested.get(name), evaluations[name]) else None
+        tested[name], rows[name] = test(cell, name, evaluations[name], known)
+    everything = [table.assign(evaluation=name) for name, table in rows.items() if name in tested and len(table)]
+    table = pd.concat([part[list(store.ROW_COLUMNS)] for part in everything] or [NO_ROWS], ignore_index=True)
+    settings = OmegaConf.to_yaml(OmegaConf.create(dict(cell.config)))
+    contents = {"rows.parquet": table_bytes(table.astype(TYPES)), **pages(cell)}
+    if "config.yaml" not in old.get("files", {}) or "config.yaml" in lost:  # what differs changes no number
+        contents["config.yaml"] = settings.encode()
+    store.commit(cell.folder, contents, record(cell, tested), remade=_MADE_IN_PLACE)
 
 
-def test(cell: Cell, evaluation: Evaluation) -> tuple[dict[str, Any], pd.DataFrame]:
+def _old_record(cell: Cell) -> dict[str, Any]:
+    """The record that the folder holds; empty where there is none that can be added to."""
+    if not (cell.folder / "record.json").exists():
+        return {}
+    old = store.read_record(cell.folder)
+    if old["schema"] != store.SCHEMA:
+        return {}
+    if old["hash"] != cell.identity["hash"]:
+        raise UserError(f"{cell.folder} holds another cell, whose name is the same by chance; choose another out=")
+    return old
+
+
+def _lost(folder: Path, old: Mapping[str, Any]) -> set[str]:
+    """Files that the record names and that are to be made again; UserError where one is damaged that cannot be."""
+    lost = {"rows.parquet"} if "coming" in old else set()  # a kill between rows and record
+    for name in old.get("files", {}):
+        path = folder / name
+        if not path.exists():
+            lost.add(name)
+        elif store.hash_of(path) not in store.listed(path):
+            if name not in _MADE_AGAIN:
+                raise store.corrupt(path, "it is not what was written: its SHA-256 is not the one in record.json")
+            lost.add(name)
+    if damaged := sorted(lost & _MADE_AGAIN):
+        logger.warning("%s: %s missing or damaged; made again", folder, ", ".join(damaged))
+    return lost
+
+
+def _stored_rows(cell: Cell, old: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """The rows of each test; none where they are gone."""
+    if not old or not (cell.folder / "rows.parquet").exists():
+        return {}
+    table = store.read_rows(cell.folder)
+    if strange := set(table["uid"]) - set(cell.data.uids):
+        raise store.corrupt(cell.folder / "rows.parquet", f"it holds the example {min(strange)!r}, which is not scored")
+    return {str(name): part.reset_index(drop=True) for name, part in table.groupby("evaluation", sort=False)}
+
+
+def _holds(facts: Mapping[str, Any], rows: pd.DataFrame) -> bool:
+    """Whether figures and rows of a test belong together."""
+    return facts.get("rows") == rows_digest(rows)
+
+
+def _same_rows(facts: Mapping[str, Any] | None, evaluation: Evaluation) -> bool:
+    """Whether the stored rows are those that the test would give; where it could not serve, it is asked again."""
+    return facts is not None and facts["digest"] == digest_of(evaluation) and facts["dash"] is None
+
+
+def _is_current(facts: Mapping[str, Any] | None, evaluation: Evaluation) -> bool:
+    if facts is None or facts["digest"] != digest_of(evaluation):
+        return False
+    return bool(facts["statistics"] == statistics_version())
+
+
+def statistics_version() -> int:
+    """What figures depend on beside their rows."""
+    return int(getattr(statistics, "VERSION", 0))
+
+
+def test(
+    cell: Cell, name: str, evaluation: Evaluation, known: pd.DataFrame | None
+) -> tuple[dict[str, Any], pd.DataFrame]:
     """What the record says of one evaluation, and its rows (none where it cannot serve: then the reason is kept).
 
-    A `remark` says what must be known of its figures; tables show it as a footnote.
+    A `remark` says what must be known of its figures; tables show it as a footnote. With `known` rows figures are only
+    reduced again.
     """
     start = time.perf_counter()
     facts: dict[str, Any] = {
         "version": evaluation.version,
-        "digest": evaluation_digest(evaluation),
+        "digest": digest_of(evaluation),
+        "statistics": statistics_version(),
         "target": evaluation.target,
-        "metrics": {name: asdict(metric) for name, metric in evaluation.metrics.items()},
+        "metrics": {metric: asdict(declared) for metric, declared in evaluation.metrics.items()},
+        "averaged": isinstance(evaluation, Averaged),
         "derived": getattr(evaluation, "parts", {}),
     }
     told = evaluation.reads == "classes" and not cell.method.class_specific
     try:
-        rows = cell.test(evaluation)
+        rows = cell.test(evaluation) if known is None else known
         figures = [asdict(figure) for figure in evaluation.reduce(rows)]
         reason, remark = None, SAME_FOR_EVERY_CLASS if told else None
     except NotApplicable as answer:
         reason, remark = str(answer), None
-        rows, figures = pd.DataFrame(columns=list(store.ROW_COLUMNS)), []
+        rows, figures = NO_ROWS, []
     found = {"figures": figures, "dash": reason, "remark": remark, "seconds": time.perf_counter() - start}
-    return {**facts, **found}, rows
+    facts |= {**found, "rows": rows_digest(rows)}
+    check_figures(name, facts, cell.data.facts["n"])
+    return facts, rows
+
+
+def pages(cell: Cell) -> dict[str, bytes]:
+    """What the folder holds for people and for other tools."""
+    found: dict[str, bytes] = {}
+    try:
+        attributions = cell.explain("predicted")
+        found["heatmap.json"] = store.json_bytes(heatmaps(cell, attributions))
+        export_eraser(cell, attributions)
+    except NotApplicable:
+        pass
+    if (which := stored_target(cell)) is not None and cell.model.streams.count == 1:  # graphs of one sequence of tokens
+        found["graphs.json"] = store.json_bytes(graphs(cell, which))
+    return found
 
 
 def record(cell: Cell, tested: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that the report needs of a finished cell."""
     model, reasons = cell.model, {facts["dash"] for facts in tested.values()}
     try:
-        attributions = cell.explain("predicted")
-        store.write_json(cell.folder / "heatmap.json", heatmaps(cell, attributions))
-        export_eraser(cell, attributions)
-        cost: Mapping[str, float] = attributions.cost
+        cost: Mapping[str, float] = cell.explain("predicted").cost
     except NotApplicable:
         cost = {}
-    if (which := stored_target(cell)) is not None and model.streams.count == 1:  # graphs of one sequence of tokens
-        store.write_json(cell.folder / "graphs.json", graphs(cell, which))
     return {
         "schema": store.SCHEMA,
         "hash": cell.identity["hash"],
@@ -100,7 +208,7 @@ def record(cell: Cell, tested: Mapping[str, Any]) -> dict[str, Any]:
         },
         "method": {
             "name": cell.name,
-            "versions": cell.identity["versions"],
+            "identity": cell.identity["method"],
             "version": cell.method.version,
             "class_specific": cell.method.class_specific,
         },

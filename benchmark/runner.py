@@ -1,18 +1,21 @@
 """One comparison: task × model × methods × evaluations, from configuration to leaderboard (DESIGN, "Run folder")."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from benchmark import store
 from benchmark.analyses.context import Analysis, Context
-from benchmark.cells import Cell, evaluation_digest, versions
+from benchmark.cells import Cell
 from benchmark.configuration import check, compose, make
+from benchmark.digests import digest
 from benchmark.errors import NotApplicable
-from benchmark.records import finish
+from benchmark.identity import identity
+from benchmark.locks import beside
+from benchmark.records import finish, statistics_version
 from benchmark.report import write_report
 from benchmark.settings import Setting, open_setting
 from benchmark.tables import not_applicable
@@ -40,7 +43,10 @@ def compare(*overrides: str) -> Comparison:
 
 
 def run_comparison(config: DictConfig) -> Comparison:
-    """Explain, test and report; finished cells are reused and an interrupted one is carried on with."""
+    """Explain, test and report; finished cells are reused and an interrupted one is carried on with.
+
+    Several processes may share an `out`, equal or not: each cell is computed by one of them, see `finish_all`.
+    """
     check(config)
     out = Path(config.out)
     store.require_writable(out)
@@ -49,19 +55,43 @@ def run_comparison(config: DictConfig) -> Comparison:
     tracker = make(config.tracking)
     setting = open_setting(config)
     name = comparison_name(setting, methods, evaluations)
-    cells: dict[str, Cell] = {}
-    for index, (method_name, method) in enumerate(methods.items(), start=1):
-        logger.info("%s (%d of %d)", method_name, index, len(methods))
-        cells[method_name] = setting.cell(method_name, method)
-        finish(cells[method_name], evaluations)
-        tracker.log_cell(cells[method_name].folder, name)
+    cells = {method_name: setting.cell(method_name, method) for method_name, method in methods.items()}
+    tracking = beside(out / "tracking", "tracking")
+    for cell in finish_all(cells, evaluations):
+        with tracking:  # W&B names what it writes by the second
+            tracker.log_cell(cell.folder, name)
     folder = out / "comparisons" / name
     folders = [cell.folder for cell in cells.values()]
-    store.write_json(folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders]})
-    analyse(config, setting, cells, folder)
-    write_report(folders, folder, tuple(evaluations))
-    tracker.log_analyses(folder, name)
+    with beside(folder, f"comparison {name}"):
+        store.clean(folder)
+        store.write_json(folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders]})
+        analyse(config, setting, cells, folder)
+        write_report(folders, folder, tuple(evaluations))
+        with tracking:
+            tracker.log_analyses(folder, name)
     return Comparison(folder, tuple(folders), tuple(evaluations))
+
+
+def finish_all(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation]) -> Iterator[Cell]:
+    """Finish every cell, and yield it when it is; those that other processes work on are left for later.
+
+    Only where nothing else is left to do is another process waited for.
+    """
+    pending = list(cells)
+    while pending:
+        busy: list[str] = []
+        for index, name in enumerate(pending, start=1):
+            if len(pending) == len(cells):
+                logger.info("%s (%d of %d)", name, index, len(cells))
+            if finish(cells[name], evaluations, wait=False):
+                yield cells[name]
+            else:
+                busy.append(name)
+        if len(busy) == len(pending):
+            first = busy.pop(0)
+            finish(cells[first], evaluations)
+            yield cells[first]
+        pending = busy
 
 
 def analyse(config: DictConfig, setting: Setting, cells: Mapping[str, Cell], folder: Path) -> None:
@@ -86,10 +116,9 @@ def comparison_name(setting: Setting, methods: Mapping[str, Method], evaluations
         setting.data.facts,
         setting.model.fingerprint,
         str(setting.model.dtype),
-        {name: [OmegaConf.to_container(config.methods[name]), versions(method)] for name, method in methods.items()},
-        {name: evaluation_digest(evaluation) for name, evaluation in evaluations.items()},
+        {name: identity(method) for name, method in methods.items()},
+        {name: identity(evaluation) for name, evaluation in evaluations.items()},
+        {name: identity(make(config.analyses[name])) for name in config.analyses},
+        statistics_version(),
     ]
-    if config.analyses:
-        made = {name: make(config.analyses[name]) for name in config.analyses}
-        parts.append({name: [OmegaConf.to_container(config.analyses[name]), versions(made[name])] for name in made})
-    return f"{config.name}-{store.digest(parts)[:8]}"
+    return f"{config.name}-{digest(parts)[:8]}"

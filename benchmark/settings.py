@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from benchmark import store
-from benchmark.cells import Cell, Data, versions
+from benchmark.cells import Cell
 from benchmark.configuration import make
+from benchmark.data import Data
+from benchmark.digests import digest
 from benchmark.errors import UserError
+from benchmark.identity import identity
 from benchmark.models import Classifier, load_model
 from benchmark.types import Batch, Example, Method, Task
 
@@ -42,19 +44,19 @@ class Setting:
     def cell(self, name: str, method: Method | None = None) -> Cell:
         """The cell of the method that the configuration calls `name`, fitted where it needs to be."""
         made: Any = make(self.config.methods[name]) if method is None else method
-        fitted = made.fit(training_sample(self.task)) if hasattr(made, "fit") else made
-        return make_cell(self.config, Path(self.config.out), self.task, self.model, self.data, name, fitted)
+        return make_cell(self, name, made)
 
 
 def open_setting(config: DictConfig) -> Setting:
     """Load the task and the model of a configuration, and encode its examples."""
     task: Task = make(config.task)
-    examples = sample(task.split(config.split), config.limit, config.seed)
+    every = task.split(config.split)
+    examples = sample(every, config.limit, config.seed)
     source = make(config.model)
     if source.threads is not None:
         torch.set_num_threads(source.threads)
     model = load_model(source.resolve(task), dtype=source.dtype, device=source.device, window=source.window)
-    return Setting(config, task, model, encode(config, task, model, examples))
+    return Setting(config, task, model, encode(config, task, model, examples, drawn=len(examples) < len(every)))
 
 
 def limited(setting: Setting, limit: int | None) -> Setting:
@@ -81,8 +83,11 @@ def training_sample(task: Task) -> Sequence[Example]:
     return task.split("train")[:CONTROL_SAMPLE]
 
 
-def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence[Example]) -> Data:
-    """Encode the scored examples in batches of similar length, and say how much lies beyond the model's window."""
+def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence[Example], *, drawn: bool) -> Data:
+    """Encode the scored examples in batches of similar length, and say how much lies beyond the model's window.
+
+    Where they were not drawn, for they are all, neither limit nor seed is a fact of theirs.
+    """
     label_map = model.label_map(task.labels)
 
     def batches(chosen: Sequence[Example]) -> list[Batch]:
@@ -110,8 +115,8 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
         "name": task.name,
         "version": task.version,
         "split": config.split,
-        "limit": config.limit,
-        "seed": config.seed,
+        "limit": config.limit if drawn else None,
+        "seed": config.seed if drawn else None,
         "n": len(examples),
         "fingerprint": task.fingerprint,
         "units": total,
@@ -125,35 +130,36 @@ def _length(example: Example) -> tuple[int, str]:
     return sum(len(part) for part in parts if isinstance(part, str | Sequence)), example.uid
 
 
-def make_cell(
-    config: DictConfig, out: Path, task: Task, model: Classifier, data: Data, name: str, method: Method
-) -> Cell:
-    """The cell of one method: its run folder's name ends in the hash of what the attributions depend on."""
-    settings = OmegaConf.to_container(config.methods[name], resolve=True)
-    identity = {
-        "task": {k: v for k, v in data.facts.items() if k not in ("units", "lost_units")},
+def make_cell(setting: Setting, name: str, method: Any) -> Cell:
+    """The cell of one method: its run folder's name ends in the hash of what the attributions depend on.
+
+    A method that is fitted depends on the first `CONTROL_SAMPLE` examples of the training split, which the task tells.
+    """
+    config, task, model, data = setting.config, setting.task, setting.model, setting.data
+    fitted = hasattr(method, "fit")
+    covered = {
+        "task": {key: value for key, value in data.facts.items() if key not in ("units", "lost_units")},
         "model": model.fingerprint,
         "dtype": str(model.dtype),
-        "method": settings,
-        "versions": versions(method),
+        "method": identity(method),
+        "fitted_on": CONTROL_SAMPLE if fitted else None,
     }
-    key = store.digest(identity)
-    folder = out / task.name / model.name / f"{name}-{key[:8]}"
+    key = digest(covered)
     described = {
         "task": OmegaConf.to_container(config.task, resolve=True),
         "model": OmegaConf.to_container(config.model, resolve=True),
-        "method": settings,
+        "method": OmegaConf.to_container(config.methods[name], resolve=True),
         "split": config.split,
-        "limit": config.limit,
-        "seed": config.seed,
+        "limit": data.facts["limit"],
+        "seed": data.facts["seed"],
     }
     return Cell(
-        folder=folder,
+        folder=Path(config.out) / task.name / model.name / f"{name}-{key[:8]}",
         name=name,
-        method=method,
+        method=method.fit(training_sample(task)) if fitted else method,
         model=model,
         data=data,
-        identity={**identity, "hash": key},
+        identity={**covered, "hash": key},
         config=described,
         checkpoint_seconds=float(config.checkpoint_seconds),
     )

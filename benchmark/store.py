@@ -2,15 +2,21 @@
 
 `<out>/<task>/<model>/<method>-<hash>/` holds `config.yaml`, `attributions-<name>.safetensors`, where tests read edges
 `edges-<target>.safetensors` and `graphs.json`, where they read explanations of several classes `classes.safetensors`,
-`rows.parquet` (uid, evaluation, metric, x, value), `heatmap.json` and `record.json`, which is written last. No torch is
-needed to read records and rows.
+`rows.parquet` (uid, evaluation, metric, x, value, draw), `heatmap.json` and `record.json`, which is written last. No torch
+is needed to read records and rows.
+
+Nothing is read that is not what was written: `record.json` holds the SHA-256 of every other file (`files`) and a digest of
+its own content (`seal`); arrays and tables, which exist before the record does, hold a digest of theirs as well.
 """
 
-import hashlib
 import json
+import os
 import shutil
-from collections.abc import Mapping, Sequence
+import tempfile
+import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +26,17 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from benchmark.cache import atomic_path
+from benchmark.digests import DAMAGE, arrays_digest, check_arrays, check_seal, finite, sealed, table_bytes, table_of
 from benchmark.errors import UserError
 
-SCHEMA = 1
-ROW_COLUMNS = ("uid", "evaluation", "metric", "x", "value")
+SCHEMA = 2
+UNSEALED = 1
+"""The schema of version 0.2.0, whose records hold no digests: the report reads them, nothing is added to them."""
 
+ROW_COLUMNS = ("uid", "evaluation", "metric", "x", "value", "draw")
 
-def digest(value: Any) -> str:
-    """SHA-256 of a JSON-serialisable value, independent of the order of keys."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+_PATIENCE = (0.0, 0.02, 0.1, 0.5)  # seconds before each look at a folder that another process may be writing
+_NOT_AS_RECORDED = "it is not what was written: its SHA-256 is not the one in record.json"
 
 
 def corrupt(path: Path, reason: str) -> UserError:
@@ -36,83 +44,205 @@ def corrupt(path: Path, reason: str) -> UserError:
     return UserError(f"{path} is corrupt ({reason}); remove the folder {path.parent}, and it is computed again")
 
 
+def _corrupt(path: Path, error: Exception) -> UserError:
+    return corrupt(path, str(error).splitlines()[0] if str(error) else type(error).__name__)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file atomically."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content)
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write JSON atomically; numbers that are not finite become null."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(_finite(value), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_bytes(path, json_bytes(value))
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
+def json_bytes(value: Any) -> bytes:
+    """JSON as it is written to a file."""
+    return (json.dumps(finite(value), indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON; UserError naming the file where it is missing or broken."""
+    """Read JSON; UserError naming the file where it is missing, broken, or not what the folder's record says."""
+    return _parsed(path, read_bytes(path))
+
+
+def _parsed(path: Path, content: bytes) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UserError(f"{path} is missing") from error
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise corrupt(path, str(error)) from error
+        return json.loads(content.decode())
+    except DAMAGE as error:
+        raise _corrupt(path, error) from error
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """Read JSON that was `sealed`; UserError where its content is another."""
+    content: dict[str, Any] = read_json(path)
+    try:
+        check_seal(content)
+    except ValueError as error:
+        raise _corrupt(path, error) from error
+    return content
 
 
 def read_record(folder: Path) -> dict[str, Any]:
     """The facts and figures of a finished cell."""
-    record = read_json(folder / "record.json")
-    if not isinstance(record, dict) or record.get("schema") != SCHEMA:
-        raise corrupt(folder / "record.json", f"no record of schema {SCHEMA}")
+    path = folder / "record.json"
+    record = _parsed(path, _content(path))
+    if not isinstance(record, dict) or record.get("schema") not in (SCHEMA, UNSEALED):
+        raise corrupt(path, f"no record of schema {SCHEMA}")
+    if record["schema"] == SCHEMA:
+        try:
+            check_seal(record)
+        except ValueError as error:
+            raise _corrupt(path, error) from error
     return record
 
 
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise UserError(f"{path} is missing") from error
+    except OSError as error:
+        raise _corrupt(path, error) from error
+
+
+def listed(path: Path) -> tuple[str, ...]:
+    """The digests that the folder's record allows a file to have; none where there is no record, or it says nothing."""
+    if not (path.parent / "record.json").exists():
+        return ()
+    record = read_record(path.parent)
+    known = (record.get(key, {}).get(path.name) for key in ("files", "coming"))
+    return tuple(name for name in known if name is not None)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file of a run folder; UserError where it is missing, or not what the folder's record says."""
+    for pause in _PATIENCE:
+        time.sleep(pause)
+        content, allowed = _content(path), listed(path)
+        if not allowed or sha256(content).hexdigest() in allowed:
+            return content
+    raise corrupt(path, _NOT_AS_RECORDED)
+
+
+def hash_of(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
 def read_rows(folder: Path) -> pd.DataFrame:
-    """The per-example rows of a finished cell: uid, evaluation, metric, x, value."""
-    return read_table(folder / "rows.parquet", ROW_COLUMNS)
+    """The per-example rows of a finished cell: uid, evaluation, metric, x, value, and draw (0 where nothing is drawn)."""
+    path = folder / "rows.parquet"
+    if listed(path) or not (folder / "record.json").exists():
+        return read_table(path, ROW_COLUMNS)
+    table = _table(path, checked=False)  # of an earlier version
+    return _with_columns(path, table.assign(draw=0) if "draw" not in table else table, ROW_COLUMNS)
 
 
 def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """A Parquet table with at least these columns."""
+    """A Parquet table that `write_table` wrote, with at least these columns."""
+    return _with_columns(path, _table(path, checked=True), columns)
+
+
+def _table(path: Path, *, checked: bool) -> pd.DataFrame:
+    content = read_bytes(path)
     try:
-        table = pd.read_parquet(path)
-    except FileNotFoundError as error:
-        raise UserError(f"{path} is missing") from error
-    except (OSError, ValueError) as error:  # pyarrow's errors derive from these
-        raise corrupt(path, str(error).splitlines()[0]) from error
+        return table_of(content, checked=checked)
+    except DAMAGE as error:
+        raise _corrupt(path, error) from error
+
+
+def _with_columns(path: Path, table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     if missing := [name for name in columns if name not in table.columns]:
         raise corrupt(path, f"column {', '.join(missing)} is missing")
     return table
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Write a Parquet table atomically."""
-    with atomic_path(path) as temporary:
-        table.to_parquet(temporary, index=False)
+    """Write a Parquet table atomically, with checksums."""
+    write_bytes(path, table_bytes(table))
+
+
+def read_cell(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Record and rows of a finished cell that belong together, though another process may be adding to the folder."""
+    for pause in _PATIENCE:
+        time.sleep(pause)
+        record, rows = read_record(folder), read_rows(folder)
+        if "coming" not in record and read_record(folder) == record:
+            break
+    return record, rows
+
+
+def commit(
+    folder: Path, contents: Mapping[str, bytes], record: Mapping[str, Any], remade: Collection[str] = ()
+) -> None:
+    """Finish a cell, or replace files and record of a finished one; its lock must be held.
+
+    The record is written last and makes the cell whole. Where there is one, it first announces the files that come, so that
+    a kill at any moment leaves a cell that reads as before or as after.
+
+    Args:
+        folder: the run folder.
+        contents: files by name.
+        record: what `record.json` says beside the digests.
+        remade: files that lie in the folder already and are not those that the old record knows.
+    """
+    old = read_record(folder) if (folder / "record.json").exists() else {}
+    known: dict[str, str] = {} if old.get("schema") != SCHEMA else {**old["files"], **old.get("coming", {})}
+    hashes = {name: sha256(content).hexdigest() for name, content in contents.items()}
+    changed = [name for name, own in hashes.items() if not (folder / name).exists() or hash_of(folder / name) != own]
+    if known and changed:
+        write_record(folder, {**old, "coming": {name: hashes[name] for name in changed}})
+    for name in changed:
+        write_bytes(folder / name, contents[name])
+    there = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    for path in there:
+        if path.name not in hashes and path.name != "record.json":
+            fresh = path.name in remade or path.name not in known
+            hashes[path.name] = hash_of(path) if fresh else known[path.name]
+    write_record(folder, {**record, "files": hashes})
+
+
+def note(path: Path) -> None:
+    """Take a new file of a finished cell into its record; the cell's lock must be held."""
+    if (path.parent / "record.json").exists() and (record := read_record(path.parent))["schema"] == SCHEMA:
+        write_record(path.parent, {**record, "files": {**record["files"], path.name: hash_of(path)}})
+
+
+def write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write `record.json` with its seal."""
+    write_json(folder / "record.json", sealed(record))
 
 
 def find_cells(root: Path) -> list[Path]:
-    """Folders of finished cells at or below `root`, sorted."""
-    found = (path.parent for path in root.rglob("record.json"))
-    return sorted(folder for folder in found if not folder.name.startswith("."))  # that one a kill left half-written
+    """Folders of finished cells at or below `root`, sorted; what another process removes meanwhile is passed over."""
+    found = []
+    for place, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".")]  # those that a kill left half-written
+        if "record.json" in names:
+            found.append(Path(place))
+    return sorted(found)
 
 
 def require_writable(folder: Path) -> None:
     """UserError where nothing can be written to `folder`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise UserError(f"out={folder} cannot be written to ({error.strerror}); choose another folder") from error
 
 
 def clean(folder: Path) -> None:
-    """Remove what only an unfinished cell needs, and what a kill left of files that were being written."""
+    """Remove what only an unfinished cell needs, and what a kill left of files that were being written.
+
+    The folder's lock must be held: then nobody else is writing here.
+    """
     for path in (folder / "parts", *folder.glob(".*.*")):
         shutil.rmtree(path, ignore_errors=True)
 
@@ -135,19 +265,24 @@ class Ragged:
     def write(self, path: Path) -> None:
         """Write a safetensors file atomically."""
         metadata = {"uids": json.dumps(self.uids), "cost": json.dumps(dict(self.cost))}
+        metadata["sha256"] = arrays_digest(self.uids, self.arrays, self.cost)
         with atomic_path(path) as temporary:
             save_file({name: np.ascontiguousarray(a) for name, a in self.arrays.items()}, temporary, metadata)
 
     @staticmethod
     def read(path: Path) -> "Ragged":
-        """Read what `write` wrote; UserError naming the file where it is broken."""
+        """Read what `write` wrote; UserError naming the file where it is broken or not what the folder's record says."""
         try:
+            if (allowed := listed(path)) and hash_of(path) not in allowed:
+                raise ValueError(_NOT_AS_RECORDED)
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata()
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-                return Ragged(tuple(json.loads(metadata["uids"])), arrays, json.loads(metadata["cost"]))
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-            raise corrupt(path, str(error).splitlines()[0] if str(error) else type(error).__name__) from error
+            found = Ragged(tuple(json.loads(metadata["uids"])), arrays, json.loads(metadata["cost"]))
+            check_arrays(metadata.get("sha256"), found.uids, found.arrays, found.cost)
+        except (SafetensorError, *DAMAGE) as error:
+            raise _corrupt(path, error) from error
+        return found
 
     @staticmethod
     def merge(parts: Sequence["Ragged"]) -> "Ragged":

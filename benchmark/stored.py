@@ -37,7 +37,14 @@ def flat(batch: Batch, attribution: Attribution, cost: Mapping[str, float]) -> R
     for name, array in arrays.items():
         if not bool(array.isfinite().all()):
             raise NotApplicable(f"the {name} scores are not finite (NaN or infinity)")
-    return Ragged(batch.uids, {name: array.detach().numpy() for name, array in arrays.items()}, cost)
+    return Ragged(batch.uids, {name: _numpy(array) for name, array in arrays.items()}, cost)
+
+
+def _numpy(array: Tensor) -> np.ndarray:
+    """As numpy's; scores in half precision, of which numpy knows one format in two, as float32, which holds either."""
+    halves = (torch.bfloat16, torch.float16)
+    kept: np.ndarray = (array.float() if array.dtype in halves else array).detach().numpy()
+    return kept
 
 
 def padded(stored: Ragged, start: int, batch: Batch) -> Attribution:

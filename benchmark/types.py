@@ -118,6 +118,8 @@ class Attribution:
         target: the explained class of each example.
         tokens: one score per token (0 at padding; special tokens may be scored, evaluations read units only), or None.
         heads: one score per layer and head, or None.
+        orders: head scores under K − 1 other draws of equal standing (random orders); given to evaluations that read heads.
+        resamples: head scores from R bootstrap resamples of the examples that `heads` was computed from; likewise.
         layers: the read token's row of the edge scores, mean over heads, for each layer, or None for methods
             that do not score edges.
         totals: the sum of a layer's edge scores over heads, queries and keys, or None likewise.
@@ -130,6 +132,8 @@ class Attribution:
     target: Int[Tensor, "B"]
     tokens: Float[Tensor, "B T"] | None = None
     heads: Float[Tensor, "B L H"] | None = None
+    orders: Float[Tensor, "K L H"] | None = None
+    resamples: Float[Tensor, "R L H"] | None = None
     layers: Float[Tensor, "B L T"] | None = None
     totals: Float[Tensor, "B L"] | None = None
     edges: Float[Tensor, "B L T T"] | None = None
@@ -162,6 +166,15 @@ class EdgeMethod(Method, Protocol):
         ...
 
 
+@runtime_checkable
+class JointMethod(EdgeMethod, Protocol):
+    """An explainer of edges that gives its attributions and its edge scores from one pass over the edges."""
+
+    def with_edges(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """What `__call__` gives, with `edges`: those of `edge_scores` summed over heads, 0 at padding."""
+        ...
+
+
 @dataclass(frozen=True)
 class Metric:
     """One column of the leaderboard: its direction and its range. `higher_is_better` None: descriptive, not ranked."""
@@ -190,8 +203,9 @@ class Figure:
 class Evaluation(Protocol):
     """A test of explanations.
 
-    `rows` returns one row per example and value as a DataFrame with the columns `uid`, `metric`, `x` (NaN for scalars) and
-    `value`; `reduce` is a pure function from all rows (any batch order) to figures.
+    `rows` returns one row per example and value as a DataFrame with the columns `uid`, `metric`, `x` (NaN for scalars),
+    `value` and, where a value is drawn several times, `draw` (0, 1, ...); no two rows agree in all but the value.
+    `reduce` is a pure function from all rows (any batch order) to figures.
     """
 
     version: ClassVar[int]

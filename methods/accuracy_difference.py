@@ -9,10 +9,11 @@ from torch import Tensor
 
 from benchmark.models import Classifier, PruneHeads
 from benchmark.types import Attribution, Batch
+from methods.explainer import Explainer
 
 
 @dataclass(frozen=True)
-class AccuracyDifference:
+class AccuracyDifference(Explainer):
     """Head importance by masking each head alone: 1 where that loses the target class, −1 where it wins it, else 0.
 
     The mean over examples with their labels as targets is the drop in accuracy (Michel 2019; Hao 2021).
@@ -24,14 +25,14 @@ class AccuracyDifference:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Head scores in {−1, 0, 1}, from 1 + L·H forward passes."""
         n_heads = model.n_layers * model.n_heads
-        whole = (model.predict(batch) == target).to(model.dtype)
+        whole = (model.predict(batch) == target).to(model.scores_dtype)
         keep = ~torch.eye(n_heads, dtype=torch.bool, device=model.device).view(n_heads, model.n_layers, model.n_heads)
         per_chunk = max(1, model.rows_per_chunk(batch.units.shape[1], layers=1) // len(batch))
         correct = [self._correct(model, batch, target, chunk) for chunk in torch.split(keep, per_chunk)]
-        difference = whole - torch.cat(correct).to(model.dtype)
+        difference = whole - torch.cat(correct).to(model.scores_dtype)
         return Attribution(target=target, heads=difference.T.reshape(len(batch), model.n_layers, model.n_heads))
 
     @staticmethod

@@ -10,12 +10,13 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
 from methods.embeddings import check_choice
+from methods.explainer import Explainer
 
 Queries = Literal["mean", "read"]
 
 
 @dataclass(frozen=True)
-class AttCat:
+class AttCat(Explainer):
     """`s_j = Σ_l a_l[j] · CAT_l[j]`, `CAT_l[j] = Σ_d ∂y_t/∂h_l[j,d] · h_l[j,d]`, `a_l[j] = mean_h a[l,h,j]`.
 
     h_l is the input of block l, as in the published code (`hidden_states[l]`, the embeddings first; the last
@@ -41,7 +42,7 @@ class AttCat:
     def __post_init__(self) -> None:
         check_choice("queries", self.queries, get_args(Queries))
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores, in chunks that keep attention within the memory budget."""
         scores = [self._scores(model, part, target[rows]) for part, rows in model.parts(batch)]
         return Attribution(target=target, tokens=torch.cat(scores))
@@ -55,7 +56,7 @@ class AttCat:
         calls = zip(ends, trace.attentions, trace.hidden, gradients, strict=True)
         for (query, key), attention, state, gradient in calls:
             if query == key:
-                attended = torch.einsum("bi,bij->bj", weights, attention.detach().mean(1))
+                attended = torch.einsum("bi,bij->bj", weights, attention.detach().mean(1).to(weights))
                 scores[key] += attended * (gradient * state.detach()).sum(-1)
         return streams.fold(torch.cat(list(scores), dim=1), batch.attention_mask)
 
@@ -63,4 +64,4 @@ class AttCat:
         if self.queries == "read":
             return model.read_weights(batch)
         mask = batch.attention_mask
-        return mask.to(model.dtype) / mask.sum(1, keepdim=True)
+        return mask.to(model.scores_dtype) / mask.sum(1, keepdim=True)

@@ -1,7 +1,7 @@
 """An attention explainer is an edge score and a readout (DESIGN, "the idea that carries the design", 2)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -11,13 +11,14 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
 from methods.edges.base import Edges, EdgeScore
+from methods.explainer import Explainer, as_target
 from methods.readouts.base import Readout, read_rows
 
 HeadReadout = Literal["max", "sum", "mean_abs"]
 
 
 @dataclass(frozen=True)
-class AttentionExplainer:
+class AttentionExplainer(Explainer):
     """Scores edges once and reads them out to tokens, to heads and, layer by layer, at the read token.
 
     Tokens: `readout(E)`. Heads: `I[l,h] = max_{i,j} E[l,h,i,j]`, the signed maximum over the example's own tokens
@@ -45,18 +46,33 @@ class AttentionExplainer:
         """Whether the scores depend on the target class."""
         return self.edges.class_specific
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Attributions of a batch, computed in chunks that keep attention-sized tensors within the memory budget."""
-        return _concatenate([self._explain(model, part, target[rows]) for part, rows in model.parts(batch)])
+        parts = model.parts(batch)
+        return _concatenate(
+            [self._read(model, part, t := target[rows], self.edges(model, part, t)) for part, rows in parts]
+        )
 
-    def edge_scores(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L H T T"]:
+    def with_edges(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """The same with `edges`, from the same edge scores: summed over heads chunk by chunk, 0 at padding."""
+        found = []
+        for part, rows in model.parts(batch):
+            edges = self.edges(model, part, target[rows])
+            sums = torch.stack([layer.sum(1).to(model.scores_dtype) for layer in edges], dim=1) * part.cells[:, None]
+            found.append(replace(self._read(model, part, target[rows], edges), edges=sums))
+        return _concatenate(found)
+
+    def edge_scores(
+        self, model: Classifier, batch: Batch, target: Sequence[int] | Int[Tensor, "B"]
+    ) -> Float[Tensor, "B L H T T"]:
         """The scores of all edges at once, with one head where they know none; mind the memory for long inputs."""
-        return torch.stack(self.edges(model, batch, target), dim=1)
+        target = as_target(model, batch, target)
+        return torch.stack([layer.to(model.scores_dtype) for layer in self.edges(model, batch, target)], dim=1)
 
-    def _explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def _read(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], scores: Edges) -> Attribution:
         mask = batch.attention_mask
         cells = batch.cells[:, None]
-        edges = tuple(layer * cells for layer in self.edges(model, batch, target))
+        edges = tuple(layer.to(model.scores_dtype) * cells for layer in scores)
         read, streams = model.read_weights(batch), model.streams
         return Attribution(
             target=target,

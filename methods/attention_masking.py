@@ -13,6 +13,7 @@ from benchmark.models.expansion import run_variants
 from benchmark.models.removal import tokens_of
 from benchmark.types import Attribution, Batch
 from methods.embeddings import Output, check_choice, target_output
+from methods.explainer import Explainer
 from methods.units import unit_attribution, visible_units
 
 
@@ -30,7 +31,7 @@ class HideKeys:
 
 
 @dataclass(frozen=True)
-class AttentionMasking:
+class AttentionMasking(Explainer):
     """`s_u = F(x) − F(x; A[l,h,i,j] ← 0 for every key j of unit u, rows renormalised)` in every layer and head.
 
     The unit's tokens can be read by no token, themselves included; they still stand in the residual stream, at their
@@ -52,7 +53,7 @@ class AttentionMasking:
     def __post_init__(self) -> None:
         check_choice("output", self.output, get_args(Output))
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores."""
         visible = visible_units(batch)
         one_each = torch.eye(visible.shape[1], dtype=torch.bool, device=visible.device)[:, None, :] & visible

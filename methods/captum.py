@@ -27,6 +27,7 @@ from methods.embeddings import (
     target_output,
     token_attribution,
 )
+from methods.explainer import Explainer
 from methods.seeds import seeded
 from methods.unit_game import MANY, UnitGame, explain_units
 
@@ -46,7 +47,7 @@ _REFUSED = {
 
 
 @dataclass(frozen=True)
-class Captum:
+class Captum(Explainer):
     """`captum.attr.<algorithm>(F, ...).attribute(x, ...)` with F the target's output, as token scores.
 
     A gradient algorithm explains the token embeddings before positions; its scores are summed over dimensions, and its
@@ -89,7 +90,7 @@ class Captum:
             raise UserError(f"over={self.over} does not suit captum's {self.algorithm}; allowed: auto, {fitting}")
         _check_arguments(self.algorithm, self.arguments or {})
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores; raises UserError for an operator or a baseline token that the model does not have."""
         if issubclass(algorithm_class(self.algorithm), GradientAttribution):
             return self._over_embeddings(model, batch, target)
@@ -125,7 +126,7 @@ class Captum:
         defaults = {"baselines": start, "additional_forward_args": (rows,), "internal_batch_size": memory}
         with seeded(batch.uids[0], self.seed, model.device), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self._attribute(forward, embeddings, defaults).sum(-1).detach().to(embeddings)
+            return self._attribute(forward, embeddings, defaults).detach().to(model.scores_dtype).sum(-1)
 
     def _attribute(self, forward: Any, inputs: Tensor, defaults: Mapping[str, Any]) -> Tensor:
         made = algorithm_class(self.algorithm)

@@ -13,12 +13,13 @@ from methods.decomposition import Decomposed, Rules, decomposed, frozen_activati
 from methods.decomposition.local import refuse_cross_attention
 from methods.decomposition.rules import Order
 from methods.embeddings import check_choice
+from methods.explainer import Explainer
 
 Bias = Literal["absdot", "apart"]
 
 
 @dataclass(frozen=True)
-class DecompX:
+class DecompX(Explainer):
     """`y_t = Σ_j s_j + bias`: the input x_j of the first block, carried to the target's logit; signed, in logits.
 
     All blocks, the feed-forward networks and the classification head take part, each as the affine map that it is at the
@@ -55,7 +56,7 @@ class DecompX:
         check_choice("bias", self.bias, get_args(Bias))
         check_choice("order", self.order, get_args(Order))
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores."""
         return Attribution(target=target, tokens=self.contributions(model, batch, target)[0] * batch.attention_mask)
 

@@ -10,11 +10,12 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
 from methods.embeddings import Baseline, baseline_embeddings, check_choice, embeddings_of, token_attribution
+from methods.explainer import Explainer
 from methods.rescale import rescaling
 
 
 @dataclass(frozen=True)
-class DeepLift:
+class DeepLift(Explainer):
     """`s_j = Σ_d m[j,d] · (e − e')[j,d]`, `m = Δy_t/Δe` by the chain rule for multipliers; in logits, signed.
 
     Complete: `Σ_j s_j = y_t(e) − y_t(e')` up to rounding (norms that a model computes in float32 keep float32's), because
@@ -40,7 +41,7 @@ class DeepLift:
     def __post_init__(self) -> None:
         check_choice("baseline", self.baseline, get_args(Baseline))
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores; raises UserError for a missing baseline token, NotApplicable for an operation without a rule."""
         embeddings = embeddings_of(model, batch.tensors)
         start = baseline_embeddings(model, batch, embeddings, self.baseline)

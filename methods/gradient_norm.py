@@ -10,10 +10,11 @@ from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
 from methods.embeddings import Output, check_choice, gradient_at_input, reduce_dimensions, token_attribution
+from methods.explainer import Explainer
 
 
 @dataclass(frozen=True)
-class GradientNorm:
+class GradientNorm(Explainer):
     """`s_j = (Σ_d |∂y_t/∂e[j,d]|^p)^(1/p)` with e the token embedding before positions are added; never negative.
 
     Simonyan 2014 takes the largest magnitude over the colours of a pixel, Li 2016 shows every dimension of an embedding;
@@ -37,7 +38,7 @@ class GradientNorm:
             raise UserError(f"p={self.p} is no norm offered here; allowed: 1, 2")
         check_choice("output", self.output, get_args(Output))
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores, from one forward and one backward pass."""
         _, gradients = gradient_at_input(model, batch, target, self.output)
         return token_attribution(batch, target, reduce_dimensions(gradients, "l1" if self.p == 1 else "l2"))

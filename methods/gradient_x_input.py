@@ -9,10 +9,11 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
 from methods.embeddings import Reduce, check_choice, gradient_at_input, reduce_dimensions, token_attribution
+from methods.explainer import Explainer
 
 
 @dataclass(frozen=True)
-class GradientXInput:
+class GradientXInput(Explainer):
     """`s_j = Σ_d ∂y_t/∂e[j,d] · e[j,d]` with e the token embedding before positions are added; in logits, signed.
 
     The sources define the product for one number; how a vector becomes one score is open. The dot product is the
@@ -33,7 +34,7 @@ class GradientXInput:
     def __post_init__(self) -> None:
         check_choice("reduce", self.reduce, get_args(Reduce))
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores, from one forward and one backward pass."""
         embeddings, gradients = gradient_at_input(model, batch, target, "logit")
         return token_attribution(batch, target, reduce_dimensions(gradients * embeddings, self.reduce))

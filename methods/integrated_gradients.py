@@ -18,11 +18,12 @@ from methods.embeddings import (
     summed_gradients,
     token_attribution,
 )
+from methods.explainer import Explainer
 from methods.quadrature import Quadrature, nodes_and_weights
 
 
 @dataclass(frozen=True)
-class IntegratedGradients:
+class IntegratedGradients(Explainer):
     """`s_j = Σ_d (e − e')[j,d] · Σ_k w_k ∂F(e' + α_k (e − e'))/∂e[j,d]`, e the token embeddings before positions.
 
     Completeness: `Σ_j s_j → F(e) − F(e')` as steps grow. Positions, segments, special tokens and padding are the same at
@@ -54,7 +55,7 @@ class IntegratedGradients:
         check_choice("baseline", self.baseline, get_args(Baseline))
         check_choice("output", self.output, get_args(Output))
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores; raises UserError for a baseline token that the model does not have."""
         embeddings = embeddings_of(model, batch.tensors)
         start = baseline_embeddings(model, batch, embeddings, self.baseline)

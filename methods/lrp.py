@@ -8,12 +8,14 @@ from jaxtyping import Int
 from torch import Tensor
 
 from benchmark.models import Classifier
+from benchmark.models.precision import Precision, check_precision
 from benchmark.types import Attribution, Batch
-from methods.relevance import Rules, relevance_pass, rule_set
+from methods.explainer import Explainer
+from methods.relevance import Rules, relevances, rule_set
 
 
 @dataclass(frozen=True)
-class Lrp:
+class Lrp(Explainer):
     """`s_j = Σ_d R[j,d]` with R the relevance of the first block's input, seeded at the target's logit.
 
     Signed, in logits; with the rule sets of Chefer 2021a, whose seed is 1, in shares of the logit. The sources go down to
@@ -24,21 +26,29 @@ class Lrp:
     Attributes:
         rules: name of a rule set of `methods.relevance.rule_sets`, or one made with settings of its own; "lrp" is the
             baseline of Chefer 2021a.
+        precision: "float64", in which shares of sums that cancel keep their digits, or "model", the model's own; the
+            latter on a device without float64, or where the error it makes (`methods.relevance.relevances`) is no matter.
 
     Source: Bach et al. 2015; the rule set names the source of its rules.
     Cost: 1 forward pass, 1 backward pass.
     """
 
     rules: str | Rules = "lrp"
-    version: ClassVar[int] = 2
+    precision: Precision = "float64"
+    version: ClassVar[int] = 3
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         rule_set(self.rules)
+        check_precision(self.precision)
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores, from one forward and one relevance pass."""
-        _, relevance = relevance_pass(model, batch, target, rule_set(self.rules), "hidden")
-        streams = model.streams
-        joint = torch.cat([relevance[entry].sum(-1) for entry in streams.entries], dim=1)
+        rules, streams = rule_set(self.rules), model.streams
+        sums = relevances(model, batch, target, rules, "hidden", precision=self.precision, reduce=_sum)
+        joint = torch.cat([sums[entry] for entry in streams.entries], dim=1)
         return Attribution(target=target, tokens=streams.fold(joint, batch.attention_mask))
+
+
+def _sum(_hidden: Tensor, relevance: Tensor) -> Tensor:
+    return relevance.sum(-1)

@@ -12,11 +12,12 @@ from benchmark.models import Classifier
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.types import Attribution, Batch
 from methods.embeddings import Output, check_choice, target_output
+from methods.explainer import Explainer
 from methods.units import patch_grid, unit_attribution, visible_units
 
 
 @dataclass(frozen=True)
-class Occlusion:
+class Occlusion(Explainer):
     """`s_u = mean_{w ∋ u} [F(x) − F(x without the units of w)]` over sliding windows w; every token has its unit's score.
 
     In a text a window is `window` units in a row, in an image a square of `window` × `window` patches, moved by `stride`
@@ -48,7 +49,7 @@ class Occlusion:
             raise UserError(f"stride={self.stride} must be from 1 to window={self.window}, or units would be left out")
         check_choice("output", self.output, get_args(Output))
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores; raises UserError for an operator that cannot serve the model."""
         operator = operator_for(self.operator, model, batch, "operator")
         windows = self.windows(model, batch)

@@ -19,13 +19,14 @@ from methods.embeddings import (
     summed_gradients,
     token_attribution,
 )
+from methods.explainer import Explainer
 from methods.seeds import example_generator
 
 Scale = Literal["range", "std"]
 
 
 @dataclass(frozen=True)
-class SmoothGrad:
+class SmoothGrad(Explainer):
     """`g = (1/m) Σ_k ∂F(e + ε_k)/∂e` with `ε_k ~ N(0, σ²)`; a token's score is g[j] or g[j] ⊙ e[j] reduced over d.
 
     `σ = noise · (max e − min e)` over all dimensions of the example's own tokens, as the paper scales its noise by the
@@ -66,7 +67,7 @@ class SmoothGrad:
         check_choice("reduce", self.reduce, get_args(Reduce))
         check_choice("output", self.output, get_args(Output))
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores."""
         embeddings = embeddings_of(model, batch.tensors)
         kept = batch.attention_mask[:, batch.units.shape[1] - embeddings.shape[1] :]

@@ -11,10 +11,11 @@ from torch import Tensor
 from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
+from methods.explainer import Explainer
 
 
 @dataclass(frozen=True)
-class Taylor:
+class Taylor(Explainer):
     """Head importance by Taylor expansion: `I[l,h] = Σ_i |Σ_d ctx[i,h,d] ∂L/∂ctx[i,h,d]|` per example, then the mean.
 
     With ctx = A V the inner sum equals `Σ_j A[l,h,i,j] ∂L/∂A[l,h,i,j]`, which is how it is computed. The paper takes the
@@ -37,7 +38,7 @@ class Taylor:
         if self.objective not in ("loss", "logits"):
             raise UserError(f"objective={self.objective} is unknown; allowed: loss, logits")
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Head scores, from one forward and one backward pass."""
         trace = model.run(batch, record=("attentions",), grad=True)
         if self.objective == "loss":

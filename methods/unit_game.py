@@ -13,6 +13,7 @@ from benchmark.models import Classifier
 from benchmark.models.removal import Operator, logits_without, operator_for
 from benchmark.types import Attribution, Batch
 from methods.embeddings import Output, check_choice, target_output
+from methods.explainer import Explainer
 from methods.seeds import seeded
 from methods.units import unit_attribution, visible_units
 
@@ -55,7 +56,7 @@ class UnitGame:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnitExplainer:
+class UnitExplainer(Explainer):
     """What explainers of a `UnitGame` share: how units are removed, what is explained, and what draws are seeded by.
 
     Attributes:
@@ -73,7 +74,7 @@ class UnitExplainer:
     def __post_init__(self) -> None:
         check_choice("output", self.output, get_args(Output))
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores; raises UserError for an operator that cannot serve the model."""
         return explain_units(
             model, batch, target, self._values, operator=self.operator, output=self.output, seed=self.seed
@@ -101,7 +102,7 @@ def explain_units(
     """
     chosen = operator_for(operator, model, batch, "operator")
     visible = visible_units(batch)
-    scores = torch.zeros(visible.shape, dtype=model.dtype, device=visible.device)
+    scores = torch.zeros(visible.shape, dtype=model.scores_dtype, device=visible.device)
     for row, uid in enumerate(batch.uids):
         units = visible[row].nonzero()[:, 0]
         if len(units) == 0:

@@ -15,13 +15,14 @@ from benchmark.models import Classifier
 from benchmark.triggers import Encoded, Exclusion, Placed, Search, Trigger, exclusion, insert
 from benchmark.triggers.words import whole_words
 from benchmark.types import Attribution, Batch
+from methods.explainer import Explainer
 
 Words = tuple[int, ...]
 """Token ids of a trigger, one whole word each."""
 
 
 @dataclass(frozen=True)
-class UniversalTrigger:
+class UniversalTrigger(Explainer):
     """Words that raise the loss of a class most, wherever they are inserted: `argmax_w mean_x L(y, f(x + w))`.
 
     From random words, the replacement of word k by vocabulary entry v is estimated to first order as
@@ -74,7 +75,7 @@ class UniversalTrigger:
             )
         self._excluded()
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Raises NotApplicable: there is nothing to explain."""
         raise NotApplicable("a search for triggers scores no tokens, heads or edges")
 
@@ -158,7 +159,7 @@ class _Climb:
 
     def _gradient(self, words: Words) -> tuple[float, Float[Tensor, "K D"]]:
         """Mean loss over the examples, and its gradient by the embedding of each word."""
-        loss, gradient, n = 0.0, torch.zeros((), dtype=self.model.dtype, device=self.model.device), 0
+        loss, gradient, n = 0.0, torch.zeros((), dtype=self.model.scores_dtype, device=self.model.device), 0
         for part in self._parts(self.model.n_layers):
             inserted = insert(self.model, part.tensors, part.units, self._encoded(words, len(part)))
             trace = self.model.run(inserted.tensors, record=("embeddings",), grad=True)

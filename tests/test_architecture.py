@@ -15,8 +15,9 @@ from tests.conftest import REPOSITORY
 
 MAX_LINES = 300
 PACKAGES = ("benchmark", "methods", "tasks")
-FOUNDATION = {"errors", "types", "cache", "units", "randomness"}
-CORE = FOUNDATION | {"models", "evaluations", "store", "statistics", "checkpoints", "configuration", "cells", "report"}
+FOUNDATION = {"errors", "types", "cache", "units", "randomness", "locks", "identity", "digests"}
+STORED = {"store", "checks", "checkpoints"}
+CORE = FOUNDATION | STORED | {"models", "evaluations", "statistics", "configuration", "data", "cells", "report"}
 
 # Which parts each part may import, itself aside. A name without a package is a part of `benchmark`.
 ALLOWED: dict[str, set[str]] = {
@@ -25,16 +26,21 @@ ALLOWED: dict[str, set[str]] = {
     "types": {"errors"},
     "cache": {"errors"},
     "randomness": set(),
+    "locks": set(),
+    "digests": set(),
+    "identity": {"errors", "digests"},
     "units": {"types", "errors"},
     "statistics": {"errors"},
     "checkpoints": {"errors", "cache"},
     "configuration": {"errors"},
-    "store": {"errors", "cache"},
+    "store": {"errors", "cache", "digests"},
+    "checks": {"store", "digests"},
+    "data": FOUNDATION | {"models"},
     "models": FOUNDATION,
     "triggers": FOUNDATION | {"models"},
     "attribution_graph": {"errors"},
     "evaluations": FOUNDATION | {"models", "statistics", "triggers", "attribution_graph"},
-    "report": {"store", "statistics", "errors", "cache", "tables", "attribution_graph"},
+    "report": {"store", "statistics", "errors", "cache", "tables", "attribution_graph", "checks", "digests"},
     "tracking": {"store", "errors", "tables", "report.cells", "report.heatmaps", "report.tables", "report.text"},
     "stored": FOUNDATION | {"store"},
     "explaining": FOUNDATION | {"models", "stored"},

@@ -106,11 +106,13 @@ def test_the_hash_covers_what_the_attributions_depend_on_and_nothing_else(place,
         "evaluations": run(place, tmp_path / "a", "evaluations=[perturbation]"),
         "name": run(place, tmp_path / "a", "name=another"),
         "checkpoint_seconds": run(place, tmp_path / "d", "checkpoint_seconds=0"),
+        "seed of all": run(place, tmp_path / "e", "seed=1"),
+        "limit of all": run(place, tmp_path / "f", "limit=12", "seed=2"),
     }
     assert {key: only_cell(comparison).name for key, comparison in same.items()} == dict.fromkeys(same, base)
     different = {
         "limit": run(place, tmp_path / "a", "limit=6"),
-        "seed": run(place, tmp_path / "a", "seed=1"),
+        "seed": run(place, tmp_path / "a", "limit=6", "seed=1"),
         "split": run(place, tmp_path / "a", "split=validation"),
         "task": run(place, tmp_path / "a", "task.size=11"),
         "method": run(place, tmp_path / "a", "methods.probe.how=other"),

@@ -15,10 +15,12 @@ from torch import Tensor
 from benchmark import statistics
 from benchmark.analyses import axiom_gaps as gaps
 from benchmark.analyses.context import Context
-from benchmark.analyses.twins import INVARIANT, Twins, double_batch, equal_heads
+from benchmark.analyses.twins import INVARIANT, Twins, equal_heads
 from benchmark.errors import NotApplicable, UserError
+from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget
+from benchmark.models.precision import double_batch
 from benchmark.tables import Table, line
 from benchmark.types import Batch, EdgeMethod, Target
 
@@ -108,7 +110,7 @@ class Axioms:
     tolerance: float | int = 1e-6
     seed: int = 0
     target: Target = "predicted"
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
 
     def __post_init__(self) -> None:
         for name in ("examples", "edges"):

@@ -15,6 +15,7 @@ from benchmark import statistics
 from benchmark.analyses.ablation import ABLATIONS, ablated_logits, ablation_plan
 from benchmark.analyses.context import Context
 from benchmark.errors import NotApplicable, UserError
+from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget
 from benchmark.models.parts import blocks_parts
@@ -69,7 +70,7 @@ class Components:
     shares: ComponentShares
     examples: int | None = None
     target: Target = "predicted"
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
 
     def __post_init__(self) -> None:
         if self.examples is not None and self.examples < 1:

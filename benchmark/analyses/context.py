@@ -7,7 +7,8 @@ from typing import ClassVar, Protocol, runtime_checkable
 from jaxtyping import Int
 from torch import Tensor
 
-from benchmark.cells import Cell, Data
+from benchmark.cells import Cell
+from benchmark.data import Data
 from benchmark.models import Classifier
 from benchmark.settings import Setting
 from benchmark.tables import Table

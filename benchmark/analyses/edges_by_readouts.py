@@ -17,6 +17,7 @@ from benchmark.analyses.variance import OF_MEANS, SOURCES, Decomposition, decomp
 from benchmark.cells import Cell
 from benchmark.configuration import compose, make, missing_keys, options
 from benchmark.errors import NotApplicable, UserError
+from benchmark.identity import costs_only
 from benchmark.records import finish
 from benchmark.report.text import bounds, number, slug
 from benchmark.settings import Setting, limited
@@ -57,7 +58,7 @@ class EdgesByReadouts:
     edges: Mapping[str, Settings | None]
     readouts: Mapping[str, Settings | None]
     limit: int | None = 30
-    memory: int = 2**30
+    memory: int = costs_only(2**30)
     made: Mapping[str, Mapping[str, Method]] = field(init=False, repr=False)
     version: ClassVar[int] = 1
 

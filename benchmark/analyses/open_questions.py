@@ -93,7 +93,7 @@ def _column(values: pd.DataFrame, evaluation: str, metric: str, x: float | None 
     """Values by uid of one metric of one test."""
     chosen = (values["evaluation"] == evaluation) & (values["metric"] == metric)
     chosen &= values["x"].isna() if x is None else values["x"] == x
-    return values[chosen].set_index("uid")["value"].sort_index()
+    return values[chosen].groupby("uid", sort=True)["value"].mean()  # over random orders, where there are several
 
 
 def _paired(a: "pd.Series[float]", b: "pd.Series[float]") -> Interval:

@@ -1,6 +1,5 @@
 """Twins of a model: copies in float64 whose parameters differ while their function does not, or whose heads are equal."""
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +10,7 @@ from transformers.pytorch_utils import Conv1D
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier, Cost
 from benchmark.models.parts import Block, blocks_parts
+from benchmark.models.precision import Twin, around, double
 from benchmark.types import Batch
 
 _FUSED = ("c_attn", "Wqkv")
@@ -190,23 +190,8 @@ INVARIANT: Mapping[str, Change] = {
 
 def double_copy(model: Classifier) -> Classifier:
     """A copy in float64 that shares nothing with the user's model: its parameters once more, at 8 bytes each."""
-    wrapped = copy.deepcopy(model.model).double()
-    names = {id(module): name for name, module in model.model.named_modules()}
-    modules = dict(wrapped.named_modules())
-    return replace(
-        model,
-        model=wrapped,
-        encoder=replace(model.encoder, dtype=torch.float64),
-        attention_modules=tuple(modules[names[id(module)]] for module in model.attention_modules),
-        fingerprint=f"{model.fingerprint}-float64",
-        cost=Cost(),
-    )
-
-
-def double_batch(batch: Batch) -> Batch:
-    """The batch with images in float64; ids stay as they are."""
-    tensors = {name: t.double() if t.is_floating_point() else t for name, t in batch.tensors.items()}
-    return replace(batch, tensors=tensors)
+    copied = around(model, double(model.model))
+    return replace(copied, fingerprint=f"{model.fingerprint}-float64", cost=Cost(), twin=Twin())
 
 
 @dataclass(frozen=True)

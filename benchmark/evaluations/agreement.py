@@ -17,6 +17,7 @@ from benchmark import randomness, statistics
 from benchmark.errors import UserError
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_units, token_scores
+from benchmark.identity import costs_only
 from benchmark.models.attention import AttentionEdit, hold_constant
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget, chunks, take
@@ -49,7 +50,7 @@ def gradient_importance(
 
     With `edits=[hold_constant]` the gradient does not flow through the attention probabilities.
     """
-    found = torch.zeros(batch.units.shape, dtype=model.dtype, device=batch.units.device)
+    found = torch.zeros(batch.units.shape, dtype=model.scores_dtype, device=batch.units.device)
     for rows in chunks(batch.attention_mask.sum(1), max_tokens, model, layers=model.n_layers):
         tensors, units = take(batch, rows)
         trace = model.run(tensors, edits=edits, record=("embeddings",), grad=True)
@@ -115,8 +116,8 @@ class Agreement(Averaged):
     pool: Pool = "max"
     permutations: int = 10
     seed: int = 0
-    max_tokens: int | None = None
-    remembered: int = 10_000
+    max_tokens: int | None = costs_only(None)
+    remembered: int = costs_only(10_000)
 
     def __post_init__(self) -> None:
         check_budget(self.max_tokens, "evaluations.agreement.max_tokens")

@@ -12,6 +12,7 @@ from torch import Tensor
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.perturbation import rank_units
+from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget
 from benchmark.models.removal import logits_without, operator_for
@@ -76,7 +77,7 @@ class Aopc(Averaged):
     fractions: Sequence[float | int] = THRESHOLDS
     pool: Pool = "max"
     seed: int = 0
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fractions", curves.check_fractions(self.fractions, "evaluations.aopc.fractions"))

@@ -12,6 +12,7 @@ from torch import Tensor
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, Derived, table
 from benchmark.evaluations.head_pruning import pruned_logits
+from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget
 from benchmark.statistics import ratio
@@ -47,7 +48,7 @@ class Completeness(Averaged):
     reads: ClassVar[Reads] = "tokens"
 
     target: Target = "predicted"
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
 
     def __post_init__(self) -> None:
         check_budget(self.max_tokens, "evaluations.completeness.max_tokens")

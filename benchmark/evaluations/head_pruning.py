@@ -1,9 +1,10 @@
 """Accuracy against the share of pruned attention heads (Hao 2021; Michel 2019; PROTOCOLS section 4)."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, cast
 
+import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,11 +13,14 @@ from torch import Tensor
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, table
+from benchmark.identity import costs_only
 from benchmark.models.attention import PruneHeads
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import Variants, check_budget, run_variants
-from benchmark.types import Attribution, Batch, Metric, Reads, Target
+from benchmark.statistics import RESAMPLED, Interval, matrix, sources, widened
+from benchmark.types import Attribution, Batch, Figure, Metric, Reads, Target
 
+Aggregate = Callable[[Float[Tensor, "N L H"]], Float[Tensor, "L H"]]
 Scope = Literal["global", "layer"]
 SHARES = tuple(k / 10 for k in range(11))
 
@@ -90,7 +94,12 @@ class HeadPruning(Averaged):
     no row.
 
     `Attribution.heads` is the importance: the runner averages it over the calibration examples and repeats it for every
-    scored one. With `calibration=same` the runner averages over the scored examples themselves (the published script);
+    scored one. Rows bear the number of their draw: 0 is that importance. Where it is one of several random orders
+    (`Attribution.orders`), the others are draws 1, 2 …, and figures are means over examples and orders. Elsewhere the
+    calibration examples are resampled with replacement, and the rows under the importance of the resamples
+    (`Attribution.resamples`) bear names that begin with "resampled": they are in no mean, but tell how far figures hang on
+    these calibration examples. Intervals count both (`benchmark.statistics.draws`), comparisons with random orders too.
+    With `calibration=same` the runner averages over the scored examples themselves (the published script);
     with `calibration=each` every example is pruned in the order of its own importance, and nothing is averaged.
 
     Args:
@@ -98,24 +107,29 @@ class HeadPruning(Averaged):
         scope: rank heads over the whole model or within every layer.
         shares: increasing, within [0, 1].
         calibration: read by the runner; `Calibration`, a mapping with its fields, `same` or `each`.
-        seed: of the tie-breaking permutation.
+        resamples: bootstrap resamples of the calibration examples; each costs as much again as the test itself, less what
+            equal masks save. 0 takes the order as given; `each` knows none.
+        seed: of the tie-breaking permutation, and of the resamples.
         max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3  # 3: several random orders; calibration examples resampled
     reads: ClassVar[Reads] = "heads"
 
     target: Target = "label"
     scope: Scope = "global"
     shares: Sequence[float | int] = SHARES
     calibration: Calibration | Mapping[str, Any] | str = Calibration()
+    resamples: int = 5
     seed: int = 0
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shares", curves.check_fractions(self.shares, "evaluations.head_pruning.shares"))
         if self.scope not in ("global", "layer"):
             raise UserError(f"evaluations.head_pruning.scope={self.scope}: allowed are global and layer")
+        if self.resamples == 1 or self.resamples < 0:
+            raise UserError(f"evaluations.head_pruning.resamples={self.resamples}: allowed are 0, 2 and more")
         check_budget(self.max_tokens, "evaluations.head_pruning.max_tokens")
         object.__setattr__(self, "calibration", _calibration(self.calibration))
 
@@ -132,23 +146,55 @@ class HeadPruning(Averaged):
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Curves and areas of each example; NotApplicable where the method scores no heads."""
-        if attribution.heads is None:
-            raise NotApplicable("the method gives no head scores")
-        importance = attribution.heads.to(model.device)
-        directions = ("low_first", "high_first")
-        keep = torch.cat(
+        draws = _draws(attribution)
+        every = torch.cat([heads.to(model.device).expand(len(batch), -1, -1) for heads in draws.values()])
+        masks = [self._masks(heads) for heads in every.chunk(len(draws))]
+        logits = pruned_logits(model, batch, torch.cat(masks), max_tokens=self.max_tokens).transpose(0, 1)
+        frames = []
+        for (prefix, number), own in zip(draws, logits.chunk(len(draws), dim=1), strict=True):
+            rows = self._curves(batch, own)
+            frames.append(rows.assign(metric=prefix + rows["metric"], draw=number))
+        return pd.concat(frames, ignore_index=True)
+
+    def reduce(self, rows: pd.DataFrame) -> list[Figure]:
+        """Means over examples and orders; intervals count the errors of both, and of the calibration examples."""
+        if "draw" not in rows or rows.empty:
+            return super().reduce(rows)
+        groups = rows.groupby(["metric", "x"], dropna=False, sort=False)
+        parts = {(str(part["metric"].iloc[0]), _place(part["x"].iloc[0])): part for _, part in groups}
+        means = []
+        for (metric, _), part in parts.items():
+            if metric in self.metrics:
+                uids, values = matrix(part)
+                x = part["x"].iloc[0]
+                means.append(pd.DataFrame({"uid": uids, "metric": metric, "x": x, "value": values.mean(axis=1)}))
+        figures = super().reduce(pd.concat(means, ignore_index=True))
+        return [_widened(figure, parts, self.metrics[figure.metric].bounds) for figure in figures]
+
+    def resampled(self, scores: Float[Tensor, "N L H"], aggregate: Aggregate) -> Float[Tensor, "R L H"] | None:
+        """Importance from bootstrap resamples of the calibration examples; None where there are too few to resample."""
+        if self.resamples < 2 or len(scores) < 2:
+            return None
+        drawn = np.random.default_rng(self.seed).integers(0, len(scores), size=(self.resamples, len(scores)))
+        return torch.stack([aggregate(scores[rows]) for rows in drawn])
+
+    def _masks(self, importance: Float[Tensor, "B L H"]) -> Bool[Tensor, "K B L H"]:
+        """Which heads stay at each share, least important pruned first, then most important first."""
+        return torch.cat(
             [
-                pruning_masks(importance, self.shares, scope=self.scope, descending=d == "high_first", seed=self.seed)
-                for d in directions
+                pruning_masks(importance, self.shares, scope=self.scope, descending=descending, seed=self.seed)
+                for descending in (False, True)
             ]
         )
-        logits = pruned_logits(model, batch, keep, max_tokens=self.max_tokens).transpose(0, 1)
+
+    def _curves(self, batch: Batch, logits: Float[Tensor, "B K C"]) -> pd.DataFrame:
+        """Curves and areas of each example under one order."""
         known, column = batch.label >= 0, batch.label.clamp(min=0)[:, None]
         correct = (logits.argmax(-1) == column).double()
         correct = torch.where(logits.isnan().any(-1), torch.nan, correct)
         probability = logits.softmax(-1).gather(2, column[:, None].expand(-1, logits.shape[1], 1)).squeeze(2)
         frames, areas = [], []
-        for part, direction in enumerate(directions):
+        for part, direction in enumerate(("low_first", "high_first")):
             at = slice(part * len(self.shares), (part + 1) * len(self.shares))
             areas.append(curves.area(correct[:, at], self.shares))
             for name, values in (("accuracy", correct), ("probability", probability)):
@@ -158,6 +204,32 @@ class HeadPruning(Averaged):
             frames.append(table(batch.uids, f"{direction}_auc", areas[-1], defined=known))
         frames.append(table(batch.uids, "auc_difference", areas[0] - areas[1], defined=known))
         return pd.concat(frames, ignore_index=True)
+
+
+def _draws(attribution: Attribution) -> dict[tuple[str, int], Tensor]:
+    """Importance [·, L, H] by what its rows' metrics are called and by the number of the draw: first the method's own."""
+    if attribution.heads is None:
+        raise NotApplicable("the method gives no head scores")
+    found = {("", 0): attribution.heads}
+    for prefix, others in (("", attribution.orders), (RESAMPLED, attribution.resamples)):
+        if others is not None:
+            found |= {(prefix, number): heads[None] for number, heads in enumerate(others, start=1)}
+    return found
+
+
+def _place(x: float) -> float | None:
+    return None if np.isnan(x) else float(x)
+
+
+def _widened(
+    figure: Figure, parts: Mapping[tuple[str, float | None], pd.DataFrame], bounds: tuple[float, float]
+) -> Figure:
+    """The figure with what orders and calibration examples add to its error; no interval reaches beyond the bounds."""
+    place = _place(figure.x)
+    own, resampled = parts[figure.metric, place], parts.get((RESAMPLED + figure.metric, place))
+    found = widened(Interval(figure.value, figure.low, figure.high, figure.n), sources(own, resampled))
+    low, high = np.clip([found.low, found.high], *bounds)
+    return replace(figure, low=float(low), high=float(high))
 
 
 def _calibration(value: Calibration | Mapping[str, Any] | str) -> Calibration | Literal["same", "each"]:

@@ -31,6 +31,7 @@ from benchmark.evaluations.edge_masks import (
     same_kind,
 )
 from benchmark.evaluations.edges import edge_scores, terminals, unpadded
+from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
@@ -85,7 +86,7 @@ class KeptEdges(Averaged):
     keep_self: bool = False
     renormalise: bool = False
     seed: int = 0
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
 
     def __post_init__(self) -> None:
         check_construction(self.construction, "evaluations.kept_edges.construction")

@@ -12,6 +12,7 @@ from torch import Tensor
 from benchmark.errors import UserError
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, rated_units, table, token_scores
+from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget
 from benchmark.models.removal import logits_without, operator_for
@@ -78,7 +79,7 @@ class Perturbation(Averaged):
     area: curves.Area = "mean"
     pool: Pool = "max"
     seed: int = 0
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
 
     def __post_init__(self) -> None:
         fractions = curves.check_fractions(self.fractions, "evaluations.perturbation.fractions")

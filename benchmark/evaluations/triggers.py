@@ -12,6 +12,7 @@ from benchmark.errors import UserError
 from benchmark.evaluations.base import Averaged
 from benchmark.evaluations.head_pruning import Calibration
 from benchmark.evaluations.trigger_rows import rows_of_drops
+from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget
 from benchmark.triggers import (
@@ -138,7 +139,7 @@ class Triggers(Averaged):
     draws: int = 3
     file: str | None = None
     seed: int = 0
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
     artifact: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from benchmark.models.blocks import BlockTape, observing
 from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.models.encoding import Encoder
 from benchmark.models.families import Family, read_weights
+from benchmark.models.precision import Twin
 from benchmark.models.streams import Streams
 from benchmark.types import Batch, Example
 
@@ -39,11 +40,10 @@ class Trace:
     """What one forward pass gave.
 
     Attributes:
-        logits: one per class.
+        logits: one per class, in `Classifier.scores_dtype`.
         attentions: per attention call the probabilities [B H T T] after edits, if recorded.
-        embeddings: output of the token (or patch) embedding module [B T D], before positions are added, if recorded.
-            The encoder and the decoder of one model read the same tokens: both take them from this one tensor, so that a
-            gradient with respect to it is the sum over both uses.
+        embeddings: output of the token (or patch) embedding module [B T D], before positions are added, if recorded. An
+            encoder and its decoder both read this one tensor: a gradient with respect to it is the sum over both uses.
         hidden: per attention call the input of its block [B T D], if recorded.
     """
 
@@ -76,6 +76,7 @@ class Classifier:
         n_heads: attention heads per layer.
         fingerprint: digest of configuration, weights and tokenizer.
         memory_budget: bytes that a method may let attention-sized tensors take at once.
+        twin: holds the copy in float64 that `precision.precise` makes.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Classifier:
     fingerprint: str
     memory_budget: int = 1 << 27
     cost: Cost = field(default_factory=Cost)
+    twin: Twin = field(default_factory=Twin, repr=False, compare=False)
 
     @property
     def tokenizer(self) -> Any:
@@ -124,6 +126,11 @@ class Classifier:
     def dtype(self) -> torch.dtype:
         """Precision of weights and activations."""
         return self.encoder.dtype
+
+    @property
+    def scores_dtype(self) -> torch.dtype:
+        """Precision of logits and of what is computed from them: float32 where the model's own is a half."""
+        return torch.promote_types(self.dtype, torch.float32)
 
     @property
     def mask_token_id(self) -> int | None:
@@ -171,11 +178,7 @@ class Classifier:
         )
 
     def label_map(self, task_labels: Sequence[str]) -> list[int]:
-        """The model's class for each of a task's labels, matched by name without regard to case.
-
-        Raises:
-            UserError: a label of the task is unknown to the model; the message shows both lists.
-        """
+        """The model's class for each of a task's labels, matched by name without regard to case; else UserError."""
         known = {label.casefold(): index for index, label in enumerate(self.labels)}
         if missing := [label for label in task_labels if label.casefold() not in known]:
             raise UserError(
@@ -185,11 +188,10 @@ class Classifier:
         return [known[label.casefold()] for label in task_labels]
 
     def read_weights(self, batch: Batch) -> Float[Tensor, "B T"]:
-        """How much of each token's final state the classifier reads; rows sum to 1. See `families.read_weights`.
-
-        Of an encoder–decoder: of the decoder's final state at that position.
-        """
-        return read_weights(self.family, batch.attention_mask, batch.tensors.get("input_ids"), self.config, self.dtype)
+        """How much of each token's final state the classifier reads; rows sum to 1. See `families.read_weights`."""
+        return read_weights(
+            self.family, batch.attention_mask, batch.tensors.get("input_ids"), self.config, self.scores_dtype
+        )
 
     def run(
         self,
@@ -215,9 +217,6 @@ class Classifier:
                 have the same batch dimension as `hidden`, so repeat its rows when `hidden` is an expanded batch.
                 Attentions and hidden states are recorded from call l on. A restart in a decoder computes the encoder
                 anew, with all edits, since cross-attention reads it; the decoder's blocks before l are skipped.
-
-        Returns:
-            The logits and what was recorded.
         """
         tensors = inputs.tensors if isinstance(inputs, Batch) else inputs
         if unknown := set(record) - {"attentions", "embeddings", "hidden"}:
@@ -243,7 +242,7 @@ class Classifier:
                 wants_grad = grad and "embeddings" in record
                 modules = embedding_modules(self.model, self.family, self.name)
                 stack.enter_context(observing_embeddings(modules, embeddings, embedding_edit, wants_grad=wants_grad))
-            logits = self.model(**self._both_masks(tensors)).logits
+            logits = self.model(**self._both_masks(tensors)).logits.to(self.scores_dtype)
         self.cost.forward_passes += len(logits) * (1 - block_tape.skipped / self.n_layers)
         return Trace(
             logits=logits,
@@ -261,20 +260,19 @@ class Classifier:
         retain_graph: bool = False,
         from_layer: int = 0,
     ) -> tuple[Tensor, ...]:
-        """`∂(Σ outputs · weights)/∂inputs`; zeros where there is no path.
+        """`∂(Σ outputs · weights)/∂inputs` in `scores_dtype`; zeros where there is no path.
 
         Counted as one backward pass per row of `outputs`, less the share of the layers before `from_layer`.
         """
         self.cost.backward_passes += len(outputs) * (1 - from_layer / self.n_layers)
         weights = torch.ones_like(outputs) if weights is None else weights
         found = torch.autograd.grad(outputs, list(inputs), weights, retain_graph=retain_graph, allow_unused=True)
-        return tuple(
-            torch.zeros_like(tensor) if grad is None else grad for tensor, grad in zip(inputs, found, strict=True)
-        )
+        pairs = zip(inputs, found, strict=True)
+        return tuple((torch.zeros_like(x) if grad is None else grad).to(self.scores_dtype) for x, grad in pairs)
 
     def one_hot(self, target: Int[Tensor, "B"]) -> Float[Tensor, "B C"]:
         """The seed of a backward pass: 1 at the target class of each example."""
-        return nn.functional.one_hot(target, len(self.labels)).to(self.dtype)
+        return nn.functional.one_hot(target, len(self.labels)).to(self.scores_dtype)
 
     def predict(self, batch: Batch) -> Int[Tensor, "B"]:
         """The class with the largest logit."""

@@ -110,5 +110,5 @@ def run_variants(
             found = logits.new_empty(len(variants.example), logits.shape[1])
         found[rows] = logits
     if found is None:
-        return torch.zeros(len(masks), len(batch), len(model.labels), device=model.device, dtype=model.dtype)
+        return torch.zeros(len(masks), len(batch), len(model.labels), device=model.device, dtype=model.scores_dtype)
     return found[variants.place]

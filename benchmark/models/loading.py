@@ -29,7 +29,7 @@ from benchmark.models.streams import streams_of
 
 logger = logging.getLogger(__name__)
 
-_DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+_DTYPES = {name: getattr(torch, name) for name in ("float32", "float64", "bfloat16", "float16")}
 # On a CPU small chunks stay closer to its caches; a GPU wants large ones.
 _MEMORY_BUDGET = {"cpu": 1 << 27, "cuda": 1 << 32}
 _SHORTEST = 8  # room for the special tokens of a pair and for some words
@@ -43,7 +43,8 @@ def load_model(
 
     Args:
         path_or_hub_id: a local directory, or `name` / `organisation/name` on the Hugging Face hub.
-        dtype: "float32" (also for checkpoints stored in half precision), "float64" for parity, or "bfloat16".
+        dtype: "float32" (also for checkpoints stored in half precision), "float64" for parity, "bfloat16" or "float16".
+            In the latter two the model computes in half precision; logits, gradients and scores are float32.
         device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", ...
         window: tokens that texts are cut to; None for as many as the model can read.
 
@@ -52,7 +53,8 @@ def load_model(
 
     Raises:
         UserError: the path does not exist, the hub cannot be reached, the checkpoint has no classifier head, its
-            family bypasses transformers' attention interface, or a weight is not finite.
+            family bypasses transformers' attention interface, a weight is not finite, or the device cannot compute in
+            `dtype`.
     """
     if dtype not in _DTYPES:
         raise UserError(f"model.dtype={dtype} is unknown; allowed: {', '.join(_DTYPES)}")
@@ -274,6 +276,13 @@ def _probe(source: str, model: nn.Module, encoder: Encoder, *, image: bool) -> t
             model(**{name: tensor[None].to(encoder.device) for name, tensor in inputs.items()})
     except NotImplementedError as error:
         raise UserError(f"model '{source}' is not supported: {error}, which is not instrumented") from error
+    except (RuntimeError, TypeError) as error:
+        if "not implemented for" not in str(error) and "doesn't support" not in str(error):
+            raise
+        name, reason = str(encoder.dtype).removeprefix("torch."), str(error).splitlines()[0]
+        raise UserError(
+            f"model.dtype={name} cannot be used on {encoder.device.type} ({reason}); use model.dtype=float32"
+        ) from error
     if not tape.callers:
         raise UserError(
             f"model '{source}' ({type(model).__name__}) does not route its attention through transformers' attention "

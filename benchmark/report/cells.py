@@ -12,9 +12,10 @@ from typing import Any
 import pandas as pd
 import yaml  # type: ignore[import-untyped]
 
+from benchmark.checks import check_figures, check_rows
 from benchmark.errors import UserError
 from benchmark.report.labels import Facts, distinguish, named, natural
-from benchmark.store import corrupt, read_json, read_record, read_rows
+from benchmark.store import UNSEALED, corrupt, read_bytes, read_cell, read_json
 
 CONTROLS = ("oracle", "random", "inverted", "position", "frequency")
 """Methods that test the tests (PROTOCOLS section 9), in the order in which tables show them; they are never ranked."""
@@ -32,11 +33,12 @@ _NOT_OF_THE_METHOD = ("task", "model", "split", "limit", "seed")  # sections of 
 
 @dataclass(frozen=True)
 class Stored:
-    """A run folder's content: `record.json`, and `config.yaml` flattened to dotted keys (empty where there is none)."""
+    """A run folder's content: `record.json`, `rows.parquet`, and `config.yaml` with dotted keys (empty without one)."""
 
     folder: Path
     record: Record
     config: Facts
+    rows: pd.DataFrame
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,10 @@ class Cell:
         entry: Record = self.record["evaluations"].get(self.evaluations.get(shown, ""), {})
         return entry
 
-    @cached_property
+    @property
     def rows(self) -> pd.DataFrame:
-        """Per-example values: uid, evaluation (as in the record), metric, x, value."""
-        return read_rows(self.stored.folder)
+        """Per-example values: uid, evaluation (as in the record), metric, x, value, draw."""
+        return self.stored.rows
 
     @cached_property
     def scalar_rows(self) -> dict[tuple[str, str], pd.DataFrame]:
@@ -102,6 +104,8 @@ class Cell:
     def _examples(self, name: str, key: str) -> list[dict[str, Any]]:
         path = self.stored.folder / name
         if not path.exists():
+            if name in self.record.get("files", ()):
+                _log.warning("%s is missing; the comparison that made the folder restores it", path)
             return []
         content = read_json(path)
         if not isinstance(content, list) or not all(isinstance(item, dict) and key in item for item in content):
@@ -124,7 +128,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(read_bytes(path).decode())
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise corrupt(path, " ".join(str(error).split())) from error
     if not isinstance(content, dict):
@@ -133,12 +137,12 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_stored(folder: Path) -> Stored:
-    """Read a run folder.
+    """Read a run folder, and check that its figures fit its rows, its task and the ranges of their metrics.
 
     Raises:
         UserError: the folder is corrupt or lacks what a table needs; the message names it.
     """
-    record = read_record(folder)
+    record, rows = read_cell(folder)
     for section, keys in _REQUIRED.items():
         entry = record.get(section)
         missing = [key for key in keys if not isinstance(entry, Mapping) or key not in entry]
@@ -146,7 +150,19 @@ def read_stored(folder: Path) -> Stored:
             raise corrupt(folder / "record.json", f"{section}.{missing[0]} is missing")
     if not isinstance(record.get("evaluations"), Mapping) or "hash" not in record:
         raise corrupt(folder / "record.json", "evaluations or hash is missing")
-    return Stored(folder, record, dict(_flat(read_config(folder))))
+    _check(folder, record, rows)
+    return Stored(folder, record, dict(_flat(read_config(folder))), rows)
+
+
+def _check(folder: Path, record: Record, rows: pd.DataFrame) -> None:
+    try:
+        for name, facts in record["evaluations"].items():
+            check_figures(str(name), facts, int(record["task"]["n"]))
+        check_rows(record["evaluations"], rows)
+    except KeyError as error:
+        raise corrupt(folder / "record.json", f"a figure lacks {error}") from error
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise corrupt(folder / "record.json", str(error)) from error
 
 
 def _task_facts(cell: Stored) -> Facts:
@@ -170,7 +186,7 @@ def _method_facts(cell: Stored) -> Facts:
 def _evaluation_facts(entry: Record) -> Facts:
     settings = entry.get("digest")
     facts = {key: entry.get(key) for key in ("target", "version")}
-    return {**facts, "settings": None if settings is None else str(settings)[:8]}
+    return {**facts, "settings": None if settings is None else str(settings)[:8], "statistics": entry.get("statistics")}
 
 
 def _label(
@@ -235,6 +251,8 @@ def load_cells(folders: Sequence[Path], evaluations: Collection[str] | None = No
     if not folders:
         raise UserError("there are no finished run folders to report on; run `python -m benchmark` first")
     stored = _unique(folders, evaluations)
+    if unsealed := [cell.folder for cell in stored if cell.record["schema"] == UNSEALED]:
+        _log.info("%d run folders hold no digests, as of version 0.2.0: damage to them is not seen", len(unsealed))
     tasks = _label(stored, lambda c: "", lambda c: str(c.record["task"]["name"]), _task_facts)
     models = _label(stored, lambda c: tasks[c.folder], lambda c: str(c.record["model"]["name"]), _model_facts)
     places = {c.folder: (tasks[c.folder], models[c.folder]) for c in stored}

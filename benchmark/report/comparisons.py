@@ -8,7 +8,7 @@ import numpy as np
 from benchmark.report.leaderboard import Column
 from benchmark.report.samples import Sample, Side, cells_of, figure_of, range_of, sample
 from benchmark.report.text import bounds, number
-from benchmark.statistics import Interval, Range, flips_for, interval, intervals, pair_p, swap_p
+from benchmark.statistics import Interval, Range, drawn_p, flips_for, interval, intervals, pair_p, swap_p, widened
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Comparison:
 
     Attributes:
         gain: difference in the direction of better (positive: the first is better), with its 95 % interval.
-        p: two-sided p-value of no difference: sign flips, or for ratios of sums swaps of the two methods.
+        p: two-sided p-value of no difference: sign flips, or for ratios of sums swaps of the two methods; where random
+            orders or calibration examples add to the error, never below that of Student's t with them (`drawn_p`).
         left_out: examples that one of the two figures counts and the other does not; the gain leaves them out.
     """
 
@@ -106,7 +107,11 @@ def _together(pairs: Pairs, uids: Sequence[str], sign: int, reach: Range, flips:
             )
             for i, j in columns
         ]
-    return {
-        name: Comparison(gain, float(own), max(len(first.table), len(second.table)) - len(uids))
-        for (name, (first, second)), gain, own in zip(pairs.items(), gains, p, strict=True)
-    }
+    found = {}
+    for place_of, (name, (first, second)), gain, own in zip(columns, pairs.items(), gains, p.tolist(), strict=True):
+        beside, left_out = (*first.beside, *second.beside), max(len(first.table), len(second.table)) - len(uids)
+        if beside:
+            i, j = place_of
+            gain, own = widened(gain, beside), drawn_p(table[:, i, 0] - table[:, j, 0], beside, own)
+        found[name] = Comparison(gain, own, left_out)
+    return found

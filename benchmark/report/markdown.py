@@ -132,9 +132,10 @@ def _pairs(every: Sequence[Pairs]) -> list[str]:
 
 def _facts(cell: Cell) -> str:
     task, model = cell.record["task"], cell.record["model"]
+    seed = "" if task["seed"] is None else f", seed {task['seed']}"
     limit = "no limit" if task["limit"] is None else f"limit {task['limit']}"
     return escape(
-        f"Task {task['name']} version {task['version']}, split {task['split']}, {limit}, seed {task['seed']}, "
+        f"Task {task['name']} version {task['version']}, split {task['split']}, {limit}{seed}, "
         f"{task['n']} examples; model {model['name']}, {model['dtype']}."
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from benchmark.report.cells import Cell, control_order
 from benchmark.report.comparisons import Comparison, compare
 from benchmark.report.leaderboard import Column, is_control
-from benchmark.report.samples import figure_of
+from benchmark.report.samples import figure_of, sample
 from benchmark.statistics import ALPHA, holm, least_examples
 
 UNPAIRED = "not compared, as rows are missing or do not give the figure"
@@ -73,6 +73,7 @@ class AgainstRandom:
         below: worse.
         missing: they have a figure, but no rows that give it.
         n: examples of the comparison that has the fewest.
+        draws: random draws whose mean is meant by random.
     """
 
     above: tuple[str, ...]
@@ -80,6 +81,7 @@ class AgainstRandom:
     below: tuple[str, ...]
     missing: tuple[str, ...]
     n: int
+    draws: int = 1
 
     @property
     def compared(self) -> int:
@@ -97,7 +99,8 @@ class AgainstRandom:
             (UNPAIRED, self.missing),
         )
         groups = [f"{verdict}: {', '.join(methods)}" for verdict, methods in named if methods]
-        return "; ".join([reason, *groups] if reason else groups)
+        drawn = f" (random: mean of {self.draws} draws)" if self.draws > 1 else ""
+        return "; ".join([reason, *groups] if reason else groups) + drawn
 
 
 def decided(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
@@ -121,4 +124,5 @@ def against_random(cells: Sequence[Cell], column: Column) -> AgainstRandom | Non
         below=tuple(method for method, comparison in beyond.items() if comparison.gain.value < 0),
         missing=tuple(method for method, comparison in found.items() if comparison is None),
         n=min((comparison.gain.n for comparison in known.values()), default=0),
+        draws=1 if (mean := sample(random, column)) is None else mean.draws,
     )

@@ -12,6 +12,7 @@ from benchmark.statistics.bootstrap import (
     paired_difference,
     percentile_interval,
 )
+from benchmark.statistics.draws import RESAMPLED, Source, drawn_p, matrix, of_orders, of_resamples, sources, widened
 from benchmark.statistics.ratios import RATIOS, f1_of_means, f1_of_sums, name_of, ratio
 from benchmark.statistics.significance import (
     ALPHA,
@@ -29,10 +30,13 @@ VERSION = 2
 __all__ = [
     "ALPHA",
     "RATIOS",
+    "RESAMPLED",
     "VERSION",
     "Interval",
     "Range",
+    "Source",
     "Statistic",
+    "drawn_p",
     "f1_of_means",
     "f1_of_sums",
     "flips_for",
@@ -40,11 +44,16 @@ __all__ = [
     "interval",
     "intervals",
     "least_examples",
+    "matrix",
     "name_of",
+    "of_orders",
+    "of_resamples",
     "pair_p",
     "paired_difference",
     "percentile_interval",
     "ratio",
     "sign_flip_p",
+    "sources",
     "swap_p",
+    "widened",
 ]

@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from benchmark.models import Classifier
+from benchmark.models.precision import Precision, check_precision
 from benchmark.types import Batch
 from methods.edges.base import Edges, Part, check_part, take
-from methods.relevance import Rules, relevance_pass, rule_set
+from methods.relevance import Rules, relevances, rule_set
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class AttentionTimesRelevance:
     Attributes:
         rules: name of a rule set of `methods.relevance.rule_sets`, or one made with settings of its own.
         part: "positive" as in equation 13, or "signed".
+        precision: of A and R, as in `Relevance`.
 
     Source: Chefer et al. 2021a, section 4 (ablation "without the gradient").
     Cost: 1 forward pass, 1 backward pass.
@@ -29,15 +32,17 @@ class AttentionTimesRelevance:
 
     rules: str | Rules = "chefer2021"
     part: Part = "positive"
-    version: ClassVar[int] = 1
+    precision: Precision = "float64"
+    version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_part(self.part)
         rule_set(self.rules)
+        check_precision(self.precision)
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Products of the L layers, from one forward and one relevance pass."""
-        trace, relevance = relevance_pass(model, batch, target, rule_set(self.rules), "attentions")
-        pairs = zip(trace.attentions, relevance, strict=True)
-        return tuple(take(self.part, attention.detach() * layer) for attention, layer in pairs)
+        rules = rule_set(self.rules)
+        found = relevances(model, batch, target, rules, "attentions", precision=self.precision, reduce=torch.mul)
+        return tuple(take(self.part, layer) for layer in found)

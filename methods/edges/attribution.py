@@ -56,13 +56,15 @@ class Attribution:
         hidden: Float[Tensor, "B T D"],
     ) -> Float[Tensor, "B H T T"]:
         """`Σ_k w_k ∂F(α_k A_l)/∂A_l` of one layer, a chunk of steps at a time."""
-        nodes, weights = (torch.as_tensor(x, dtype=model.dtype) for x in nodes_and_weights(self.quadrature, self.steps))
-        total = torch.zeros_like(attention)
+        points = nodes_and_weights(self.quadrature, self.steps)
+        nodes, weights = (torch.as_tensor(x, dtype=model.scores_dtype) for x in points)
+        total = torch.zeros_like(attention, dtype=model.scores_dtype)
         size, n_tokens = attention.shape[0], attention.shape[-1]
         per_chunk = max(1, model.rows_per_chunk(n_tokens, layers=model.n_layers - layer) // size)
         for alpha, weight in zip(torch.split(nodes, per_chunk), torch.split(weights, per_chunk), strict=True):
             k = len(alpha)
-            scaled = (alpha.to(attention.device).view(k, 1, 1, 1, 1) * attention).flatten(0, 1).requires_grad_()
+            scaled = (alpha.to(attention.device).view(k, 1, 1, 1, 1) * attention).flatten(0, 1).to(attention.dtype)
+            scaled.requires_grad_()
             run = model.run(
                 {name: _repeat(tensor, k) for name, tensor in batch.tensors.items()},
                 replace={layer: scaled},

@@ -44,7 +44,7 @@ class GradCam:
     def _cells(self, model: Classifier, batch: Batch) -> Float[Tensor, "B 1 T T"]:
         """Weights of the mean; they sum to 1 for each example."""
         mask = batch.attention_mask
-        queries = mask.to(model.dtype) if self.mean_over == "matrix" else model.read_weights(batch)
-        keys = (mask if self.mean_over == "matrix" else batch.units >= 0).to(model.dtype)
+        queries = mask.to(model.scores_dtype) if self.mean_over == "matrix" else model.read_weights(batch)
+        keys = (mask if self.mean_over == "matrix" else batch.units >= 0).to(model.scores_dtype)
         cells = queries[:, None, :, None] * keys[:, None, None, :]
         return cells / cells.sum((2, 3), keepdim=True)

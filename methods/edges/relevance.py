@@ -7,9 +7,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from benchmark.models import Classifier
+from benchmark.models.precision import Precision, check_precision
 from benchmark.types import Batch
 from methods.edges.base import Edges, Part, check_part, take
-from methods.relevance import Rules, relevance_pass, rule_set
+from methods.relevance import Rules, relevances, rule_set
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Relevance:
     Attributes:
         rules: name of a rule set of `methods.relevance.rule_sets`, or one made with settings of its own.
         part: "signed" or "positive".
+        precision: "float64", in which shares of sums that cancel keep their digits, or "model", the model's own; the
+            latter on a device without float64, or where the error it makes (`methods.relevance.relevances`) is no matter.
 
     Source: Voita et al. 2019, section 4.
     Cost: 1 forward pass, 1 backward pass.
@@ -26,14 +29,17 @@ class Relevance:
 
     rules: str | Rules = "chefer2021"
     part: Part = "signed"
-    version: ClassVar[int] = 1
+    precision: Precision = "float64"
+    version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_part(self.part)
         rule_set(self.rules)
+        check_precision(self.precision)
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Relevance of the L layers, from one forward and one relevance pass."""
-        _, relevance = relevance_pass(model, batch, target, rule_set(self.rules), "attentions")
+        rules = rule_set(self.rules)
+        relevance = relevances(model, batch, target, rules, "attentions", precision=self.precision)
         return tuple(take(self.part, layer) for layer in relevance)

@@ -7,9 +7,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from benchmark.models import Classifier
+from benchmark.models.precision import Precision, check_precision
 from benchmark.types import Batch
 from methods.edges.base import Edges, Part, attention_and_gradient, check_part, take
-from methods.relevance import Rules, relevance_pass, rule_set
+from methods.relevance import Rules, relevances, rule_set
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class RelevanceTimesGradient:
     Attributes:
         rules: name of a rule set of `methods.relevance.rule_sets`, or one made with settings of its own.
         part: "positive" as published, or "signed".
+        precision: of R: "float64", in which shares of sums that cancel keep their digits, or "model", the model's own; the
+            latter on a device without float64, or where the error it makes (`methods.relevance.relevances`) is no matter.
 
     Source: Chefer et al. 2021a, section 3.2.
     Cost: 2 forward passes, 2 backward passes.
@@ -30,17 +33,19 @@ class RelevanceTimesGradient:
 
     rules: str | Rules = "chefer2021"
     part: Part = "positive"
-    version: ClassVar[int] = 1
+    precision: Precision = "float64"
+    version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_part(self.part)
         rule_set(self.rules)
+        check_precision(self.precision)
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Products of the L layers, from two forward passes, a backward pass and a relevance pass."""
         _, gradients = attention_and_gradient(model, batch, target)
-        _, relevance = relevance_pass(model, batch, target, rule_set(self.rules), "attentions")
-        return tuple(
-            take(self.part, gradient.mul_(layer)) for gradient, layer in zip(gradients, relevance, strict=True)
-        )
+        rules = rule_set(self.rules)
+        relevance = relevances(model, batch, target, rules, "attentions", precision=self.precision)
+        pairs = zip(gradients, relevance, strict=True)
+        return tuple(take(self.part, gradient.to(layer.dtype).mul_(layer)) for gradient, layer in pairs)

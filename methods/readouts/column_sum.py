@@ -1,35 +1,49 @@
 """s_j = Σ_{l,h,i} E[l,h,i,j]: everything that flows into a token (PROTOCOLS section 1)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from benchmark.errors import UserError
 from methods.edges.base import Edges, Part, check_part, take
+
+End = Literal["key", "query"]
 
 
 @dataclass(frozen=True)
 class ColumnSum:
     """`s_j = Σ_l Σ_h Σ_i E[l,h,i,j]` over the queries that are no padding, or the sum of the positive parts.
 
+    With `scored: query` a token has instead the sum of its row, `s_i = Σ_l Σ_h Σ_j E[l,h,i,j]`.
+
     Attributes:
         part: "positive" sums the positive edges only.
+        scored: which end of an edge gets its score: the "key", what is read, or the "query", what reads.
 
-    Grad-SAM takes the mean over layers, heads and tokens instead, which divides all tokens of a text by one number. Of the
-    two indices of its attention matrix we sum over the query, so that a token scores by what reads it.
+    Grad-SAM takes the mean over layers, heads and tokens instead, which divides all tokens of a text by one number. Which
+    of the two indices of its matrix remains is open: its authors published no code, the text of the paper was not at hand,
+    and of the implementations by others that were read one sums over keys, one averages over queries, and one takes the
+    row of [CLS]. We keep the key. Where a classifier reads one token, the gradients of the last layer are 0 in all rows
+    but that token's, so that the query would get nothing for what the last layer reads of a word; and a word that much is
+    read from would score no more for it.
 
     Source: Hao et al. 2021, section 3 (positive part); Barkan et al. 2021 (Grad-SAM), section 3.
     Cost: no pass.
     """
 
     part: Part = "signed"
+    scored: End = "key"
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_part(self.part)
+        if self.scored not in get_args(End):
+            raise UserError(f"readout.scored={self.scored} is unknown; allowed: {', '.join(get_args(End))}")
 
     def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores."""
-        return torch.stack([take(self.part, layer).sum((1, 2)) for layer in edges]).sum(0)
+        gone = (1, 2) if self.scored == "key" else (1, 3)
+        return torch.stack([take(self.part, layer).sum(gone) for layer in edges]).sum(0)

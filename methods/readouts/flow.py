@@ -24,7 +24,8 @@ class Flow:
 
     `Â_l = I + (mean_h E_l)⁺`, rows normalised to 1: of attention, (I + mean_h A_l)/2. One exact maximum flow for each
     input token. Where the classifier reads several tokens, their last rows merge into `Σ_i read_i Â_L[i,j]`, so that the
-    flow through a single layer is the read row itself, as it is for one token; the source has one token.
+    flow through a single layer is the read row itself, as it is for one token; the source has one token. The published code
+    divides the flows of a text by their sum, which changes no ranking within a text; here they stay flows.
 
     The algorithm takes integers: capacities are rounded to multiples of 2⁻³⁰, which moves a flow by at most 2⁻³¹ for
     each edge of a minimum cut, of which there are at most L T² (and T where the read row or the token's column is the cut).

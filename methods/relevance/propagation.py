@@ -18,6 +18,7 @@ from benchmark.errors import NotApplicable
 from benchmark.models import Classifier, Trace
 from benchmark.models.attention import hold_constant, mask_scores
 from benchmark.models.blocks import replacing_forward
+from benchmark.models.precision import Precision, double_batch, precise
 from benchmark.types import Batch
 from methods.relevance.conservative import freezing, is_activation
 from methods.relevance.rule_sets import Conservative, Rule, Rules, RuleSet
@@ -191,6 +192,51 @@ def propagating(model: nn.Module, rules: RuleSet) -> Iterator[None]:
         yield
 
 
+def _whole(_recorded: Tensor, relevance: Tensor) -> Tensor:
+    return relevance
+
+
+def relevances(
+    model: Classifier,
+    batch: Batch,
+    target: Int[Tensor, "B"],
+    rules: Rules,
+    record: str,
+    *,
+    precision: Precision = "float64",
+    reduce: Callable[[Tensor, Tensor], Tensor] = _whole,
+) -> tuple[Tensor, ...]:
+    """The relevances of `relevance_pass`, in chunks that keep its attention-sized tensors within the memory budget.
+
+    The terms of a sum that cancels have shares of opposite signs that are larger than what is shared out. In float32 that
+    magnifies rounding to errors as large as the largest score, on ordinary texts, and no sum of relevance tells: errors
+    cancel in it as the shares do. In float64 the same is below 1e-9, so "float64" runs the pass in the model's twin
+    (`benchmark.models.precision`); a float64 model is its own.
+
+    Args:
+        model: any instrumented classifier.
+        batch: B examples.
+        target: the class to explain.
+        rules: the rule set.
+        record: as for `relevance_pass`.
+        precision: of the pass, "float64" or "model".
+        reduce: `(recorded tensor, relevance) -> what is kept`, computed in the same precision.
+
+    Returns:
+        One tensor per recorded tensor, in the precision of the model's scores.
+
+    Raises:
+        NotApplicable: the model uses an operation that has no rule, or the device has no float64.
+    """
+    twin = precise(model, precision)
+    found = []
+    for part, rows in twin.parts(batch if twin is model else double_batch(batch)):
+        trace, layers = relevance_pass(twin, part, target[rows], rules, record)
+        pairs = zip(_recorded(trace, record), layers, strict=True)
+        found.append(tuple(reduce(tensor.detach(), layer).to(model.scores_dtype) for tensor, layer in pairs))
+    return found[0] if len(found) == 1 else tuple(torch.cat(layers) for layers in zip(*found, strict=True))
+
+
 def relevance_pass(
     model: Classifier, batch: Batch, target: Int[Tensor, "B"], rules: Rules, record: str
 ) -> tuple[Trace, tuple[Tensor, ...]]:
@@ -213,7 +259,7 @@ def relevance_pass(
     frozen = isinstance(rules, Conservative)
     with freezing(model.model) if isinstance(rules, Conservative) else propagating(model.model, rules):
         trace = model.run(batch, record=(record,), grad=True, edits=(hold_constant,) if frozen else ())
-    recorded = trace.attentions if record == "attentions" else trace.hidden
+    recorded = _recorded(trace, record)
     seed = model.one_hot(target)
     if isinstance(rules, RuleSet) and rules.seed == "logit":
         seed = seed * trace.logits.detach()
@@ -221,3 +267,7 @@ def relevance_pass(
     if frozen:
         found = tuple(gradient * tensor.detach() for gradient, tensor in zip(found, recorded, strict=True))
     return trace, found
+
+
+def _recorded(trace: Trace, record: str) -> tuple[Tensor, ...]:
+    return trace.attentions if record == "attentions" else trace.hidden

@@ -10,6 +10,7 @@ from torch import Tensor
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.models.parts import Block, blocks_parts
+from benchmark.models.precision import Precision, check_precision, double_batch, precise
 from benchmark.types import Batch
 from methods.relevance.propagation import propagating
 from methods.relevance.rule_sets import Rule, RuleSet, rule_set
@@ -41,13 +42,16 @@ class RelevanceShares:
 
     Attributes:
         rules: name of a rule set of `methods.relevance`.
+        precision: "float64" or "model", as in `methods.lrp.Lrp`.
     """
 
     rules: str = "chefer2021"
-    version: ClassVar[int] = 1
+    precision: Precision = "float64"
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         self._rule_set()
+        check_precision(self.precision)
 
     def _rule_set(self) -> RuleSet:
         found = rule_set(self.rules)
@@ -62,8 +66,10 @@ class RelevanceShares:
             NotApplicable: the model uses an operation without a rule, or its blocks' parts cannot be told apart.
         """
         blocks = blocks_parts(model, batch)
-        parts = model.parts(batch)
-        return torch.cat([self._shares(model, part, target[rows], blocks) for part, rows in parts])
+        twin = precise(model, self.precision)
+        parts = twin.parts(batch if twin is model else double_batch(batch))
+        shares = torch.cat([self._shares(twin, part, target[rows], blocks) for part, rows in parts])
+        return shares.to(model.scores_dtype)
 
     def _shares(
         self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], blocks: tuple[Block, ...]

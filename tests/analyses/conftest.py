@@ -7,7 +7,8 @@ from omegaconf import OmegaConf
 
 from benchmark import load_model
 from benchmark.analyses.context import Context
-from benchmark.cells import Cell, Data
+from benchmark.cells import Cell
+from benchmark.data import Data
 from benchmark.settings import Setting
 from tests import tiny_models
 

@@ -10,9 +10,10 @@ import torch
 import benchmark
 from benchmark.analyses import axiom_gaps as gaps
 from benchmark.analyses.axioms import AXIOMS, INVARIANCE, Axioms
-from benchmark.analyses.twins import INVARIANT, Twins, double_batch, double_copy, equal_heads
+from benchmark.analyses.twins import INVARIANT, Twins, double_copy, equal_heads
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.completeness import layer_contributions
+from benchmark.models.precision import double_batch
 from benchmark.tables import Table
 from benchmark.types import Attribution
 from tests import tiny_models

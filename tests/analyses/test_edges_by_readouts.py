@@ -15,9 +15,9 @@ from benchmark import store
 from benchmark.analyses.context import Context
 from benchmark.analyses.edges_by_readouts import EdgesByReadouts
 from benchmark.analyses.remembered import Remembered
-from benchmark.cells import versions
 from benchmark.configuration import compose
 from benchmark.errors import NotApplicable, UserError
+from benchmark.identity import identity as versions
 from benchmark.runner import run_comparison
 from benchmark.settings import limited, open_setting
 from methods.attention_explainer import AttentionExplainer
@@ -181,7 +181,7 @@ def test_run_folders_are_those_of_the_plain_methods(place, context, tables):
     assert plain.folder.name in found
     before = {path: path.stat().st_mtime_ns for path in plain.folder.iterdir()}
     record = store.read_record(plain.folder)
-    assert record["method"]["versions"] == plain.identity["versions"]
+    assert record["method"]["identity"] == plain.identity["method"]
     attributions = store.Ragged.read(plain.folder / "attributions-predicted.safetensors")
     fresh = plain.method(
         context.model, limited(context.setting, 8).data.batches[0], torch.as_tensor(attributions.arrays["target"][:4])

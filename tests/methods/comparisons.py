@@ -65,7 +65,7 @@ CHEFER = [
         "attn_gradcam",
         read=parity.min_max_of_the_map,
         unpadded=True,
-        note="after the published rescaling; its mean takes in cells of padding, ours does not: the padded input is left out",
+        note="after the published rescaling; the mean there takes in cells of padding, so that the padded input is left out",
     ),
     _scores_vit("transformer_attribution", "transformer_attribution", ALL_BLOCKS),
     _scores_vit("transformer_attribution", "transformer_attribution_s1", ALL_BLOCKS, SECOND),

@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -147,23 +148,41 @@ def test_lime(reader, played):
         assert torch.allclose(found[row], to_tokens(batch, row, slow), atol=1e-5)
 
 
-def test_kernel_shap(reader, played):
+def shapley_by_hand(v, n):
+    """φ_u = Σ_S |S|! (n − |S| − 1)! / n! (v(S ∪ u) − v(S)) over the sets S without u."""
+    scores = []
+    for unit in range(n):
+        others = [u for u in range(n) if u != unit]
+        sets = [some for size in range(n) for some in combinations(others, size)]
+        share = [math.factorial(len(some)) * math.factorial(n - len(some) - 1) / math.factorial(n) for some in sets]
+        gains = [v([*some, unit]) - v(list(some)) for some in sets]
+        scores.append(sum(w * gain for w, gain in zip(share, gains, strict=True)))
+    return scores
+
+
+@pytest.mark.parametrize("samples", [32, 50])
+def test_kernel_shap_of_few_units_is_exact(reader, played, samples):
+    """5, 3 and 1 units: 32, 8 and 2 coalitions, each run once."""
     batch = reader.encode(TEXTS)
-    found = KernelShap(samples=50)(reader, batch, TARGET).tokens
-    for row, (present, answers) in enumerate(played):
-        n = int(batch.n_units[row])
-        if n == 1:
-            exact = value(reader, batch, row, [0]) - value(reader, batch, row, [])
-            assert_same(found[row], to_tokens(batch, row, [exact]))
-            continue
-        sizes = present.sum(1)
-        assert sizes[0] == n
-        assert sizes[1] == 0
-        assert not any(size in (0, n) for size in sizes[2:].tolist())
-        weights = np.array([1e6 if size in (0, n) else 1.0 for size in sizes.tolist()])
-        slow = weighted_ridge(present, answers, weights, 1e-9)
-        assert torch.allclose(found[row], to_tokens(batch, row, slow), atol=1e-4)
-        assert sum(slow) == pytest.approx(float(answers[0] - answers[1]), abs=1e-4)
+    found = KernelShap(samples=samples)(reader, batch, TARGET).tokens
+    assert [len(present) for present, _ in played] == [32, 8, 2]
+    for row in range(len(TEXTS)):
+        slow = shapley_by_hand(lambda kept, row=row: value(reader, batch, row, kept), int(batch.n_units[row]))
+        assert_same(found[row], to_tokens(batch, row, slow))
+
+
+def test_kernel_shap_of_more_units_is_sampled(reader, played):
+    batch = reader.encode(TEXTS[:1])
+    found = KernelShap(samples=31)(reader, batch, TARGET[:1]).tokens
+    ((present, answers),) = played
+    sizes = present.sum(1)
+    assert len(sizes) == 31
+    assert sizes[0] == 5
+    assert sizes[1] == 0
+    assert not any(size in (0, 5) for size in sizes[2:].tolist())
+    weights = np.array([1e6 if size in (0, 5) else 1.0 for size in sizes.tolist()])
+    slow = weighted_ridge(present, answers, weights, 1e-9)
+    assert torch.allclose(found[0], to_tokens(batch, 0, slow), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["shapley_sampling", "kernel_shap", "lime"])

@@ -69,6 +69,15 @@ def test_column_sum(edges, read, part):
     assert_same(ColumnSum(part)(edges, read), by_token(slow))
 
 
+@pytest.mark.parametrize("part", ["signed", "positive"])
+def test_column_sum_of_queries_sums_rows(edges, read, part):
+    def slow(b, i):
+        cells = [float(edges[layer][b, h, i, j]) for layer in range(L) for h in range(H) for j in range(T)]
+        return sum(cell for cell in cells if part == "signed" or cell > 0)
+
+    assert_same(ColumnSum(part, scored="query")(edges, read), by_token(slow))
+
+
 def product(a, b):
     """A matrix product, cell by cell."""
     return [[sum(a[i][k] * b[k][j] for k in range(T)) for j in range(T)] for i in range(T)]

@@ -80,12 +80,11 @@ def test_a_ratio_is_compared_by_swaps_of_the_two_methods(tmp_path):
     assert (verdict.undecided, verdict.below, verdict.missing) == (("rollout",), ("lrp",), ())
 
 
-@pytest.mark.parametrize("lost", [range(5), range(60)])
-def test_what_cannot_be_paired_is_never_compared_unpaired(tmp_path, lost):
-    cells = load(tmp_path, *CONTROLS, Plan("rollout"), Plan("good", 0.5, lost=tuple(lost)))
-    verdict = against_random(cells, LOWER)
-    assert (verdict.undecided, verdict.missing) == (("rollout",), ("good",))
-    assert "not compared, as rows are missing or do not give the figure: good" in verdict.sentence
+def test_examples_that_only_one_has_are_left_out_and_said(tmp_path):
+    cells = load(tmp_path, *CONTROLS, Plan("good", 0.5, without=(1, 5, 7)))
+    found = compare({"good": (cells[0], cells[1])}, LOWER)["good"]
+    assert (found.gain.n, found.left_out) == (57, 3)
+    assert found.words.endswith("(without 3 examples that only one has)")
 
 
 def test_a_statistic_that_is_not_known_is_not_guessed(tmp_path):
@@ -97,7 +96,7 @@ def test_a_statistic_that_is_not_known_is_not_guessed(tmp_path):
 
 
 def test_too_few_examples_give_no_verdict_but_say_how_many_would(tmp_path):
-    plans = [Plan(p.method, p.skill, n=5) for p in (*CONTROLS, Plan("good", 5.0), Plan("better", 6.0))]
+    plans = [Plan(p.method, p.skill, n=5) for p in (*CONTROLS, Plan("good", 1.5), Plan("better", 1.8))]
     cells = load(tmp_path, *plans)
     assert against_random(cells, LOWER).sentence == "no verdict: n = 5, and 2 methods need at least 7 examples"
     assert calibration(cells, LOWER) == (

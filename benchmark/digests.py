@@ -1,0 +1,100 @@
+"""Digests of what is stored, by which it is told from anything that a disk or an editor made of it."""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+DAMAGE = (
+    OSError, ValueError, LookupError, TypeError, ArithmeticError, NotImplementedError, MemoryError, RecursionError,
+    pa.ArrowException,
+)  # fmt: skip
+"""What parsers raise when they are given something else than they expect."""
+
+_MISFIT = "it is not what was written: its digest does not fit"
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of a JSON-serialisable value, independent of the order of keys."""
+    return sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The mapping with a digest of its own content (`seal`), as JSON keeps it; numbers that are not finite become null."""
+    content = {key: item for key, item in finite(value).items() if key != "seal"}
+    return {**content, "seal": digest(json.loads(json.dumps(content)))}
+
+
+def check_seal(content: Any) -> None:
+    """ValueError where something is not what `sealed` gave."""
+    if not isinstance(content, dict) or "seal" not in content:
+        raise ValueError("it has no seal")
+    if digest({key: item for key, item in content.items() if key != "seal"}) != content["seal"]:
+        raise ValueError(_MISFIT)
+
+
+def finite(value: Any) -> Any:
+    """The value with None in place of numbers that are not finite, which JSON does not know."""
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value
+
+
+def table_digest(table: pd.DataFrame) -> str:
+    """SHA-256 of a table's columns and values in the order of its rows; the index counts nothing."""
+    found = sha256()
+    for name in table.columns:
+        column = table[name]
+        kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else "O"
+        if kind in "biuf":
+            values = column.to_numpy()
+            content = np.where(np.isnan(values), np.nan, values).tobytes() if kind == "f" else values.tobytes()
+        else:
+            kind, content = "O", "\0".join(map(str, column.tolist())).encode()
+        found.update(f"{name}\0{kind}\0{len(content)}\0".encode() + content)
+    return found.hexdigest()
+
+
+def table_bytes(table: pd.DataFrame) -> bytes:
+    """A Parquet file with a checksum of every page and a digest of the content; equal tables give equal bytes."""
+    stored = pa.Table.from_pandas(table, preserve_index=False)
+    known = {**(stored.schema.metadata or {}), b"sha256": table_digest(stored.to_pandas()).encode()}
+    buffer = io.BytesIO()
+    pq.write_table(stored.replace_schema_metadata(known), buffer, write_page_checksum=True)
+    return buffer.getvalue()
+
+
+def table_of(content: bytes, *, checked: bool = True) -> pd.DataFrame:
+    """The table of a Parquet file; ValueError (or another of `DAMAGE`) where it is not what `table_bytes` gave."""
+    stored = pq.read_table(io.BytesIO(content), page_checksum_verification=True)
+    table: pd.DataFrame = stored.to_pandas()
+    if checked and (stored.schema.metadata or {}).get(b"sha256", b"") != table_digest(table).encode():
+        raise ValueError(_MISFIT)
+    return table
+
+
+def arrays_digest(uids: Sequence[str], arrays: Mapping[str, np.ndarray], cost: Mapping[str, float]) -> str:
+    """SHA-256 of named arrays and of what is stored with them."""
+    facts = [list(uids), dict(cost), [[name, str(arrays[name].dtype), arrays[name].shape] for name in sorted(arrays)]]
+    found = sha256(digest(facts).encode())
+    for name in sorted(arrays):
+        found.update(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
+
+
+def check_arrays(
+    expected: str | None, uids: Sequence[str], arrays: Mapping[str, np.ndarray], cost: Mapping[str, float]
+) -> None:
+    """ValueError where arrays are not those of a digest."""
+    if arrays_digest(uids, arrays, cost) != expected:
+        raise ValueError(_MISFIT)

@@ -1,0 +1,55 @@
+"""The classes to explain are given as a tensor or as a list, to every method."""
+
+import pytest
+import torch
+
+import benchmark
+from benchmark.errors import NotApplicable, UserError
+from tests import tiny_models
+from tests.methods.test_contract import METHODS, assert_equal, build, encode
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return benchmark.load_model(
+        tiny_models.save("bert", tmp_path_factory.mktemp("models")), dtype="float64", device="cpu"
+    )
+
+
+@pytest.fixture(scope="module")
+def batch(model):
+    return encode(model, tiny_models.inputs("bert", (4, 3)), ("a", "b"))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_list_is_as_good_as_a_tensor(name, model, batch):
+    method = build(name)
+    try:
+        expected = method(model, batch, torch.tensor([2, 1]))
+    except NotApplicable:
+        with pytest.raises(NotApplicable):
+            method(model, batch, target=[2, 1])
+        return
+    found = method(model, batch, target=[2, 1])
+    assert found.target.tolist() == [2, 1]
+    assert_equal(found, expected, 0.0)
+
+
+def test_edge_scores_take_a_list(model, batch):
+    method = build("transformer_attribution")
+    found = method.edge_scores(model, batch, [2, 1])
+    assert torch.equal(found, method.edge_scores(model, batch, torch.tensor([2, 1])))
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ([1], "must hold one class for each of the 2 examples"),
+        (torch.tensor([0, 1, 2]), "must hold one class for each of the 2 examples"),
+        ([0, 3], "target holds 3, but the model's classes are 0 to 2"),
+        ([-1, 0], "target holds -1, but the model's classes are 0 to 2"),
+    ],
+)
+def test_targets_that_fit_no_example_or_class(model, batch, target, message):
+    with pytest.raises(UserError, match=message):
+        build("raw_attention")(model, batch, target)

@@ -1,0 +1,144 @@
+"""Relevance where sums cancel, and every method in every precision of the model."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from scipy.stats import spearmanr
+from transformers import AutoModelForSequenceClassification
+
+import benchmark
+from benchmark import build
+from benchmark.models.precision import precise
+from benchmark.stored import flat
+from methods.relevance.shares import RelevanceShares
+from tests import tiny_models
+from tests.conftest import shared
+from tests.methods import test_contract
+
+RELEVANCE = (
+    "transformer_attribution", "attention_x_relevance", "partial_lrp", "lrp", "lrp_epsilon", "lrp_gamma", "lrp_alpha_beta",
+    "attnlrp",
+)  # fmt: skip
+IDS = [1, 8, 31, 17, 44, 9, 2]
+TARGET = torch.tensor([1])
+
+
+def ready(ids):
+    return {"input_ids": ids, "attention_mask": [1] * len(ids)}
+
+
+def setting_of(name):
+    """Where the precision of a method stands."""
+    return "edges.precision" if name in RELEVANCE[:3] else "precision"
+
+
+@pytest.fixture(scope="module")
+def cancelling(tmp_path_factory):
+    """A BERT that cancels at IDS: in six hidden units of the token that is read, what the last attention adds and what it
+    is added to differ by rounding alone."""
+    folder = tiny_models.save("bert", tmp_path_factory.mktemp("cancelling"), scale=4.0)
+    plain = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager")
+    wide = copy.deepcopy(plain).double()
+    output = wide.bert.encoder.layer[-1].attention.output
+    sums = []
+    handle = output.dense.register_forward_hook(lambda _m, _i, y: sums.append(y.detach()))
+    residual = output.register_forward_hook(lambda _m, args, _y: sums.append(args[1].detach()))
+    with torch.no_grad():
+        wide(input_ids=torch.tensor([IDS]))
+        handle.remove()
+        residual.remove()
+        gap = (sums[0] + sums[1])[0, 0]
+        plain.bert.encoder.layer[-1].attention.output.dense.bias[:6] -= gap[:6].float()
+    plain.save_pretrained(folder)
+    return {dtype: benchmark.load_model(folder, dtype=dtype, device="cpu") for dtype in ("float32", "float64")}
+
+
+def error(found, exact):
+    return float((found.double() - exact.double()).abs().max() / exact.double().abs().max())
+
+
+@pytest.mark.parametrize("name", RELEVANCE)
+def test_sums_that_cancel_cost_no_digits(cancelling, name):
+    batch = cancelling["float32"].encode([ready(IDS)])
+    exact = build(f"methods/{name}")(cancelling["float64"], batch, TARGET).tokens
+    found = build(f"methods/{name}")(cancelling["float32"], batch, TARGET).tokens
+    rounded = build(f"methods/{name}", f"{setting_of(name)}=model")(cancelling["float32"], batch, TARGET).tokens
+    assert found.dtype == torch.float32
+    assert error(found, exact) <= 1e-5
+    assert error(rounded, exact) > 1e-4
+
+
+@pytest.mark.parametrize("name", RELEVANCE)
+def test_an_example_alone_is_what_it_is_in_a_batch(cancelling, name):
+    model, method = cancelling["float32"], build(f"methods/{name}")
+    alone = method(model, model.encode([ready(IDS)]), TARGET).tokens
+    others = model.encode([ready(IDS), *tiny_models.inputs("bert", (12, 9))])
+    together = method(model, others, TARGET.expand(3)).tokens[:1, : len(IDS)]
+    assert error(together, alone) <= 1e-5
+
+
+def test_shares_of_a_block_are_precise_too(cancelling):
+    batch = cancelling["float32"].encode([ready(IDS)])
+    exact = RelevanceShares()(cancelling["float64"], batch, TARGET)
+    found = RelevanceShares()(cancelling["float32"], batch, TARGET)
+    assert found.dtype == torch.float32
+    assert error(found, exact) <= 1e-5
+    assert error(RelevanceShares(precision="model")(cancelling["float32"], batch, TARGET), exact) > 1e-4
+
+
+@pytest.mark.parametrize("name", ["lrp", "partial_lrp", "transformer_attribution"])
+def test_chunks_of_the_twin_change_nothing(cancelling, name):
+    model, method = cancelling["float32"], build(f"methods/{name}")
+    batch, target = model.encode(tiny_models.inputs("bert")), torch.tensor([0, 1, 2])
+    whole = method(model, batch, target).tokens
+    assert error(method(replace(model, memory_budget=1), batch, target).tokens, whole) <= 1e-5
+
+
+@pytest.mark.parametrize("name", RELEVANCE)
+def test_real_texts_are_explained_to_five_digits(name):
+    folder = shared("models/minilm-sst2")
+    rows = shared("data/glue/SST-2/dev.tsv").read_text().splitlines()[1:]
+    texts = [row.split("\t")[0] for row in rows[3:6]]
+    model = benchmark.load_model(folder, device="cpu")
+    batch, target = model.encode(texts), torch.ones(len(texts), dtype=torch.long)
+    method = build(f"methods/{name}")
+    together, exact = (method(each, batch, target).tokens for each in (model, precise(model, "float64")))
+    for row, text in enumerate(texts):
+        alone = method(model, model.encode([text]), target[:1]).tokens[0]
+        found, best = together[row, : len(alone)], exact[row, : len(alone)]
+        assert error(found, alone) <= 1e-5
+        assert spearmanr(found, best)[0] >= 0.999
+
+
+# What half precision costs at most, of the largest score, on a small model. Perturbed probabilities differ by little, and
+# relevance of other weights (the rounded ones) is other relevance where it is ill-conditioned.
+TOLERANCE = {"float64": 1e-9, "float32": 1e-5, "float16": 0.1, "bfloat16": 0.7}
+
+
+@pytest.fixture(scope="module", params=TOLERANCE)
+def in_precision(request, tmp_path_factory):
+    folder = tiny_models.save("bert", tmp_path_factory.mktemp("models"), scale=4.0)
+    return tuple(benchmark.load_model(folder, dtype=dtype, device="cpu") for dtype in (request.param, "float64"))
+
+
+@pytest.mark.parametrize("name", [name for name in test_contract.METHODS if name != "universal_trigger"])
+def test_every_method_in_every_precision(name, in_precision):
+    model, wide = in_precision
+    inputs, uids, target = tiny_models.inputs("bert", (5, 7)), ("a", "b"), torch.tensor([0, 2])
+    batch = test_contract.encode(model, inputs, uids)
+    method = test_contract.build(name)
+    found, exact = method(model, batch, target), method(wide, batch, target)
+    dtype = str(model.dtype).removeprefix("torch.")
+    expected = torch.float64 if dtype == "float64" else torch.float32
+    for field in ("tokens", "heads", "layers", "totals"):
+        values, best = getattr(found, field), getattr(exact, field)
+        assert (values is None) == (best is None)
+        if values is not None:
+            assert values.dtype == expected, field
+            assert values.isfinite().all()
+        if values is not None and field in ("tokens", "heads") and best.any():
+            assert error(values, best) <= TOLERANCE[dtype], field
+    stored = flat(batch, found, {"seconds": 1.0})
+    assert all(array.dtype.name in ("float32", "float64", "int64") for array in stored.arrays.values())

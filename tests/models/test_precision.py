@@ -1,0 +1,89 @@
+"""The float64 twin of a model: made once, made anew after a change, and nothing of the model in it."""
+
+import copy
+
+import pytest
+import torch
+
+import benchmark
+from benchmark.errors import NotApplicable, UserError
+from benchmark.models.precision import check_precision, precise
+from tests import tiny_models
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny_models.save("bert", tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def model(folder):
+    return benchmark.load_model(folder, device="cpu")
+
+
+def test_the_twin_is_the_model_that_float64_loads(model, folder):
+    wide = benchmark.load_model(folder, dtype="float64", device="cpu")
+    inputs = tiny_models.inputs("bert")
+    twin = precise(model, "float64")
+    assert twin.dtype == torch.float64
+    assert torch.equal(twin.run(model.encode(inputs)).logits, wide.run(wide.encode(inputs)).logits)
+
+
+def test_what_is_precise_enough_is_itself(model, folder):
+    wide = benchmark.load_model(folder, dtype="float64", device="cpu")
+    assert precise(wide, "float64") is wide
+    assert precise(model, "model") is model
+    assert model.twin.module is None
+
+
+def test_the_twin_shares_nothing_and_the_model_stays_as_it_is(model):
+    before = copy.deepcopy(model.model.state_dict())
+    twin = precise(model, "float64")
+    ours = {tensor.data_ptr() for tensor in model.model.state_dict().values()}
+    assert ours.isdisjoint(tensor.data_ptr() for tensor in twin.model.state_dict().values())
+    assert twin.model.config is not model.model.config
+    with torch.no_grad():
+        for tensor in twin.model.parameters():
+            tensor.zero_()
+    for name, tensor in model.model.state_dict().items():
+        assert tensor.dtype == before[name].dtype
+        assert torch.equal(tensor, before[name])
+
+
+def test_the_twin_is_made_once_and_again_after_a_change(model):
+    first = precise(model, "float64").model
+    assert precise(model, "float64").model is first
+    with torch.no_grad():
+        model.model.classifier.weight.mul_(2.0)
+    second = precise(model, "float64").model
+    assert second is not first
+    assert torch.equal(second.classifier.weight, model.model.classifier.weight.double())
+    model.model.classifier.weight = torch.nn.Parameter(torch.zeros_like(model.model.classifier.weight))
+    assert not precise(model, "float64").model.classifier.weight.any()
+
+
+def test_passes_of_the_twin_are_counted_and_its_rows_are_twice_as_long(model):
+    twin = precise(model, "float64")
+    twin.run(model.encode(tiny_models.inputs("bert")))
+    assert model.cost.forward_passes == 3
+    assert twin.rows_per_chunk(64) == model.rows_per_chunk(64) // 2
+
+
+def test_a_device_without_float64_says_so_and_what_to_do(model, monkeypatch):
+    zeros = torch.zeros
+
+    def refusing(*args, **options):
+        if options.get("dtype") == torch.float64:
+            raise TypeError(
+                "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64."
+            )
+        return zeros(*args, **options)
+
+    monkeypatch.setattr(torch, "zeros", refusing)
+    with pytest.raises(NotApplicable, match=r"set model\.device=cpu, or precision=model"):
+        precise(model, "float64")
+
+
+def test_an_unknown_precision():
+    with pytest.raises(UserError, match="precision=float128 is unknown; allowed: model, float64"):
+        check_precision("float128")
