@@ -20,6 +20,9 @@ THRESHOLD = 0.4
 """The paper's τ."""
 
 
+_MOST_LAYERS = 10_000  # a graph that is read has to be drawn
+
+
 @dataclass(frozen=True)
 class Edge:
     """An attention edge of a graph: `query` reads `key` in `layer` (from 0).
@@ -101,7 +104,28 @@ class AttributionGraph:
             Edge(int(query), int(key), int(layer), float(score), float(share))
             for query, key, layer, score, share in content["edges"]
         )
-        return AttributionGraph(**lists, **others, edges=edges)
+        graph = AttributionGraph(**lists, **others, edges=edges)
+        graph.check()
+        return graph
+
+    def check(self) -> None:
+        """ValueError or TypeError where numbers name no token or layer, or the edges are no tree below `top`."""
+        if not all(isinstance(token, str) for token in self.tokens):
+            raise TypeError("tokens: found something else than texts")
+        if self.construction not in get_args(Construction) or not 0 <= self.threshold <= 1:
+            raise ValueError("construction or threshold: found an unknown one")
+        if isinstance(self.layers, bool) or not isinstance(self.layers, int) or not 0 < self.layers <= _MOST_LAYERS:
+            raise ValueError(f"layers: found {self.layers}, allowed are 1 to {_MOST_LAYERS}")
+        for name, token in (("top", self.top), ("terminal", self.terminal)):
+            if token is not None and token not in range(len(self.tokens)):
+                raise ValueError(f"{name}: there is no token {token}")
+        reached = {self.top}
+        for edge in self.edges:
+            if edge.query not in reached or edge.key in reached or edge.key not in range(len(self.tokens)):
+                raise ValueError(f"edges: {edge.query} reads {edge.key}, but they are no tree below top")
+            if edge.layer not in range(self.layers) or not np.isfinite([edge.score, edge.share]).all():
+                raise ValueError(f"edges: {edge} has no such layer, or a score that is not finite")
+            reached.add(edge.key)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,12 @@
 """One cell of a comparison: explain with one method, test, and keep everything in its run folder."""
 
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -16,10 +14,9 @@ from torch import Tensor
 from benchmark import locks, store
 from benchmark.checkpoints import Stage
 from benchmark.data import Data
-from benchmark.digests import digest, sealed
+from benchmark.digests import digest
 from benchmark.errors import NotApplicable
 from benchmark.explaining import class_order, edge_sums, for_classes, for_target, measured
-from benchmark.identity import digest_of
 from benchmark.models import Classifier
 from benchmark.store import Ragged
 from benchmark.stored import padded
@@ -27,17 +24,12 @@ from benchmark.types import (
     Attribution,
     Batch,
     EdgeMethod,
-    Evaluation,
     JointMethod,
     Method,
-    PreparedEvaluation,
-    Reads,
     Target,
 )
 
 logger = logging.getLogger(__name__)
-
-_ROW = ("uid", "metric", "x", "draw")  # what no two rows of a test have in common
 
 
 @dataclass(frozen=True)
@@ -164,107 +156,6 @@ class Cell:
 
         return self._attributions("classes", self.data.batches, compute)
 
-    def test(self, evaluation: Evaluation) -> pd.DataFrame:
-        """Rows of one evaluation; raises NotApplicable where it cannot serve.
-
-        They are kept among the parts until the whole cell is finished.
-        """
-        name = f"rows-{digest_of(evaluation)[:16]}"
-        path = self.folder / "parts" / f"{name}.parquet"
-        columns = (*_ROW, "value")
-        if path.exists():
-            return store.read_table(path, columns)
-        rows_of = self._readers[evaluation.reads](evaluation)
-        stage = Stage[pd.DataFrame](
-            folder=self._parts(name, self.data.batches),
-            suffix=".parquet",
-            write=lambda rows, part: store.write_table(part, rows),
-            read=lambda part: store.read_table(part, columns),
-            merge=lambda parts: pd.concat(parts, ignore_index=True),
-            seconds=self.checkpoint_seconds,
-        )
-        described = f"{self.name}: {type(evaluation).__name__}"
-        rows = stage.run(len(self.data.batches), lambda index: self._checked(rows_of(index), index), described)
-        if rows.duplicated(list(_ROW)).any():
-            raise store.corrupt(stage.folder, "an example was tested twice")
-        store.write_table(path, rows)
-        return rows
-
-    def _checked(self, rows: pd.DataFrame, index: int) -> pd.DataFrame:
-        """The rows of one batch with the number of the draw (0 where nothing is drawn); they are of its examples alone."""
-        rows = rows if "draw" in rows else rows.assign(draw=0)
-        if strange := set(rows["uid"]) - set(self.data.batches[index].uids):
-            raise ValueError(f"rows of {min(strange)!r}, which is not among the examples that were given")
-        return rows.astype({"draw": "int64"})
-
-    @property
-    def _readers(self) -> Mapping[Reads, Callable[[Any], Callable[[int], pd.DataFrame]]]:
-        return {
-            "tokens": lambda evaluation: self._rows_of_stored(evaluation, self.explain(evaluation.target)),
-            "classes": lambda evaluation: self._rows_of_stored(evaluation, self.classes()),
-            "edges": lambda evaluation: self._rows_of_stored(evaluation, self.edges(evaluation.target)),
-            "heads": self._rows_of_heads,
-            "method": self._rows_of_prepared,
-        }
-
-    def _rows_of_stored(self, evaluation: Evaluation, stored: Ragged) -> Callable[[int], pd.DataFrame]:
-        def compute(index: int) -> pd.DataFrame:
-            batch = self.data.batches[index]
-            return evaluation.rows(self.model, batch, padded(stored, self.data.start(index), batch))
-
-        return compute
-
-    def _rows_of_prepared(self, evaluation: PreparedEvaluation) -> Callable[[int], pd.DataFrame]:
-        """The artifact that the evaluation takes from the method is made once, and kept beside the attributions."""
-        name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(evaluation).__name__).lower()
-        path = self.folder / f"{name}-{digest_of(evaluation)[:8]}.json"
-        with self.lock:
-            if not path.exists():
-                batches = self.data.calibration(evaluation.calibration.split, evaluation.calibration.examples)
-                store.write_json(path, sealed(evaluation.extract(self.model, self.method, batches)))
-                store.note(path)
-        prepared = evaluation.restored({k: v for k, v in store.read_sealed(path).items() if k != "seal"})
-
-        def compute(index: int) -> pd.DataFrame:
-            target = self.data.target(self.model, index, evaluation.target)
-            return prepared.rows(self.model, self.data.batches[index], Attribution(target=target))
-
-        return compute
-
-    def _rows_of_heads(self, evaluation: Evaluation) -> Callable[[int], pd.DataFrame]:
-        calibration = getattr(evaluation, "calibration", "same")
-        own = calibration == "each"
-        orders, resamples = self._other_heads(evaluation)
-        if own:
-            importance = torch.stack([self.aggregate(row[None]) for row in self.head_scores("same", evaluation.target)])
-        else:
-            importance = self.head_importance(calibration, evaluation.target)
-
-        def compute(index: int) -> pd.DataFrame:
-            batch = self.data.batches[index]
-            target = self.data.target(self.model, index, evaluation.target)
-            start = self.data.start(index)
-            heads = importance[start : start + len(batch)] if own else importance.expand(len(batch), -1, -1)
-            heads = heads.to(batch.units.device)
-            attribution = Attribution(target=target, heads=heads, orders=orders, resamples=resamples)
-            return evaluation.rows(self.model, batch, attribution)
-
-        return compute
-
-    def _other_heads(self, evaluation: Any) -> tuple[Tensor | None, Tensor | None]:
-        """Head scores under other draws: other random orders, or an order from resampled calibration examples.
-
-        A method whose head scores are random says so with `head_orders(n_layers, n_heads) -> [K L H]`, the first being that
-        of its explanations; an evaluation asks for resamples with `resampled([N L H], aggregate) -> [R L H]`.
-        """
-        calibration = getattr(evaluation, "calibration", "same")
-        if draw := getattr(self.method, "head_orders", None):
-            return draw(self.model.n_layers, self.model.n_heads)[1:], None
-        if calibration == "each" or not hasattr(evaluation, "resampled"):
-            return None, None
-        scores = self.head_scores(calibration, evaluation.target)
-        return None, evaluation.resampled(scores, self.aggregate)
-
     def _attributions(self, name: str, batches: Sequence[Batch], compute: Callable[[int], Ragged]) -> Ragged:
         if not self._path(name).exists():
             with self.lock:
@@ -283,7 +174,7 @@ class Cell:
     ) -> tuple[Ragged, Stage[Ragged]]:
         """The result for all batches, each example once, and its stage, to be cleared when the result is stored."""
         stage = Stage[Ragged](
-            folder=self._parts(name, batches),
+            folder=self.parts(name, batches),
             suffix=".safetensors",
             write=lambda ragged, part: ragged.write(part),
             read=Ragged.read,
@@ -302,7 +193,8 @@ class Cell:
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.safetensors"
 
-    def _parts(self, stage: str, batches: Sequence[Batch]) -> Path:
+    def parts(self, stage: str, batches: Sequence[Batch]) -> Path:
+        """Where the parts of an unfinished stage over these batches lie."""
         cut = digest([len(batch) for batch in batches])[:8]
         return self.folder / "parts" / f"{stage}-{cut}"
 

@@ -25,6 +25,7 @@ from benchmark.evaluations.base import Averaged
 from benchmark.graphs import graphs, stored_target
 from benchmark.heatmaps import export_eraser, heatmaps
 from benchmark.identity import digest_of
+from benchmark.tested import rows_of_test
 from benchmark.types import Evaluation
 
 logger = logging.getLogger(__name__)
@@ -161,7 +162,7 @@ def test(
     }
     told = evaluation.reads == "classes" and not cell.method.class_specific
     try:
-        rows = cell.test(evaluation) if known is None else known
+        rows = rows_of_test(cell, evaluation) if known is None else known
         figures = [asdict(figure) for figure in evaluation.reduce(rows)]
         reason, remark = None, SAME_FOR_EVERY_CLASS if told else None
     except NotApplicable as answer:

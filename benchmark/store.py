@@ -25,9 +25,11 @@ import pandas as pd
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from benchmark import bounded
 from benchmark.cache import atomic_path
 from benchmark.digests import DAMAGE, arrays_digest, check_arrays, check_seal, finite, sealed, table_bytes, table_of
 from benchmark.errors import UserError
+from benchmark.printable import one_line
 
 SCHEMA = 2
 UNSEALED = 1
@@ -39,13 +41,21 @@ _PATIENCE = (0.0, 0.02, 0.1, 0.5)  # seconds before each look at a folder that a
 _NOT_AS_RECORDED = "it is not what was written: its SHA-256 is not the one in record.json"
 
 
-def corrupt(path: Path, reason: str) -> UserError:
+class Corrupt(UserError):  # noqa: N818 - said of the file
+    """Something in a run folder that cannot be read; `reason` says what, without a way out."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} is corrupt ({reason}); remove the folder {path.parent}, and it is computed again")
+        self.path, self.reason = path, reason
+
+
+def corrupt(path: Path, reason: str) -> Corrupt:
     """The error for something in a run folder that cannot be read."""
-    return UserError(f"{path} is corrupt ({reason}); remove the folder {path.parent}, and it is computed again")
+    return Corrupt(path, reason)
 
 
-def _corrupt(path: Path, error: Exception) -> UserError:
-    return corrupt(path, str(error).splitlines()[0] if str(error) else type(error).__name__)
+def _corrupt(path: Path, error: Exception) -> Corrupt:
+    return corrupt(path, one_line(error))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -71,7 +81,7 @@ def read_json(path: Path) -> Any:
 
 def _parsed(path: Path, content: bytes) -> Any:
     try:
-        return json.loads(content.decode())
+        return bounded.json_of(content)
     except DAMAGE as error:
         raise _corrupt(path, error) from error
 

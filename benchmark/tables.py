@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 import pandas as pd
 
@@ -34,6 +34,21 @@ class Drawing:
     panels: tuple[str, ...] = ()
     value: str | None = None
     logarithmic: Literal["", "x", "y", "xy"] = ""
+
+    def check(self, table: "Table") -> None:
+        """TypeError or ValueError where the drawing asks for what the table does not have."""
+        for name in ("kind", "logarithmic"):
+            if getattr(self, name) not in get_args(get_type_hints(Drawing)[name]):
+                raise ValueError(f"the drawing has the {name} {getattr(self, name)!r}")
+        labels, metrics = {*table.labels, "metric"}, {*table.rows["metric"]}
+        columns = {*self.panels, *([] if self.series is None else [self.series])}
+        columns |= {self.x} if self.kind != "scatter" else set()
+        columns |= {self.y[0]} if self.kind == "heat" else set()
+        figures = ({self.x} if self.kind == "scatter" else set()) | ({*self.y} if self.kind != "heat" else set())
+        if not columns <= labels or not (figures | {self.value or min(metrics)}) <= metrics:
+            raise ValueError("the drawing asks for columns or metrics that the table does not have")
+        if self.kind == "curves":
+            pd.to_numeric(table.rows[self.x])
 
 
 @dataclass(frozen=True)
@@ -79,7 +94,7 @@ class Table:
             }
             labels = tuple(facts["labels"])
             rows = pd.DataFrame(facts["rows"], columns=[*labels, *FIGURE_COLUMNS])
-            return Table(
+            table = Table(
                 name=facts["name"],
                 title=facts["title"],
                 labels=labels,
@@ -88,8 +103,20 @@ class Table:
                 drawing=None if drawing is None else Drawing(**drawing),
                 printed=facts["printed"],
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"a table of an analysis cannot be read ({error}); remove the folder `analyses`") from error
+            table.check()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UserError(f"a table of an analysis cannot be read ({error})") from error
+        return table
+
+    def check(self) -> None:
+        """TypeError or ValueError where the table cannot be shown: no texts, or a drawing of what is not there."""
+        texts = (self.name, self.title, *self.labels, *self.sentences, *self.rows["metric"], *self.rows["note"])
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("something else than a text stands for a text")
+        if not self.labels or len({*self.labels, *FIGURE_COLUMNS}) < len(self.labels) + len(FIGURE_COLUMNS):
+            raise ValueError("the label columns are none, or share a name")
+        if self.drawing is not None:
+            self.drawing.check(self)
 
 
 def line(

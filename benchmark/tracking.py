@@ -14,8 +14,9 @@ from typing import Any, Literal, Protocol, get_args
 import pandas as pd
 
 from benchmark.errors import UserError
-from benchmark.report.cells import Cell, load_cells, read_config
+from benchmark.report.cells import Cell, load_cells
 from benchmark.report.heatmaps import heatmap_page
+from benchmark.report.run_folders import read_config
 from benchmark.report.tables import read_tables
 from benchmark.report.text import slug
 from benchmark.tables import Table

@@ -58,7 +58,7 @@ class AttentionExplainer(Explainer):
         found = []
         for part, rows in model.parts(batch):
             edges = self.edges(model, part, target[rows])
-            sums = torch.stack([layer.sum(1).to(model.scores_dtype) for layer in edges], dim=1) * part.cells[:, None]
+            sums = torch.stack([layer.to(model.scores_dtype).sum(1) for layer in edges], dim=1) * part.cells[:, None]
             found.append(replace(self._read(model, part, target[rows], edges), edges=sums))
         return _concatenate(found)
 

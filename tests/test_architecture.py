@@ -15,14 +15,16 @@ from tests.conftest import REPOSITORY
 
 MAX_LINES = 300
 PACKAGES = ("benchmark", "methods", "tasks")
-FOUNDATION = {"errors", "types", "cache", "units", "randomness", "locks", "identity", "digests"}
+FOUNDATION = {"printable", "errors", "types", "cache", "units", "randomness", "locks", "identity", "digests"}
 STORED = {"store", "checks", "checkpoints"}
 CORE = FOUNDATION | STORED | {"models", "evaluations", "statistics", "configuration", "data", "cells", "report"}
 
 # Which parts each part may import, itself aside. A name without a package is a part of `benchmark`.
 ALLOWED: dict[str, set[str]] = {
     "benchmark": set(),
-    "errors": set(),
+    "printable": set(),
+    "errors": {"printable"},
+    "bounded": set(),
     "types": {"errors"},
     "cache": {"errors"},
     "randomness": set(),
@@ -33,15 +35,35 @@ ALLOWED: dict[str, set[str]] = {
     "statistics": {"errors"},
     "checkpoints": {"errors", "cache"},
     "configuration": {"errors"},
-    "store": {"errors", "cache", "digests"},
+    "store": {"errors", "cache", "digests", "bounded", "printable"},
     "checks": {"store", "digests"},
     "data": FOUNDATION | {"models"},
     "models": FOUNDATION,
     "triggers": FOUNDATION | {"models"},
     "attribution_graph": {"errors"},
     "evaluations": FOUNDATION | {"models", "statistics", "triggers", "attribution_graph"},
-    "report": {"store", "statistics", "errors", "cache", "tables", "attribution_graph", "checks", "digests"},
-    "tracking": {"store", "errors", "tables", "report.cells", "report.heatmaps", "report.tables", "report.text"},
+    "report": {
+        "store",
+        "bounded",
+        "printable",
+        "statistics",
+        "errors",
+        "cache",
+        "tables",
+        "attribution_graph",
+        "checks",
+        "digests",
+    },
+    "tracking": {
+        "store",
+        "errors",
+        "tables",
+        "report.cells",
+        "report.heatmaps",
+        "report.run_folders",
+        "report.tables",
+        "report.text",
+    },
     "stored": FOUNDATION | {"store"},
     "explaining": FOUNDATION | {"models", "stored"},
     "tables": {"errors", "store"},
@@ -50,7 +72,8 @@ ALLOWED: dict[str, set[str]] = {
     "graphs": CORE - {"report"} | {"stored", "attribution_graph"},
     "cells": CORE - {"report"} | {"stored", "explaining"},
     "settings": CORE,
-    "records": CORE - {"report"} | {"heatmaps", "graphs", "stored"},
+    "tested": CORE - {"report"} | {"stored"},
+    "records": CORE - {"report"} | {"heatmaps", "graphs", "stored", "tested"},
     "runner": CORE | {"settings", "records", "analyses", "tables"},
     "training": CORE,
     "command": CORE | {"runner", "training"},

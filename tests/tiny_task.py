@@ -51,7 +51,8 @@ class TinyTask:
 class Probe:
     """Scores a word by its length; `how` makes it fail in the ways in which a method can.
 
-    Waits for $TINY_SECONDS at every batch, so that a test can kill it in between.
+    Waits for $TINY_SECONDS at every batch, so that a test can kill it in between, and adds a line to the file $TINY_CALLS,
+    so that one can count the batches that several processes explained.
     """
 
     how: str = "lengths"
@@ -60,6 +61,9 @@ class Probe:
 
     def __call__(self, model, batch, target):
         CALLS.append(batch.uids)
+        if log := os.environ.get("TINY_CALLS"):
+            with open(log, "a") as file:
+                file.write(f"{self.how} {' '.join(batch.uids)}\n")
         time.sleep(float(os.environ.get("TINY_SECONDS", "0")))
         if self.how == "bug":
             raise ZeroDivisionError("a bug in a method")

@@ -17,6 +17,7 @@ from benchmark.errors import UserError
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.perturbation import Ranking, rank_units
 from benchmark.evaluations.removal_orders import Bounds, Drops, beam_bounds, exact_bounds, prefixes, recalled, subsets
+from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget, take
 from benchmark.models.removal import Operator, logits_without, operator_for
@@ -74,7 +75,7 @@ class NormalisedAopc(Averaged):
     units: int | None = 64
     pool: Pool = "max"
     seed: int = 0
-    max_tokens: int | None = None
+    max_tokens: int | None = costs_only(None)
 
     def __post_init__(self) -> None:
         if not 0 <= self.exhaustive <= MOST_EXHAUSTIVE:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from benchmark.errors import UserError
 from benchmark.report import terminal_table, write_report
+from benchmark.report.run_folders import without_foreign
 from benchmark.store import find_cells
 
 
@@ -34,7 +35,13 @@ def find_all(roots: Sequence[Path]) -> list[Path]:
     for root in roots:
         if not root.is_dir():
             raise UserError(f"RUNS: {root} is no folder; name a folder that holds run folders")
-        cells = find_cells(root)
+        found_here = find_cells(root)
+        cells = without_foreign(found_here)
+        if found_here and not cells:
+            raise UserError(
+                f"RUNS: the {len(found_here)} folders with a record.json below {root} hold none that this version reads "
+                "(see the warnings above); use the version that wrote them"
+            )
         if not cells:
             raise UserError(
                 f"RUNS: no finished run folder (one with record.json) below {root}; run `python -m benchmark` first"

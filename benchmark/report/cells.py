@@ -1,44 +1,26 @@
 """Finished cells (task × model × method) as the report reads them, with the names that its tables show."""
 
-import json
 import logging
 import re
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml  # type: ignore[import-untyped]
 
-from benchmark.checks import check_figures, check_rows
 from benchmark.errors import UserError
+from benchmark.printable import printable
 from benchmark.report.labels import Facts, distinguish, named, natural
-from benchmark.store import UNSEALED, corrupt, read_bytes, read_cell, read_json
+from benchmark.report.run_folders import Record, Stored, read_cleaned, read_stored, unreadable
+from benchmark.store import UNSEALED
 
 CONTROLS = ("oracle", "random", "inverted", "position", "frequency")
 """Methods that test the tests (PROTOCOLS section 9), in the order in which tables show them; they are never ranked."""
 
-Record = Mapping[str, Any]
-
 _log = logging.getLogger(__name__)
-_REQUIRED = {
-    "task": ("name", "version", "split", "limit", "seed", "n", "fingerprint"),
-    "model": ("name", "fingerprint", "dtype"),
-    "method": ("name", "version"),
-}
 _NOT_OF_THE_METHOD = ("task", "model", "split", "limit", "seed")  # sections of config.yaml
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A run folder's content: `record.json`, `rows.parquet`, and `config.yaml` with dotted keys (empty without one)."""
-
-    folder: Path
-    record: Record
-    config: Facts
-    rows: pd.DataFrame
 
 
 @dataclass(frozen=True)
@@ -107,62 +89,10 @@ class Cell:
             if name in self.record.get("files", ()):
                 _log.warning("%s is missing; the comparison that made the folder restores it", path)
             return []
-        content = read_json(path)
+        content = read_cleaned(path)
         if not isinstance(content, list) or not all(isinstance(item, dict) and key in item for item in content):
-            raise corrupt(path, "not a list of examples")
+            raise unreadable(path, "not a list of examples")
         return content
-
-
-def _flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Hashable]]:
-    """Leaves of nested mappings as (dotted key, value); a list is one value, written as JSON."""
-    if isinstance(tree, Mapping):
-        for key, value in tree.items():
-            yield from _flat(value, f"{prefix}.{key}" if prefix else str(key))
-    else:
-        yield prefix, tree if isinstance(tree, Hashable) else json.dumps(tree)
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """The content of `config.yaml`, empty where there is none; UserError where it is broken."""
-    path = folder / "config.yaml"
-    if not path.exists():
-        return {}
-    try:
-        content = yaml.safe_load(read_bytes(path).decode())
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise corrupt(path, " ".join(str(error).split())) from error
-    if not isinstance(content, dict):
-        raise corrupt(path, "no settings")
-    return content
-
-
-def read_stored(folder: Path) -> Stored:
-    """Read a run folder, and check that its figures fit its rows, its task and the ranges of their metrics.
-
-    Raises:
-        UserError: the folder is corrupt or lacks what a table needs; the message names it.
-    """
-    record, rows = read_cell(folder)
-    for section, keys in _REQUIRED.items():
-        entry = record.get(section)
-        missing = [key for key in keys if not isinstance(entry, Mapping) or key not in entry]
-        if missing:
-            raise corrupt(folder / "record.json", f"{section}.{missing[0]} is missing")
-    if not isinstance(record.get("evaluations"), Mapping) or "hash" not in record:
-        raise corrupt(folder / "record.json", "evaluations or hash is missing")
-    _check(folder, record, rows)
-    return Stored(folder, record, dict(_flat(read_config(folder))), rows)
-
-
-def _check(folder: Path, record: Record, rows: pd.DataFrame) -> None:
-    try:
-        for name, facts in record["evaluations"].items():
-            check_figures(str(name), facts, int(record["task"]["n"]))
-        check_rows(record["evaluations"], rows)
-    except KeyError as error:
-        raise corrupt(folder / "record.json", f"a figure lacks {error}") from error
-    except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        raise corrupt(folder / "record.json", str(error)) from error
 
 
 def _task_facts(cell: Stored) -> Facts:
@@ -233,7 +163,8 @@ def _unique(folders: Sequence[Path], evaluations: Collection[str] | None) -> lis
     for cell in stored:
         kept = first.setdefault(str(cell.record["hash"]), cell)
         if kept is not cell:
-            _log.warning("%s holds the same cell as %s and is left out", cell.folder, kept.folder)
+            told = f"{cell.folder} holds the same cell as {kept.folder} and is left out"
+            _log.warning("%s", printable(told))
     return sorted(first.values(), key=lambda cell: str(cell.record["hash"]))
 
 

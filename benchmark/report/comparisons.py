@@ -94,11 +94,14 @@ def _together(pairs: Pairs, uids: Sequence[str], sign: int, reach: Range, flips:
     statistic = next(iter(sides.values())).statistic
     if statistic is None:
         values = table[:, :, 0]
-        p = pair_p(values, columns, flips=flips)
-        gains = intervals(np.stack([sign * (values[:, i] - values[:, j]) for i, j in columns], axis=1), bounds=reach)
+        differences = np.stack([sign * (values[:, i] - values[:, j]) for i, j in columns], axis=1)
+        beside = [(*first.beside, *second.beside) for first, second in pairs.values()]
+        flipped = pair_p(values, columns, flips=flips)
+        p = [drawn_p(own, *rest) for own, *rest in zip(differences.T, beside, flipped, strict=True)]
+        gains = [widened(*one) for one in zip(intervals(differences, bounds=reach), beside, strict=True)]
     else:
         k = table.shape[2]
-        p = swap_p(table, columns, statistic, flips=flips)
+        p = swap_p(table, columns, statistic, flips=flips).tolist()
         gains = [
             interval(
                 np.concatenate([table[:, i], table[:, j]], axis=1),
@@ -107,11 +110,7 @@ def _together(pairs: Pairs, uids: Sequence[str], sign: int, reach: Range, flips:
             )
             for i, j in columns
         ]
-    found = {}
-    for place_of, (name, (first, second)), gain, own in zip(columns, pairs.items(), gains, p.tolist(), strict=True):
-        beside, left_out = (*first.beside, *second.beside), max(len(first.table), len(second.table)) - len(uids)
-        if beside:
-            i, j = place_of
-            gain, own = widened(gain, beside), drawn_p(table[:, i, 0] - table[:, j, 0], beside, own)
-        found[name] = Comparison(gain, own, left_out)
-    return found
+    return {
+        name: Comparison(gain, float(own), max(len(first.table), len(second.table)) - len(uids))
+        for (name, (first, second)), gain, own in zip(pairs.items(), gains, p, strict=True)
+    }

@@ -1,6 +1,7 @@
 """Figures of analyses: curves, scatter plots, bars and heat maps with intervals where there are any."""
 
 import math
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 
@@ -9,9 +10,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatterSciNotation
 
-from benchmark.report.figures import METADATA, Style, fixed_style, render, styles
-from benchmark.report.text import number
+from benchmark.report.figures import METADATA, Style, add_legend, fixed_style, render, styles
+from benchmark.report.text import number, shortened
 from benchmark.tables import Drawing, Table
 
 Styles = Mapping[str, Style]
@@ -19,6 +21,7 @@ Styles = Mapping[str, Style]
 _PER_ROW = 3
 _LEGEND = 2.0  # inches that a legend takes at most
 _LETTERS = 11.5  # of the title, per inch
+_TITLE, _NAME = 300, 40  # letters that are shown
 
 
 def drawing_files(table: Table) -> Iterator[tuple[str, bytes]]:
@@ -48,17 +51,32 @@ def _draw(table: Table, drawing: Drawing) -> Figure:
     grid = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
     for axes, (title, part) in zip(grid, panels, strict=False):
         draw(axes, part, drawing, chosen)
-        axes.set_title(title, loc="left")
-        for axis in drawing.logarithmic:
-            (axes.set_xscale if axis == "x" else axes.set_yscale)("log")
+        axes.set_title(shortened(title, _NAME), loc="left")
+        for name in drawing.logarithmic:
+            (axes.set_xscale if name == "x" else axes.set_yscale)("log")
+            axis = axes.xaxis if name == "x" else axes.yaxis
+            axis.set_major_formatter(_Powers())
+            axis.set_minor_formatter(_Powers(labelOnlyBase=False))
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
-    handles = {line.get_label(): line for axes in grid for line in axes.get_lines() if line.get_label()[0] != "_"}
+    handles = {line.get_gid(): line for axes in grid for line in axes.get_lines() if line.get_gid()}
     room = figure.get_figwidth() - (_LEGEND if len(handles) > 1 else 0)
-    figure.suptitle(textwrap.fill(table.title, int(room * _LETTERS)), fontsize=10.5, x=0.01, ha="left")
+    title = textwrap.fill(shortened(table.title, _TITLE), int(room * _LETTERS))
+    figure.suptitle(title, fontsize=10.5, x=0.01, ha="left")
     if len(handles) > 1:
-        figure.legend(list(handles.values()), list(handles), loc="outside right upper", fontsize=8)
+        add_legend(figure, handles, loc="outside right upper", fontsize=8)
     return figure
+
+
+class _Powers(LogFormatterSciNotation):
+    """Powers of ten without matplotlib's mathematical text, which is off so that names are shown as they are."""
+
+    _PLAIN = str.maketrans("0123456789−-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """The label of a tick: `2×10⁻³` for `$\\mathdefault{2\\times10^{-3}}$`."""
+        text = super().__call__(x, pos).removeprefix("$\\mathdefault{").removesuffix("}$").replace("\\times", "×")
+        return re.sub(r"\^\{([^}]*)\}", lambda match: match[1].translate(self._PLAIN), text)
 
 
 def _panel_size(table: Table, drawing: Drawing) -> tuple[float, float]:
@@ -104,9 +122,9 @@ def _curves(axes: Axes, rows: pd.DataFrame, drawing: Drawing, chosen: Styles) ->
             axes.fill_between(own["position"], own["low"], own["high"], color=style.colour, alpha=0.1, linewidth=0)
         axes.plot(
             own["position"], own["value"], color=style.colour, linestyle=style.line, linewidth=1.5,
-            marker=style.marker if len(own) <= 25 else "", markersize=3.2, label=name or "_",
+            marker=style.marker if len(own) <= 25 else "", markersize=3.2, label=name or "_", gid=name,
         )  # fmt: skip
-    axes.set_xlabel(drawing.x.replace("_", " "))
+    axes.set_xlabel(shortened(drawing.x.replace("_", " "), _NAME))
 
 
 def _scatter(axes: Axes, rows: pd.DataFrame, drawing: Drawing, chosen: Styles) -> None:
@@ -117,10 +135,10 @@ def _scatter(axes: Axes, rows: pd.DataFrame, drawing: Drawing, chosen: Styles) -
             style = chosen[name]
             axes.plot(
                 wide[drawing.x], wide[drawing.y[0]], color=style.colour, linestyle="", marker=style.marker or "o",
-                markersize=4, alpha=0.75, label=name or "_",
+                markersize=4, alpha=0.75, label=name or "_", gid=name,
             )  # fmt: skip
-    axes.set_xlabel(drawing.x)
-    axes.set_ylabel(drawing.y[0])
+    axes.set_xlabel(shortened(drawing.x, _NAME))
+    axes.set_ylabel(shortened(drawing.y[0], _NAME))
 
 
 def _bars(axes: Axes, rows: pd.DataFrame, drawing: Drawing, chosen: Styles) -> None:
@@ -132,9 +150,9 @@ def _bars(axes: Axes, rows: pd.DataFrame, drawing: Drawing, chosen: Styles) -> N
         at = np.array([names.index(str(value)) for value in part[drawing.x]]) + (place - (len(parts) - 1) / 2) * height
         colour = chosen[name].colour
         axes.barh(at, part["value"], height * 0.9, color=colour, alpha=0.75)
-        axes.plot([], [], color=colour, linewidth=5, label=name or "_")
+        axes.plot([], [], color=colour, linewidth=5, label=name or "_", gid=name)
         axes.hlines(at, part["low"], part["high"], color="#333333", linewidth=1)
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), [shortened(name, _NAME) for name in names])
     axes.invert_yaxis()
 
 
@@ -146,8 +164,9 @@ def _heat(axes: Axes, rows: pd.DataFrame, drawing: Drawing, _chosen: Styles) -> 
         grid[down.index(y), across.index(x)] = value
     image = axes.imshow(grid, cmap="viridis", aspect="auto")
     axes.grid(visible=False)
-    axes.set_xticks(range(len(across)), list(map(str, across)), rotation=40, ha="right", fontsize=7)
-    axes.set_yticks(range(len(down)), list(map(str, down)), fontsize=7)
+    columns, lines = ([shortened(str(value), _NAME) for value in values] for values in (across, down))
+    axes.set_xticks(range(len(across)), columns, rotation=40, ha="right", fontsize=7)
+    axes.set_yticks(range(len(down)), lines, fontsize=7)
     middle = (np.nanmin(grid) + np.nanmax(grid)) / 2
     for (y, x), value in np.ndenumerate(grid):
         if math.isfinite(value):

@@ -1,6 +1,7 @@
 """One figure per curve metric: a panel per task and model, a line with a 95 % band per method."""
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -17,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from benchmark.report.cells import CONTROLS, Cell, control_order
 from benchmark.report.labels import natural
 from benchmark.report.leaderboard import is_control, known_metrics
-from benchmark.report.text import slug
+from benchmark.report.text import shortened, slug, unique_stems
 
 # Okabe and Ito's colours; dark purple in place of black (too near the controls' greys), no yellow (too light on white).
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4B2E83")
@@ -45,12 +47,15 @@ _STYLE: Any = {
     "pdf.fonttype": 42,
     "svg.hashsalt": "attention-explainer-benchmark",
     "savefig.dpi": 160,
+    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
 }
 METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
 }
 _PANELS_PER_ROW = 3
+_NAME = 48  # letters of a method's name that are shown
+_TITLE = 100
 _DIRECTION = {True: "higher is better", False: "lower is better", None: ""}
 
 
@@ -133,25 +138,35 @@ def draw(curve: Curve, table: pd.DataFrame, chosen: Mapping[str, Style]) -> Figu
     panels = list(dict.fromkeys(zip(table["task"], table["model"], strict=True)))
     drawn = set(table["method"])
     names = [method for method in chosen if method in drawn]
-    figure, grid = _panels(len(panels), legend=0.55 + 0.07 * max(map(len, names)), lines=len(names))
+    figure, grid = _panels(len(panels), legend=0.55 + 0.07 * min(_NAME, max(map(len, names))), lines=len(names))
     for (task, model), axes in zip(panels, grid, strict=True):
         points = table[(table["task"] == task) & (table["model"] == model)]
         _draw(axes, points, chosen)
-        axes.set_title(f"{task} · {model} ({_examples(points)})", loc="left")
-        axes.set_xlabel(curve.x.replace("_", " "))
-        axes.set_ylabel(curve.metric.replace("_", " "))
+        place = shortened(f"{task} · {model}", _TITLE // 2)
+        axes.set_title(f"{place} ({_examples(points)})", loc="left")
+        axes.set_xlabel(shortened(curve.x.replace("_", " "), _NAME))
+        axes.set_ylabel(shortened(curve.metric.replace("_", " "), _NAME))
         axes.margins(x=0.02)
         if (points["x"] % 1 == 0).all():
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     direction = _DIRECTION[curve.higher_is_better]
-    heading = f"{curve.evaluation}: {curve.metric.replace('_', ' ')}" + (f" ({direction})" if direction else "")
+    heading = shortened(f"{curve.evaluation}: {curve.metric.replace('_', ' ')}", _TITLE)
+    heading += f" ({direction})" if direction else ""
     width, height = figure.get_size_inches()
     figure.text(0.15 / width, 1 - 0.12 / height, heading, ha="left", va="top", fontsize=11)
     handles = {line.get_label(): line for axes in grid for line in axes.get_lines()}
-    place = (1 - 0.08 / width, 1 - 0.4 / height)
-    lines = [handles[name] for name in names]
-    figure.legend(lines, names, loc="upper right", bbox_to_anchor=place, borderaxespad=0, fontsize=8, handlelength=3.2)
+    add_legend(
+        figure, {name: handles[name] for name in names}, loc="upper right", borderaxespad=0, fontsize=8,
+        handlelength=3.2, bbox_to_anchor=(1 - 0.08 / width, 1 - 0.4 / height),
+    )  # fmt: skip
     return figure
+
+
+def add_legend(figure: Figure, handles: Mapping[str, Artist], **options: Any) -> None:
+    """A legend with a line for every handle; matplotlib itself leaves out names that begin with an underscore."""
+    legend = figure.legend(list(handles.values()), [str(place) for place in range(len(handles))], **options)
+    for text, name in zip(legend.get_texts(), handles, strict=True):
+        text.set_text(shortened(name, _NAME))
 
 
 def _panels(count: int, legend: float, lines: int) -> tuple[Figure, list[Axes]]:
@@ -190,7 +205,9 @@ _KEPT = ("backend", "backend_fallback", "interactive", "toolbar", "webagg.addres
 def render(figure: Figure, kind: str) -> bytes:
     """The bytes of a `png` or `pdf` file; equal figures give equal bytes (no date, no program name)."""
     stream = BytesIO()
-    figure.savefig(stream, format=kind, metadata=METADATA[kind])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box stands for it
+        figure.savefig(stream, format=kind, metadata=METADATA[kind])
     return stream.getvalue()
 
 
@@ -203,15 +220,13 @@ def curve_files(cells: Sequence[Cell], table: pd.DataFrame) -> Iterator[tuple[st
     """
     order = sorted(dict.fromkeys(table["method"]), key=_legend_place)
     chosen = styles(order)
-    taken: set[str] = set()
+    found = {}
     for curve in curves(cells):
         mine = (table["evaluation"] == curve.evaluation) & (table["metric"] == curve.metric) & table["x"].notna()
-        if not mine.any():
-            continue
-        stem = curve.stem
-        while stem in taken:
-            stem += "-"
-        taken.add(stem)
+        if mine.any():
+            found[curve] = mine
+    stems = unique_stems(curve.stem for curve in found)
+    for (curve, mine), stem in zip(found.items(), stems, strict=True):
         with fixed_style():
             figure = draw(curve, table[mine], chosen)
             for kind in METADATA:

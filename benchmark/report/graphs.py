@@ -1,6 +1,5 @@
 """Attribution graphs drawn: tokens along the sentence, layers as height, the token that the classifier reads on top."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,8 +13,8 @@ from matplotlib.figure import Figure
 from benchmark.attribution_graph import AttributionGraph
 from benchmark.report.cells import Cell
 from benchmark.report.figures import fixed_style, render
-from benchmark.report.text import slug
-from benchmark.store import corrupt
+from benchmark.report.run_folders import unreadable
+from benchmark.report.text import shortened, slug, unique_stems
 
 DRAWN_EXAMPLES = 2
 """How many examples of each method get files of their own."""
@@ -26,6 +25,7 @@ ALL_TOKENS = 60
 _TERMINAL = "terminal"
 _FILLS = {"top": "#D55E00", "fixed": "#0072B2", "appeared": "#ffffff", _TERMINAL: "#1a1a1a"}
 _LABEL = 16  # characters of a token that are shown
+_TITLE = 160
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def drawn_graphs(cell: Cell) -> list[DrawnGraph]:
             for entry in cell.graphs
         ]
     except (KeyError, TypeError, ValueError) as error:
-        raise corrupt(cell.stored.folder / "graphs.json", repr(error)) from error
+        raise unreadable(cell.stored.folder / "graphs.json", repr(error)) from error
 
 
 def columns(graph: AttributionGraph) -> list[int]:
@@ -105,19 +105,18 @@ def draw(shown: DrawnGraph) -> Figure:
     axes.set_xlim(-0.7, len(tokens) - 0.3)
     axes.set_ylim(-0.6, graph.layers + 0.5)
     axes.set_xticks(range(len(tokens)))
-    labels = axes.set_xticklabels([_short(graph.tokens[token]) for token in tokens], rotation=90, fontsize=7.5)
+    labels = axes.set_xticklabels(
+        [shortened(graph.tokens[token], _LABEL) for token in tokens], rotation=90, fontsize=7.5
+    )
     for token, label in zip(tokens, labels, strict=True):
-        label.set_parse_math(False)
         label.set_color("#1a1a1a" if token in graph.nodes or token == graph.terminal else "#999999")
-    end = [] if graph.terminal is None else [graph.layers]
-    axes.set_yticks([*range(graph.layers), *end])
-    names = [str(layer) for layer in range(graph.layers)] + [_short(graph.tokens[graph.terminal or 0]) for _ in end]
-    for label in axes.set_yticklabels(names, fontsize=7.5):
-        label.set_parse_math(False)
+    names = [str(layer) for layer in range(graph.layers)]
+    names += [] if graph.terminal is None else [shortened(graph.tokens[graph.terminal], _LABEL)]
+    axes.set_yticks(range(len(names)), names, fontsize=7.5)
     axes.set_ylabel("layer")
     axes.tick_params(length=0)
-    for y, text, size in ((0.1, shown.title, 9.5), (0.32, shown.note, 7.5)):
-        figure.text(0.12 / width, 1 - y / height, text, ha="left", va="top", fontsize=size, parse_math=False)
+    for y, text, size in ((0.1, shortened(shown.title, _TITLE), 9.5), (0.32, shown.note, 7.5)):
+        figure.text(0.12 / width, 1 - y / height, text, ha="left", va="top", fontsize=size)
     return figure
 
 
@@ -144,26 +143,17 @@ def _edges_and_nodes(axes: Axes, graph: AttributionGraph) -> None:
     )  # fmt: skip
 
 
-def _short(token: str) -> str:
-    return token if len(token) <= _LABEL else token[: _LABEL - 1] + "…"
-
-
 @lru_cache(maxsize=256)
 def picture(shown: DrawnGraph, kind: str) -> bytes:
     """The bytes of a `png` or `pdf` file; equal graphs give equal bytes."""
-    with fixed_style(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box stands for it
+    with fixed_style():
         return render(draw(shown), kind)
 
 
 def graph_files(cells: Sequence[Cell]) -> Iterator[tuple[str, bytes]]:
     """File name and content of the first graphs of every method, as PNG and as PDF."""
-    taken: set[str] = set()
-    for cell in cells:
-        for shown in drawn_graphs(cell)[:DRAWN_EXAMPLES]:
-            stem = f"graph-{slug(cell.method)[:80]}-{slug(shown.uid)[:80]}"  # file systems allow 255 bytes
-            while stem in taken:
-                stem += "-"
-            taken.add(stem)
-            for kind in ("png", "pdf"):
-                yield f"{stem}.{kind}", picture(shown, kind)
+    drawn = [shown for cell in cells for shown in drawn_graphs(cell)[:DRAWN_EXAMPLES]]
+    stems = unique_stems(f"graph-{slug(shown.method)}-{slug(shown.uid)}" for shown in drawn)
+    for shown, stem in zip(drawn, stems, strict=True):
+        for kind in ("png", "pdf"):
+            yield f"{stem}.{kind}", picture(shown, kind)

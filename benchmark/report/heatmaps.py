@@ -12,8 +12,8 @@ from jinja2 import Environment, FileSystemLoader
 from benchmark.report.cells import Cell
 from benchmark.report.graphs import DRAWN_EXAMPLES, drawn_graphs, picture
 from benchmark.report.leaderboard import groups
+from benchmark.report.run_folders import unreadable
 from benchmark.report.text import number
-from benchmark.store import corrupt
 
 _POSITIVE, _NEGATIVE = (178, 24, 43), (33, 102, 172)  # the ends of ColorBrewer's red-blue scale
 _WHITE_TEXT = 0.62  # share of the full colour from which white text has more contrast than black
@@ -109,9 +109,10 @@ def sections(cells: Sequence[Cell]) -> list[Section]:
                 try:
                     key = (str(entry["uid"]), str(entry["target"]))
                     lines.setdefault(key, []).append(_line(cell.method, entry))
-                except (KeyError, TypeError, ValueError) as error:
+                    probability(entry)
+                except (KeyError, TypeError, ValueError, AttributeError) as error:
                     path = cell.stored.folder / "heatmap.json"
-                    raise corrupt(path, repr(error)) from error
+                    raise unreadable(path, repr(error)) from error
                 facts.setdefault(key, entry)
             for shown in drawn_graphs(cell)[:DRAWN_EXAMPLES]:
                 data = b64encode(picture(shown, "png")).decode()
@@ -127,10 +128,16 @@ def sections(cells: Sequence[Cell]) -> list[Section]:
 def _shown(
     key: tuple[str, str], entry: dict[str, Any], lines: tuple[Line, ...], pictures: tuple[Picture, ...]
 ) -> Shown:
-    probability = entry.get("probability")
-    shown = "unknown" if probability is None else f"{float(probability):.3f}"
     label, predicted = ("unknown" if entry.get(name) is None else str(entry[name]) for name in ("label", "predicted"))
-    return Shown(key[0], label, predicted, shown, label not in ("unknown", predicted), key[1], lines, pictures)
+    return Shown(
+        key[0], label, predicted, probability(entry), label not in ("unknown", predicted), key[1], lines, pictures
+    )
+
+
+def probability(entry: dict[str, Any]) -> str:
+    """The predicted class's probability as it is shown; ValueError or TypeError where it is none."""
+    found = entry.get("probability")
+    return "unknown" if found is None else f"{float(found):.3f}"
 
 
 def environment() -> Environment:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmark.report.cells import Cell, Record, control_order, load_cells
+from benchmark.report.cells import Cell, control_order, load_cells
 from benchmark.report.labels import natural
-from benchmark.store import corrupt
+from benchmark.report.run_folders import Record, unreadable
 
 COLUMNS = (
     "task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n", "higher_is_better", "headline",
@@ -164,7 +164,7 @@ def frame(cells: Sequence[Cell]) -> pd.DataFrame:
                 rows.extend(_cell_rows(cell, known))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 path = cell.stored.folder / "record.json"
-                raise corrupt(path, f"figures: {error!r}") from error
+                raise unreadable(path, f"figures: {error!r}") from error
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"headline": bool, "n": np.int64})
     for name in ("higher_is_better", "dash", "remark"):  # pandas would turn None into NaN
         table[name] = pd.Series([row[name] for row in rows], dtype=object)

@@ -18,6 +18,7 @@ from benchmark.report.leaderboard import (
 )
 from benchmark.report.pairs import Pairs, Place
 from benchmark.report.text import arrow, bounds, number
+from benchmark.report.text import escape_markdown as escape
 from benchmark.report.verdicts import against_random, calibration
 from benchmark.statistics import ALPHA
 
@@ -29,13 +30,6 @@ _LEGEND = (
     "In the sentences below a table, above means better, whatever the direction of the metric. Methods are compared on "
     "the same examples, never by whether two intervals overlap."
 )
-
-
-def escape(text: str) -> str:
-    """Text that Markdown (and the HTML it allows) shows as it is, also inside a table."""
-    for symbol in "\\|*<>`":
-        text = text.replace(symbol, "\\" + symbol)
-    return " ".join(text.split())
 
 
 def _entry(entry: Entry) -> str:
@@ -151,7 +145,7 @@ def _section(cells: Sequence[Cell], table: pd.DataFrame, pairs: Sequence[Pairs])
         part = table[table["evaluation"] == evaluation]
         target = next((entry["target"] for cell in cells if (entry := cell.evaluation(evaluation)).get("target")), None)
         lines += ["", f"### {escape(evaluation)}", ""]
-        lines += [f"Explained class: {target}.", ""] if target else []
+        lines += [f"Explained class: {escape(target)}.", ""] if target else []
         lines += [*board_lines(make_board(part, scalar_columns(part)), full=False), "", *_verdicts(cells, part)]
         lines += _pairs([found for found in pairs if found.column.evaluation == evaluation])
     return lines

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from benchmark.report.cells import Cell, Record
+from benchmark.report.cells import Cell
 from benchmark.report.leaderboard import Column
 from benchmark.statistics import RATIOS, RESAMPLED, Interval, Range, Source, Statistic, matrix, of_orders, of_resamples
 
 Side = Cell | Sequence[Cell]
-"""One side of a comparison: a method's cell, or those of several random methods whose mean is meant."""
+"""One method, or several random ones whose mean is meant."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What one side has on each example, and the error that does not come from the examples.
+    """What a method, or the mean of several, has on each example.
 
     Attributes:
-        table: [n, k] by uid: its value, or the columns of `statistic`; means over several cells and all their draws.
+        table: [n, k] by uid: its value, or the columns of `statistic`.
         statistic: of the means of the columns; None where the figure is the mean of the one column.
         beside: what random orders of heads, or the calibration examples that an order came from, add to the error.
         draws: how many draws a value is the mean of.
@@ -58,75 +58,66 @@ def sample(side: Side, column: Column) -> Sample | None:
 
     None where a cell has no figure, or where its rows do not give it: rows are trusted only where they do.
     """
-    cells = cells_of(side)
-    if any(_rule(cell, column) is not None for cell in cells):
-        return _of_ratios(cells, column)
-    tables = [_by_draw(cell, column) for cell in cells]
-    known = [table for table in tables if table is not None]
-    if not known or len(known) < len(tables):
-        return None
-    table = pd.concat(known, axis=1, join="inner")
-    # scores of words are drawn anew for every example: nothing is common to the examples of one seed
-    beside = of_orders(table.to_numpy()) if any(part.shape[1] > 1 for part in known) else []
-    if len(known) == 1 and (resampled := _rows(cells[0], column.evaluation, RESAMPLED + column.metric)) is not None:
-        beside += of_resamples(matrix(resampled)[1])
-    return Sample(table.mean(axis=1).to_frame(0), beside=beside, draws=table.shape[1])
-
-
-def _rule(cell: Cell, column: Column) -> Record | None:
-    """The record's description of a metric that is a statistic of several columns."""
-    rule: Record | None = (cell.evaluation(column.evaluation).get("derived") or {}).get(column.metric)
-    return rule
-
-
-def _by_draw(cell: Cell, column: Column) -> pd.DataFrame | None:
-    """Values by uid and draw of a metric that is a mean over examples."""
-    figure, rows = figure_of(cell, column), _rows(cell, column.evaluation, column.metric)
-    if figure is None or rows is None:
-        return None
-    uids, values = matrix(rows)
-    table = pd.DataFrame(values, index=uids).dropna()
-    return table if _gives(table.to_numpy().mean() if len(table) else math.nan, len(table), figure) else None
-
-
-def _of_ratios(cells: Sequence[Cell], column: Column) -> Sample | None:
-    """The columns of a ratio, means over several cells."""
-    found = [_columns(cell, column) for cell in cells]
+    found = [_sample(cell, column) for cell in cells_of(side)]
     known = [one for one in found if one is not None]
-    if len(known) < len(found) or len({one.statistic for one in known}) > 1:
+    if not known or len(known) < len(found) or len({one.statistic for one in known}) > 1:
         return None
     first, *others = known
+    if first.statistic is None:
+        return _of_means(cells_of(side), [one.table for one in known], column)
     table = first.table
     for other in others:
         table = table.add(other.table)  # NaN where one lacks the example
-    return Sample(table.dropna() / len(known), first.statistic, draws=len(known))
+    return Sample(table.dropna() / len(known), first.statistic)
 
 
-def _columns(cell: Cell, column: Column) -> Sample | None:
-    figure, rule = figure_of(cell, column), _rule(cell, column)
+def _of_means(cells: Sequence[Cell], tables: Sequence[pd.DataFrame], column: Column) -> Sample:
+    """The mean over all draws of all cells, and what the draws add to its error."""
+    drawn = [_draws(cell, column, column.metric, table) for cell, table in zip(cells, tables, strict=True)]
+    joint = pd.concat(drawn, axis=1, join="inner")
+    # scores of words are drawn anew for every example: nothing is common to the examples of one seed
+    beside = of_orders(joint.to_numpy()) if any(part.shape[1] > 1 for part in drawn) else []
+    resampled = _draws(cells[0], column, RESAMPLED + column.metric, tables[0]) if len(cells) == 1 else None
+    if resampled is not None and not resampled.empty:
+        beside += of_resamples(resampled.to_numpy())
+    return Sample(joint.mean(axis=1).to_frame(0), None, tuple(beside), joint.shape[1])
+
+
+def _draws(cell: Cell, column: Column, metric: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Values [n, K] of one metric by example, of those in `table`, and draw; empty where there are none."""
+    rows = cell.scalar_rows.get((cell.evaluations.get(column.evaluation, ""), metric))
+    if rows is None:
+        return pd.DataFrame()
+    uids, values = matrix(rows)
+    found = pd.DataFrame(values, index=uids)
+    return found.loc[found.index.intersection(table.index)]
+
+
+def _sample(cell: Cell, column: Column) -> Sample | None:
+    figure = figure_of(cell, column)
+    if figure is None:
+        return None
+    stored = cell.evaluations.get(column.evaluation, "")
+    rule = (cell.evaluation(column.evaluation).get("derived") or {}).get(column.metric)
+    names = [(column.metric, None)] if rule is None else [(str(name), x) for name, x in rule["columns"]]
+    parts = [_values(cell, stored, name, x) for name, x in names]
+    if any(part is None for part in parts):
+        return None
+    table = pd.concat([part for part in parts if part is not None], axis=1, join="inner").dropna()
+    table.columns = pd.RangeIndex(len(parts))
     statistic = None if rule is None else RATIOS.get(str(rule["statistic"]))
-    if figure is None or rule is None or statistic is None:
+    if len(table) != figure.n or (rule is not None and statistic is None):
         return None
-    parts = [_rows(cell, column.evaluation, str(name), x) for name, x in rule["columns"]]
-    known = [part.groupby("uid", sort=True)["value"].mean() for part in parts if part is not None]
-    if len(known) < len(parts):
-        return None
-    table = pd.concat(known, axis=1, join="inner").dropna()
-    table.columns = pd.RangeIndex(len(known))
-    value = float(statistic(table.to_numpy(dtype=float).mean(axis=0, keepdims=True))[0]) if len(table) else math.nan
-    return Sample(table, statistic) if _gives(value, len(table), figure) else None
+    means = table.to_numpy(dtype=float).mean(axis=0, keepdims=True)
+    value = float(means[0, 0] if statistic is None else statistic(means)[0])
+    return Sample(table, statistic) if math.isclose(value, figure.value, rel_tol=1e-4, abs_tol=1e-6) else None
 
 
-def _gives(value: float, n: int, figure: Interval) -> bool:
-    """Whether rows of n examples give the figure."""
-    return n == figure.n and math.isclose(value, figure.value, rel_tol=1e-4, abs_tol=1e-6)
-
-
-def _rows(cell: Cell, evaluation: str, metric: str, x: float | None = None) -> pd.DataFrame | None:
-    """The rows of one metric of one test (by the name shown) at one x; None where there are none."""
-    stored = cell.evaluations.get(evaluation, "")
+def _values(cell: Cell, evaluation: str, metric: str, x: float | None) -> "pd.Series[float] | None":
+    """The rows of one metric of one test at one x, by uid."""
     if x is None:
-        return cell.scalar_rows.get((stored, metric))
-    rows = cell.rows
-    chosen = rows[(rows["evaluation"] == stored) & (rows["metric"] == metric) & (rows["x"] == x)]
-    return None if chosen.empty else chosen
+        chosen = cell.scalar_rows.get((evaluation, metric))
+    else:
+        rows = cell.rows
+        chosen = rows[(rows["evaluation"] == evaluation) & (rows["metric"] == metric) & (rows["x"] == x)]
+    return None if chosen is None or chosen.empty else chosen.groupby("uid", sort=True)["value"].mean()

@@ -8,9 +8,10 @@ import pandas as pd
 from benchmark.errors import UserError
 from benchmark.report import latex
 from benchmark.report.drawings import drawing_files
-from benchmark.report.markdown import escape
-from benchmark.report.text import bounds, number, slug
-from benchmark.store import corrupt, read_json
+from benchmark.report.run_folders import read_cleaned, unreadable
+from benchmark.report.spreadsheet import csv_bytes
+from benchmark.report.text import bounds, number, slug, unique_stems
+from benchmark.report.text import escape_markdown as escape
 from benchmark.tables import FIGURE_COLUMNS, Table
 
 
@@ -18,13 +19,13 @@ def read_tables(folder: Path) -> list[Table]:
     """The tables that the analyses of a comparison left in its folder, by the name of the analysis; none is no error."""
     found = []
     for path in sorted((folder / "analyses").glob("*.json")):
-        content = read_json(path)
+        content = read_cleaned(path)
         if not isinstance(content, list):
-            raise corrupt(path, "no list of tables")
+            raise unreadable(path, "no list of tables")
         try:
             found += [Table.from_json(facts) for facts in content]
         except UserError as error:
-            raise corrupt(path, str(error)) from error
+            raise unreadable(path, str(error)) from error
     return found
 
 
@@ -35,11 +36,11 @@ def table_files(tables: Sequence[Table]) -> Iterator[tuple[str, bytes]]:
     printed = [table for table in tables if table.printed]
     yield "analyses.md", "\n".join(_markdown(printed)).encode()
     yield "analyses.tex", "\n".join(_latex(printed)).encode()
-    for table in tables:
-        columns = [*table.labels, *FIGURE_COLUMNS]
-        yield f"table-{slug(table.name)}.csv", table.rows[columns].to_csv(index=False, lineterminator="\n").encode()
+    stems = unique_stems(f"table-{slug(table.name)}" for table in tables)
+    for table, stem in zip(tables, stems, strict=True):
+        yield f"{stem}.csv", csv_bytes(table.rows[[*table.labels, *FIGURE_COLUMNS]])
         for kind, content in drawing_files(table):
-            yield f"table-{slug(table.name)}.{kind}", content
+            yield f"{stem}.{kind}", content
 
 
 def _lines(table: Table) -> Iterator[tuple[tuple[str, ...], dict[str, pd.Series], str]]:

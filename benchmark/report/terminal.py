@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 from rich import box
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -81,14 +80,15 @@ def _narrowed(board: Board, chosen: Sequence[Column]) -> Board:
 def _board_table(board: Board) -> Table:
     entries = [entry for row in (*board.methods, *board.controls) for entry in row.entries]
     used = {entry.note for entry in entries} | {entry.remark for entry in entries}
-    notes = "\n".join(f"\\[{place}] {escape(note)}" for place, note in enumerate(board.notes, 1) if place in used)
+    notes = "\n".join(f"[{place}] {note}" for place, note in enumerate(board.notes, 1) if place in used)
+    # `Text` and not a string: rich reads a string as markup, brackets and :smileys: included
     table = Table(
-        title=escape(f"{board.task} · {board.model}"), caption=notes or None, box=box.SIMPLE_HEAD, title_justify="left",
-        caption_justify="left", padding=(0, 1), title_style="bold",
+        title=Text(f"{board.task} · {board.model}"), caption=Text(notes) if notes else None, box=box.SIMPLE_HEAD,
+        title_justify="left", caption_justify="left", padding=(0, 1), title_style="bold",
     )  # fmt: skip
     table.add_column("method", no_wrap=True, overflow="ellipsis")
     for column in board.columns:
-        table.add_column(escape(_heading(column)), justify="right")
+        table.add_column(Text(_heading(column)), justify="right")
     table.add_column("\nn", justify="right", style="dim")
     for row in board.methods:
         _add(table, row)

@@ -1,9 +1,12 @@
-"""How numbers, directions and file names are written, the same in every table."""
+"""How numbers, names, directions and file names are written, the same in every table."""
 
 import math
 import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 ABOVE, BELOW = "↑", "↓"
+_STEM = 100  # characters; file systems allow 255 bytes, and two names may stand in one
 
 
 def number(value: float) -> str:
@@ -31,4 +34,45 @@ def arrow(higher_is_better: bool | None) -> str:  # noqa: FBT001 - the metric's 
 
 def slug(name: str) -> str:
     """A name as part of a file name: letters, digits, dots and underscores, hyphens for the rest."""
-    return re.sub(r"[^\w.]+", "-", name, flags=re.ASCII).strip("-")
+    return re.sub(r"[^\w.]+", "-", name, flags=re.ASCII).strip("-")[:_STEM].rstrip("-")
+
+
+def unique_stems(stems: Iterable[str]) -> Iterator[str]:
+    """Each stem of a file name, with hyphens after it where it is taken; cases that a file system may mix are one."""
+    taken: set[str] = set()
+    for stem in stems:
+        while stem.casefold() in taken:
+            stem += "-"
+        taken.add(stem.casefold())
+        yield stem
+
+
+def shortened(name: str, letters: int) -> str:
+    """A name for a picture, which has no room for a long one."""
+    return name if len(name) <= letters else name[: letters - 1] + "…"
+
+
+_INTERVAL = re.compile(r"\[[-−+.\deNa∞]+, [-−+.\deNa∞]+\](?![\[(:]|\Z)")
+_MARKUP = re.compile(
+    r"""[\\|*<>`~$#\[\]]       # emphasis, tables, tags, code, strikes, formulas, headings, links
+    | &(?=\#?\w+;)               # an entity
+    | (?<![^\W_])_ | _(?![^\W_])  # emphasis, but not within a name such as positive_auc
+    | (?<=\w):(?=//) | (?<=www)\.(?=\w) | (?<=\w)@(?=\w)  # addresses, which some pages turn into links
+    | ^(?:[-+=]+(?=\s|\Z)|\d+(?=[.)](?:\s|\Z)))  # lists and rules, where the text begins a line
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def escape_markdown(text: str) -> str:
+    """Text that Markdown (and the HTML it allows) shows as it is, also inside a table; intervals stay legible."""
+    flat = " ".join(text.split())
+    kept = list(_INTERVAL.finditer(flat))
+    ends = [0, *(edge for match in kept for edge in match.span()), len(flat)]
+    pieces = [flat[start:end] for start, end in pairwise(ends)]
+    return "".join(piece if place % 2 else _MARKUP.sub(_escaped, piece) for place, piece in enumerate(pieces))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    found = match[0]
+    return f"&#{ord(found[0])};{found[1:]}" if found[0].isdigit() else "\\" + found

@@ -7,6 +7,7 @@ from benchmark.report.cells import Cell, control_order
 from benchmark.report.comparisons import Comparison, compare
 from benchmark.report.leaderboard import Column, is_control
 from benchmark.report.samples import figure_of, sample
+from benchmark.report.text import escape_markdown
 from benchmark.statistics import ALPHA, holm, least_examples
 
 UNPAIRED = "not compared, as rows are missing or do not give the figure"
@@ -46,7 +47,7 @@ def calibration(cells: Sequence[Cell], column: Column) -> str:
         return f"calibration not assessed (no figure of {' and '.join(lacking)})"
     remarks = {cell.evaluation(column.evaluation).get("remark") for side in controls.values() for cell in side}
     if None not in remarks:
-        return f"calibration does not apply ({'; '.join(sorted(map(str, remarks)))})"
+        return f"calibration does not apply ({'; '.join(sorted(escape_markdown(str(remark)) for remark in remarks))})"
     steps = (("oracle", "random"), ("random", "inverted"))
     every = compare({better: (controls[better], controls[worse]) for better, worse in steps}, column)
     found = {name: comparison for name, comparison in every.items() if comparison is not None}

@@ -25,6 +25,7 @@ from benchmark.report.leaderboard import (
 )
 from benchmark.report.markdown import markdown
 from benchmark.report.pairs import differences, every_pair
+from benchmark.report.spreadsheet import csv_bytes
 from benchmark.report.tables import read_tables, table_files
 from benchmark.report.text import arrow, bounds, number
 from benchmark.tables import Table
@@ -41,10 +42,6 @@ _DESCRIPTIONS = {
     "analyses.tex": "the same as LaTeX tables",
 }
 _COST = ("seconds", "forward_passes", "backward_passes", "peak_memory_bytes")
-
-
-def _csv(table: pd.DataFrame) -> bytes:
-    return table.to_csv(index=False, lineterminator="\n").encode()
 
 
 def _cost(cells: Sequence[Cell]) -> pd.DataFrame:
@@ -96,11 +93,11 @@ def _files(cells: Sequence[Cell], tables: Sequence[Table]) -> Iterator[tuple[str
     """Name and content of every file of the report; equal cells and tables give equal bytes."""
     table = frame(cells)
     scalars = table[table["x"].isna()]
-    yield "leaderboard.csv", _csv(scalars[list(CSV_COLUMNS)])
-    yield "curves.csv", _csv(table.loc[table["x"].notna(), list(CURVE_COLUMNS)])
-    yield "cost.csv", _csv(_cost(cells))
+    yield "leaderboard.csv", csv_bytes(scalars[list(CSV_COLUMNS)])
+    yield "curves.csv", csv_bytes(table.loc[table["x"].notna(), list(CURVE_COLUMNS)])
+    yield "cost.csv", csv_bytes(_cost(cells))
     pairs = every_pair(cells, table)
-    yield "differences.csv", _csv(differences(pairs))
+    yield "differences.csv", csv_bytes(differences(pairs))
     yield "leaderboard.md", markdown(cells, table, pairs).encode()
     yield "leaderboard.tex", latex(cells, table).encode()
     yield "heatmaps.html", heatmap_page(cells).encode()

@@ -166,7 +166,7 @@ def test_importance_by_example_follows_each_examples_own_order(context):
     from benchmark.evaluations.head_pruning import HeadPruning
 
     cell = context.cells["raw_attention"]
-    own = cell.test(HeadPruning(calibration="each"))
+    own = rows_of_test(cell, HeadPruning(calibration="each"))
     uids = np.unique(own["uid"])
     assert len(uids) == sum(len(batch) for batch in context.data.batches)
     heads = cell.head_scores("same", "label")

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +139,89 @@ def test_order_and_composition_of_batches_change_nothing(tiny, batch):
     columns = ["uid", "metric", "x"]
     a, b = (frame.sort_values(columns).reset_index(drop=True) for frame in (whole, pd.concat(parts)))
     pd.testing.assert_frame_equal(a, b, atol=1e-9)
+
+
+FEW = HeadPruning(shares=(0.0, 0.4, 1.0))
+
+
+@pytest.fixture(scope="module")
+def drawn(tiny, batch):
+    """Pruned under five random orders, and each of them alone."""
+    orders = torch.as_tensor(np.random.default_rng(1).random((5, 2, 4)))
+    first = orders[0].expand(len(batch), -1, -1)
+    together = FEW.rows(tiny, batch, Attribution(target=batch.label, heads=first, orders=orders[1:]))
+    alone = [FEW.rows(tiny, batch, Attribution(target=batch.label, heads=o.expand(len(batch), -1, -1))) for o in orders]
+    return together, alone
+
+
+def test_every_order_has_the_rows_that_it_has_alone(drawn):
+    together, alone = drawn
+    columns = ["uid", "metric", "x"]
+    for number, expected in enumerate(alone):
+        own = together[together["draw"] == number].sort_values(columns).reset_index(drop=True)
+        assert set(expected["draw"]) == {0}
+        expected = expected.assign(draw=number).sort_values(columns).reset_index(drop=True)
+        pd.testing.assert_frame_equal(own, expected[own.columns], atol=1e-9)
+    assert set(together["draw"]) == set(range(5))
+
+
+def test_figures_are_means_over_orders_with_the_orders_in_their_intervals(drawn):
+    together, alone = drawn
+    evaluation = FEW
+    figures = evaluation.reduce(together)
+    assert {f.metric for f in figures} == set(evaluation.metrics)
+    for f in figures:
+        values = [np.mean(list(values_of(rows, f.metric, None if np.isnan(f.x) else f.x).values())) for rows in alone]
+        assert f.n == 4
+        assert f.value == pytest.approx(np.mean(values), abs=1e-12)
+        low, high = evaluation.metrics[f.metric].bounds
+        margin = 2.776445 * np.std(values, ddof=1) / np.sqrt(5)
+        assert low <= f.low <= max(low, f.value - margin) + 1e-6
+        assert high >= f.high >= min(high, f.value + margin) - 1e-6
+
+
+def test_resampled_calibration_examples_widen_the_interval_and_leave_the_figure(tiny, batch):
+    scores = torch.as_tensor(np.random.default_rng(0).normal(size=(6, 2, 4)))
+    evaluation = replace(FEW, resamples=4)
+    resamples = evaluation.resampled(scores, lambda heads: heads.mean(0))
+    assert resamples.shape == (4, 2, 4)
+    assert torch.equal(resamples, evaluation.resampled(scores, lambda heads: heads.mean(0)))
+    lowest, highest = scores.amin(0), scores.amax(0)
+    assert ((resamples >= lowest) & (resamples <= highest)).all()
+    heads = scores.mean(0).expand(len(batch), -1, -1)
+    rows = evaluation.rows(tiny, batch, Attribution(target=batch.label, heads=heads, resamples=resamples))
+    plain = evaluation.rows(tiny, batch, Attribution(target=batch.label, heads=heads))
+    own = rows[~rows["metric"].str.startswith("resampled ")].reset_index(drop=True)
+    pd.testing.assert_frame_equal(own, plain, atol=1e-9)
+    wide, narrow = evaluation.reduce(rows), evaluation.reduce(plain)
+    assert [(f.metric, f.x, f.n) for f in map(nameless, wide)] == [(f.metric, f.x, f.n) for f in map(nameless, narrow)]
+    assert [f.value for f in wide] == pytest.approx([f.value for f in narrow])
+    assert all(w.low <= n.low and w.high >= n.high for w, n in zip(wide, narrow, strict=True))
+    means = rows[rows["metric"] == "resampled auc_difference"].groupby("draw")["value"].mean()
+    assert len(means) == 4
+    if means.std() > 0:
+        assert figure_of(wide, "auc_difference").low < figure_of(narrow, "auc_difference").low
+
+
+def nameless(figure):
+    """NaN equals nothing."""
+    return replace(figure, x=-1.0) if np.isnan(figure.x) else figure
+
+
+def test_nothing_is_resampled_where_there_is_nothing_to_resample():
+    assert HeadPruning().resampled(torch.zeros(1, 2, 4), lambda heads: heads.mean(0)) is None
+    assert HeadPruning(resamples=0).resampled(torch.zeros(9, 2, 4), lambda heads: heads.mean(0)) is None
+    with pytest.raises(UserError, match="resamples=1"):
+        HeadPruning(resamples=1)
+
+
+def test_equal_masks_of_several_orders_run_once(tiny, batch):
+    heads = torch.arange(8.0).reshape(1, 2, 4).expand(5, -1, -1)
+    before = tiny.cost.forward_passes
+    again = heads[:1].expand(4, -1, -1)
+    HeadPruning().rows(tiny, batch, Attribution(target=batch.label, heads=heads, orders=again))
+    counts = {k * 8 // 10 for k in range(11)}
+    assert tiny.cost.forward_passes - before == 5 * (2 * len(counts) - 2)
 
 
 def test_calibration_settings():

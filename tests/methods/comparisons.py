@@ -136,7 +136,13 @@ AUTHORS = [
         note="edge scores divided by attention",
     ),
     _published(
-        "attention_norm", "edge scores", KOBAYASHI, "2020/weighted_norm", parity.edges, "edges.heads=each", places=MATRIX
+        "attention_norm",
+        "edge scores",
+        KOBAYASHI,
+        "2020/weighted_norm",
+        parity.edges,
+        "edges.heads=each",
+        places=MATRIX,
     ),
     _published(
         "attention_norm", "edge scores", KOBAYASHI, "2020/summed_weighted_norm", parity.joint_edges, places=MATRIX

@@ -330,7 +330,9 @@ Each of these equals a slow transcription of its equation, or what its row says,
 
 def main() -> None:
     """Write the document."""
-    parser = argparse.ArgumentParser(description="Measure all methods against the published numbers; write docs/parity.md.")
+    parser = argparse.ArgumentParser(
+        description="Measure all methods against the published numbers; write docs/parity.md."
+    )
     parser.parse_args()
     DOCUMENT.write_text(document())
 

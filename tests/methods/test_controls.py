@@ -9,7 +9,7 @@ import torch
 
 import benchmark
 from benchmark import units
-from benchmark.errors import NotApplicable
+from benchmark.errors import NotApplicable, UserError
 from benchmark.types import Example
 from methods.controls import Frequency, Inverted, Oracle, Position, Random
 from tests import text_models
@@ -114,3 +114,16 @@ def test_frequency_without_words_says_so(model):
         Frequency().fit([Example("a", ready, 0)])
     with pytest.raises(NotApplicable, match="no words to count"):
         explain(Frequency(), model, model.encode([ready]))
+
+
+def test_random_has_several_orders_of_heads_and_explains_with_the_first(model, batch):
+    orders = Random().head_orders(model.n_layers, model.n_heads)
+    assert orders.shape == (5, model.n_layers, model.n_heads)
+    assert torch.equal(explain(Random(), model, batch).heads[0], orders[0].to(model.dtype))
+    others = Random(seed=1).head_orders(model.n_layers, model.n_heads)
+    everything = torch.cat([orders, others]).flatten(1)
+    assert len({tuple(row.tolist()) for row in everything}) == 10
+    longer = Random(orders=7).head_orders(model.n_layers, model.n_heads)
+    assert torch.equal(longer[:5], orders)
+    with pytest.raises(UserError, match=r"orders=4"):
+        Random(orders=4)

@@ -102,7 +102,8 @@ def _evaluation(plan: Plan, name: str, values: Mapping[tuple[str, str, float | N
             parts = np.stack([values[name, part, None] for part in ("iou_precision", "iou_recall")], axis=1)
             found = interval(parts, f1_of_means, bounds=(0.0, 1.0))
             figures.append({"metric": "iou_f1", "x": None, **asdict(found)})
-            figures.append({"metric": "micro_f1", "x": None, "value": 0.5, "low": 0.45, "high": 0.55, "n": plan.n - len(plan.without)})
+            n = plan.n - len(plan.without)
+            figures.append({"metric": "micro_f1", "x": None, "value": 0.5, "low": 0.45, "high": 0.55, "n": n})
         for figure in figures:
             if figure["metric"] in plan.nan:
                 figure |= {"value": None, "low": None, "high": None}

@@ -22,7 +22,8 @@ from tests.report.conftest import DASHED
 from tests.report.folders import Plan, write_cell, write_cells
 
 NAMES = {
-    "leaderboard.csv", "curves.csv", "differences.csv", "cost.csv", "leaderboard.md", "leaderboard.tex", "heatmaps.html", "index.html",
+    "leaderboard.csv", "curves.csv", "differences.csv", "cost.csv", "leaderboard.md", "leaderboard.tex", "heatmaps.html",
+    "index.html",
     "curve-perturbation-positive_accuracy.png", "curve-perturbation-positive_accuracy.pdf",
 }  # fmt: skip
 

@@ -1,3 +1,4 @@
+import pandas as pd
 import pytest
 
 from benchmark.report.cells import load_cells
@@ -50,6 +51,58 @@ def test_holm_makes_the_verdict_stricter_with_more_methods(tmp_path):
     assert "slight" in crowd.undecided
 
 
+def drawn(folder, offsets):
+    """Give the rows of a control several draws, whose mean they are."""
+    rows = pd.read_parquet(folder / "rows.parquet")
+    draws = [rows.assign(draw=k, value=rows["value"] + offset) for k, offset in enumerate(offsets)]
+    pd.concat(draws).to_parquet(folder / "rows.parquet", index=False)
+
+
+def test_random_orders_that_differ_among_themselves_leave_a_small_difference_undecided(tmp_path):
+    folders = write_cells(tmp_path, [Plan("random", 0.0), Plan("slight", 0.3), Plan("good", 1.9)])
+    given = against_random(load_cells(folders), LOWER)
+    assert given.above == ("good", "slight")
+    drawn(folders[0], (-0.2, -0.1, 0.0, 0.1, 0.2))
+    cells = load_cells(folders)
+    verdict = against_random(cells, LOWER)
+    assert (verdict.above, verdict.undecided) == (("good",), ("slight",))
+    assert verdict.sentence.endswith("(random: mean of 5 draws)")
+    random, slight = cells[2], cells[1]
+    alike = compare({"slight": (slight, random)}, LOWER)["slight"]
+    assert alike.gain.value == pytest.approx(0.06, abs=0.01)  # of the mean of the orders
+    assert alike.gain.low < 0
+
+
+def test_orders_that_agree_change_no_verdict(tmp_path):
+    folders = write_cells(tmp_path, [Plan("random", 0.0), Plan("slight", 0.3)])
+    drawn(folders[0], (-1e-4, 0.0, 0.0, 0.0, 1e-4))
+    assert against_random(load_cells(folders), LOWER).above == ("slight",)
+
+
+def test_several_random_methods_are_one_control_and_their_mean_is_meant(tmp_path):
+    plans = [Plan("random", 0.0), Plan("random_1", 0.8), Plan("centre", 0.47), Plan("good", 1.0), Plan("bad", 0.1)]
+    cells = load(tmp_path, *plans)
+    verdict = against_random(cells, LOWER)
+    assert (verdict.above, verdict.undecided, verdict.below) == (("good",), ("centre",), ("bad",))
+    assert "(random: mean of 2 draws)" in verdict.sentence
+    controls = load(
+        tmp_path / "controls", Plan("oracle"), Plan("random", -0.8), Plan("random_1", 0.8), Plan("inverted")
+    )
+    assert calibration(controls, LOWER).startswith("calibrated")  # the first one alone is no better than inverted
+
+
+def test_the_order_of_a_methods_heads_has_an_error_where_its_calibration_examples_were_resampled(tmp_path):
+    folders = write_cells(tmp_path, [Plan("random", 0.0), Plan("slight", 0.3)])
+    path = folders[1] / "rows.parquet"
+    rows = pd.read_parquet(path)
+    again = [
+        rows.assign(metric="resampled " + rows["metric"], draw=k, value=rows["value"] + offset)
+        for k, offset in enumerate((-0.1, -0.05, 0.0, 0.05, 0.1), start=1)
+    ]
+    pd.concat([rows.assign(draw=0), *again]).to_parquet(path, index=False)
+    assert against_random(load_cells(folders), LOWER).undecided == ("slight",)
+
+
 def test_without_a_random_control_there_is_no_verdict(tmp_path):
     assert against_random(load(tmp_path, Plan("oracle"), Plan("rollout")), LOWER) is None
 
@@ -85,6 +138,19 @@ def test_examples_that_only_one_has_are_left_out_and_said(tmp_path):
     found = compare({"good": (cells[0], cells[1])}, LOWER)["good"]
     assert (found.gain.n, found.left_out) == (57, 3)
     assert found.words.endswith("(without 3 examples that only one has)")
+
+
+@pytest.mark.parametrize("lost", [range(5), range(60)])
+def test_what_cannot_be_paired_is_never_compared_unpaired(tmp_path, lost):
+    cells = load(tmp_path, *CONTROLS, Plan("rollout"), Plan("good", 0.5))
+    good = next(cell for cell in cells if cell.kind == "good")
+    # a folder that lacks rows is refused when it is read; a table that is made of cells otherwise says so as well
+    gone = [f"test-{number}" for number in lost]
+    kept = {name: rows[~rows["uid"].isin(gone)] for name, rows in good.scalar_rows.items()}
+    good.__dict__["scalar_rows"] = {name: rows for name, rows in kept.items() if len(rows)}
+    verdict = against_random(cells, LOWER)
+    assert (verdict.undecided, verdict.missing) == (("rollout",), ("good",))
+    assert "not compared, as rows are missing or do not give the figure: good" in verdict.sentence
 
 
 def test_a_statistic_that_is_not_known_is_not_guessed(tmp_path):

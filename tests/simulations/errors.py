@@ -112,7 +112,10 @@ def _row(name: str, test: str, found: list[float]) -> str:
 
 def main(trials: int = 2000) -> None:
     """Print all tables."""
-    head = ["| differences | test | " + " | ".join(f"n = {n}" for n in SIZES) + " |", "| --- | --- " + "| ---: " * 5 + "|"]
+    head = [
+        "| differences | test | " + " | ".join(f"n = {n}" for n in SIZES) + " |",
+        "| --- | --- " + "| ---: " * 5 + "|",
+    ]
     print("\n".join(head))
     for name, draw in NULL.items():
         batches = max(1, trials // 250)
@@ -120,7 +123,9 @@ def main(trials: int = 2000) -> None:
             found = [control_errors(draw, n, 250 * batches // (4 if bootstrap else 1), bootstrap=bootstrap, flips=3999)
                      for n in SIZES]  # fmt: skip
             print(_row(name, test, found), flush=True)
-        print(_row(name, "28 pairs of 8 methods, sign flips", [pair_errors(draw, n, trials, flips=3999) for n in SIZES]))
+        print(
+            _row(name, "28 pairs of 8 methods, sign flips", [pair_errors(draw, n, trials, flips=3999) for n in SIZES])
+        )
     for name in RATIO_NULL:
         print(_row(name, "one pair, swaps", [ratio_errors(name, n, trials) for n in SIZES]), flush=True)
 

@@ -1,0 +1,142 @@
+"""Reading of files that may come from anybody: what they may cost is known before they are read.
+
+All functions raise ValueError (or OSError) for what is too large, too deep or broken.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import yaml  # type: ignore[import-untyped]
+
+MAX_JSON = 1 << 26
+"""Bytes of a JSON file: a record takes some tens of kilobytes, the graphs of eight long texts a few megabytes."""
+
+MAX_YAML = 1 << 18
+"""Bytes of a YAML file: the settings of one cell take some kilobytes, and a megabyte takes ten seconds to parse."""
+
+MAX_DEPTH = 64
+"""Lists and objects within each other: ours hold at most ten. Python's own limit is about a thousand calls."""
+
+MAX_DIGITS = 40
+"""Digits of a whole number: a float64 has 17 that count, and the time to read thousands grows with their square."""
+
+MAX_ROWS = 20_000_000
+"""Rows of a Parquet table: 10,000 examples with 2,000 values each; a gigabyte and half a minute."""
+
+MAX_ROWS_PER_EXAMPLE = 20_000
+"""Rows of a table for each example: all tests of this project together write some hundreds."""
+
+_TOKENS = re.compile(r'"(?:[^"\\]|\\.?)*+(?:"|\Z)|[\[{]|[\]}]', re.DOTALL)
+_LONGEST_SCALAR = 1 << 13  # of YAML, unquoted: 1:1:1:… is a number to the base of 60
+
+
+def read_text(path: Path, limit: int) -> str:
+    """The text of a regular file of at most `limit` bytes."""
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no regular file")
+    size = path.stat().st_size
+    if size > limit:
+        raise ValueError(f"it holds {size} bytes, more than {limit}")
+    return path.read_text(encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds."""
+    return _json(read_text(path, MAX_JSON))
+
+
+def json_of(content: bytes) -> Any:
+    """What JSON that was read already says."""
+    if len(content) > MAX_JSON:
+        raise ValueError(f"it holds {len(content)} bytes, more than {MAX_JSON}")
+    return _json(content.decode())
+
+
+def _json(text: str) -> Any:
+    if _depth(_steps(text)) > MAX_DEPTH:
+        raise ValueError(f"more than {MAX_DEPTH} lists and objects within each other")
+    return json.loads(text, parse_int=_whole, parse_float=_real)
+
+
+def _steps(text: str) -> Iterator[int]:
+    """+1 for every bracket that opens, −1 for every one that closes, outside strings."""
+    for match in _TOKENS.finditer(text):
+        if (symbol := match[0])[0] != '"':
+            yield 1 if symbol in "[{" else -1
+
+
+def _depth(steps: Iterator[int]) -> int:
+    """The deepest nesting; counting stops where it is too deep."""
+    depth = deepest = 0
+    for step in steps:
+        depth += step
+        deepest = max(deepest, depth)
+        if deepest > MAX_DEPTH:
+            break
+    return deepest
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _real(digits: str) -> float:
+    found = float(digits)
+    if found in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {digits[:20]} is too large")
+    return found
+
+
+def read_yaml(path: Path) -> Any:
+    """What a YAML file holds; aliases, which can unfold to any size, are refused."""
+    text = read_text(path, MAX_YAML)
+    try:
+        if _depth(_yaml_steps(text)) > MAX_DEPTH:
+            raise ValueError(f"more than {MAX_DEPTH} lists and mappings within each other")
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, OverflowError, TypeError, AttributeError) as error:  # of odd tags
+        raise ValueError(str(error)) from error
+    _check_numbers(content)
+    return content
+
+
+def _yaml_steps(text: str) -> Iterator[int]:
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError("it holds an alias (*name); write the value out")
+        if isinstance(event, yaml.ScalarEvent) and event.style is None and len(event.value) > _LONGEST_SCALAR:
+            raise ValueError(f"a value of {len(event.value)} characters")
+        yield isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+
+
+def _check_numbers(content: Any) -> None:
+    """ValueError for a whole number of more digits than are read; the depth is known to be small."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            _check_numbers(key)
+            _check_numbers(value)
+    elif isinstance(content, list | tuple | set):
+        for value in content:
+            _check_numbers(value)
+    elif isinstance(content, int) and content.bit_length() > 4 * MAX_DIGITS:
+        raise ValueError(f"a number of {content.bit_length()} bits")
+
+
+def check_rows(path: Path, examples: int) -> None:
+    """ValueError where a Parquet table claims more rows than so many examples can have; only its end is read."""
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    most = min(MAX_ROWS, MAX_ROWS_PER_EXAMPLE * max(examples, 1))
+    try:
+        facts = pq.read_metadata(path)
+        rows = max(facts.num_rows, sum(facts.row_group(index).num_rows for index in range(facts.num_row_groups)))
+    except (KeyError, TypeError) as error:  # of a damaged footer; pyarrow's own errors are ValueError or OSError
+        raise ValueError(str(error)) from error
+    if rows > most:
+        raise ValueError(f"it has {rows} rows, more than {most}")
