@@ -54,7 +54,7 @@ def corrupt(path: Path, reason: str) -> Corrupt:
     return Corrupt(path, reason)
 
 
-def _corrupt(path: Path, error: Exception) -> Corrupt:
+def _corrupt(path: Path, error: Exception) -> UserError:
     return corrupt(path, one_line(error))
 
 
@@ -81,7 +81,7 @@ def read_json(path: Path) -> Any:
 
 def _parsed(path: Path, content: bytes) -> Any:
     try:
-        return bounded.json_of(content)
+        return bounded.parse_json(content)
     except DAMAGE as error:
         raise _corrupt(path, error) from error
 
@@ -112,10 +112,10 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return bounded.read_bytes(path)
     except FileNotFoundError as error:
-        raise UserError(f"{path} is missing") from error
-    except OSError as error:
+        raise UserError(f"{path} is missing; the same command computes it again") from error
+    except (OSError, ValueError) as error:
         raise _corrupt(path, error) from error
 
 
@@ -161,6 +161,7 @@ def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
 def _table(path: Path, *, checked: bool) -> pd.DataFrame:
     content = read_bytes(path)
     try:
+        bounded.check_rows(content)
         return table_of(content, checked=checked)
     except DAMAGE as error:
         raise _corrupt(path, error) from error
