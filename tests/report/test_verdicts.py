@@ -144,6 +144,13 @@ def test_what_cannot_be_paired_is_never_compared_unpaired(tmp_path, lost):
     assert "not compared, as rows are missing or do not give the figure: good" in verdict.sentence
 
 
+def test_examples_that_only_one_has_are_left_out_and_said(tmp_path):
+    cells = load(tmp_path, *CONTROLS, Plan("good", 0.5, without=(1, 5, 7)))
+    found = compare({"good": (cells[0], cells[1])}, LOWER)["good"]
+    assert (found.gain.n, found.left_out) == (57, 3)
+    assert found.words.endswith("(without 3 examples that only one has)")
+
+
 def test_a_statistic_that_is_not_known_is_not_guessed(tmp_path):
     cells = load(tmp_path, *CONTROLS, Plan("rollout"))
     assert against_random(cells, UNKNOWN).sentence == (
