@@ -30,8 +30,9 @@ from benchmark.configuration import make
 from benchmark.digests import digest
 from benchmark.errors import UserError
 from benchmark.locks import beside
-from benchmark.models.loading import existing_source, from_source, quiet_transformers
+from benchmark.models.loading import quiet_transformers
 from benchmark.models.tiny import texts_of
+from benchmark.models.weights import existing_source, from_source, load_weights
 from benchmark.types import Example, Task
 
 logger = logging.getLogger(__name__)
@@ -180,8 +181,9 @@ def _trainer(task: Task, source: str, work: Path, recipe: Recipe) -> tuple[Train
         id2label=dict(enumerate(task.labels)),
         label2id={label: index for index, label in enumerate(task.labels)},
     )
-    options = {"config": config, "dtype": torch.float32, "ignore_mismatched_sizes": True}
-    model = from_source(AutoModelForSequenceClassification, source, **options)
+    model: Any = load_weights(
+        AutoModelForSequenceClassification, source, fresh_head=True, config=config, dtype=torch.float32
+    )
     tokenizer = from_source(AutoTokenizer, source)
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # transformers makes an empty one where no file is found
         raise UserError(f"model.path={source} has no tokenizer; fine-tuning needs a base with its tokenizer files")
@@ -251,7 +253,12 @@ def _encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> lis
     texts = [texts_of(example) for example in examples]
     if len({len(parts) for parts in texts}) != 1:
         raise UserError("the task mixes single texts and pairs, which one model cannot be trained on")
-    encoded = tokenizer(*map(list, zip(*texts, strict=True)), truncation="longest_first", max_length=max_length)
+    encoded = tokenizer(
+        *map(list, zip(*texts, strict=True)),
+        truncation="longest_first",
+        max_length=max_length,
+        split_special_tokens=True,
+    )
     return [
         {**{name: encoded[name][row] for name in encoded}, "labels": example.label}
         for row, example in enumerate(examples)
