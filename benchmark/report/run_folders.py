@@ -12,10 +12,10 @@ import pandas as pd
 
 from benchmark import bounded
 from benchmark.checks import check_figures, check_rows
-from benchmark.errors import UserError
+from benchmark.errors import Corrupt, UserError
 from benchmark.printable import one_line, printable
 from benchmark.report.labels import Facts
-from benchmark.store import SCHEMA, UNSEALED, Corrupt, read_bytes, read_cell, read_record
+from benchmark.store import SCHEMA, UNSEALED, read_bytes, read_cell, read_record
 
 Record = Mapping[str, Any]
 
