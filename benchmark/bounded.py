@@ -1,8 +1,9 @@
 """Reading of files that may come from anybody: what they may cost is known before they are read.
 
-All functions raise ValueError (or OSError) for what is too large, too deep or broken.
+All functions raise ValueError (or OSError, for the file itself) for what is too large, too deep or broken.
 """
 
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -30,33 +31,27 @@ MAX_ROWS = 20_000_000
 MAX_ROWS_PER_EXAMPLE = 20_000
 """Rows of a table for each example: all tests of this project together write some hundreds."""
 
+MAX_OTHER = 1 << 33
+"""Bytes of any other file, tables among them."""
+
+_LIMITS = {".json": MAX_JSON, ".yaml": MAX_YAML}
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.?)*+(?:"|\Z)|[\[{]|[\]}]', re.DOTALL)
 _LONGEST_SCALAR = 1 << 13  # of YAML, unquoted: 1:1:1:… is a number to the base of 60
 
 
-def read_text(path: Path, limit: int) -> str:
-    """The text of a regular file of at most `limit` bytes."""
+def read_bytes(path: Path) -> bytes:
+    """The content of a regular file; how much is read depends on the ending of its name."""
     if path.exists() and not path.is_file():
         raise ValueError("it is no regular file")
-    size = path.stat().st_size
+    size, limit = path.stat().st_size, _LIMITS.get(path.suffix, MAX_OTHER)
     if size > limit:
         raise ValueError(f"it holds {size} bytes, more than {limit}")
-    return path.read_text(encoding="utf-8")
+    return path.read_bytes()
 
 
-def read_json(path: Path) -> Any:
+def parse_json(content: bytes) -> Any:
     """What a JSON file holds."""
-    return _json(read_text(path, MAX_JSON))
-
-
-def json_of(content: bytes) -> Any:
-    """What JSON that was read already says."""
-    if len(content) > MAX_JSON:
-        raise ValueError(f"it holds {len(content)} bytes, more than {MAX_JSON}")
-    return _json(content.decode())
-
-
-def _json(text: str) -> Any:
+    text = content.decode()
     if _depth(_steps(text)) > MAX_DEPTH:
         raise ValueError(f"more than {MAX_DEPTH} lists and objects within each other")
     return json.loads(text, parse_int=_whole, parse_float=_real)
@@ -93,17 +88,17 @@ def _real(digits: str) -> float:
     return found
 
 
-def read_yaml(path: Path) -> Any:
+def parse_yaml(content: bytes) -> Any:
     """What a YAML file holds; aliases, which can unfold to any size, are refused."""
-    text = read_text(path, MAX_YAML)
+    text = content.decode()
     try:
         if _depth(_yaml_steps(text)) > MAX_DEPTH:
             raise ValueError(f"more than {MAX_DEPTH} lists and mappings within each other")
-        content = yaml.safe_load(text)
+        found = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, OverflowError, TypeError, AttributeError) as error:  # of odd tags
         raise ValueError(str(error)) from error
-    _check_numbers(content)
-    return content
+    _check_numbers(found)
+    return found
 
 
 def _yaml_steps(text: str) -> Iterator[int]:
@@ -128,15 +123,17 @@ def _check_numbers(content: Any) -> None:
         raise ValueError(f"a number of {content.bit_length()} bits")
 
 
-def check_rows(path: Path, examples: int) -> None:
+def check_rows(content: bytes, examples: int | None = None) -> None:
     """ValueError where a Parquet table claims more rows than so many examples can have; only its end is read."""
-    if not path.is_file():
-        raise FileNotFoundError(path)
-    most = min(MAX_ROWS, MAX_ROWS_PER_EXAMPLE * max(examples, 1))
+    most = MAX_ROWS if examples is None else min(MAX_ROWS, MAX_ROWS_PER_EXAMPLE * max(examples, 1))
     try:
-        facts = pq.read_metadata(path)
+        facts = pq.read_metadata(io.BytesIO(content))
         rows = max(facts.num_rows, sum(facts.row_group(index).num_rows for index in range(facts.num_row_groups)))
-    except (KeyError, TypeError) as error:  # of a damaged footer; pyarrow's own errors are ValueError or OSError
+    except (
+        KeyError,
+        TypeError,
+        OSError,
+    ) as error:  # of a damaged footer; pyarrow's own errors are ValueError or OSError
         raise ValueError(str(error)) from error
     if rows > most:
         raise ValueError(f"it has {rows} rows, more than {most}")

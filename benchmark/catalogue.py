@@ -53,7 +53,9 @@ def _entries(directory: str | None) -> Iterator[Entry]:
     if directory is not None:
         names |= {path.stem for path in Path(directory, "methods").glob("*.yaml")}
     for name in names:
-        config: Any = OmegaConf.to_container(compose(None, [f"+methods=[{name}]"], directory).methods[name])
+        config: Any = OmegaConf.to_container(
+            compose(None, [f"+methods=[{name}]"], directory).methods[name], resolve=True
+        )
         yield entry(name, config)
 
 

@@ -1,4 +1,6 @@
-"""The two exceptions that are answers rather than bugs."""
+"""The exceptions that are answers rather than bugs."""
+
+from pathlib import Path
 
 from benchmark.printable import printable
 
@@ -9,6 +11,14 @@ class UserError(Exception):
     def __str__(self) -> str:
         """The message in one line without control characters: it may quote a file of anybody's."""
         return printable(super().__str__())
+
+
+class Corrupt(UserError):  # noqa: N818 - said of the file
+    """Something in a run folder that cannot be read; `reason` says what, without a way out."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} is corrupt ({reason}); remove the folder {path.parent}, and it is computed again")
+        self.path, self.reason = path, reason
 
 
 class NotApplicable(Exception):  # noqa: N818 - it is an answer, not an error

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from benchmark import store
+from benchmark import commits, store
 from benchmark.analyses.context import Analysis, Context
 from benchmark.cells import Cell
 from benchmark.configuration import check, compose, make
@@ -63,7 +63,7 @@ def run_comparison(config: DictConfig) -> Comparison:
     folder = out / "comparisons" / name
     folders = [cell.folder for cell in cells.values()]
     with beside(folder, f"comparison {name}"):
-        store.clean(folder)
+        commits.clean(folder)
         store.write_json(folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders]})
         analyse(config, setting, cells, folder)
         write_report(folders, folder, tuple(evaluations))

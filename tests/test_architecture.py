@@ -16,7 +16,7 @@ from tests.conftest import REPOSITORY
 MAX_LINES = 300
 PACKAGES = ("benchmark", "methods", "tasks")
 FOUNDATION = {"printable", "errors", "types", "cache", "units", "randomness", "locks", "identity", "digests"}
-STORED = {"store", "checks", "checkpoints"}
+STORED = {"store", "commits", "checks", "checkpoints"}
 CORE = FOUNDATION | STORED | {"models", "evaluations", "statistics", "configuration", "data", "cells", "report"}
 
 # Which parts each part may import, itself aside. A name without a package is a part of `benchmark`.
@@ -36,6 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "checkpoints": {"errors", "cache"},
     "configuration": {"errors"},
     "store": {"errors", "cache", "digests", "bounded", "printable"},
+    "commits": {"store", "digests"},
     "checks": {"store", "digests"},
     "data": FOUNDATION | {"models"},
     "models": FOUNDATION,
@@ -65,7 +66,7 @@ ALLOWED: dict[str, set[str]] = {
         "report.text",
     },
     "stored": FOUNDATION | {"store"},
-    "explaining": FOUNDATION | {"models", "stored"},
+    "explaining": FOUNDATION | {"models", "store", "stored"},
     "tables": {"errors", "store"},
     "analyses": CORE | {"stored", "tables", "settings", "records"},
     "heatmaps": CORE - {"report"} | {"stored"},

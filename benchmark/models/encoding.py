@@ -143,7 +143,19 @@ class Encoder:
         ]
         words = tuple(tuple(word for part in parts for word in part.words) for parts in segments)
         tensors = {name: torch.from_numpy(np.asarray(array)).long() for name, array in encoding.items()}
+        tensors["input_ids"] = self._without_spelled(tensors["input_ids"], torch.tensor(rows))
         return tensors, torch.tensor(rows), [len(row) for row in words], words
+
+    def _without_spelled(self, ids: Tensor, units: Tensor) -> Tensor:
+        """The ids with "unknown" in place of a special token that is a word's.
+
+        A tokenizer splits a special token that is spelled in a text (`split_special_tokens`), but a unigram model may still
+        hold it among its pieces.
+        """
+        unknown = self.tokenizer.unk_token_id
+        special = torch.tensor(sorted({*self.tokenizer.all_special_ids} - {unknown}), dtype=torch.long)
+        spelled = (units >= 0) & torch.isin(ids, special)
+        return ids if unknown is None else ids.masked_fill(spelled, unknown)
 
     def _ready(
         self, inputs: Sequence[Mapping[str, Any]]

@@ -19,6 +19,7 @@ def fingerprint_of(model: nn.Module, tokenizer: Any, window: int | None = None) 
         digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
     if tokenizer is not None:
         digest.update(tokenizer.backend_tokenizer.to_str().encode())
+        digest.update(b"special tokens in texts are text" if tokenizer.split_special_tokens else b"")
     if window is not None:
         digest.update(f"window {window}".encode())
     return digest.hexdigest()

@@ -26,6 +26,15 @@ from benchmark.models.families import FAMILIES, UNSUPPORTED, Family, family_of
 from benchmark.models.fingerprint import fingerprint_of
 from benchmark.models.reading import check_guess
 from benchmark.models.streams import streams_of
+from benchmark.models.weights import (
+    VOCABULARIES,
+    check_vocabulary,
+    existing_source,
+    from_source,
+    labels_of,
+    load_weights,
+    name_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -63,11 +72,14 @@ def load_model(
     if config.model_type in UNSUPPORTED:
         reason = UNSUPPORTED[config.model_type]
         raise UserError(f"model '{source}' is of the family {config.model_type}, which is not supported: {reason}")
+    labels = labels_of(source, config)
     model, image = _load_classifier(source, config, _DTYPES[dtype])
     target = _device(device)
     model = model.to(target).eval().requires_grad_(requires_grad=False)
     _check_finite(source, model)
     tokenizer = None if image else _tokenizer(source)
+    if tokenizer is not None:
+        check_vocabulary(source, model, tokenizer)
     pad = _pad_token(model, tokenizer)
     family = family_of(model)
     encoder = Encoder(
@@ -85,10 +97,10 @@ def load_model(
         encoder = replace(encoder, family=family, window=n_tokens)
     paths = {id(module): path for path, module in model.named_modules()}
     classifier = Classifier(
-        name=Path(source).name,
+        name=name_of(source),
         model=model,
         encoder=encoder,
-        labels=tuple(config.id2label[index] for index in range(config.num_labels)),
+        labels=labels,
         family=family,
         attention_modules=tuple(callers),
         streams=streams_of(family, [paths[id(module)] for module in callers]),
@@ -126,42 +138,12 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def existing_source(source: str) -> str:
-    """The source itself; UserError for something that can only be a path and does not exist."""
-    path = Path(source).expanduser()
-    if path.is_dir():
-        return str(path)
-    looks_like_path = source.startswith((".", "/", "~")) or source.count("/") > 1 or path.exists()
-    if looks_like_path:
-        raise UserError(f"model.path={source} is not a directory; give a checkpoint's directory or a hub id")
-    return source
-
-
-def from_source(auto: Any, source: str, **options: Any) -> Any:
-    """`auto.from_pretrained(source, **options)`; UserError with the way out where there is nothing to load."""
-    try:
-        return auto.from_pretrained(source, **options)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        if Path(source).is_dir():
-            raise UserError(f"model.path={source} cannot be loaded: {reason}") from error
-        raise UserError(
-            f"model.path={source} is no local directory and cannot be fetched from the hub ({reason}); "
-            "check the network, or download it and set model.path to its directory"
-        ) from error
-
-
 def _load_classifier(source: str, config: Any, dtype: torch.dtype) -> tuple[nn.Module, bool]:
     image = "ForImageClassification" in "".join(config.architectures or ()) or hasattr(config, "num_channels")
     auto = AutoModelForImageClassification if image else AutoModelForSequenceClassification
     with quiet_transformers():
-        model, report = from_source(
-            auto, source, config=config, dtype=dtype, attn_implementation="eager", output_loading_info=True
-        )
-    if missing := sorted(report["missing_keys"]):
-        raise UserError(
-            f"model.path={source} has no trained classifier head (missing weights: {', '.join(missing[:3])}, ...); "
-            "fine-tune it first: python -m benchmark.train task=... model.path=... out=..."
+        model: Any = load_weights(
+            auto, source, fresh_head=False, config=config, dtype=dtype, attn_implementation="eager"
         )
     model.set_attn_implementation(IMPLEMENTATION)
     if getattr(model.config, "use_cache", False):
@@ -190,14 +172,25 @@ def _check_finite(source: str, model: nn.Module) -> None:
 
 
 def _tokenizer(source: str) -> Any:
+    """The checkpoint's tokenizer, to which `[SEP]` and its kind are text where they stand in a text; None without one.
+
+    Raises:
+        UserError: its files are there but broken, or it cannot align words.
+    """
+    folder = Path(source)
+    there = [name for name in (*VOCABULARIES, "tokenizer_config.json") if (folder / name).is_file()]
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        logger.info("no tokenizer at '%s' (%s): the model takes ready ids", source, str(error).splitlines()[0])
+        tokenizer = from_source(AutoTokenizer, source, split_special_tokens=True)
+    except UserError as error:
+        if there or not isinstance(error.__cause__, OSError | ValueError | KeyError | AttributeError | TypeError):
+            raise UserError(f"{error} (its tokenizer: {', '.join(there)})") from error
+        logger.info("no tokenizer at '%s' (%s): the model takes ready ids", source, error)
         return None
     if not tokenizer.is_fast:
         raise UserError(f"model.path={source} has a slow tokenizer, which cannot align words; save a tokenizer.json")
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # transformers makes an empty one where no file is found
+        if words := [name for name in there if name in VOCABULARIES]:
+            raise UserError(f"model.path={source} has a tokenizer without a single word ({', '.join(words)})")
         return None
     tokenizer.padding_side = "right"
     return tokenizer
@@ -205,9 +198,11 @@ def _tokenizer(source: str) -> Any:
 
 def _processor(source: str) -> Any:
     try:
-        return AutoImageProcessor.from_pretrained(source, backend="pil")
-    except (OSError, ValueError) as error:
-        logger.info("no image processor at '%s' (%s): the model takes pixel values", source, str(error).splitlines()[0])
+        return from_source(AutoImageProcessor, source, backend="pil")
+    except UserError as error:
+        if (Path(source) / "preprocessor_config.json").is_file():
+            raise
+        logger.info("no image processor at '%s' (%s): the model takes pixel values", source, error)
         return None
 
 

@@ -14,6 +14,7 @@ from benchmark.errors import UserError
 from benchmark.printable import printable
 from benchmark.report.labels import Facts, distinguish, named, natural
 from benchmark.report.run_folders import Record, Stored, read_cleaned, read_stored, unreadable
+from benchmark.store import UNSEALED
 
 CONTROLS = ("oracle", "random", "inverted", "position", "frequency")
 """Methods that test the tests (PROTOCOLS section 9), in the order in which tables show them; they are never ranked."""

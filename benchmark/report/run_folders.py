@@ -12,10 +12,10 @@ import pandas as pd
 
 from benchmark import bounded
 from benchmark.checks import check_figures, check_rows
-from benchmark.errors import UserError
+from benchmark.errors import Corrupt, UserError
 from benchmark.printable import one_line, printable
 from benchmark.report.labels import Facts
-from benchmark.store import SCHEMA, UNSEALED, Corrupt, read_bytes, read_cell, read_record
+from benchmark.store import SCHEMA, UNSEALED, read_bytes, read_cell, read_record
 
 Record = Mapping[str, Any]
 
@@ -52,21 +52,13 @@ def cleaned(value: Any) -> Any:
     return value
 
 
-def read_cleaned(path: Path, read: Callable[[Path], Any] = bounded.read_json) -> Any:
-    """What a JSON or YAML file holds, with texts as they can be shown.
-
-    Raises:
-        UserError: it is broken, or not what the folder's record says; one line that names it.
-    """
+def read_cleaned(path: Path, parse: Callable[[bytes], Any] = bounded.parse_json) -> Any:
+    """What a JSON or YAML file holds, with texts as they can be shown; UserError in one line where it is broken."""
     try:
-        found = cleaned(read(path))
-        read_bytes(path)  # compares its digest; its size is known to be bounded
-        return found
-    except FileNotFoundError as error:
-        raise UserError(f"{path} is missing") from error
+        return cleaned(parse(read_bytes(path)))
     except Corrupt as error:
         raise unreadable(error.path, error.reason) from error
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise unreadable(path, one_line(error)) from error
 
 
@@ -76,7 +68,7 @@ def is_foreign(folder: Path) -> str | None:
     A record that cannot be read is ours only where the folder's name ends in a hash, as run folders do.
     """
     try:
-        record = bounded.read_json(folder / "record.json")
+        record = bounded.parse_json(bounded.read_bytes(folder / "record.json"))
     except (OSError, ValueError) as error:
         return None if _OURS.fullmatch(folder.name) else f"no record ({one_line(error)})"
     if not isinstance(record, dict) or "schema" not in record:
@@ -102,7 +94,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.yaml"
     if not path.exists():
         return {}
-    content = read_cleaned(path, bounded.read_yaml)
+    content = read_cleaned(path, bounded.parse_yaml)
     if not isinstance(content, dict):
         raise unreadable(path, "no settings")
     return content
@@ -125,53 +117,34 @@ def read_stored(folder: Path) -> Stored:
     """
     path = folder / "record.json"
     try:
-        if (problem := next(_problems(read_record(folder)), None)) is not None:
+        known = read_record(folder)
+        if (problem := next(_problems(known), None)) is not None:
             raise unreadable(path, problem)
-        _check_size(folder / "rows.parquet", read_record(folder))
+        if (folder / "rows.parquet").is_file():
+            bounded.check_rows(bounded.read_bytes(folder / "rows.parquet"), int(known["task"]["n"]))
         record, rows = read_cell(folder)
-        _check_types(folder / "rows.parquet", rows)
-        _check_figures(path, record, rows)
-        return Stored(folder, cleaned(record), dict(_flat(read_config(folder))), _shown(rows))
+        _check(record, rows)
+        return Stored(folder, cleaned(record), dict(_flat(read_config(folder))), _named(rows))
     except Corrupt as error:
         raise unreadable(error.path, error.reason) from error
-    except (OSError, ValueError) as error:
+    except (KeyError, ValueError, AttributeError, TypeError, OverflowError) as error:
         raise unreadable(path, one_line(error)) from error
 
 
-def _check_size(path: Path, record: Record) -> None:
-    """UserError where a table is missing or has more rows than the record's examples can have."""
-    try:
-        bounded.check_rows(path, int(record["task"]["n"]))
-    except FileNotFoundError as error:
-        raise UserError(f"{path} is missing") from error
-    except (OSError, ValueError) as error:
-        raise unreadable(path, one_line(error)) from error
-
-
-def _check_types(path: Path, rows: pd.DataFrame) -> None:
+def _check(record: Record, rows: pd.DataFrame) -> None:
+    for name, facts in record["evaluations"].items():
+        check_figures(str(name), facts, int(record["task"]["n"]))
     for name in ("x", "value"):
         if len(rows) and not pd.api.types.is_numeric_dtype(rows[name]) and rows[name].notna().any():
-            raise unreadable(path, f"column {name} holds no numbers")
+            raise ValueError(f"rows.parquet: column {name} holds no numbers")
+    check_rows(record["evaluations"], rows)
 
 
-def _check_figures(path: Path, record: Record, rows: pd.DataFrame) -> None:
-    try:
-        for name, facts in record["evaluations"].items():
-            check_figures(str(name), facts, int(record["task"]["n"]))
-        check_rows(record["evaluations"], rows)
-    except KeyError as error:
-        raise unreadable(path, f"a figure lacks {error}") from error
-    except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        raise unreadable(path, one_line(error)) from error
-
-
-def _shown(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with the names of tests and metrics as in the cleaned record."""
-    for name in ("evaluation", "metric"):
-        shown = {value: printable(str(value)) for value in rows[name].unique()}
-        if any(value != text for value, text in shown.items()):
-            rows = rows.assign(**{name: rows[name].map(shown)})
-    return rows
+def _named(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the names of tests and metrics as the cleaned record has them."""
+    shown = {name: {value: printable(str(value)) for value in rows[name].unique()} for name in ("evaluation", "metric")}
+    changed = [name for name, texts in shown.items() if any(value != text for value, text in texts.items())]
+    return rows.assign(**{name: rows[name].map(shown[name]) for name in changed})
 
 
 _TEXT, _NUMBER, _NOTHING = str, (int, float), type(None)
@@ -195,6 +168,8 @@ def _problems(record: Record) -> Iterator[str]:
         if isinstance(entry, Mapping) and entry.get("name") == "":
             yield f"{section}.name is empty"
     yield from _wrong("", record, {"hash": (_TEXT,), "evaluations": (dict,)})
+    if not isinstance(record.get("evaluations"), dict):
+        return
     yield from _wrong("", {"cost": None, "dash": None, **record}, {"cost": (dict, _NOTHING), "dash": (_TEXT, _NOTHING)})
     cost = record.get("cost") or {}
     yield from _wrong("cost", cost, {key: (*_NUMBER, _NOTHING) for key in _COST if key in cost})

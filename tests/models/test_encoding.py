@@ -5,11 +5,35 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
 
 import benchmark
 from benchmark.errors import UserError
 from benchmark.types import Example
 from tests import text_models
+
+
+def save_unigram(folder):
+    """A BERT whose tokenizer is a unigram model, as SentencePiece makes them, between <s> and </s>."""
+    text_models.save_bert(folder)
+    for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    pieces = ["▁the", "▁film", "▁", "<", ">", "/", "s", "p", "a", "d", "m", "k"]
+    raw = Tokenizer(models.Unigram([("<pad>", 0.0), ("<unk>", 0.0), *((piece, -1.0) for piece in pieces)], unk_id=1))
+    raw.pre_tokenizer = pre_tokenizers.Metaspace()
+    raw.add_special_tokens(["<s>", "</s>", "<mask>"])
+    ends = [(token, raw.token_to_id(token)) for token in ("<s>", "</s>")]
+    raw.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=ends)
+    names = {
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "pad_token": "<pad>",
+        "unk_token": "<unk>",
+        "mask_token": "<mask>",
+    }
+    PreTrainedTokenizerFast(tokenizer_object=raw, model_max_length=24, **names).save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +84,38 @@ def test_an_unknown_word_is_still_its_own_unit(bert):
     assert batch.units.tolist() == [[-1, 0, 1, 2, 3, -1]]
 
 
-def test_special_tokens_in_the_text_are_words_of_it(bert):
-    batch = bert.encode(["the [MASK] film"])
-    assert batch.units.tolist() == [[-1, 0, 1, 2, -1]]
-    assert batch.tensors["input_ids"][0, 2] == bert.mask_token_id
+SPELLED = "the [SEP] [CLS] film [MASK][PAD]"
+
+
+def test_special_tokens_spelled_in_a_text_are_text(bert):
+    batch = bert.encode([SPELLED, "the"])
+    assert batch.words[0] == tuple(SPELLED.split())
+    ids = batch.tensors["input_ids"][0]
+    inner = ids[batch.units[0] >= 0].tolist()
+    assert not {bert.tokenizer.sep_token_id, bert.tokenizer.cls_token_id, bert.mask_token_id, bert.pad_token_id} & {
+        *inner
+    }
+    assert sorted({unit for unit in batch.units[0].tolist() if unit >= 0}) == [0, 1, 2, 3, 4]
+    assert (ids[0], ids[batch.attention_mask[0]][-1]) == (bert.tokenizer.cls_token_id, bert.tokenizer.sep_token_id)
+    pair = bert.encode([("the [SEP] film", "bad")])
+    assert pair.tensors["token_type_ids"][0].tolist()[-2:] == [1, 1]
+    assert (pair.tensors["input_ids"][0] == bert.tokenizer.sep_token_id).sum() == 2
+
+
+@pytest.mark.parametrize("save", [text_models.save_gpt2, text_models.save_bart, save_unigram])
+def test_they_are_text_to_any_tokenizer(tmp_path, save):
+    model = benchmark.load_model(save(tmp_path / "model"), device="cpu")
+    special = [token for token in model.tokenizer.all_special_tokens if token != model.tokenizer.unk_token]
+    assert special
+    batch = model.encode([f"the {token} film" for token in special])
+    unknown = {model.tokenizer.unk_token_id}
+    for row, token in enumerate(special):
+        inner = batch.tensors["input_ids"][row][batch.units[row] >= 0].tolist()
+        assert not {*inner} & ({*model.tokenizer.all_special_ids} - unknown), token
+        assert batch.words[row] == ("the", token, "film")
+        assert {unit for unit in batch.units[row].tolist() if unit >= 0} == {0, 1, 2}
+    ready = model.encode([{"input_ids": batch.tensors["input_ids"][0].tolist()}])
+    assert torch.equal(ready.tensors["input_ids"][0], batch.tensors["input_ids"][0])
 
 
 def test_shorter_rows_are_padded_on_the_right(bert):

@@ -59,10 +59,10 @@ def drawn(folder, offsets):
 
 
 def test_random_orders_that_differ_among_themselves_leave_a_small_difference_undecided(tmp_path):
-    folders = write_cells(tmp_path, [Plan("random", 0.0), Plan("slight", 0.3), Plan("good", 4.0)])
+    folders = write_cells(tmp_path, [Plan("random", 0.0), Plan("slight", 0.3), Plan("good", 1.9)])
     given = against_random(load_cells(folders), LOWER)
     assert given.above == ("good", "slight")
-    drawn(folders[0], (-0.2, -0.1, 0.0, 0.1, 0.2))
+    drawn(folders[0], (-0.15, -0.075, 0.0, 0.075, 0.15))
     cells = load_cells(folders)
     verdict = against_random(cells, LOWER)
     assert (verdict.above, verdict.undecided) == (("good",), ("slight",))
@@ -142,6 +142,13 @@ def test_what_cannot_be_paired_is_never_compared_unpaired(tmp_path, lost):
     verdict = against_random(cells, LOWER)
     assert (verdict.undecided, verdict.missing) == (("rollout",), ("good",))
     assert "not compared, as rows are missing or do not give the figure: good" in verdict.sentence
+
+
+def test_examples_that_only_one_has_are_left_out_and_said(tmp_path):
+    cells = load(tmp_path, *CONTROLS, Plan("good", 0.5, without=(1, 5, 7)))
+    found = compare({"good": (cells[0], cells[1])}, LOWER)["good"]
+    assert (found.gain.n, found.left_out) == (57, 3)
+    assert found.words.endswith("(without 3 examples that only one has)")
 
 
 def test_a_statistic_that_is_not_known_is_not_guessed(tmp_path):

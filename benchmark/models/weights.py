@@ -1,0 +1,166 @@
+"""What lies in a checkpoint: files that are whole, and weights that are those of its configuration."""
+
+import logging
+import os
+import pickle
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from benchmark.errors import UserError
+from benchmark.printable import one_line
+
+logger = logging.getLogger(__name__)
+
+VOCABULARIES = (
+    "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model",
+)  # fmt: skip
+"""Files that a tokenizer's words are in."""
+
+_READ = (".safetensors", ".bin", ".json", ".txt", ".model")
+_POINTER = b"version https://git-lfs"  # what stands in place of a large file that Git LFS has not fetched
+_SHOWN = 3  # names in a message
+
+
+def existing_source(source: str) -> str:
+    """The source itself; UserError for a path that does not exist, or whose files are not whole."""
+    path = Path(source).expanduser()
+    if path.is_dir():
+        _check_files(path)
+        return str(path)
+    looks_like_path = source.startswith((".", "/", "~")) or source.count("/") > 1 or path.exists()
+    if looks_like_path:
+        raise UserError(f"model.path={source} is not a directory; give a checkpoint's directory or a hub id")
+    return source
+
+
+def _check_files(folder: Path) -> None:
+    for path in sorted(folder.iterdir()):
+        if path.suffix not in _READ or not path.is_file():
+            continue
+        with path.open("rb") as file:
+            start = file.read(len(_POINTER))
+        if start == _POINTER:
+            raise UserError(
+                f"model.path={folder} holds only a Git LFS pointer in place of {path.name}; run: git lfs pull"
+            )
+        if not start:
+            raise UserError(f"model.path={folder} cannot be loaded: {path.name} is empty; fetch or copy it again")
+
+
+def from_source(auto: Any, source: str, **options: Any) -> Any:
+    """`auto.from_pretrained(source, **options)`, which never runs code of the checkpoint's own.
+
+    Raises:
+        UserError: there is nothing to load, or it is broken; with the way out. What transformers, tokenizers, safetensors
+            and torch raise for a broken file is not documented and of many kinds, so any exception counts as one.
+    """
+    try:
+        return auto.from_pretrained(source, trust_remote_code=False, **options)
+    except Exception as error:
+        reason = _reason(error)
+        if Path(source).is_dir():
+            raise UserError(f"model.path={source} cannot be loaded: {reason}") from error
+        if not isinstance(error, OSError | ValueError):
+            raise UserError(f"model.path={source}, of the hub, cannot be loaded: {reason}") from error
+        raise UserError(
+            f"model.path={source} is no local directory and cannot be fetched from the hub ({reason}); "
+            "check the network, or download it and set model.path to its directory"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, without the library's advice to trust the file."""
+    if isinstance(error, pickle.UnpicklingError):
+        return "its weights are a pickle with more in it than tensors, which is not executed; save a model.safetensors"
+    if "trust_remote_code" in str(error):
+        return "it needs Python code of its own, which is not executed; use a model of a family that transformers has"
+    kind = "" if isinstance(error, OSError | ValueError | RuntimeError) else f"{type(error).__name__}: "
+    return f"{kind}{one_line(error)}"
+
+
+def load_weights(auto: Any, source: str, *, fresh_head: bool, **options: Any) -> nn.Module:
+    """A model whose weights are all those of its checkpoint, as its configuration says.
+
+    Args:
+        auto: the automatic class.
+        source: directory or hub id.
+        fresh_head: whether the classifier may be a new one; the layers below it never are.
+        options: for `from_pretrained`.
+
+    Raises:
+        UserError: weights are missing, of other sizes, or of layers that the configuration does not have.
+    """
+    model, report = from_source(auto, source, output_loading_info=True, ignore_mismatched_sizes=True, **options)
+    misfits = {
+        name: f"{name} is {list(stored)}, not {list(wanted)}" for name, stored, wanted in report["mismatched_keys"]
+    }
+    body = f"{model.base_model_prefix}."
+
+    def refuse(what: str, names: Iterable[str]) -> None:
+        if found := sorted(names):
+            more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+            raise UserError(
+                f"model.path={source}: weights and config.json do not fit: {what} {', '.join(found[:_SHOWN])}{more}; "
+                "use the config.json that the weights were saved with"
+            )
+
+    def below(name: str) -> bool:
+        return name.startswith(body) and "pooler" not in name  # a pooler belongs to the head
+
+    refuse("layers without weights:", filter(below, report["missing_keys"]))
+    refuse("weights without a layer:", _of_other_layers(model, report["unexpected_keys"]))
+    refuse("other sizes:", (text for name, text in misfits.items() if below(name) or not fresh_head))
+    if not fresh_head:
+        _check_head(source, report)
+    return model  # type: ignore[no-any-return]
+
+
+def _of_other_layers(model: nn.Module, unexpected: Iterable[str]) -> list[str]:
+    """Weights that the model would have if it had more layers: their names differ from others in a number alone."""
+    known = {_numberless(name) for name in model.state_dict()}
+    prefix = f"{model.base_model_prefix}."
+    known |= {name.removeprefix(prefix) for name in known}
+    return [name for name in unexpected if re.search(r"\d", name) and _numberless(name) in known]
+
+
+def _numberless(name: str) -> str:
+    return re.sub(r"\d+", "#", name)
+
+
+def _check_head(source: str, report: Mapping[str, Any]) -> None:
+    if missing := sorted(report["missing_keys"]):
+        raise UserError(
+            f"model.path={source} has no trained classifier head (missing weights: {', '.join(missing[:_SHOWN])}, ...); "
+            "fine-tune it first: python -m benchmark.train task=... model.path=... out=..."
+        )
+    if unused := sorted(report["unexpected_keys"]):
+        logger.warning("'%s' holds weights that the model does not use: %s", source, ", ".join(unused[:_SHOWN]))
+
+
+def check_vocabulary(source: str, model: Any, tokenizer: Any) -> None:
+    """UserError where the tokenizer knows tokens that the model has no embedding for."""
+    rows = model.get_input_embeddings().num_embeddings
+    if (largest := max(tokenizer.get_vocab().values())) >= rows:
+        raise UserError(
+            f"model.path={source}: the tokenizer's ids reach {largest}, but the model has {rows} embeddings; "
+            "use the tokenizer that the model was trained with"
+        )
+
+
+def labels_of(source: str, config: Any) -> tuple[str, ...]:
+    """The names of the classes in their order; UserError where config.json does not name them all."""
+    missing = [index for index in range(config.num_labels) if index not in config.id2label]
+    if missing:
+        raise UserError(
+            f"model.path={source}: id2label of config.json has {config.num_labels} names, but none for class {missing[0]}"
+        )
+    return tuple(str(config.id2label[index]) for index in range(config.num_labels))
+
+
+def name_of(source: str) -> str:
+    """What run folders call a model: the last part of its path (also of `.`; links keep their names), or of its hub id."""
+    return Path(os.path.abspath(source) if Path(source).is_dir() else source).name or "model"
