@@ -153,9 +153,7 @@ def intervals(
     for column in np.flatnonzero(np.isinf(low) | np.isinf(high)):
         bottom, top = float(ranges[column, 0]), float(ranges[column, 1])
         low[column], high[column] = exact_bounds(table[:, column], bottom, top, level)
-    least, most = anderson_bounds(
-        table, ranges[:, 0], ranges[:, 1], level
-    )  # t* has no bound
+    least, most = anderson_bounds(table, ranges[:, 0], ranges[:, 1], level)  # t* has no bound
     low, high = np.where(low < least, least, low), np.where(high > most, most, high)
     special = _few_valued(table, ranges, level)
     low, high = (np.where(np.isnan(own), end, own) for own, end in zip(special, (low, high), strict=True))
