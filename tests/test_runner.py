@@ -202,7 +202,7 @@ def test_the_same_command_twice_gives_the_same_bytes(place, tmp_path):
     [
         (["methods.probe.how=refuse"], "it does not feel like it"),
         (["methods.probe.how=not_finite"], "the tokens scores are not finite (NaN or infinity)"),
-        (["methods=[oracle]", "task.rationales=false"], "the task has no rationales"),
+        (["methods=[oracle]", "task.rationales=false"], "no example has a rationale"),
         (["evaluations=[head_pruning]"], "the method does not score heads"),
     ],
 )
