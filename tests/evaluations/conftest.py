@@ -1,5 +1,6 @@
 """Tiny models: random ones, and one whose truth is known (it counts good and bad words)."""
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +32,15 @@ TEXTS = (
     "the untold story was bad bad and awful untoldly seen",
     "it was fine",
 )
+
+
+def spelled_probability(model, text, target):
+    """The probability of a class for a text (or a pair) in which [MASK] is the mask: what a replica computes."""
+    tokenizer = copy.deepcopy(model.tokenizer)
+    tokenizer.split_special_tokens = False
+    encoding = tokenizer(*(text if isinstance(text, tuple) else (text,)), return_tensors="pt")
+    with torch.no_grad():
+        return float(model.model(**encoding).logits[0].softmax(0)[target])
 
 
 def _save_tokenizer(directory: Path) -> None:

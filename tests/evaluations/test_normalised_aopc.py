@@ -12,7 +12,7 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.normalised_aopc import NormalisedAopc
 from benchmark.evaluations.removal_orders import beam_bounds, exact_bounds, prefixes, recalled
 from benchmark.types import Attribution
-from tests.evaluations.conftest import attribution_of, figure_of, values_of
+from tests.evaluations.conftest import attribution_of, figure_of, spelled_probability, values_of
 
 
 def every_aopc(drops, n):
@@ -32,7 +32,7 @@ def slow_drops(model, words, target):
     def probability(gone):
         masks = [" ".join(["[MASK]"] * len(model.tokenizer.tokenize(word))) for word in words]
         text = " ".join(masks[u] if u in gone else word for u, word in enumerate(words))
-        return float(model.run(model.encode([text])).logits[0].softmax(0)[target])
+        return spelled_probability(model, text, target)
 
     sets = [frozenset(s) for k in range(len(words) + 1) for s in itertools.combinations(range(len(words)), k)]
     return {gone: probability(frozenset()) - probability(gone) for gone in sets}
@@ -188,7 +188,7 @@ def test_query_units_stay(tiny):
     pair = replace(tiny.encode([("was it good", "the film was dull")]), query_units=(3,))
     rows = NormalisedAopc().rows(tiny, pair, attribution_of(pair, [[9, 9, 9, 4, 3, 2, 1]], [0]))
     kept = [("was it good", f"{'[MASK] ' * k}{' '.join(['the', 'film', 'was', 'dull'][k:])}") for k in range(5)]
-    p = [float(tiny.run(tiny.encode([text])).logits[0].softmax(0)[0]) for text in kept]
+    p = [spelled_probability(tiny, text, 0) for text in kept]
     expected = np.mean([p[0] - later for later in p[1:]])
     assert values_of(rows, "comprehensiveness_every_step")["0"] == pytest.approx(expected, abs=1e-9)
 

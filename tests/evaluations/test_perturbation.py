@@ -12,7 +12,7 @@ from benchmark.configuration import compose, make
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.perturbation import TENTHS, Perturbation, rank_units
 from benchmark.types import Attribution
-from tests.evaluations.conftest import attribution_of, figure_of, planted, values_of
+from tests.evaluations.conftest import attribution_of, figure_of, planted, spelled_probability, values_of
 
 
 def scores_of(batch, seed=0):
@@ -148,8 +148,7 @@ def test_query_units_are_never_ranked_nor_removed(tiny):
     assert ranking.n.tolist() == [4]
     assert ranking.ranks[0].tolist() == [7, 7, 7, 3, 2, 1, 0]
     rows = Perturbation().rows(tiny, pair, attribution_of(pair, [[9, 9, 9, 1, 2, 3, 4]], [0]))
-    gone = tiny.encode([("was it good", "the [MASK] [MASK] [MASK]")])
-    expected = float(tiny.run(gone).logits[0].softmax(0)[0])
+    expected = spelled_probability(tiny, ("was it good", "the [MASK] [MASK] [MASK]"), 0)
     assert values_of(rows, "positive_probability", 0.9)["0"] == pytest.approx(expected)
 
 

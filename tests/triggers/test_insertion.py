@@ -154,8 +154,8 @@ def test_byte_level_words_go_before_the_space_of_the_next_word(gpt2):
 
 
 def test_a_separator_in_the_text_is_content(bert):
-    batch = bert.encode(["a [SEP] plot"])
-    assert segments(bert, batch.tensors, batch.units).tolist() == [[-1, 0, 0, 0, -1]]
+    batch = bert.encode(["a [SEP] plot"])  # which the tokenizer reads as five tokens of text
+    assert segments(bert, batch.tensors, batch.units).tolist() == [[-1, 0, 0, 0, 0, 0, -1]]
 
 
 def slow(tokens, types, units, window, words):
