@@ -14,8 +14,8 @@ from typing import Any
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
-from benchmark.command import guarded
 from benchmark.configuration import compose, options
+from benchmark.doors import Kept, guarded
 
 _FACT = re.compile(r"^\s*(Source|Cost): (.+?)\.?\s*$", re.MULTILINE)
 _NO_PASS = "no pass"
@@ -53,7 +53,9 @@ def _entries(directory: str | None) -> Iterator[Entry]:
     if directory is not None:
         names |= {path.stem for path in Path(directory, "methods").glob("*.yaml")}
     for name in names:
-        config: Any = OmegaConf.to_container(compose(None, [f"+methods=[{name}]"], directory).methods[name])
+        config: Any = OmegaConf.to_container(
+            compose(None, [f"+methods=[{name}]"], directory).methods[name], resolve=True
+        )
         yield entry(name, config)
 
 
@@ -135,7 +137,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="List all explainers: definition, needs, cost in passes, source.")
     parser.add_argument("--config-dir", help="one more folder of YAMLs, such as DIR/methods/NAME.yaml")
     arguments = parser.parse_args()
-    print(markdown(guarded(lambda: entries(arguments.config_dir))), end="")
+    print(markdown(guarded(lambda: entries(arguments.config_dir), Kept("nothing is written"))), end="")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmark import locks, store
+from benchmark import commits, locks, store
 from benchmark.checkpoints import Stage
 from benchmark.data import Data
 from benchmark.digests import digest
@@ -188,7 +188,7 @@ class Cell:
 
     def _keep(self, name: str, result: Ragged) -> None:
         result.write(self._path(name))
-        store.note(self._path(name))
+        commits.note(self._path(name))
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.safetensors"

@@ -19,6 +19,7 @@ from benchmark.errors import UserError
 CONFIG_MODULE = "conf"
 _GROUPS = ("task", "model", "tracking")
 _NAMES = ("name", "split", "out")
+_LONGEST_NAME = 150  # file systems take 255, and an ending and a hash are added
 _LEAST = {"seed": 0, "batch_size": 1}
 
 
@@ -124,6 +125,11 @@ def _check_values(config: DictConfig) -> None:
     for key in _NAMES:
         if not isinstance(config[key], str) or not config[key]:
             raise UserError(f"{key}={config[key]} must be a text")
+    for key, name in (
+        ("name", config.name),
+        *((g, n) for g in ("methods", "evaluations", "analyses") for n in config[g]),
+    ):
+        _check_name(key, str(name))
     for key, least in _LEAST.items():
         if not _whole(config[key], least):
             raise UserError(f"{key}={config[key]} must be a whole number of at least {least}")
@@ -131,6 +137,14 @@ def _check_values(config: DictConfig) -> None:
         raise UserError(f"limit={config.limit} leaves no example; give a positive whole number, or null for all")
     if not isinstance(config.checkpoint_seconds, int | float):
         raise UserError(f"checkpoint_seconds={config.checkpoint_seconds} must be a number")
+
+
+def _check_name(key: str, name: str) -> None:
+    """UserError for what would not be the name of a file in the folder that it belongs to."""
+    if {"/", "\\", "\0"} & {*name} or name.startswith(".") or len(name.encode()) > _LONGEST_NAME:
+        raise UserError(
+            f"{key}={name!r} names files: it may not hold / or \\, begin with a dot or exceed {_LONGEST_NAME} bytes"
+        )
 
 
 def _whole(value: Any, least: int) -> bool:

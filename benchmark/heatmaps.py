@@ -1,12 +1,15 @@
 """What a run folder holds for people and for other tools: token heatmaps, and predictions in ERASER's format."""
 
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from benchmark import units
 from benchmark.cells import Cell
-from benchmark.evaluations.eraser_export import export, predictions
+from benchmark.evaluations.aopc import THRESHOLDS, Aopc, stored_erasure
+from benchmark.evaluations.eraser_export import Prediction, json_lines, predictions
+from benchmark.evaluations.rationale import Rationale
 from benchmark.store import Ragged
 from benchmark.stored import padded
 
@@ -45,22 +48,62 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
     return pages
 
 
-def export_eraser(cell: Cell, stored: Ragged) -> None:
-    """Write `eraser_predictions.jsonl` where every example is an ERASER annotation, so that its own scorer can be run.
+def eraser_predictions(cell: Cell, tested: Mapping[str, Mapping[str, Any]], rows: pd.DataFrame) -> dict[str, bytes]:
+    """ERASER's predictions, by file name, of each agreement with rationales that was tested.
 
-    Hard predictions are the best words up to the mean share of rationale words over the examples.
+    There are none unless every example is an annotation of ERASER. The file is `eraser_predictions.jsonl` for the
+    evaluation named `rationale`, `eraser_predictions-<name>.jsonl` for others. Its spans and soft scores are those that
+    the evaluation scored: same target, pooling, clamping, seed and share. Where an AOPC at ERASER's five shares was
+    tested too, it holds the probabilities that were compared.
+
+    Args:
+        cell: the run folder, with its attributions.
+        tested: what `record.json` says of each evaluation.
+        rows: of all of them.
     """
-    batches = cell.data.batches
-    if "tokens" not in stored.arrays or not all("annotation_id" in meta for batch in batches for meta in batch.meta):
-        return
-    shares = [float(np.mean(r)) for batch in batches for r in batch.rationale if r is not None and len(r)]
-    if not shares:
-        return
+    if not all("annotation_id" in meta for batch in cell.data.batches for meta in batch.meta):
+        return {}
+    erased, found = _erased(tested, rows), {}
+    for name, facts in tested.items():
+        if (settings := _settings(facts, Rationale)) is not None:
+            (share,) = (figure["value"] for figure in facts["figures"] if figure["metric"] == "hard_share")
+            file = "eraser_predictions.jsonl" if name == "rationale" else f"eraser_predictions-{name}.jsonl"
+            found[file] = json_lines(_predictions(cell, settings, share, erased)).encode()
+    return found
+
+
+def _settings(facts: Mapping[str, Any], kind: type) -> Mapping[str, Any] | None:
+    """The settings of a test of this class and version that gave figures, else None."""
+    name, version, settings = facts.get("identity") or (None, None, {})
+    here = f"{kind.__module__}.{kind.__qualname__}", getattr(kind, "version", 0)
+    return settings if (name, version) == here and facts["figures"] else None
+
+
+def _erased(tested: Mapping[str, Mapping[str, Any]], rows: pd.DataFrame) -> pd.DataFrame | None:
+    """Rows of the tested AOPC at ERASER's shares (of that named `aopc` where there are several), or None."""
+    settings = {name: _settings(facts, Aopc) for name, facts in tested.items()}
+    fit = [name for name, own in settings.items() if own is not None and tuple(own["fractions"]) == THRESHOLDS]
+    chosen = "aopc" if "aopc" in fit else next(iter(fit), None)
+    return None if chosen is None else rows[rows["evaluation"] == chosen]
+
+
+def _predictions(
+    cell: Cell, settings: Mapping[str, Any], share: float, erased: pd.DataFrame | None
+) -> list[Prediction]:
+    """The rows of the export: of an agreement with rationales with these settings."""
     spelled = {label.casefold(): label for label in cell.data.labels}
     labels = [spelled.get(label.casefold(), label) for label in cell.model.labels]
-    share, rows = float(np.mean(shares)), []
-    for index, batch in enumerate(batches):
-        attribution = padded(stored, cell.data.start(index), batch)
-        probabilities = cell.data.logits(cell.model, index).softmax(-1)
-        rows += predictions(batch, attribution, labels=labels, hard_share=share, probabilities=probabilities)
-    export(cell.folder / "eraser_predictions.jsonl", rows)
+    stored, found = cell.explain(settings["target"]), []
+    for index, batch in enumerate(cell.data.batches):
+        found += predictions(
+            batch,
+            padded(stored, cell.data.start(index), batch),
+            labels=labels,
+            hard_share=share,
+            probabilities=cell.data.logits(cell.model, index).double().softmax(-1),
+            erasure=None if erased is None else stored_erasure(erased, batch.uids, THRESHOLDS, len(labels)),
+            how=settings["pool"],
+            clamp=settings["clamp"],
+            seed=settings["seed"],
+        )
+    return found

@@ -2,6 +2,7 @@
 
 import logging
 import platform
+import re
 import resource
 import subprocess
 import time
@@ -16,25 +17,24 @@ import pandas as pd
 import torch
 from omegaconf import OmegaConf
 
-from benchmark import statistics, store
+from benchmark import commits, statistics, store
 from benchmark.cells import Cell
 from benchmark.checks import NO_ROWS, TYPES, check_figures, rows_digest
 from benchmark.digests import table_bytes
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.base import Averaged
 from benchmark.graphs import graphs, stored_target
-from benchmark.heatmaps import export_eraser, heatmaps
-from benchmark.identity import digest_of
+from benchmark.heatmaps import eraser_predictions, heatmaps
+from benchmark.identity import digest_of, identity
 from benchmark.tested import rows_of_test
-from benchmark.types import Evaluation
+from benchmark.types import Evaluation, over
 
 logger = logging.getLogger(__name__)
 
 SAME_FOR_EVERY_CLASS = "1 by construction: the method does not look at the class"
 
-_MADE_IN_PLACE = ("eraser_predictions.jsonl",)
-_MADE_AGAIN = {"config.yaml", "heatmap.json", "graphs.json", *_MADE_IN_PLACE}
-"""Files that follow from the others; one that is damaged is made again."""
+_MADE_AGAIN = re.compile(r"config\.yaml|heatmap\.json|graphs\.json|eraser_predictions(-.*)?\.jsonl")
+"""Names of files that follow from the others; one that is damaged is made again."""
 
 
 def finish(cell: Cell, evaluations: Mapping[str, Evaluation], *, wait: bool = True) -> bool:
@@ -53,7 +53,7 @@ def finish(cell: Cell, evaluations: Mapping[str, Evaluation], *, wait: bool = Tr
         return False
     try:
         _finish(cell, evaluations)
-        store.clean(cell.folder)
+        commits.clean(cell.folder)
     finally:
         cell.lock.release()
     return True
@@ -77,10 +77,10 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
     everything = [table.assign(evaluation=name) for name, table in rows.items() if name in tested and len(table)]
     table = pd.concat([part[list(store.ROW_COLUMNS)] for part in everything] or [NO_ROWS], ignore_index=True)
     settings = OmegaConf.to_yaml(OmegaConf.create(dict(cell.config)))
-    contents = {"rows.parquet": table_bytes(table.astype(TYPES)), **pages(cell)}
+    contents = {"rows.parquet": table_bytes(table.astype(TYPES)), **pages(cell, tested, table)}
     if "config.yaml" not in old.get("files", {}) or "config.yaml" in lost:  # what differs changes no number
         contents["config.yaml"] = settings.encode()
-    store.commit(cell.folder, contents, record(cell, tested), remade=_MADE_IN_PLACE)
+    commits.commit(cell.folder, contents, record(cell, tested))
 
 
 def _old_record(cell: Cell) -> dict[str, Any]:
@@ -103,10 +103,10 @@ def _lost(folder: Path, old: Mapping[str, Any]) -> set[str]:
         if not path.exists():
             lost.add(name)
         elif store.hash_of(path) not in store.listed(path):
-            if name not in _MADE_AGAIN:
+            if not _MADE_AGAIN.fullmatch(name):
                 raise store.corrupt(path, "it is not what was written: its SHA-256 is not the one in record.json")
             lost.add(name)
-    if damaged := sorted(lost & _MADE_AGAIN):
+    if damaged := sorted(filter(_MADE_AGAIN.fullmatch, lost)):
         logger.warning("%s: %s missing or damaged; made again", folder, ", ".join(damaged))
     return lost
 
@@ -154,33 +154,35 @@ def test(
     facts: dict[str, Any] = {
         "version": evaluation.version,
         "digest": digest_of(evaluation),
+        "identity": identity(evaluation),
         "statistics": statistics_version(),
         "target": evaluation.target,
         "metrics": {metric: asdict(declared) for metric, declared in evaluation.metrics.items()},
         "averaged": isinstance(evaluation, Averaged),
-        "derived": getattr(evaluation, "parts", {}),
     }
     told = evaluation.reads == "classes" and not cell.method.class_specific
+    derived: Mapping[str, Any] = {}
     try:
+        scoped = over(evaluation, cell.data.batches)
         rows = rows_of_test(cell, evaluation) if known is None else known
-        figures = [asdict(figure) for figure in evaluation.reduce(rows)]
+        figures, derived = [asdict(figure) for figure in scoped.reduce(rows)], getattr(scoped, "parts", {})
         reason, remark = None, SAME_FOR_EVERY_CLASS if told else None
     except NotApplicable as answer:
         reason, remark = str(answer), None
         rows, figures = NO_ROWS, []
     found = {"figures": figures, "dash": reason, "remark": remark, "seconds": time.perf_counter() - start}
-    facts |= {**found, "rows": rows_digest(rows)}
+    facts |= {**found, "derived": derived, "rows": rows_digest(rows)}
     check_figures(name, facts, cell.data.facts["n"])
     return facts, rows
 
 
-def pages(cell: Cell) -> dict[str, bytes]:
+def pages(cell: Cell, tested: Mapping[str, Any], rows: pd.DataFrame) -> dict[str, bytes]:
     """What the folder holds for people and for other tools."""
     found: dict[str, bytes] = {}
     try:
         attributions = cell.explain("predicted")
         found["heatmap.json"] = store.json_bytes(heatmaps(cell, attributions))
-        export_eraser(cell, attributions)
+        found |= eraser_predictions(cell, tested, rows)
     except NotApplicable:
         pass
     if (which := stored_target(cell)) is not None and cell.model.streams.count == 1:  # graphs of one sequence of tokens

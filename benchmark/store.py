@@ -11,10 +11,9 @@ its own content (`seal`); arrays and tables, which exist before the record does,
 
 import json
 import os
-import shutil
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from pathlib import Path
@@ -27,7 +26,7 @@ from safetensors.numpy import save_file
 
 from benchmark import bounded
 from benchmark.cache import atomic_path
-from benchmark.digests import DAMAGE, arrays_digest, check_arrays, check_seal, finite, sealed, table_bytes, table_of
+from benchmark.digests import DAMAGE, arrays_digest, check_arrays, check_seal, finite, table_bytes, table_of
 from benchmark.errors import Corrupt, UserError
 from benchmark.printable import one_line
 
@@ -180,47 +179,6 @@ def read_cell(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
     return record, rows
 
 
-def commit(
-    folder: Path, contents: Mapping[str, bytes], record: Mapping[str, Any], remade: Collection[str] = ()
-) -> None:
-    """Finish a cell, or replace files and record of a finished one; its lock must be held.
-
-    The record is written last and makes the cell whole. Where there is one, it first announces the files that come, so that
-    a kill at any moment leaves a cell that reads as before or as after.
-
-    Args:
-        folder: the run folder.
-        contents: files by name.
-        record: what `record.json` says beside the digests.
-        remade: files that lie in the folder already and are not those that the old record knows.
-    """
-    old = read_record(folder) if (folder / "record.json").exists() else {}
-    known: dict[str, str] = {} if old.get("schema") != SCHEMA else {**old["files"], **old.get("coming", {})}
-    hashes = {name: sha256(content).hexdigest() for name, content in contents.items()}
-    changed = [name for name, own in hashes.items() if not (folder / name).exists() or hash_of(folder / name) != own]
-    if known and changed:
-        write_record(folder, {**old, "coming": {name: hashes[name] for name in changed}})
-    for name in changed:
-        write_bytes(folder / name, contents[name])
-    there = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    for path in there:
-        if path.name not in hashes and path.name != "record.json":
-            fresh = path.name in remade or path.name not in known
-            hashes[path.name] = hash_of(path) if fresh else known[path.name]
-    write_record(folder, {**record, "files": hashes})
-
-
-def note(path: Path) -> None:
-    """Take a new file of a finished cell into its record; the cell's lock must be held."""
-    if (path.parent / "record.json").exists() and (record := read_record(path.parent))["schema"] == SCHEMA:
-        write_record(path.parent, {**record, "files": {**record["files"], path.name: hash_of(path)}})
-
-
-def write_record(folder: Path, record: Mapping[str, Any]) -> None:
-    """Write `record.json` with its seal."""
-    write_json(folder / "record.json", sealed(record))
-
-
 def find_cells(root: Path) -> list[Path]:
     """Folders of finished cells at or below `root`, sorted; what another process removes meanwhile is passed over."""
     found = []
@@ -239,15 +197,6 @@ def require_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise UserError(f"out={folder} cannot be written to ({error.strerror}); choose another folder") from error
-
-
-def clean(folder: Path) -> None:
-    """Remove what only an unfinished cell needs, and what a kill left of files that were being written.
-
-    The folder's lock must be held: then nobody else is writing here.
-    """
-    for path in (folder / "parts", *folder.glob(".*.*")):
-        shutil.rmtree(path, ignore_errors=True)
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from benchmark import store
+from benchmark import commits, store
 from benchmark.cells import Cell
 from benchmark.checkpoints import Stage
 from benchmark.digests import sealed
 from benchmark.identity import digest_of
 from benchmark.store import Ragged
 from benchmark.stored import padded
-from benchmark.types import Attribution, Evaluation, PreparedEvaluation, Reads
+from benchmark.types import Attribution, Evaluation, PreparedEvaluation, Reads, over
 
 _ROW = ("uid", "metric", "x", "draw")  # what no two rows of a test have in common
 
@@ -30,7 +30,7 @@ def rows_of_test(cell: Cell, evaluation: Evaluation) -> pd.DataFrame:
     columns = (*_ROW, "value")
     if path.exists():
         return store.read_table(path, columns)
-    rows_of = _READERS[evaluation.reads](cell, evaluation)
+    rows_of = _READERS[evaluation.reads](cell, over(evaluation, cell.data.batches))
     stage = Stage[pd.DataFrame](
         folder=cell.parts(name, cell.data.batches),
         suffix=".parquet",
@@ -71,7 +71,7 @@ def _rows_of_prepared(cell: Cell, evaluation: PreparedEvaluation) -> Callable[[i
         if not path.exists():
             batches = cell.data.calibration(evaluation.calibration.split, evaluation.calibration.examples)
             store.write_json(path, sealed(evaluation.extract(cell.model, cell.method, batches)))
-            store.note(path)
+            commits.note(path)
     prepared = evaluation.restored({k: v for k, v in store.read_sealed(path).items() if k != "seal"})
 
     def compute(index: int) -> pd.DataFrame:

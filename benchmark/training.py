@@ -1,6 +1,5 @@
 """Fine-tune a base model for a task, so that a comparison can explain it."""
 
-import hashlib
 import json
 import logging
 import shutil
@@ -28,7 +27,9 @@ from transformers import (
 
 from benchmark.cache import atomic_path
 from benchmark.configuration import make
+from benchmark.digests import digest
 from benchmark.errors import UserError
+from benchmark.locks import beside
 from benchmark.models.loading import quiet_transformers
 from benchmark.models.tiny import texts_of
 from benchmark.models.weights import existing_source, from_source, load_weights
@@ -82,6 +83,8 @@ def run_training(config: DictConfig) -> dict[str, Any]:
 def finetune(task: Task, base: str, out: Path, recipe: Recipe) -> dict[str, Any]:
     """Fine-tune `base` for `task` and keep the weights with the best validation accuracy.
 
+    Of several equal calls at once one trains, and the others wait and find it finished.
+
     `out` appears at once, when everything is finished: an ordinary checkpoint with the task's label names, its tokenizer
     and `training.json`. Until then checkpoints lie in a hidden folder beside it, named by a digest of task, base and
     recipe; after a kill, the same call goes on from the last complete one. A finished `out` of the same call is
@@ -108,9 +111,21 @@ def finetune(task: Task, base: str, out: Path, recipe: Recipe) -> dict[str, Any]
     about["recipe"] = asdict(recipe)
     if out.exists():
         return _finished(out, about)
-    key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:12]
-    work = out.absolute().parent / f".{out.name}-training-{key}"
     source = existing_source(base)
+    work = out.absolute().parent / f".{out.name}-training-{digest(about)[:12]}"
+    lock = beside(out.absolute(), f"training of {out}")
+    try:
+        lock.acquire(wait=True)
+    except OSError as error:
+        raise UserError(f"out={out} cannot be written ({error.strerror}); choose another directory") from error
+    try:
+        return _finished(out, about) if out.exists() else _trained(task, source, out, work, recipe, about)
+    finally:
+        lock.release()
+
+
+def _trained(task: Task, source: str, out: Path, work: Path, recipe: Recipe, about: dict[str, Any]) -> dict[str, Any]:
+    """Train, or go on where a kill ended it; the lock of `out` must be held."""
     try:
         work.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -227,6 +227,20 @@ class Evaluation(Protocol):
 
 
 @runtime_checkable
+class ScopedEvaluation(Evaluation, Protocol):
+    """An evaluation whose rows depend on something of all scored examples (no explanation, no model)."""
+
+    def over(self, batches: Sequence[Batch]) -> Evaluation:
+        """A copy that knows it of these batches; raises NotApplicable with a reason where there is none."""
+        ...
+
+
+def over(evaluation: Evaluation, batches: Sequence[Batch]) -> Evaluation:
+    """The evaluation for rows of these batches."""
+    return evaluation.over(batches) if isinstance(evaluation, ScopedEvaluation) else evaluation
+
+
+@runtime_checkable
 class PreparedEvaluation(Evaluation, Protocol):
     """An evaluation that first takes something from an explainer and a split that is not scored (`reads = "method"`).
 

@@ -12,9 +12,9 @@ from benchmark.models import Classifier
 from benchmark.models.expansion import run_variants
 from benchmark.models.removal import tokens_of
 from benchmark.types import Attribution, Batch
-from methods.embeddings import Output, check_choice, target_output
+from methods.embeddings import Output, check_choice, output_drops
 from methods.explainer import Explainer
-from methods.units import unit_attribution, visible_units
+from methods.units import logits_of_each, unit_attribution, visible_units
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class AttentionMasking(Explainer):
     """
 
     output: Output = "probability"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -62,9 +62,9 @@ class AttentionMasking(Explainer):
         def run(tensors: Mapping[str, Tensor], units: Tensor, mask: Tensor) -> Tensor:
             return model.run(tensors, edits=[HideKeys(tokens_of(units, mask))]).logits
 
-        lengths = batch.attention_mask.sum(1)
-        logits = run_variants(
-            model, batch, removed, run, lengths=lambda variants: lengths[variants.example], max_tokens=None
-        )
-        values = target_output(logits.flatten(0, 1), target.repeat(len(removed)), self.output).view(len(removed), -1)
-        return unit_attribution(batch, target, (values[0] - values[1:]).T)
+        def logits_of(one: Batch, hidden: Bool[Tensor, "K 1 U"]) -> Float[Tensor, "K 1 C"]:
+            lengths = one.attention_mask.sum(1)
+            return run_variants(model, one, hidden, run, lengths=lambda v: lengths[v.example], max_tokens=None)
+
+        logits = logits_of_each(batch, removed, logits_of)
+        return unit_attribution(batch, target, output_drops(logits, target, self.output).T)

@@ -32,6 +32,17 @@ def target_output(logits: Float[Tensor, "B C"], target: Int[Tensor, "B"], output
     return values.gather(1, target[:, None])[:, 0]
 
 
+def output_drops(logits: Float[Tensor, "N B C"], target: Int[Tensor, "B"], output: Output) -> Float[Tensor, "K B"]:
+    """`F(x) − F(x_k)` for the K = N − 1 inputs x_1, ... that follow x.
+
+    Computed in float64, on the CPU, where every device's logits can be: the difference of two float32 probabilities near 1
+    has few digits.
+    """
+    exact, classes = logits.detach().cpu().double(), target.cpu()
+    values = target_output(exact.flatten(0, 1), classes.repeat(len(exact)), output).view(len(exact), -1)
+    return (values[0] - values[1:]).to(logits)
+
+
 def embeddings_of(model: Classifier, tensors: dict[str, Tensor]) -> Float[Tensor, "B P D"]:
     """The output of the embedding module, from one forward pass."""
     found = model.run(tensors, record=("embeddings",)).embeddings

@@ -11,9 +11,9 @@ from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.types import Attribution, Batch
-from methods.embeddings import Output, check_choice, target_output
+from methods.embeddings import Output, check_choice, output_drops
 from methods.explainer import Explainer
-from methods.units import patch_grid, unit_attribution, visible_units
+from methods.units import logits_of_each, patch_grid, unit_attribution, visible_units
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Occlusion(Explainer):
     stride: int = 1
     operator: str = "auto"
     output: Output = "probability"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -54,9 +54,8 @@ class Occlusion(Explainer):
         operator = operator_for(self.operator, model, batch, "operator")
         windows = self.windows(model, batch)
         removed = torch.cat([torch.zeros_like(windows[:1]), windows])
-        logits = logits_without(model, batch, removed, operator)
-        values = target_output(logits.flatten(0, 1), target.repeat(len(removed)), self.output).view(len(removed), -1)
-        drops = (values[0] - values[1:])[:, :, None] * windows
+        logits = logits_of_each(batch, removed, lambda one, absent: logits_without(model, one, absent, operator))
+        drops = output_drops(logits, target, self.output)[:, :, None] * windows
         return unit_attribution(batch, target, drops.sum(0) / windows.sum(0).clamp(min=1))
 
     def windows(self, model: Classifier, batch: Batch) -> Bool[Tensor, "K B U"]:

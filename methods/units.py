@@ -1,5 +1,7 @@
 """What methods on units (words, patches) share: which there are, their scores as token scores, patches as a grid."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -21,6 +23,17 @@ def unit_attribution(batch: Batch, target: Int[Tensor, "B"], scores: Float[Tenso
         return Attribution(target=target, tokens=scores.new_zeros(batch.units.shape))
     tokens = scores.gather(1, batch.units.clamp(min=0)).masked_fill(batch.units < 0, 0)
     return Attribution(target=target, tokens=tokens)
+
+
+def logits_of_each(
+    batch: Batch, removed: Bool[Tensor, "K B U"], run: Callable[[Batch, Bool[Tensor, "K 1 U"]], Float[Tensor, "K 1 C"]]
+) -> Float[Tensor, "K B C"]:
+    """`run` of one example after the other: its variants share passes with each other alone.
+
+    So what an example scores does not depend on its neighbours, not even by rounding, which is large beside the effects
+    of removals where a prediction hardly reacts to any.
+    """
+    return torch.cat([run(batch.select([b]), removed[:, b : b + 1]) for b in range(len(batch))], dim=1)
 
 
 def patch_grid(model: Classifier, batch: Batch) -> tuple[int, int] | None:

@@ -35,7 +35,7 @@ class Eraser:
     """One data set in the format of ERASER (DeYoung 2020).
 
     The directory holds `{train,val,test}.jsonl` and the documents, either as `docs/<docid>` or in `docs.jsonl`. A unit is
-    a whitespace token of a document, which is what ERASER's offsets count. Inputs are the document's words, or a pair
+    a token of a document, as ERASER's offsets count them (`Documents`). Inputs are the document's words, or a pair
     (query words, document words); the words of such a query are `query_units` and never rated. Where an annotation names
     several documents, they are concatenated in the order of `docids` (else of first mention in the evidences) and
     offsets are shifted. The rationale is the union of all evidence spans; an empty span, as the movie reviews have
@@ -45,7 +45,8 @@ class Eraser:
     movie reviews, whose published models read the document alone), and where it repeats one of the annotation's documents
     (that document then is the first segment, and rated).
 
-    `Example.meta` holds `annotation_id`, `docids` and `document_lengths` (words of each document, in input order).
+    `Example.meta` holds `annotation_id`, and of each document in input order `docids`, `document_lengths` (words) and
+    `evidence_spans`: the annotated spans [start, end) in the document's own offsets, each once, empty ones included.
 
     Attributes:
         dataset: the official archive that is downloaded where `root` is not set.
@@ -60,7 +61,7 @@ class Eraser:
         UserError: for a mistake in the directory, naming the file and the line.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     dataset: str = "movies"
     root: str | None = None
@@ -168,6 +169,7 @@ class Eraser:
                 "annotation_id": annotation.uid,
                 "docids": tuple(order),
                 "document_lengths": tuple(len(documents[docid]) for docid in order),
+                "evidence_spans": tuple(_spans(annotation, docid) for docid in order),
             },
         )
 
@@ -186,6 +188,11 @@ def _marks(
             )
         marks[docid][start:end] = True
     return [marks[docid] for docid in order]
+
+
+def _spans(annotation: Annotation, docid: str) -> tuple[tuple[int, int], ...]:
+    """The annotated spans of one document, each once."""
+    return tuple(dict.fromkeys((start, end) for name, start, end in annotation.spans if name == docid))
 
 
 def _annotation(where: str, line: Mapping[str, Any]) -> Annotation:

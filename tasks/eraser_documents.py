@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
 
 from benchmark.errors import UserError
@@ -10,7 +11,13 @@ from tasks.common import json_lines, read_text
 
 @dataclass(frozen=True)
 class Documents:
-    """Words of documents by id, from `docs/<docid>` or from `docs.jsonl` (`{"docid", "document"}` a line)."""
+    """Words of documents by id, from `docs/<docid>` or from `docs.jsonl` (`{"docid", "document"}` a line).
+
+    Words are what ERASER's own loaders make of a document, since evidence offsets and its scorer count those: lines are
+    stripped and split at single spaces, so that any other white space within a line (a tab, a no-break space) belongs
+    to a word. Of `docs/<docid>` empty words are dropped; of `docs.jsonl` they are kept (one for an empty line, one between
+    two spaces). An empty word has no token and is never explained.
+    """
 
     directory: Path
     _read: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -25,7 +32,7 @@ class Documents:
         raise UserError(f"task.root={self.directory} has neither docs/ nor docs.jsonl; the documents belong there")
 
     def words(self, docid: str, where: str) -> tuple[str, ...]:
-        """Whitespace tokens of a document: what evidence offsets count.
+        """Words of a document: what evidence offsets count.
 
         Args:
             docid: the document's id.
@@ -35,16 +42,20 @@ class Documents:
             UserError: there is no such document, or it has no word.
         """
         if docid not in self._read:
-            self._read[docid] = tuple(word for line in self._text(docid, where).split("\n") for word in line.split())
-        if not self._read[docid]:
+            self._read[docid] = self._words(docid, where)
+        if not any(self._read[docid]):
             raise UserError(f"{where}: document '{docid}' has zero words; drop the annotation or mend the document")
         return self._read[docid]
 
-    def _text(self, docid: str, where: str) -> str:
+    def _words(self, docid: str, where: str) -> tuple[str, ...]:
         if (self.directory / "docs.jsonl").is_file():
             if docid not in self._single:
                 raise UserError(f"{where}: evidence document '{docid}' is not in {self.directory / 'docs.jsonl'}")
-            return self._single[docid]
+            return tuple(word for line in self._single[docid].split("\n") for word in line.strip().split(" "))
+        lines = StringIO(self._text(docid, where), newline=None)  # \r and \r\n end a line too
+        return tuple(word for line in lines for word in line.strip().split(" ") if word)
+
+    def _text(self, docid: str, where: str) -> str:
         file = self.directory / "docs" / docid
         if not file.is_file():
             self.files()  # says so where there is no folder at all

@@ -16,7 +16,7 @@ from tests.conftest import REPOSITORY
 MAX_LINES = 300
 PACKAGES = ("benchmark", "methods", "tasks")
 FOUNDATION = {"printable", "errors", "types", "cache", "units", "randomness", "locks", "identity", "digests"}
-STORED = {"store", "checks", "checkpoints"}
+STORED = {"store", "commits", "checks", "checkpoints"}
 CORE = FOUNDATION | STORED | {"models", "evaluations", "statistics", "configuration", "data", "cells", "report"}
 
 # Which parts each part may import, itself aside. A name without a package is a part of `benchmark`.
@@ -25,6 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "printable": set(),
     "errors": {"printable"},
     "bounded": set(),
+    "doors": {"errors", "printable"},
     "types": {"errors"},
     "cache": {"errors"},
     "randomness": set(),
@@ -36,6 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "checkpoints": {"errors", "cache"},
     "configuration": {"errors"},
     "store": {"errors", "cache", "digests", "bounded", "printable"},
+    "commits": {"store", "digests"},
     "checks": {"store", "digests"},
     "data": FOUNDATION | {"models"},
     "models": FOUNDATION,
@@ -43,6 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "attribution_graph": {"errors"},
     "evaluations": FOUNDATION | {"models", "statistics", "triggers", "attribution_graph"},
     "report": {
+        "doors",
         "store",
         "bounded",
         "printable",
@@ -76,9 +79,9 @@ ALLOWED: dict[str, set[str]] = {
     "records": CORE - {"report"} | {"heatmaps", "graphs", "stored", "tested"},
     "runner": CORE | {"settings", "records", "analyses", "tables"},
     "training": CORE,
-    "command": CORE | {"runner", "training"},
-    "catalogue": {"command", "configuration", "errors"},
-    "train": {"command", "training", "errors"},
+    "command": CORE | {"runner", "training", "doors"},
+    "catalogue": {"doors", "configuration", "errors"},
+    "train": {"command", "training", "errors", "doors"},
     "__main__": {"command", "errors"},
     "methods": {"types", "models", "errors", "units", "triggers"},
     "tasks": {"types", "errors", "cache"},

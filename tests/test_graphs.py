@@ -9,7 +9,7 @@ from benchmark.configuration import compose
 from benchmark.graphs import GRAPH_EXAMPLES, token_strings
 from benchmark.models import load_model
 from benchmark.runner import run_comparison
-from benchmark.store import read_record, read_rows
+from benchmark.store import Ragged, read_record, read_rows
 from tests import text_models, tiny_models, tiny_task
 
 EVALUATIONS = "[attribution_graph,kept_edges,receptive_field]"
@@ -23,15 +23,32 @@ def place(tmp_path_factory):
     return folder
 
 
+def test_an_explainer_of_tokens_and_edges_scores_edges_once(comparison, place):
+    raw = comparison.cells[0]
+    edges, tokens = (Ragged.read(raw / f"{name}-predicted.safetensors") for name in ("edges", "attributions"))
+    assert edges.uids == tokens.uids
+    assert tokens.cost == edges.cost
+    assert tokens.cost["forward_passes"] == len(tokens.uids)
+    assert set(edges.arrays) == {"target", "lengths", "edges"}
+    assert "edges" not in tokens.arrays
+    chosen = ["task.size=9", "methods=[raw_attention]", "evaluations=[rationale]", f"out={place / 'tokens alone'}"]
+    alone = run_comparison(compose("config", [*overrides(place), *chosen], str(place / "conf"))).cells[0]
+    separate = Ragged.read(alone / "attributions-predicted.safetensors")
+    assert all((separate.arrays[name] == tokens.arrays[name]).all() for name in separate.arrays)
+
+
+def overrides(place):
+    return ["task=tiny_task", "model=hf", f"model.path={place / 'bert'}", "tracking=none", "batch_size=5"]
+
+
 @pytest.fixture(scope="module")
 def comparison(place):
     """Two explainers with edges and one without, tested on edges."""
-    overrides = ["task=tiny_task", "model=hf", f"model.path={place / 'bert'}", "tracking=none", "batch_size=5"]
-    overrides += ["methods=[raw_attention,attattr,probe]", f"evaluations={EVALUATIONS}", f"out={place / 'runs'}"]
-    overrides += ["task.size=9", "evaluations.kept_edges.thresholds=[0.4]", "evaluations.kept_edges.draws=1"]
+    chosen = ["methods=[raw_attention,attattr,probe]", f"evaluations={EVALUATIONS}", f"out={place / 'runs'}"]
+    chosen += ["task.size=9", "evaluations.kept_edges.thresholds=[0.4]", "evaluations.kept_edges.draws=1"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))  # they are tested with the report
-        return run_comparison(compose("config", overrides, str(place / "conf")))
+        return run_comparison(compose("config", [*overrides(place), *chosen], str(place / "conf")))
 
 
 def test_cells_with_edges_keep_graphs(comparison):

@@ -351,3 +351,18 @@ def test_tests_of_another_comparison_do_not_enter_the_leaderboard(place, tmp_pat
     assert again.folder == first.folder
     assert {name: (again.folder / name).read_bytes() for name in LEADERBOARDS} == before
     assert "perturbation" not in before["leaderboard.csv"].decode()
+
+
+def test_the_seed_of_a_comparison_changes_what_is_drawn_and_nothing_else(place, tmp_path):
+    methods = ("methods=[probe,random]", "evaluations=[head_pruning,rationale]")
+    zero, one = (run(place, tmp_path, *methods, seed) for seed in ("seed=0", "seed=1"))
+    assert zero.cells[0] == one.cells[0], "all examples are scored, and lengths of words are not drawn"
+    assert zero.cells[1] != one.cells[1]
+    heads = [
+        store.Ragged.read(cell.cells[1] / "attributions-predicted.safetensors").arrays["heads"] for cell in (zero, one)
+    ]
+    assert (heads[0] != heads[1]).any()
+    assert store.read_record(zero.cells[1])["task"]["seed"] is None
+    assert ", seed" not in (zero.folder / "leaderboard.md").read_text()
+    drawn = run(place, tmp_path, "limit=5", "seed=4")
+    assert "limit 5, seed 4" in (drawn.folder / "leaderboard.md").read_text()

@@ -1,6 +1,7 @@
 """Fine-tuning a base model: the finished checkpoint, resuming after a kill, mistakes."""
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -256,3 +257,31 @@ def test_tiny_model_learns_the_planted_task(cache: Path) -> None:
     without = model.run(model.encode([kept(example) for example in negated])).logits.argmax(1) == labels
     assert whole.float().mean() >= 0.92
     assert without.float().mean() <= whole.float().mean() - 0.05
+
+
+def test_two_equal_trainings_at_once_train_once(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import benchmark.training as training
+
+    made, log = training._trainer, tmp_path / "log"
+
+    def logged(*arguments: object) -> object:
+        with log.open("a") as file:
+            file.write("trained\n")
+        return made(*arguments)
+
+    monkeypatch.setattr(training, "_trainer", logged)
+    recipe = replace(RECIPE, epochs=1)
+
+    def job() -> None:
+        torch.set_num_threads(1)
+        finetune(TASK, str(base), tmp_path / "deep" / "out", recipe)
+        os._exit(0)
+
+    processes = [multiprocessing.get_context("fork").Process(target=job) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert log.read_text() == "trained\n"
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]

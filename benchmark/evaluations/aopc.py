@@ -1,7 +1,7 @@
 """Comprehensiveness and sufficiency (DeYoung et al. 2020, ERASER; PROTOCOLS section 5)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pandas as pd
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, table
+from benchmark.evaluations.documents import rationale_share
 from benchmark.evaluations.perturbation import rank_units
 from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
@@ -31,12 +32,14 @@ class Erasure:
         without: after the best share of the units is removed.
         only: after all other rated units are removed.
         rated: whether the example has a rated unit at all.
+        hard: the same two, [2 B C], for the task's mean rationale share, or None.
     """
 
     whole: Float[Tensor, "B C"]
     without: Float[Tensor, "Q B C"]
     only: Float[Tensor, "Q B C"]
     rated: Bool[Tensor, "B"]
+    hard: Float[Tensor, "2 B C"] | None = None
 
     @property
     def predicted(self) -> Int[Tensor, "B"]:
@@ -45,11 +48,15 @@ class Erasure:
 
     def drops(self) -> tuple[Float[Tensor, "B Q"], Float[Tensor, "B Q"]]:
         """Comprehensiveness p(ŷ|x) − p(ŷ|without) and sufficiency p(ŷ|x) − p(ŷ|only) at each share."""
-        index = self.predicted[None, :, None]
-        whole = self.whole.gather(1, self.predicted[:, None])
-        without = self.without.gather(2, index.expand(len(self.without), -1, 1)).squeeze(2).T
-        only = self.only.gather(2, index.expand(len(self.only), -1, 1)).squeeze(2).T
-        return whole - without, whole - only
+        return self._drop(self.without), self._drop(self.only)
+
+    def hard_drops(self) -> tuple[Float[Tensor, "B 1"], ...]:
+        """The same at the mean rationale share; nothing where that is not known."""
+        return () if self.hard is None else tuple(self._drop(after[None]) for after in self.hard)
+
+    def _drop(self, after: Float[Tensor, "Q B C"]) -> Float[Tensor, "B Q"]:
+        index = self.predicted[None, :, None].expand(len(after), -1, 1)
+        return self.whole.gather(1, self.predicted[:, None]) - after.gather(2, index).squeeze(2).T
 
 
 @dataclass(frozen=True)
@@ -60,58 +67,117 @@ class Aopc(Averaged):
     sufficiency = mean_q p(ŷ|x) − p(ŷ|only the best q of x), lower is better; ŷ is the predicted class of x.
     The best q are ⌈q · n⌉ of the n visible, rated units, so at least one. Units of a query are never rated, and stay.
 
+    Where all examples are ERASER's annotations, `comprehensiveness_hard` and `sufficiency_hard` are both at one q, the mean
+    share of words in their rationales: what ERASER's scorer calls comprehensiveness and sufficiency (those above are its
+    AOPC).
+
     Args:
         target: the class that is explained; ŷ is the predicted one in any case.
         operator: `auto`, or a name in `removal.OPERATORS`.
         fractions: the shares q, increasing.
+        hard_share: the one q; None for the mean share of the annotations that are scored (`over`).
         pool: from the scores of a unit's tokens to its own.
         seed: of the tie-breaking permutations.
         max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[Reads] = "tokens"
 
     target: Target = "predicted"
     operator: str = "auto"
     fractions: Sequence[float | int] = THRESHOLDS
+    hard_share: float | int | None = None
     pool: Pool = "max"
     seed: int = 0
     max_tokens: int | None = costs_only(None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fractions", curves.check_fractions(self.fractions, "evaluations.aopc.fractions"))
+        if self.hard_share is not None:
+            curves.check_fractions([self.hard_share], "evaluations.aopc.hard_share")
         check_budget(self.max_tokens, "evaluations.aopc.max_tokens")
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
-        """Both means, and both by share."""
+        """Both means, both by share, and both at the mean rationale share."""
         bounds = (-1.0, 1.0)
         return {
             "comprehensiveness": Metric(higher_is_better=True, bounds=bounds, headline=True),
             "sufficiency": Metric(higher_is_better=False, bounds=bounds, headline=True),
             "comprehensiveness_at": Metric(higher_is_better=True, bounds=bounds, x="share removed"),
             "sufficiency_at": Metric(higher_is_better=False, bounds=bounds, x="share kept"),
+            "comprehensiveness_hard": Metric(higher_is_better=True, bounds=bounds),
+            "sufficiency_hard": Metric(higher_is_better=False, bounds=bounds),
         }
+
+    def over(self, batches: Sequence[Batch]) -> "Aopc":
+        """The same evaluation with the share of the annotations known, where all examples are annotations of ERASER."""
+        known = self.hard_share is not None or not all(_annotations(batch) for batch in batches)
+        return self if known else replace(self, hard_share=rationale_share(batches))
 
     def erase(self, model: Classifier, batch: Batch, attribution: Attribution) -> Erasure:
         """The probabilities that both measures compare; the ERASER export writes them out."""
         ranking = rank_units(batch, attribution, how=self.pool, seed=self.seed)
         operator = operator_for(self.operator, model, batch, "evaluations.aopc.operator")
-        top = ranks.best(ranking.ranks, curves.counts(ranking.n, self.fractions, "up"))
+        hard = [] if self.hard_share is None else [self.hard_share]
+        top = ranks.best(ranking.ranks, curves.counts(ranking.n, [*self.fractions, *hard], "up"))
         nothing = torch.zeros_like(top[:1])
         removed = torch.cat([nothing, top, ranking.rated[None] & ~top])
         logits = logits_without(model, batch, removed, operator, max_tokens=self.max_tokens)
-        probabilities, n_shares = logits.softmax(-1), len(top)
-        whole, without, only = probabilities[0], probabilities[1 : n_shares + 1], probabilities[n_shares + 1 :]
-        return Erasure(whole, without, only, ranking.n > 0)
+        probabilities, q = logits.double().softmax(-1), len(self.fractions)
+        without, only = probabilities[1 : len(top) + 1], probabilities[len(top) + 1 :]
+        both = torch.stack([without[-1], only[-1]]) if hard else None
+        return Erasure(probabilities[0], without[:q], only[:q], ranking.n > 0, both)
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
-        """Both measures of each example; NotApplicable where the method scores no tokens."""
+        """Both measures of each example; NotApplicable where the method scores no tokens.
+
+        Annotations of ERASER also get rows of the probabilities themselves, which their export writes out.
+        """
         erasure = self.erase(model, batch, attribution)
         frames = []
         for name, values in zip(("comprehensiveness", "sufficiency"), erasure.drops(), strict=True):
-            drop = values.double()
-            frames.append(table(batch.uids, name, drop.mean(1), defined=erasure.rated))
-            frames.append(table(batch.uids, f"{name}_at", drop, x=self.fractions, defined=erasure.rated))
+            frames.append(table(batch.uids, name, values.mean(1), defined=erasure.rated))
+            frames.append(table(batch.uids, f"{name}_at", values, x=self.fractions, defined=erasure.rated))
+        for name, values in zip(("comprehensiveness", "sufficiency"), erasure.hard_drops(), strict=False):
+            frames.append(table(batch.uids, f"{name}_hard", values, defined=erasure.rated))
+        if _annotations(batch):
+            frames += probability_rows(batch.uids, erasure, self.fractions)
         return pd.concat(frames, ignore_index=True)
+
+
+def _annotations(batch: Batch) -> bool:
+    return all("annotation_id" in meta for meta in batch.meta)
+
+
+def probability_rows(uids: Sequence[str], erasure: Erasure, shares: Sequence[float | int]) -> list[pd.DataFrame]:
+    """Rows `whole:<class>`, and `without:<class>` and `only:<class>` at each share; `stored_erasure` reads them.
+
+    Those at the mean rationale share begin with `hard_`.
+    """
+    frames = []
+    for c in range(erasure.whole.shape[1]):
+        frames.append(table(uids, f"whole:{c}", erasure.whole[:, c]))
+        for name, values in (("without", erasure.without), ("only", erasure.only)):
+            frames.append(table(uids, f"{name}:{c}", values[:, :, c].T, x=shares))
+        for name, after in zip(("without", "only"), erasure.hard if erasure.hard is not None else (), strict=False):
+            frames.append(table(uids, f"hard_{name}:{c}", after[:, c]))
+    return frames
+
+
+def stored_erasure(
+    rows: pd.DataFrame, uids: Sequence[str], shares: Sequence[float | int], n_classes: int
+) -> Erasure | None:
+    """What `erase` gave for these examples, from the rows of all; None where the rows do not hold it."""
+    values = rows.set_index(["metric", "x", "uid"])["value"]
+
+    def column(name: str, x: float = float("nan")) -> Tensor:
+        parts = [values.reindex([(f"{name}:{c}", x, uid) for uid in uids]) for c in range(n_classes)]
+        return torch.stack([torch.from_numpy(part.to_numpy(dtype="float64", copy=True)) for part in parts], dim=-1)
+
+    whole, hard = column("whole"), torch.stack([column("hard_without"), column("hard_only")])
+    without, only = (torch.stack([column(name, float(q)) for q in shares]) for name in ("without", "only"))
+    if any(bool(part.isnan().any()) for part in (whole, without, only, hard)):
+        return None
+    return Erasure(whole, without, only, torch.ones(len(uids), dtype=torch.bool), hard)

@@ -23,17 +23,18 @@ Column = NDArray[np.float64]
 class Derived:
     """A figure that is no mean over examples: `statistic` of the means of the row columns named `columns`.
 
-    The columns are taken at the same x as the figure; a column in `scalars` is taken at x = NaN instead.
+    The columns are taken at the same x as the figure; a column in `scalars` is taken at x = NaN instead, and a pair
+    (name, x) at that x. A figure with none of the first kind is a scalar.
 
     Attributes:
-        columns: names of row columns.
+        columns: names of row columns, or pairs.
         statistic: of their means [r, k].
         scalars: columns without an x.
         ranges: least and largest possible value of each column, where the statistic is monotone in each of them; what
             the interval of a sample that hardly varies rests on. None: such a sample has no interval.
     """
 
-    columns: tuple[str, ...]
+    columns: tuple[str | tuple[str, float], ...]
     statistic: statistics.Statistic
     scalars: tuple[str, ...] = ()
     ranges: tuple[tuple[float, float], ...] | None = None
@@ -165,10 +166,10 @@ def _statistics(
     bounds: statistics.Range,
 ) -> list[Figure]:
     """The derived figure `name` at every x at which all its columns have rows."""
-    varying = next(column for column in rule.columns if column not in rule.scalars)
+    varying = next((c for c in rule.columns if isinstance(c, str) and c not in rule.scalars), None)
     figures = []
-    for x in [x for metric, x in columns if metric == varying]:
-        keys = [(column, None if column in rule.scalars else x) for column in rule.columns]
+    for x in [None] if varying is None else [x for metric, x in columns if metric == varying]:
+        keys = [c if isinstance(c, tuple) else (c, None if c in rule.scalars else x) for c in rule.columns]
         if any(key not in columns for key in keys):
             continue
         values = [dict(zip(*columns[key], strict=True)) for key in keys]

@@ -1,13 +1,15 @@
-"""Words, scores and spans of an annotated document (PROTOCOLS section 6)."""
+"""Words, scores and spans of annotated documents (PROTOCOLS section 6)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import fsum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import auc, precision_recall_curve
 
+from benchmark.errors import UserError
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Column, rated_units, token_scores
 from benchmark.types import Attribution, Batch
@@ -15,44 +17,61 @@ from benchmark.units import Pool, pool
 
 OVERLAP = 0.5
 Flags = NDArray[np.bool_]
+Span = tuple[int, int]
+Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Document:
-    """One example as the scorers see it, query left out: all words of the document, also those beyond the window.
+    """One document of an example as the scorers see it, query left out: all its words, also those beyond the window.
+
+    Words are ranked and selected among those of the whole example, which may have several documents.
 
     Attributes:
-        scores: soft scores [W]: the method's, raised so that none is negative; 0 beyond the window.
-        rank: rank of each word [W], 0 is the best; W or more beyond the window.
-        n_ranked: words within the window.
+        scores: soft scores [W]: the method's, raised so that none of the example's is negative; 0 beyond the window.
+        rank: rank of each word [W] in the example, 0 is the best; `n_ranked` or more beyond the window.
+        n_ranked: the example's words within the window.
         gold: the rationale [W]; all False where there is none.
-        breaks: where a new document of the same example begins: no span crosses it.
+        spans: the annotated spans [start, end) as the annotation counts them: each once, adjacent ones apart, empty
+            ones included. The maximal runs of `gold` where the example does not say.
     """
 
     scores: Column
     rank: NDArray[np.int64]
     n_ranked: int
     gold: Flags
-    breaks: tuple[int, ...]
+    spans: tuple[Span, ...]
 
     def selected(self, count: int) -> Flags:
-        """The `count` best words."""
+        """Those of the example's `count` best words that stand in this document."""
         chosen: Flags = self.rank < min(count, self.n_ranked)
         return chosen
 
+    def counted(self, counts: Counts) -> tuple[Counts, Counts]:
+        """How many words of this document [K] are in the rationale, and how many at all, of the `counts` [K] best."""
+        limits = np.minimum(counts, self.n_ranked)
+        hits, chosen = (np.searchsorted(np.sort(rank), limits) for rank in (self.rank[self.gold], self.rank))
+        return hits, chosen
 
-def documents(batch: Batch, attribution: Attribution, *, how: Pool, clamp: bool, seed: int) -> list[Document]:
-    """What is scored of each example.
 
-    Raising the scores (by their minimum, where it is negative) keeps the order and puts the words beyond the window,
-    at 0, last: they count as missed.
+def documents(
+    batch: Batch, attribution: Attribution, *, how: Pool, clamp: bool, seed: int
+) -> list[tuple[Document, ...]]:
+    """What is scored of each example: its documents in the order of its words.
+
+    Raising the scores (by the example's minimum, where it is negative) keeps the order and puts the words beyond the
+    window, at 0, last: they count as missed.
 
     Args:
-        batch: the examples.
+        batch: the examples. `document_lengths` in an example's `meta` says where its documents end (one document where
+            it is absent), `evidence_spans` which spans of each are annotated.
         attribution: with token scores.
         how: from the scores of a word's tokens to its own.
         clamp: set negative scores to 0 first.
         seed: of the permutations that break ties.
+
+    Raises:
+        UserError: the document lengths of an example do not add up to its words.
     """
     scores, visible = pool(token_scores(batch, attribution), batch.units, how)
     scores = scores.clamp(min=0) if clamp else scores
@@ -60,40 +79,71 @@ def documents(batch: Batch, attribution: Attribution, *, how: Pool, clamp: bool,
     order = ranks.descending_ranks(scores, rated, ranks.tie_keys(batch.uids, scores.shape[1], seed))
     values, shown, rank = (tensor.cpu().numpy() for tensor in (scores.double(), rated, order))
     n_units = batch.n_units.tolist()
-    return [_document(batch, b, n_units[b], values[b], shown[b], rank[b]) for b in range(len(batch))]
+    return [_documents(batch, b, n_units[b], values[b], shown[b], rank[b]) for b in range(len(batch))]
 
 
-def _document(batch: Batch, b: int, n: int, values: Column, shown: Flags, rank: NDArray) -> Document:
+def rationale_of(batch: Batch, b: int, n: int) -> Flags:
+    """The rationale of example `b` of `n` words, query left out; all False where there is none."""
     rationale, query = batch.rationale[b], batch.query_units[b]
     if rationale is not None and len(rationale) != n:
         raise ValueError(f"example '{batch.uids[b]}' has {n} units and a rationale of {len(rationale)}")
-    gold = np.zeros(n - query, dtype=bool) if rationale is None else np.asarray(rationale, dtype=bool)[query:]
+    return np.zeros(n - query, dtype=bool) if rationale is None else np.asarray(rationale, dtype=bool)[query:]
+
+
+def rationales(batch: Batch) -> dict[str, Flags]:
+    """The rationale of each annotated example that has a word, by uid, query left out."""
+    sizes = batch.n_units.tolist()
+    found = {
+        uid: rationale_of(batch, b, sizes[b]) for b, uid in enumerate(batch.uids) if batch.rationale[b] is not None
+    }
+    return {uid: gold for uid, gold in found.items() if len(gold)}
+
+
+def rationale_share(batches: Sequence[Batch]) -> float | None:
+    """Mean over the annotated examples of the share of words in the rationale; None where there is no such example."""
+    shares = [float(gold.mean()) for batch in batches for gold in rationales(batch).values()]
+    return fsum(shares) / len(shares) if shares else None
+
+
+def _documents(batch: Batch, b: int, n: int, values: Column, shown: Flags, rank: NDArray) -> tuple[Document, ...]:
+    gold, query = rationale_of(batch, b, n), batch.query_units[b]
     width = min(n, len(values))
     here = shown[:width]
     soft, place = np.zeros(n), np.full(n, max(n, len(values)), dtype=np.int64)
     lowest = min(0.0, float(values[:width][here].min())) if here.any() else 0.0
     soft[:width] = np.where(here, values[:width] - lowest, 0.0)
     place[:width] = np.where(here, rank[:width], place[:width])
-    return Document(soft[query:], place[query:], int(here.sum()), gold, _breaks(batch, b))
+    soft, place, n_ranked, meta = soft[query:], place[query:], int(here.sum()), batch.meta[b]
+    lengths = [int(length) for length in meta.get("document_lengths", (len(gold),))]
+    if sum(lengths) != len(gold):
+        raise UserError(
+            f"example '{batch.uids[b]}' has {len(gold)} words outside the query and documents of {lengths} words"
+        )
+    ends = np.cumsum([0, *lengths]).tolist()
+    return tuple(
+        Document(soft[start:end], place[start:end], n_ranked, gold[start:end], _annotated(meta, d, gold[start:end]))
+        for d, (start, end) in enumerate(pairwise(ends))
+    )
 
 
-def _breaks(batch: Batch, b: int) -> tuple[int, ...]:
-    lengths = batch.meta[b].get("document_lengths", ())
-    return tuple(np.cumsum(lengths)[:-1].tolist()) if len(lengths) > 1 else ()
+def _annotated(meta: Mapping[str, Any], d: int, gold: Flags) -> tuple[Span, ...]:
+    """The annotated spans of document `d`, each once."""
+    if "evidence_spans" not in meta:
+        return tuple(spans(gold))
+    return tuple(dict.fromkeys((int(start), int(end)) for start, end in meta["evidence_spans"][d]))
 
 
-def spans(selected: Flags, breaks: Sequence[int] = ()) -> list[tuple[int, int]]:
-    """Maximal runs [start, end) of selected words; a run is cut where a new document begins."""
+def spans(selected: Flags) -> list[Span]:
+    """Maximal runs [start, end) of selected words."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], selected.astype(np.int8), [0]])))
-    found = []
-    for start, end in edges.reshape(-1, 2).tolist():
-        cuts = [start, *(cut for cut in breaks if start < cut < end), end]
-        found += list(pairwise(cuts))
-    return found
+    return [(start, end) for start, end in edges.reshape(-1, 2).tolist()]
 
 
-def matched_spans(predicted: Sequence[tuple[int, int]], gold: Sequence[tuple[int, int]]) -> int:
-    """How many predicted spans have an intersection over union of at least 0.5 with some rationale span."""
+def matched_spans(predicted: Sequence[Span], gold: Sequence[Span]) -> int:
+    """How many predicted spans have an intersection over union of at least 0.5 with some rationale span.
+
+    An empty rationale span matches nothing.
+    """
     if not predicted or not gold:
         return 0
     p, g = np.asarray(predicted)[:, None], np.asarray(gold)[None]
@@ -103,7 +153,20 @@ def matched_spans(predicted: Sequence[tuple[int, int]], gold: Sequence[tuple[int
     return int((shared / union >= OVERLAP).any(axis=1).sum())
 
 
-def precision_recall_area(gold: Flags, scores: Column) -> float:
-    """Area under the precision-recall curve by the trapezoid rule (ERASER's AUPRC of one document)."""
-    precision, recall, _ = precision_recall_curve(gold, scores)
-    return float(auc(recall, precision))
+def precision_recall_areas(gold: Flags, scores: Column) -> tuple[float, float]:
+    """Area under the precision-recall curve of one document by the trapezoid rule (ERASER's AUPRC), and by steps.
+
+    With precision p_i and recall r_i of the words that score at least the i-th highest score, and p_0 = 1, r_0 = 0, these
+    are Σ (r_i − r_{i−1}) (p_i + p_{i−1}) / 2 and Σ (r_i − r_{i−1}) p_i (average precision).
+
+    Without a rationale word recall counts as 1 at every threshold and precision is 0, so the former is 1/2, whatever the
+    scores. That is what ERASER's scorer gives with a present scikit-learn; with the old one that it asks for (0.20.3),
+    which divides by zero here, its average over documents is NaN. The latter, which it then leaves out, is 0.
+    """
+    order = np.argsort(-scores, kind="stable")
+    last = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True))
+    hits = np.cumsum(gold[order])[last]
+    precision = np.concatenate([[1.0], hits / (last + 1)])
+    recall = np.concatenate([[0.0], hits / hits[-1] if hits[-1] else np.ones(len(hits))])
+    steps = np.diff(recall)
+    return float(steps @ (precision[1:] + precision[:-1]) / 2), float(steps @ precision[1:])

@@ -1,58 +1,88 @@
 """Agreement with human rationales (DeYoung et al. 2020, ERASER; Chefer 2021a; PROTOCOLS section 6)."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.metrics import average_precision_score
 
-from benchmark.errors import UserError
+from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import curves
-from benchmark.evaluations.base import Averaged, Derived, table
-from benchmark.evaluations.documents import Document, documents, matched_spans, precision_recall_area, spans
+from benchmark.evaluations import rationale_scores as scores
+from benchmark.evaluations.base import Averaged, Column, Derived, table
+from benchmark.evaluations.documents import documents, rationale_share, rationales
 from benchmark.models.classifier import Classifier
-from benchmark.statistics import f1_of_means, f1_of_sums
+from benchmark.statistics import f1_of_means, f1_of_ratios, f1_of_sums, mean_of_ratios, ratio
 from benchmark.types import Attribution, Batch, Figure, Metric, Reads, Target
 from benchmark.units import Pool
 
 TOP = (10, 20, 30, 40, 50, 60, 70, 80)
 HARD_SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 
+WEIGHTS: Mapping[str, str] = {
+    "auprc": "documents",
+    "auprc_marked": "marked_documents",
+    "unmarked_documents": "documents",
+    "average_precision": "mixed_documents",
+    "token_f1": "token_documents",
+    "token_precision": "token_documents",
+    "token_recall": "token_documents",
+    "hard_token_f1": "hard_token_documents",
+    "hard_token_f1_at": "token_documents_at",
+}
+"""Means over documents, and the column that says how many of an example's documents each is a mean of."""
+COUNTS = {*WEIGHTS.values(), "predicted_documents", "hard_predicted_documents", "span_documents"} - {"documents"}
+UNIT = ((0.0, 1.0), (0.0, 1.0))
+
 
 @dataclass(frozen=True)
 class Rationale(Averaged):
-    """How well a method's best words are the rationale's.
+    """How well a method's best words are the rationale's, by the rules of ERASER's scorer.
 
-    - `token_f1` at k = 10 … 80: the k best words against the rationale's; mean over examples of the example's F1
-      (ERASER's macro), its mean over k (`token_f1_mean`), and `token_f1_micro`, F1 of the summed counts.
-    - `auprc`: area under the precision-recall curve of the soft scores, mean over examples; `average_precision`.
-    - `iou_f1`: spans (adjacent selected words merged) match where intersection over union ≥ 0.5. Precision is the share
-      of predicted spans that match, recall the matching predicted spans over the rationale's spans, both averaged over
-      examples, and F1 taken of the averages (ERASER's macro); `iou_f1_micro` of the sums. The selection takes the best
-      ⌈s · n⌉ of an example's n words, for each share s (`iou_f1_at`), and the scalar is the one at `hard_share`:
-      a number, or `task`, the s nearest to the mean share of words in the rationales of all scored examples, as ERASER
-      chooses. `hard_token_f1` is the token F1 of the same selection. No span crosses from one document of an example to
-      the next; the rationale's own adjacent spans are merged too.
-    - `coverage`: share of the words that lie within the model's window; `truncated_rationale_share`: share of the
+    Words are selected among all those of an example. What is selected is scored document by document, where an example
+    has several, and means are over all documents of all examples ("macro"); sums are over all of them too ("micro").
+
+    - `token_f1` at k = 10 … 80: the k best words against the rationale's; mean of the documents' F1, its mean over k
+      (`token_f1_mean`), and `token_f1_micro`, F1 of the summed counts. A document counts where it has a rationale word
+      or a selected one.
+    - `auprc`: area under the precision-recall curve of the soft scores, mean over all documents; one without a rationale
+      word counts as 1/2, whatever the scores (`documents.precision_recall_area`). `auprc_marked` leaves those out;
+      `average_precision` also those that are rationale throughout.
+    - `iou_f1`: spans match where intersection over union ≥ 0.5. Predicted spans are maximal runs of selected words
+      within a document; the rationale's are the annotated ones, adjacent ones apart and empty ones included (these match
+      nothing), or the maximal runs of its words where the task names no spans. Precision is the share of predicted
+      spans that match, its mean over the documents with a predicted span; recall the matching predicted spans over the
+      annotated ones, its mean over the documents with an annotated span; F1 is taken of the two means.
+      `iou_f1_micro` is the F1 of the sums.
+    - `hard_token_f1`: the token F1 of the selection that `iou_f1` is taken of. It holds the best ⌈s · n⌉ of an example's
+      n words. s is `hard_share`: a number, or `task`, the mean over the examples of the share of words in the rationale
+      (`rationale_share`), exactly. ERASER's paper sets s so for each data set, on which split it does not say; here
+      it is that of the scored examples, and the export (`eraser_export`) uses the same one. `iou_f1_at`,
+      `iou_f1_micro_at` and `hard_token_f1_at` are the same at each of `hard_shares`.
+    - `documents`: their number per example; `unmarked_documents`: share of all documents without a rationale word.
+      `coverage`: share of the words that lie within the model's window; `truncated_rationale_share`: share of the
       rationale's words that do not. Those are never selected and count as missed everywhere.
 
-    Words of a query are left out. Examples without a rationale word get no row. With fewer than k words within the
-    window all of them are selected. Ties are broken by a permutation seeded by the example.
+    Words of a query are left out. Examples that are not annotated get no row; one whose annotation marks no word is
+    scored as any other. With fewer than k words within the window all of them are selected. Ties are broken by a
+    permutation seeded by the example.
 
     Args:
         target: the class that is explained.
         pool: from the scores of a word's tokens to its own.
         clamp: set negative scores to 0 before ranking, where the method's protocol says so.
         top: the k, increasing.
-        hard_shares: the s, increasing.
-        hard_share: a number, or `task`.
+        hard_shares: shares of the curves, increasing.
+        hard_share: a number, or `task`. `task` is that of the batch where `rows` is called without `over`.
         seed: of the permutations.
+        even: whether every annotated example is one document with a rationale and a visible word, so that means over
+            documents are means over examples, and rows hold them by example. Elsewhere rows hold sums over an
+            example's documents (`<name>_sum`) and how many they are. None for what `over` finds.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[Reads] = "tokens"
     nothing: ClassVar[str] = "no example has a rationale"
 
@@ -63,6 +93,7 @@ class Rationale(Averaged):
     hard_shares: Sequence[float | int] = HARD_SHARES
     hard_share: float | int | str = "task"
     seed: int = 0
+    even: bool | None = None
 
     def __post_init__(self) -> None:
         shares = curves.check_fractions(self.hard_shares, "evaluations.rationale.hard_shares")
@@ -79,120 +110,136 @@ class Rationale(Averaged):
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
-        """All of them lie between 0 and 1."""
+        """All but the number of documents lie between 0 and 1."""
         bounds, words, share = (0.0, 1.0), "words selected", "share of words selected"
         found = {
             name: Metric(higher_is_better=True, bounds=bounds, headline=True) for name in ("auprc", "token_f1_mean")
         }
-        for name in ("average_precision", "iou_f1", "iou_f1_micro", "hard_token_f1"):
+        for name in ("auprc_marked", "average_precision", "iou_f1", "iou_f1_micro", "hard_token_f1"):
             found[name] = Metric(higher_is_better=True, bounds=bounds, headline=name == "iou_f1")
         for name in ("token_f1", "token_precision", "token_recall", "token_f1_micro"):
             found[name] = Metric(higher_is_better=True, bounds=bounds, x=words)
         for name in ("iou_f1_at", "iou_f1_micro_at", "hard_token_f1_at"):
             found[name] = Metric(higher_is_better=True, bounds=bounds, x=share)
-        for name in ("hard_share", "rationale_share", "coverage", "truncated_rationale_share"):
+        found["documents"] = Metric(higher_is_better=None, bounds=(1.0, np.inf))
+        for name in ("unmarked_documents", "hard_share", "rationale_share", "coverage", "truncated_rationale_share"):
             found[name] = Metric(higher_is_better=None, bounds=bounds)
         return found
 
     @property
     def derived(self) -> Mapping[str, Derived]:
         """F1 of sums and of means, from the counts of each example."""
-        return {
+        found = {
             "token_f1_micro": Derived(("token_hits", "token_selected", "token_gold"), f1_of_sums, ("token_gold",)),
             "iou_f1_micro_at": Derived(("iou_matched", "iou_selected", "iou_gold"), f1_of_sums, ("iou_gold",)),
-            "iou_f1_at": Derived(("iou_precision", "iou_recall"), f1_of_means, ranges=((0.0, 1.0), (0.0, 1.0))),
+            "iou_f1_micro": Derived(("hard_iou_matched", "hard_iou_selected", "iou_gold"), f1_of_sums),
+        }
+        if self.even:
+            return found | {
+                "iou_f1_at": Derived(("iou_precision", "iou_recall"), f1_of_means, ranges=UNIT),
+                "iou_f1": Derived(("hard_iou_precision", "hard_iou_recall"), f1_of_means, ranges=UNIT),
+            }
+        found |= {name: Derived((f"{name}_sum", weight), ratio) for name, weight in WEIGHTS.items()}
+        sums, counts = ([(name, float(k)) for k in self.top] for name in ("token_f1_sum", "token_documents"))
+        macro = ("iou_precision", "predicted_documents", "iou_recall", "span_documents")
+        hard = ("hard_iou_precision", "hard_predicted_documents", "hard_iou_recall", "span_documents")
+        return found | {
+            "token_f1_mean": Derived((*sums, *counts), mean_of_ratios),
+            "iou_f1_at": Derived(macro, f1_of_ratios, ("span_documents",)),
+            "iou_f1": Derived(hard, f1_of_ratios),
         }
 
+    def over(self, batches: Sequence[Batch]) -> "Rationale":
+        """The same evaluation that knows the `task`'s share, the mean over all annotated examples of all batches.
+
+        Raises:
+            NotApplicable: no example is annotated.
+        """
+        if (share := rationale_share(batches)) is None:
+            raise NotApplicable(self.nothing)
+        chosen = share if self.hard_share == "task" else self.hard_share
+        return replace(self, hard_share=chosen, even=all(is_even(batch) for batch in batches))
+
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
-        """Scores and counts of each example that has a rationale; NotApplicable where the method scores no tokens."""
+        """Scores and counts of each annotated example; NotApplicable where the method scores no tokens."""
         every = documents(batch, attribution, how=self.pool, clamp=self.clamp, seed=self.seed)
-        found = {uid: document for uid, document in zip(batch.uids, every, strict=True) if document.gold.any()}
-        if not found:
+        wanted = rationales(batch)
+        if not wanted:
             return table((), "auprc", torch.zeros(0))
+        known = self if self.even is not None else self.over([batch])
+        found = {uid: part for uid, part in zip(batch.uids, every, strict=True) if uid in wanted}
+        share, shares = float(known.hard_share), [float(s) for s in self.hard_shares]
         frames = []
-        for positions, scored in (
-            (None, [_scalars(document) for document in found.values()]),
-            (self.top, [_by_words(document, self.top) for document in found.values()]),
-            (self._shares, [_by_share(document, self._shares) for document in found.values()]),
+        for positions, score in (
+            (None, lambda part: scores.scalars(part) | scores.at_share(part, share)),
+            (self.top, lambda part: scores.by_words(part, self.top)),
+            (shares, lambda part: scores.by_share(part, shares)),
         ):
-            for name in scored[0]:
-                values = np.array([example[name] for example in scored], dtype=np.float64)
-                frames.append(table(tuple(found), name, values, x=positions))
-                if name == "token_f1":
-                    frames.append(table(tuple(found), "token_f1_mean", values.mean(axis=1)))
+            frames += (_frames_by_example if known.even else _frames_of_sums)(found, positions, score)
         return pd.concat(frames, ignore_index=True)
 
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
-        """Means, micro-averages, and the scalars of the hard selection."""
-        figures = super().reduce(rows)
-        share = next(f.value for f in figures if f.metric == "rationale_share")
-        wanted = share if self.hard_share == "task" else float(self.hard_share)
-        chosen = min(self._shares, key=lambda s: (abs(s - wanted), s))
-        n = len(rows["uid"].unique())
-        scalars = [
-            Figure(f.metric.removesuffix("_at"), float("nan"), f.value, f.low, f.high, f.n)
-            for f in figures
-            if f.metric.endswith("_at") and f.x == chosen
-        ]
-        nan = float("nan")
-        return [*figures, *scalars, Figure("hard_share", nan, chosen, nan, nan, n)]
+        """Means over documents, micro-averages, and the share of the hard selection.
 
-    @property
-    def _shares(self) -> tuple[float, ...]:
-        extra = () if self.hard_share == "task" else (float(self.hard_share),)
-        return tuple(sorted({*map(float, self.hard_shares), *extra}))
-
-
-def _scalars(document: Document) -> dict[str, float]:
-    """Scores of one example that need no selection."""
-    gold, n = document.gold, len(document.gold)
-    truncated = gold & (document.rank >= document.n_ranked)
-    return {
-        "auprc": precision_recall_area(gold, document.scores),
-        "average_precision": float(average_precision_score(gold, document.scores)),
-        "rationale_share": float(gold.mean()),
-        "coverage": document.n_ranked / n,
-        "truncated_rationale_share": float(truncated.sum() / gold.sum()),
-        "token_gold": float(gold.sum()),
-        "iou_gold": float(len(spans(gold, document.breaks))),
-    }
+        Raises:
+            NotApplicable: there is no row, or no annotation marks a word.
+            ValueError: the rows' hard selections are of different shares, or only some hold sums.
+        """
+        if rows.empty or not rows.loc[rows["metric"] == "token_gold", "value"].any():
+            raise NotApplicable(self.nothing)
+        of_share, kinds = rows["metric"] == "hard_share", rows["metric"].isin(["auprc", "auprc_sum"])
+        if len(share := rows.loc[of_share, "value"].unique()) > 1:
+            raise ValueError(f"hard selections of {len(share)} different shares: take rows of `over(all batches)`")
+        if len(kind := rows.loc[kinds, "metric"].unique()) > 1:
+            raise ValueError("some rows are by example and some are sums: take rows of `over(all batches)`")
+        figures = super(Rationale, replace(self, even=kind[0] == "auprc")).reduce(rows[~of_share])
+        nan, n = float("nan"), rows["uid"].nunique()
+        defined = [figure for figure in figures if not np.isnan(figure.value)]  # NaN: no document counts
+        return [*defined, Figure("hard_share", nan, float(share[0]), nan, nan, n)]
 
 
-def _by_words(document: Document, top: Sequence[int]) -> dict[str, list[float]]:
-    return _columns([_token_scores(document, k) for k in top])
+Score = Callable[[Any], Mapping[str, Any]]
 
 
-def _by_share(document: Document, shares: Sequence[float | int]) -> dict[str, list[float]]:
-    counts = curves.counts(torch.tensor([len(document.gold)]), shares, "up")[:, 0].tolist()
-    return _columns([_span_scores(document, count) for count in counts])
+def is_even(batch: Batch) -> bool:
+    """Whether every annotated example is a single document with a rationale word and a rated word in the window."""
+    last = batch.units.amax(dim=1).tolist()
+    found = rationales(batch)
+    return all(
+        len(batch.meta[b].get("document_lengths", (1,))) == 1 and found[uid].any() and last[b] >= batch.query_units[b]
+        for b, uid in enumerate(batch.uids)
+        if uid in found
+    )
 
 
-def _columns(records: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
-    return {name: [record[name] for record in records] for name in records[0]}
+def _columns(found: Mapping[str, Any], score: Score) -> dict[str, Column]:
+    scored = [score(part) for part in found.values()]
+    return {name: np.array([example[name] for example in scored], dtype=np.float64) for name in scored[0]}
 
 
-def _token_scores(document: Document, k: int) -> dict[str, float]:
-    """Counts, precision, recall and F1 of the k best words."""
-    selected = document.selected(k)
-    hits, n_selected, n_gold = (float(flags.sum()) for flags in (selected & document.gold, selected, document.gold))
-    return {
-        "token_hits": hits,
-        "token_selected": n_selected,
-        "token_precision": hits / n_selected if n_selected else 0.0,
-        "token_recall": hits / n_gold,
-        "token_f1": 2 * hits / (n_selected + n_gold),
-    }
+def _frames_by_example(
+    found: Mapping[str, Any], positions: Sequence[float | int] | None, score: Score
+) -> list[pd.DataFrame]:
+    """Rows of all columns but those that count documents; what is undefined for an example gets none."""
+    columns, frames = _columns(found, score), []
+    if "token_f1" in columns:
+        frames.append(table(tuple(found), "token_f1_mean", columns["token_f1"].mean(axis=1)))
+    for name, values in columns.items():
+        if name not in COUNTS:
+            frames.append(table(tuple(found), name, values, x=positions, defined=~np.isnan(values)))
+    return frames
 
 
-def _span_scores(document: Document, count: int) -> dict[str, float]:
-    """Counts, precision and recall of the spans, and the token F1, of the `count` best words."""
-    selected = document.selected(count)
-    predicted, gold = spans(selected, document.breaks), spans(document.gold, document.breaks)
-    matched = matched_spans(predicted, gold)
-    return {
-        "iou_matched": float(matched),
-        "iou_selected": float(len(predicted)),
-        "iou_precision": matched / len(predicted) if predicted else 0.0,
-        "iou_recall": matched / len(gold),
-        "hard_token_f1_at": _token_scores(document, count)["token_f1"],
-    }
+def _frames_of_sums(
+    found: Mapping[str, Any], positions: Sequence[float | int] | None, score: Score
+) -> list[pd.DataFrame]:
+    """Rows of all columns, the means over documents as sums."""
+    columns, frames = _columns(found, score), []
+    for name, values in columns.items():
+        if name in WEIGHTS:
+            frames.append(
+                table(tuple(found), f"{name}_sum", np.nan_to_num(values) * columns[WEIGHTS[name]], x=positions)
+            )
+        else:
+            frames.append(table(tuple(found), name, values, x=positions, defined=~np.isnan(values)))
+    return frames

@@ -77,8 +77,8 @@ class Triggers(Averaged):
     has no such trigger; one with `search_triggers` is tried as by `paper`.
 
     What `construction=script` does otherwise than the script: the best `triggers` of each class are tried, not all; drops
-    are given instead of accuracies; the window is the model's, not 128 tokens; equal cells are taken last first; and
-    the last pattern of a list without a poor one is not lost.
+    are given instead of accuracies; the window is the model's, not 128 tokens, and a text that it has cut counts with
+    the tokens that are left; equal cells are taken last first; the last pattern of a list without a poor one is not lost.
 
     Source: Hao et al. 2021, section "Adversarial Attack"; `run_adver_connection.py`, `run_adver_evaluate.py` of the
     authors' repository (YRdddream/attattr, commit f5a7396); PROTOCOLS section 11.
@@ -169,6 +169,8 @@ class Triggers(Averaged):
         for name, least in (*_LEAST, ("least_score", 0), ("cell_share", 0)):
             if (value := getattr(self, name)) < least:
                 raise UserError(f"{_NAME}.{name}={value}: allowed are numbers from {least}")
+        if self.cell_share > 1:
+            raise UserError(f"{_NAME}.cell_share={self.cell_share}: allowed are numbers from 0 to 1")
         for tau in (*self.taus, *([] if self.tau is None else [self.tau])):
             if not 0 <= tau < 1:
                 raise UserError(f"{_NAME}.tau={tau}: allowed are numbers from 0 up to 1, and null")

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from benchmark.cache import atomic_path, cache_directory
 from benchmark.errors import UserError
+from benchmark.locks import beside
 from benchmark.models.loading import quiet_transformers
 from benchmark.models.local_heads import look_nearby
 from benchmark.models.wordpiece import train_vocabulary
@@ -96,9 +97,11 @@ class TinyModel:
             return str(directory)
         if len(task.labels) < 2:
             raise UserError(f"task {task.name} has the labels {list(task.labels)}; a classifier needs at least two")
-        with atomic_path(directory) as temporary, torch.random.fork_rng(devices=[]), _one_thread():
-            torch.manual_seed(self.seed)
-            self._train(task, settings, temporary)
+        with beside(directory, "the tiny model"):
+            if not directory.is_dir():  # another process may have trained it
+                with atomic_path(directory) as temporary, torch.random.fork_rng(devices=[]), _one_thread():
+                    torch.manual_seed(self.seed)
+                    self._train(task, settings, temporary)
         return str(directory)
 
     def _train(self, task: Task, settings: dict[str, Any], directory: Path) -> None:

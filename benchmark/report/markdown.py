@@ -50,14 +50,21 @@ def _title(column: Column, *, full: bool) -> str:
     return f"{escape(name)} {arrow(column.higher_is_better)}".rstrip()
 
 
-def board_lines(board: Board, *, full: bool) -> list[str]:
-    """A board as a Markdown table with its footnotes; `full` puts the test's name before each metric."""
+def board_lines(board: Board, *, full: bool, titles: Sequence[str] = ()) -> list[str]:
+    """A board as a Markdown table with its footnotes; `full` puts the test's name before each metric.
+
+    Args:
+        board: the table.
+        full: whether the tests are named.
+        titles: of the columns, in words of the reader's own; none: the metrics' names.
+    """
 
     def line(row: Row) -> str:
         return _line([escape(row.method), *map(_entry, row.entries), row.examples])
 
     width = len(board.columns)
-    lines = [_line(["method", *(_title(column, full=full) for column in board.columns), "n"])]
+    named = titles or [_title(column, full=full) for column in board.columns]
+    lines = [_line(["method", *named, "n"])]
     lines += [_line(["---", *["---:"] * (width + 1)]), *map(line, board.methods)]
     if board.controls:
         lines += [_line(["*controls*", *[""] * (width + 1)]), *map(line, board.controls)]

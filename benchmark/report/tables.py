@@ -66,17 +66,22 @@ def _markdown(tables: Sequence[Table]) -> Iterator[str]:
     yield ""
     yield "Values with 95 % intervals; n: examples (empty where a figure counts none)."
     for table in tables:
-        metrics = _metrics(table)
         yield f"\n## {escape(table.title)}\n"
-        yield "| " + " | ".join(map(escape, [*table.labels, *metrics, "n"])) + " |"
-        yield "|" + " --- |" * len(table.labels) + " ---: |" * (len(metrics) + 1)
-        for labels, figures, count in _lines(table):
-            entries = [_plain(figures[metric]) if metric in figures else "" for metric in metrics]
-            yield "| " + " | ".join([*map(escape, labels), *entries, count]) + " |"
+        yield from table_lines(table)
         if table.sentences:
             yield ""
             yield from (f"- {escape(sentence)}" for sentence in table.sentences)
     yield ""
+
+
+def table_lines(table: Table) -> Iterator[str]:
+    """A table as Markdown: its labels, a column per metric, and how many examples a line counts."""
+    metrics = _metrics(table)
+    yield "| " + " | ".join(map(escape, [*table.labels, *metrics, "n"])) + " |"
+    yield "|" + " --- |" * len(table.labels) + " ---: |" * (len(metrics) + 1)
+    for labels, figures, count in _lines(table):
+        entries = [_plain(figures[metric]) if metric in figures else "" for metric in metrics]
+        yield "| " + " | ".join([*map(escape, labels), *entries, count]) + " |"
 
 
 def _plain(figure: pd.Series) -> str:

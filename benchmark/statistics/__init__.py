@@ -13,7 +13,7 @@ from benchmark.statistics.bootstrap import (
     percentile_interval,
 )
 from benchmark.statistics.draws import RESAMPLED, Source, drawn_p, matrix, of_orders, of_resamples, sources, widened
-from benchmark.statistics.ratios import RATIOS, f1_of_means, f1_of_sums, name_of, ratio
+from benchmark.statistics.ratios import RATIOS, f1_of_means, f1_of_ratios, f1_of_sums, mean_of_ratios, name_of, ratio
 from benchmark.statistics.significance import (
     ALPHA,
     flips_for,
@@ -38,6 +38,7 @@ __all__ = [
     "Statistic",
     "drawn_p",
     "f1_of_means",
+    "f1_of_ratios",
     "f1_of_sums",
     "flips_for",
     "holm",
@@ -45,6 +46,7 @@ __all__ = [
     "intervals",
     "least_examples",
     "matrix",
+    "mean_of_ratios",
     "name_of",
     "of_orders",
     "of_resamples",

@@ -9,7 +9,7 @@ examples and the order, and an interval over examples alone takes the order as g
   that of the one order; of its error, s²(b) comes from that order.
 
 Either is estimated with K − 1 (R − 1) degrees of freedom, and holds 1/n of the interaction of example and order, which the
-examples' part holds too: counted twice it errs on the safe side. `docs/statistics.md` has the simulations.
+examples' part holds too: counted twice it errs on the safe side. `docs/draws.md` has the simulations.
 """
 
 import math

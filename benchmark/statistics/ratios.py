@@ -9,14 +9,23 @@ Array = NDArray[np.float64]
 
 
 def ratio(means: Array) -> Array:
-    """Mean of the first column over that of the second."""
-    found: Array = means[..., 0] / means[..., 1]
+    """Mean of the first column over that of the second; NaN where that is 0."""
+    under = means[..., 1]
+    found: Array = np.where(under != 0, means[..., 0] / np.where(under != 0, under, 1.0), np.nan)
+    return found
+
+
+def mean_of_ratios(means: Array) -> Array:
+    """Mean of the ratios of the first half of the columns to the second."""
+    over, under = np.split(means, 2, axis=-1)
+    found: Array = ratio(np.stack([over, under], axis=-1)).mean(axis=-1)
     return found
 
 
 def f1_of_sums(means: Array) -> Array:
-    """2 · matched / (selected + gold), from means of [matched, selected, gold]."""
-    found: Array = 2 * means[..., 0] / (means[..., 1] + means[..., 2])
+    """2 · matched / (selected + gold), from means of [matched, selected, gold]; 0 where there is nothing to match."""
+    total = means[..., 1] + means[..., 2]
+    found: Array = np.where(total > 0, 2 * means[..., 0] / np.where(total > 0, total, 1.0), 0.0)
     return found
 
 
@@ -27,7 +36,15 @@ def f1_of_means(means: Array) -> Array:
     return found
 
 
-RATIOS: Mapping[str, Callable[[Array], Array]] = {one.__name__: one for one in (ratio, f1_of_sums, f1_of_means)}
+def f1_of_ratios(means: Array) -> Array:
+    """The same where the means are ratios, from means of [precision sum, its count, recall sum, its count]."""
+    parts = [np.nan_to_num(ratio(means[..., i : i + 2])) for i in (0, 2)]
+    return f1_of_means(np.stack(parts, axis=-1))
+
+
+RATIOS: Mapping[str, Callable[[Array], Array]] = {
+    one.__name__: one for one in (ratio, mean_of_ratios, f1_of_sums, f1_of_means, f1_of_ratios)
+}
 """The statistics that a report can compute again."""
 
 

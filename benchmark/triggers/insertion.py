@@ -73,7 +73,9 @@ def encoded(model: Classifier, triggers: Sequence[Trigger], spelled: Sequence[Se
             raise NotApplicable(f"the tokenizer has no token for the word '{silent[0]}'")
         columns["ids"].append(torch.tensor([index for _, ids in words for index in ids], dtype=torch.long))
         columns["segment"].append(torch.tensor([word.segment for word, ids in words for _ in ids], dtype=torch.long))
-        columns["position"].append(torch.tensor([word.position for word, ids in words for _ in ids]).double())
+        columns["position"].append(
+            torch.tensor([word.position for word, ids in words for _ in ids], dtype=torch.double)
+        )
     pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
     present = pad([torch.ones_like(ids) for ids in columns["ids"]]).bool()
     padded = {name: pad(rows).to(model.device) for name, rows in columns.items()}

@@ -213,6 +213,9 @@ def relevances(
     cancel in it as the shares do. In float64 the same is below 1e-9, so "float64" runs the pass in the model's twin
     (`benchmark.models.precision`); a float64 model is its own.
 
+    Cost: on a CPU a method takes 1.7 to 2.1 times as long as with "model" (MiniLM, 128 tokens), on a device of slow float64
+    more. Memory: 8 bytes for each parameter, and twice as much for each activation.
+
     Args:
         model: any instrumented classifier.
         batch: B examples.

@@ -3,13 +3,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.metrics import auc, precision_recall_curve
 
 from benchmark.errors import UserError
-from benchmark.evaluations.aopc import Aopc
+from benchmark.evaluations.aopc import Aopc, stored_erasure
 from benchmark.evaluations.eraser_export import export, predictions
 from benchmark.evaluations.rationale import Rationale
+from tests.evaluations import eraser_scorer
 from tests.evaluations.conftest import attribution_of, figure_of
+from tests.evaluations.test_rationale import runs
 
 SHARE = 0.3
 LABELS = ("NEG", "POS")
@@ -32,84 +33,43 @@ def scored(annotated):
     return attribution_of(annotated, [generator.normal(size=len(words)) for words in annotated.words])
 
 
-def truth_of(batch):
-    """Annotation id and document → evidence spans, document → number of tokens."""
-    evidence = {}
-    for meta, flags in zip(batch.meta, batch.rationale, strict=True):
-        start = 0
-        for docid, length in zip(meta["docids"], meta["document_lengths"], strict=True):
-            here = flags[start : start + length]
-            found, open_at = [], None
-            for i, flag in enumerate([*here, False]):
-                if flag and open_at is None:
-                    open_at = i
-                if not flag and open_at is not None:
-                    found.append((open_at, i))
-                    open_at = None
-            evidence[meta["annotation_id"], docid] = found, length
-            start += length
-    return evidence
-
-
-def scorer(path, evidence):
-    """ERASER's rules, transcribed: hard spans at IOU 0.5, token-level F1, AUPRC, AOPC."""
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert len({row["annotation_id"] for row in rows}) == len(rows)
-    assert rows[0]["rationales"][0]["hard_rationale_predictions"], "the scorer looks in the first row"
-    matched, precision, recall, f1, areas, drops = {}, [], [], [], [], {"comprehensiveness": [], "sufficiency": []}
-    for row in rows:
-        for document in row["rationales"]:
-            key = row["annotation_id"], document["docid"]
-            gold, length = evidence[key]
-            soft = document["soft_rationale_predictions"]
-            assert len(soft) == length
-            hard = [(s["start_token"], s["end_token"]) for s in document["hard_rationale_predictions"]]
-            assert all(0 <= a < b <= length for a, b in hard)
-            assert all(hard[i][1] <= hard[i + 1][0] for i in range(len(hard) - 1)), "spans overlap"
-            tokens = {t for a, b in gold for t in range(a, b)}
-            chosen = {t for a, b in hard for t in range(a, b)}
-            if gold:
-                best = [
-                    max(len({*range(*h)} & {*range(*g)}) / len({*range(*h)} | {*range(*g)}) for g in gold) for h in hard
-                ]
-                matched[key] = sum(value >= 0.5 for value in best)
-                precision.append(matched[key] / len(hard))
-                recall.append(matched[key] / len(gold))
-                hits = len(tokens & chosen)
-                p, r = hits / len(chosen), hits / len(tokens)
-                f1.append(2 * p * r / (p + r) if hits else 0.0)
-                curve = precision_recall_curve([t in tokens for t in range(length)], soft)
-                areas.append(auc(curve[1], curve[0]))
-        if "thresholded_scores" in row:
-            name = row["classification"]
-            assert row["classification_scores"][name] == max(row["classification_scores"].values())
-            assert [entry["threshold"] for entry in row["thresholded_scores"]] == THRESHOLDS
-            for kind, found in drops.items():
-                for entry in row["thresholded_scores"]:
-                    after = entry[f"{kind}_classification_scores"]
-                    assert sum(after.values()) == pytest.approx(1, abs=1e-12)
-                    found.append(row["classification_scores"][name] - after[name])
-    p, r = np.mean(precision), np.mean(recall)
-    return {
-        "iou_f1": 2 * p * r / (p + r) if p + r else 0.0,
-        "token_f1": np.mean(f1),
-        "auprc": np.mean(areas),
-        **{kind: np.mean(found) for kind, found in drops.items() if found},
-    }
+def directory(folder, batch):
+    """The batch as an ERASER directory, so that its scorer can be asked."""
+    (folder / "docs").mkdir(parents=True)
+    lines = []
+    for b, (meta, words, gold) in enumerate(zip(batch.meta, batch.words, batch.rationale, strict=True)):
+        (docid,) = meta["docids"]
+        (folder / "docs" / docid).write_text(" ".join(words))
+        spans = [{"docid": docid, "start_token": i, "end_token": j} for i, j in runs(gold.tolist())]
+        lines.append({"annotation_id": meta["annotation_id"], "classification": LABELS[b % 2], "evidences": [spans]})
+    (folder / "test.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return folder
 
 
 def test_an_independent_scorer_finds_our_numbers_in_the_export(sentiment, annotated, scored, tmp_path):
-    erasure = Aopc().erase(sentiment, annotated, scored)
-    rows = predictions(annotated, scored, labels=LABELS, hard_share=SHARE, erasure=erasure)
+    test = Aopc().over([annotated])
+    rows = predictions(
+        annotated, scored, labels=LABELS, hard_share=SHARE, erasure=test.erase(sentiment, annotated, scored)
+    )
     export(tmp_path / "predictions.jsonl", rows)
-    found = scorer(tmp_path / "predictions.jsonl", truth_of(annotated))
+    found = eraser_scorer.score(tmp_path / "predictions.jsonl", directory(tmp_path / "data", annotated), "test")
     evaluation = Rationale(hard_share=SHARE)
     ours = evaluation.reduce(evaluation.rows(sentiment, annotated, scored))
-    for theirs, name in (("iou_f1", "iou_f1"), ("token_f1", "hard_token_f1"), ("auprc", "auprc")):
-        assert found[theirs] == pytest.approx(figure_of(ours, name).value, abs=1e-12)
-    faithful = Aopc().reduce(Aopc().rows(sentiment, annotated, scored))
-    for name in ("comprehensiveness", "sufficiency"):
-        assert found[name] == pytest.approx(figure_of(faithful, name).value, abs=1e-12)
+    ours += test.reduce(test.rows(sentiment, annotated, scored))
+    for name in set(found) - {"token_micro"}:
+        assert found[name] == pytest.approx(figure_of(ours, name).value, abs=1e-12), name
+    assert {"iou_f1", "hard_token_f1", "auprc", "comprehensiveness", "sufficiency_hard"} <= set(found)
+
+
+def test_stored_probabilities_are_those_that_were_compared(sentiment, annotated, scored):
+    test = Aopc().over([annotated])
+    erasure = test.erase(sentiment, annotated, scored)
+    rows = test.rows(sentiment, annotated, scored).sample(frac=1, random_state=0)
+    found = stored_erasure(rows, annotated.uids, THRESHOLDS, 2)
+    for name in ("whole", "without", "only", "hard"):
+        assert getattr(found, name).equal(getattr(erasure, name)), name
+    assert stored_erasure(rows, ("another",), THRESHOLDS, 2) is None
+    assert stored_erasure(Aopc().rows(sentiment, annotated, scored), annotated.uids, THRESHOLDS, 2) is None
 
 
 def test_the_truncated_tail_is_there_with_zeros(sentiment, tmp_path):
@@ -123,11 +83,11 @@ def test_the_truncated_tail_is_there_with_zeros(sentiment, tmp_path):
     soft = rows[0]["rationales"][0]["soft_rationale_predictions"]
     assert len(soft) == 100
     assert soft[62:] == [0.0] * 38
-    found = scorer(tmp_path / "p.jsonl", truth_of(batch))
+    found = eraser_scorer.score(tmp_path / "p.jsonl", directory(tmp_path / "data", batch), "test")
     evaluation = Rationale(hard_share=SHARE)
     ours = evaluation.reduce(evaluation.rows(sentiment, batch, scores))
     assert found["auprc"] == pytest.approx(figure_of(ours, "auprc").value)
-    assert found["token_f1"] == pytest.approx(figure_of(ours, "hard_token_f1").value)
+    assert found["hard_token_f1"] == pytest.approx(figure_of(ours, "hard_token_f1").value)
 
 
 def test_two_documents_and_a_query(sentiment):
@@ -165,12 +125,15 @@ def test_probabilities_without_erasure(sentiment, annotated, scored):
 
 
 def test_a_row_with_hard_predictions_comes_first(tmp_path):
-    def row(name, hard):
-        return {"annotation_id": name, "rationales": [{"docid": "d", "hard_rationale_predictions": hard}]}
+    def row(name, *hard):
+        parts = [{"docid": f"d{i}", "hard_rationale_predictions": spans} for i, spans in enumerate(hard)]
+        return {"annotation_id": name, "rationales": parts}
 
-    export(tmp_path / "p.jsonl", [row("a", []), row("b", [{"start_token": 0, "end_token": 1}]), row("c", [])])
-    names = [json.loads(line)["annotation_id"] for line in (tmp_path / "p.jsonl").read_text().splitlines()]
-    assert names == ["b", "a", "c"]
+    some = [{"start_token": 0, "end_token": 1}]
+    export(tmp_path / "p.jsonl", [row("a", [], []), row("b", [], some), row("c", [], [])])
+    rows = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert [row["annotation_id"] for row in rows] == ["b", "a", "c"]
+    assert [part["docid"] for part in rows[0]["rationales"]] == ["d1", "d0"]
 
 
 def test_refusals(annotated, scored, reviews, tmp_path):
@@ -198,4 +161,7 @@ def test_nothing_is_left_where_writing_fails(annotated, scored, tmp_path):
 def test_other_thresholds_are_refused(sentiment, annotated, scored):
     erasure = Aopc(fractions=(0.1, 0.5)).erase(sentiment, annotated, scored)
     with pytest.raises(UserError, match=r"evaluations.aopc.fractions"):
+        predictions(annotated, scored, labels=LABELS, hard_share=SHARE, erasure=erasure)
+    erasure = Aopc().erase(sentiment, annotated, scored)
+    with pytest.raises(UserError, match=r"evaluations.aopc.hard_share"):
         predictions(annotated, scored, labels=LABELS, hard_share=SHARE, erasure=erasure)

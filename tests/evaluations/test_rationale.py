@@ -1,4 +1,5 @@
 import math
+import warnings
 from dataclasses import replace
 from itertools import pairwise
 
@@ -8,10 +9,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import auc, average_precision_score, precision_recall_curve
 
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.documents import documents, matched_spans, precision_recall_area, spans
+from benchmark.evaluations.documents import documents, matched_spans, precision_recall_areas, spans
 from benchmark.evaluations.rationale import TOP, Rationale
 from benchmark.types import Attribution
 from tests.evaluations.conftest import attribution_of, figure_of, planted, values_of
@@ -19,11 +20,11 @@ from tests.evaluations.conftest import attribution_of, figure_of, planted, value
 MASK = st.lists(st.booleans(), min_size=1, max_size=30)
 
 
-def runs(mask, breaks=()):
+def runs(mask):
     """Slow: word by word."""
     found = []
     for i, flag in enumerate(mask):
-        if flag and (i == 0 or not mask[i - 1] or i in breaks):
+        if flag and (i == 0 or not mask[i - 1]):
             found.append([i, i])
         if flag:
             found[-1][1] = i + 1
@@ -36,9 +37,9 @@ def overlap(a, b):
     return len(x & y) / len(x | y)
 
 
-@given(MASK, st.sets(st.integers(1, 29)))
-def test_spans_are_maximal_runs_within_documents(mask, breaks):
-    assert spans(np.array(mask), sorted(breaks)) == runs(mask, breaks)
+@given(MASK)
+def test_spans_are_maximal_runs(mask):
+    assert spans(np.array(mask)) == runs(mask)
 
 
 @given(MASK, MASK)
@@ -51,6 +52,17 @@ def test_matches_equal_the_slow_sets(a, b):
             best = max(best, overlap(p, g))
         expected += best >= 0.5
     assert matched_spans(predicted, gold) == expected
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 4)), min_size=1, max_size=30))
+def test_areas_equal_those_of_scikit_learn(words):
+    gold, scores = np.array([flag for flag, _ in words]), np.array([float(score) for _, score in words])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # no positive class
+        precision, recall, _ = precision_recall_curve(gold, scores)
+        expected = auc(recall, precision), average_precision_score(gold, scores)
+    assert precision_recall_areas(gold, scores) == pytest.approx(expected, abs=1e-14)
+    assert gold.any() or expected == (0.5, 0.0)
 
 
 def slow_rows(scores, gold):
@@ -120,12 +132,25 @@ def test_micro_and_span_figures_equal_the_slow_ones(sentiment, reviews):
     assert figure_of(figures, "hard_share").value == share
 
 
-def test_task_share_is_the_nearest_to_the_mean_rationale(sentiment, reviews):
-    evaluation = Rationale()
-    figures = evaluation.reduce(evaluation.rows(sentiment, reviews, planted(reviews, "oracle")))
+def test_task_share_is_exactly_the_mean_rationale(sentiment, reviews):
+    evaluation = Rationale().over([reviews.select(range(30)), reviews.select(range(30, 40))])
     mean = np.mean([flags.mean() for flags in reviews.rationale])
-    assert figure_of(figures, "rationale_share").value == pytest.approx(mean)
-    assert figure_of(figures, "hard_share").value == min(evaluation.hard_shares, key=lambda s: abs(s - mean))
+    assert evaluation.hard_share == pytest.approx(mean, abs=1e-15)
+    assert mean not in evaluation.hard_shares
+    rows = evaluation.rows(sentiment, reviews, planted(reviews, "random"))
+    assert set(values_of(rows, "hard_share").values()) == {evaluation.hard_share}
+    assert np.mean(list(values_of(rows, "rationale_share").values())) == pytest.approx(mean)
+    pd.testing.assert_frame_equal(rows, Rationale().rows(sentiment, reviews, planted(reviews, "random")))
+    exact = Rationale(hard_share=mean).rows(sentiment, reviews, planted(reviews, "random"))
+    pd.testing.assert_frame_equal(rows, exact, rtol=1e-15)
+    assert Rationale(hard_share=0.2).over([reviews]) == Rationale(hard_share=0.2)
+
+
+def test_batches_of_different_shares_are_not_mixed(sentiment, reviews):
+    parts = [reviews.select(range(20)), reviews.select(range(20, 40))]
+    rows = [Rationale().rows(sentiment, part, planted(part, "oracle")) for part in parts]
+    with pytest.raises(ValueError, match="hard selections of 2 different shares"):
+        Rationale().reduce(pd.concat(rows))
 
 
 def test_planted_truth_is_ranked(sentiment, reviews):
@@ -157,7 +182,7 @@ def test_words_beyond_the_window_count_as_missed(sentiment):
     assert values_of(rows, "coverage")["0"] == pytest.approx(0.62)
     assert values_of(rows, "token_recall", 80)["0"] == 0.5
     assert values_of(rows, "token_precision", 80)["0"] == pytest.approx(2 / 62)
-    (document,) = documents(batch, attribution_of(batch, [scores]), how="max", clamp=False, seed=0)
+    ((document,),) = documents(batch, attribution_of(batch, [scores]), how="max", clamp=False, seed=0)
     assert document.scores[[3, 4]].tolist() == [12, 12]
     assert document.scores[62:].tolist() == [0] * 38
     assert document.scores.min() == 0
@@ -182,11 +207,11 @@ def test_clamp_and_pool_are_what_they_say(sentiment):
     tokens[0, 1:6] = torch.tensor([1.0, 1.0, 1.0, 2.0, -4.0])
     attribution = Attribution(target=torch.tensor([0]), tokens=tokens)
     scores = {
-        how: documents(batch, attribution, how=how, clamp=False, seed=0)[0].scores.tolist()
+        how: documents(batch, attribution, how=how, clamp=False, seed=0)[0][0].scores.tolist()
         for how in ("max", "sum", "mean")
     }
     assert scores == {"max": [5, 6, 0], "sum": [7, 6, 0], "mean": [5, 6, 0]}
-    assert documents(batch, attribution, how="max", clamp=True, seed=0)[0].scores.tolist() == [1, 2, 0]
+    assert documents(batch, attribution, how="max", clamp=True, seed=0)[0][0].scores.tolist() == [1, 2, 0]
     assert values_of(Rationale(top=(1,), pool="sum").rows(sentiment, batch, attribution), "token_f1", 1)["0"] == 1
     assert values_of(Rationale(top=(1,)).rows(sentiment, batch, attribution), "token_f1", 1)["0"] == 0
 
@@ -198,24 +223,96 @@ def test_one_word_and_tied_scores(sentiment):
     rows = evaluation.rows(sentiment, batch, attribution_of(batch, [[0.0]]))
     assert values_of(rows, "token_f1", 10)["0"] == 1
     assert values_of(rows, "auprc")["0"] == 1
-    assert precision_recall_area(np.array([True, False, False, False]), np.zeros(4)) == pytest.approx(0.625)
+    assert precision_recall_areas(np.array([True, False, False, False]), np.zeros(4)) == pytest.approx((0.625, 0.25))
     assert math.isnan(figure_of(evaluation.reduce(rows), "auprc").low)
 
 
-def test_examples_without_a_rationale_get_no_row(sentiment, reviews):
+def test_examples_that_are_not_annotated_get_no_row(sentiment, reviews):
     none = list(reviews.rationale)
     none[0], none[1] = None, np.zeros(len(reviews.words[1]), dtype=bool)
-    rows = Rationale().rows(sentiment, replace(reviews, rationale=tuple(none)), planted(reviews, "oracle"))
-    assert set(rows["uid"]) == set(reviews.uids[2:])
-    empty = Rationale().rows(sentiment, replace(reviews, rationale=(None,) * len(reviews)), planted(reviews, "oracle"))
-    assert empty.empty
+    partly = replace(reviews, rationale=tuple(none))
+    rows = Rationale().rows(sentiment, partly, planted(reviews, "oracle"))
+    assert set(rows["uid"]) == set(reviews.uids[1:])
+    figures = Rationale().reduce(rows)
+    assert figure_of(figures, "unmarked_documents").value == pytest.approx(1 / 39)
+    assert figure_of(figures, "auprc").value == pytest.approx(38.5 / 39)  # as ERASER's scorer counts it
+    assert figure_of(figures, "auprc_marked").value == 1
+    assert figure_of(figures, "average_precision").value == 1
+    zero = tuple(np.zeros(len(words), dtype=bool) for words in reviews.words)
+    for nothing in ((None,) * len(reviews), zero):
+        batch = replace(reviews, rationale=nothing)
+        with pytest.raises(NotApplicable, match="no example has a rationale"):
+            Rationale().reduce(Rationale().rows(sentiment, batch, planted(reviews, "oracle")))
+
+
+def test_no_example_is_annotated(sentiment, reviews):
+    batch = replace(reviews, rationale=(None,) * len(reviews))
     with pytest.raises(NotApplicable, match="no example has a rationale"):
-        Rationale().reduce(empty)
+        Rationale().over([batch])
+
+
+def annotated(batch, lengths, evidence):
+    """The batch with documents of these lengths and these annotated spans."""
+    gold = tuple(np.zeros(sum(each), dtype=bool) for each in lengths)
+    for flags, each, documents_of in zip(gold, lengths, evidence, strict=True):
+        for start, found in zip(np.cumsum([0, *each]).tolist(), documents_of, strict=False):
+            for a, b in found:
+                flags[start + a : start + b] = True
+    meta = tuple({"document_lengths": each, "evidence_spans": s} for each, s in zip(lengths, evidence, strict=True))
+    return replace(batch, meta=meta, rationale=gold)
+
+
+def test_annotated_spans_are_those_of_the_annotation(sentiment):
+    batch = sentiment.encode(["the film was great and it was a fine story"], labels=[1])
+    scores = attribution_of(batch, [[5, 9, 8, 7, 6, 1, 1, 1, 1, 1]])  # the best four are words 1 to 4
+    apart = annotated(batch, [(10,)], [[[(1, 3), (3, 5), (7, 7)]]])
+    figures = Rationale(hard_share=0.4).reduce(Rationale(hard_share=0.4).rows(sentiment, apart, scores))
+    # one predicted span, which overlaps either by a half; three annotated ones, one of them empty
+    assert figure_of(figures, "iou_f1_micro").value == pytest.approx(2 * 1 / (1 + 3))
+    assert figure_of(figures, "iou_f1").value == pytest.approx(2 * 1 * (1 / 3) / (1 + 1 / 3))
+    assert figure_of(figures, "hard_token_f1").value == 1
+
+
+def test_means_are_over_documents_and_not_over_examples(sentiment):
+    texts = ["the film was great", "the film was dull and it was bad"]
+    batch = annotated(sentiment.encode(texts, labels=[1, 0]), [(4,), (3, 5)], [[[(3, 4)]], [[(0, 1)], []]])
+    evaluation = Rationale(top=(2,), hard_share=0.25)
+    rows = evaluation.rows(sentiment, batch, attribution_of(batch, [[1, 2, 3, 4], [8, 7, 1, 2, 3, 4, 5, 6]]))
+    figures = evaluation.reduce(rows)
+    # documents: [1 of 1 found, with one word too many], [1 of 1, with one too many], [no rationale, none selected]
+    assert figure_of(figures, "token_f1", 2).value == pytest.approx(2 / 3)
+    assert figure_of(figures, "token_f1_mean").value == pytest.approx(2 / 3)
+    assert figure_of(figures, "hard_token_f1").value == pytest.approx((1 + 2 / 3) / 2)
+    assert figure_of(figures, "auprc").value == pytest.approx((1 + 1 + 0.5) / 3)
+    assert figure_of(figures, "average_precision").value == 1
+    assert figure_of(figures, "documents").value == 1.5
+    assert figure_of(figures, "unmarked_documents").value == pytest.approx(1 / 3)
+    assert values_of(rows, "auprc_sum") == {"0": 1.0, "1": 1.5}
+
+
+def test_rows_by_example_and_rows_of_sums_are_not_mixed(sentiment, reviews):
+    evaluation = Rationale(hard_share=0.2)
+    one = evaluation.rows(sentiment, reviews, planted(reviews, "oracle"))
+    two = annotated(sentiment.encode(["the film was dull"], uids=["x"], labels=[0]), [(2, 2)], [[[(0, 1)], []]])
+    rows = pd.concat([one, evaluation.rows(sentiment, two, attribution_of(two, [[1, 2, 3, 4]]))])
+    with pytest.raises(ValueError, match="some rows are by example"):
+        evaluation.reduce(rows)
+    known, parts = evaluation.over([reviews, two]), []
+    for batch, attribution in ((reviews, planted(reviews, "oracle")), (two, attribution_of(two, [[1, 2, 3, 4]]))):
+        parts.append(known.rows(sentiment, batch, attribution))
+    assert figure_of(evaluation.reduce(pd.concat(parts)), "documents").value == pytest.approx(42 / 41)
+
+
+def test_lengths_of_documents_add_up_to_the_words(sentiment):
+    batch = annotated(sentiment.encode(["the film was great"], labels=[1]), [(4,)], [[[(3, 4)]]])
+    broken = replace(batch, meta=({"document_lengths": (2, 3)},))
+    with pytest.raises(UserError, match=r"4 words outside the query and documents of \[2, 3\]"):
+        Rationale().rows(sentiment, broken, attribution_of(batch, [[1, 2, 3, 4]]))
 
 
 def test_order_and_composition_of_batches_change_nothing(sentiment, reviews):
     tied = attribution_of(reviews, [np.round(np.linspace(0, 1, len(words))) for words in reviews.words])
-    evaluation = Rationale()
+    evaluation = Rationale().over([reviews])
     whole = evaluation.rows(sentiment, reviews, tied)
     parts = []
     for rows in (range(39, 19, -1), range(20)):

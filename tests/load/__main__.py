@@ -1,13 +1,15 @@
-"""Concurrency under full load, which takes minutes: `python -m tests.load [FOLDER]`.
+"""Concurrency under full load, which takes minutes: `python -m tests.load [equal] [killed] [overlapping]`.
 
 Eight equal jobs, twenty trials of two jobs that are killed at random moments, and jobs with overlapping tests in both
 orders, all with one `out` each; everything they leave is compared with what one undisturbed job leaves.
 """
 
 import random
+import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import torch
@@ -20,45 +22,50 @@ TRIALS = 20
 
 
 def main() -> int:
-    """Run everything; 0 where nothing differs."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
+    """Run everything, or the parts that are named; 0 where nothing differs."""
+    chosen = sys.argv[1:] or list(PARTS)
     torch.set_num_threads(1)
     report.curve_files = lambda *_: iter(())  # pictures take most of the time and no part in this
-    place = Place(folder).prepare()
-    whole = fresh(folder / "whole" / "out")
+    place = Place(Path(tempfile.mkdtemp())).prepare()
+    whole = fresh(place.folder / "whole" / "out")
     start = time.monotonic()
     with counted(place, 0.05):
         place.run(whole)
-        alone = calls(place)
-        took = time.monotonic() - start
-        wrong = [*equal_jobs(place, whole, alone), *killed(place, whole, took), *overlapping(place, whole)]
+        alone, took = calls(place), time.monotonic() - start
+        print(f"one undisturbed job: {took:.1f} s", flush=True)
+        wrong = [text for name in chosen for text in PARTS[name](place, whole, alone, took)]
     print("\n".join(wrong) or "no difference")
+    shutil.rmtree(place.folder)
     return int(bool(wrong))
 
 
-def equal_jobs(place: Place, whole: Path, alone: object) -> list[str]:
+def equal_jobs(place: Place, whole: Path, alone: Counter[str], took: float) -> list[str]:
     """Eight equal jobs: each batch is explained once, each ends with status 0."""
     out = fresh(place.folder / "equal" / "out")
     statuses = wait_for([place.start(out) for _ in range(8)], 300)
     found = calls(place)
-    print(f"8 equal jobs: status {statuses}; {sum(found.values())} batches explained, {len(found)} are needed")
+    print(
+        f"8 equal jobs: status {statuses}; {sum(found.values())} batches explained, {len(alone)} are needed", flush=True
+    )
     wrong = [] if statuses == [0] * 8 else [errors(out)]
     return wrong + ([] if found == alone else ["batches explained twice"]) + differences(out, whole, FILES)
 
 
-def killed(place: Place, whole: Path, took: float) -> list[str]:
+def killed(place: Place, whole: Path, alone: Counter[str], took: float) -> list[str]:
     """Two equal jobs, three kills at random moments each, restarted."""
     generator, wrong, hits = random.Random(0), [], 0
     for trial in range(TRIALS):
         out = fresh(place.folder / f"killed-{trial}" / "out")
-        hits += killed_at_random(place, out, generator, took)
+        now = killed_at_random(place, out, generator, took)
+        hits += now
+        print(f"trial {trial}: {now} kills", flush=True)
         wrong += [f"trial {trial}: {text}" for text in differences(out, whole, FILES)]
     print(f"{TRIALS} trials of two jobs: {hits} kills")
     calls(place)
     return wrong
 
 
-def overlapping(place: Place, whole: Path) -> list[str]:
+def overlapping(place: Place, whole: Path, alone: Counter[str], took: float) -> list[str]:
     """Two jobs with other tests, in both orders, then one with all."""
     wrong = []
     tests = ("evaluations=[rationale]", "evaluations=[perturbation]", "evaluations=[rationale,perturbation]")
@@ -82,6 +89,8 @@ def differences_of_cells(out: Path, whole: Path) -> list[str]:
     """Without the comparisons' own files, of which there are three."""
     return differences(out, whole, ())
 
+
+PARTS = {"equal": equal_jobs, "killed": killed, "overlapping": overlapping}
 
 if __name__ == "__main__":
     sys.exit(main())

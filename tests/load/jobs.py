@@ -1,5 +1,6 @@
 """Several comparisons with one `out` at once, in forked processes: what is imported is imported once."""
 
+import logging
 import multiprocessing
 import os
 import random
@@ -25,7 +26,6 @@ from tests import text_models, tiny_task
 
 FORK = multiprocessing.get_context("fork")
 KEYS = ["evaluation", "metric", "uid", "x", "draw"]
-METHODS = ("probe", "probe_2", "random")
 SETTINGS = (
     "task=tiny_task", "model=hf", "tracking=none", "batch_size=2", "methods=[probe,random]",
     "+methods.probe_2={_target_: tests.tiny_task.Probe, how: again}", "evaluations=[rationale,perturbation]",
@@ -53,7 +53,9 @@ class Place:
     def run(self, out: Path, *overrides: str) -> Any:
         """One comparison in this process."""
         given = {text.lstrip("+").partition("=")[0] for text in overrides}
-        settings = [text for text in SETTINGS if text.lstrip("+").partition("=")[0] not in given]
+        settings = [
+            text for text in SETTINGS if not given & {text.partition("=")[0], text.lstrip("+").partition(".")[0]}
+        ]
         chosen = [*settings, f"model.path={self.folder / 'bert'}", f"out={out}", *overrides]
         return run_comparison(compose("config", chosen, str(self.folder / "conf")))
 
@@ -65,6 +67,7 @@ class Place:
             torch.set_num_threads(1)
             with open(out.parent / f"stderr-{os.getpid()}", "w") as file:
                 os.dup2(file.fileno(), 2)
+                logging.basicConfig(level=logging.INFO, format="%(message)s", stream=file, force=True)
                 sys.stderr = file
                 try:
                     self.run(out, *overrides)

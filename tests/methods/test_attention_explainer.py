@@ -7,9 +7,11 @@ import torch
 
 import benchmark
 from benchmark.errors import UserError
+from benchmark.explaining import edge_sums
 from methods.attention_explainer import AttentionExplainer
 from methods.edges.attribution import Attribution
 from methods.edges.gradient import Gradient
+from methods.edges.value_zeroing import ValueZeroing
 from methods.readouts.column_sum import ColumnSum
 from methods.readouts.flow import Flow
 from methods.readouts.generic import Generic
@@ -58,3 +60,24 @@ def test_an_unknown_head_readout_is_named():
     with pytest.raises(UserError, match="heads"):
         benchmark.build("methods/raw_attention", "+heads=median")
     assert {f.name for f in dataclasses.fields(AttentionExplainer)} == {"edges", "readout", "heads"}
+
+
+@pytest.mark.parametrize("edges", [Gradient(), Attribution(steps=2), ValueZeroing()])
+@pytest.mark.parametrize("budget", [1, 1 << 27])
+def test_attributions_and_edges_from_one_pass_are_those_of_two(model, edges, budget):
+    model = dataclasses.replace(model, memory_budget=budget)
+    method, batch, target = (
+        AttentionExplainer(edges, Rollout()),
+        model.encode(tiny_models.inputs("bert")),
+        torch.arange(3),
+    )
+    alone, sums = method(model, batch, target), edge_sums(method, model, batch, target)
+    before = dataclasses.replace(model.cost)
+    both = method.with_edges(model, batch, target)
+    passes = model.cost.forward_passes - before.forward_passes
+    method(model, batch, target)
+    assert passes == (model.cost.forward_passes - before.forward_passes) / 2, "edges are scored once"
+    for name in ("tokens", "heads", "layers", "totals"):
+        expected, found = getattr(alone, name), getattr(both, name)
+        assert (found is None and expected is None) or torch.equal(found, expected), name
+    assert torch.equal(both.edges, sums.edges)

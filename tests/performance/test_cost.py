@@ -87,7 +87,12 @@ def report(benchmark, what, value, unit, limit):
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize(
     ("name", "limit"),
-    [("rollout", 1.0), ("attention_gradcam", 1.5), ("gradient_x_input", 1.3), ("transformer_attribution", 4.0)],
+    [
+        ("rollout", 1.0),
+        ("attention_gradcam", 1.5),
+        ("gradient_x_input", 1.3),
+        ("transformer_attribution", 7.0),  # its relevance is computed in float64; 4.0 with precision=model
+    ],
 )
 def test_method(benchmark, model, eager, name, limit, length):
     method, batch, target = build(f"methods/{name}"), encoded(model, length), torch.tensor([1])

@@ -56,7 +56,8 @@ class Plan:
     dashes: Mapping[str, str] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
     nan: tuple[str, ...] = ()
-    lost: tuple[int, ...] = ()
+    without: tuple[int, ...] = ()
+    """Examples that the method has no value for."""
     evaluations: tuple[str, ...] = tuple(METRICS)
 
     @property
@@ -81,7 +82,7 @@ def _values(plan: Plan) -> dict[tuple[str, str, float | None], np.ndarray]:
     }
     for x in FRACTIONS:
         found["perturbation", "positive_accuracy", x] = 0.97 - x * (0.45 + 0.25 * noisy)
-    return found
+    return {key: np.delete(own, plan.without) for key, own in found.items()}
 
 
 def _figure(metric: str, x: float | None, values: np.ndarray) -> dict[str, Any]:
@@ -101,7 +102,8 @@ def _evaluation(plan: Plan, name: str, values: Mapping[tuple[str, str, float | N
             parts = np.stack([values[name, part, None] for part in ("iou_precision", "iou_recall")], axis=1)
             found = interval(parts, f1_of_means, bounds=(0.0, 1.0))
             figures.append({"metric": "iou_f1", "x": None, **asdict(found)})
-            figures.append({"metric": "micro_f1", "x": None, "value": 0.5, "low": 0.45, "high": 0.55, "n": plan.n})
+            n = plan.n - len(plan.without)
+            figures.append({"metric": "micro_f1", "x": None, "value": 0.5, "low": 0.45, "high": 0.55, "n": n})
         for figure in figures:
             if figure["metric"] in plan.nan:
                 figure |= {"value": None, "low": None, "high": None}
@@ -151,7 +153,7 @@ def write_cell(out: Path, plan: Plan) -> Path:
     rows = [
         pd.DataFrame(
             {
-                "uid": [f"test-{i}" for i in range(plan.n)],
+                "uid": [f"test-{i}" for i in range(plan.n) if i not in plan.without],
                 "evaluation": evaluation,
                 "metric": metric,
                 "x": np.nan if x is None else x,
@@ -162,9 +164,7 @@ def write_cell(out: Path, plan: Plan) -> Path:
         if evaluation in record["evaluations"] and evaluation not in plan.dashes and metric not in plan.nan
     ]
     empty = pd.DataFrame({"uid": [], "evaluation": [], "metric": [], "x": [], "value": []})
-    lost = {f"test-{i}" for i in plan.lost}
-    everything = pd.concat(rows or [empty])
-    everything[~everything["uid"].isin(lost)].to_parquet(folder / "rows.parquet", index=False)
+    pd.concat(rows or [empty]).to_parquet(folder / "rows.parquet", index=False)
     config = {"method": {"_target_": f"methods.{plan.method}", **plan.settings}, "task": task}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     if plan.dash is None:

@@ -60,22 +60,29 @@ def test_sentences_follow_from_the_pairs(cells):
 
 
 def test_too_few_examples(tmp_path):
-    plans = [Plan(name, skill, n=6) for name, skill in (("a", 5.0), ("b", 0.0), ("c", -5.0))]
+    plans = [Plan(name, skill, n=6) for name, skill in (("a", 1.5), ("b", 0.0), ("c", -1.5))]
     found = pairs(load_cells(write_cells(tmp_path, plans)), HIGHER)
     assert found.sentences == ["no verdict: n = 6, and 3 pairs need at least 7 examples"]
     assert all(p > 0.05 for p in found.adjusted.values())
 
 
-def test_missing_rows_are_said_and_not_bridged(tmp_path):
-    plans = [Plan("a", 0.5), Plan("b", 0.0), Plan("c", -0.5, lost=(1, 2))]
-    loaded = load_cells(write_cells(tmp_path, plans))
-    found = pairs(loaded, HIGHER)
-    assert found.comparisons["a", "c"] is None
-    assert found.sentences[-1] == "not compared, as rows are missing or do not give the figure: a and c, b and c"
-    assert len(found.adjusted) == 1
+def test_what_rows_do_not_give_is_said_and_not_bridged(tmp_path):
+    loaded = load_cells(write_cells(tmp_path, [Plan("a"), Plan("b")]))
+    found = pairs(loaded, Column("rationale", "micro_f1", True))
+    assert found.comparisons == {("a", "b"): None}
+    assert found.sentences == ["not compared, as rows are missing or do not give the figure: a and b"]
     table = differences({("planted", "tiny"): [found]})
-    assert table[table["second"] == "c"]["note"].notna().all()
-    assert table[table["second"] == "c"]["p"].isna().all()
+    assert table["note"].tolist() == ["not compared, as rows are missing or do not give the figure"]
+    assert table[["difference", "p", "p_holm"]].isna().all(axis=None)
+
+
+def test_pairs_over_fewer_examples_say_so(tmp_path):
+    plans = [Plan("a", 0.5), Plan("b", 0.0), Plan("c", -0.5, without=(1, 2))]
+    found = pairs(load_cells(write_cells(tmp_path, plans)), HIGHER)
+    assert len(found.adjusted) == 3
+    table = differences({("planted", "tiny"): [found]}).set_index(["first", "second"])
+    assert table["n"].to_dict() == {("a", "b"): 60, ("a", "c"): 58, ("b", "c"): 58}
+    assert table.loc[("a", "c"), "note"] == "without 2 examples that only one has"
 
 
 def test_differences_are_those_of_the_figures(cells):

@@ -59,10 +59,10 @@ def drawn(folder, offsets):
 
 
 def test_random_orders_that_differ_among_themselves_leave_a_small_difference_undecided(tmp_path):
-    folders = write_cells(tmp_path, [Plan("random", 0.0), Plan("slight", 0.3), Plan("good", 4.0)])
+    folders = write_cells(tmp_path, [Plan("random", 0.0), Plan("slight", 0.3), Plan("good", 1.9)])
     given = against_random(load_cells(folders), LOWER)
     assert given.above == ("good", "slight")
-    drawn(folders[0], (-0.2, -0.1, 0.0, 0.1, 0.2))
+    drawn(folders[0], (-0.15, -0.075, 0.0, 0.075, 0.15))
     cells = load_cells(folders)
     verdict = against_random(cells, LOWER)
     assert (verdict.above, verdict.undecided) == (("good",), ("slight",))

@@ -110,7 +110,7 @@ def _row(name: str, test: str, found: list[float]) -> str:
     return f"| {name} | {test} | " + " | ".join(f"{one:.3f}".removeprefix("0") for one in found) + " |"
 
 
-def main(trials: int = 2000) -> None:
+def main(trials: int = 1000) -> None:
     """Print all tables."""
     head = [
         "| differences | test | " + " | ".join(f"n = {n}" for n in SIZES) + " |",

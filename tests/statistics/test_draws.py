@@ -65,9 +65,8 @@ def p_values(kind, parts, n, trials, resampled):
     """Of a method no better than random orders: sign flips alone, and with what is drawn."""
     generator = np.random.default_rng([n, trials])
     random = draw(kind, PARTS[parts], generator, trials, n, ORDERS)
-    own = draw(kind, PARTS[parts], generator, trials, n, 1 + RESAMPLES)
-    if not resampled:
-        own -= own.mean(axis=1, keepdims=True) - noise(kind, generator, (trials, 1, 1)) * PARTS[parts][0] / math.sqrt(n)
+    example, order, both = PARTS[parts]
+    own = draw(kind, (example, order if resampled else 0.0, both), generator, trials, n, 1 + RESAMPLES)
     differences = own[:, :, 0] - random.mean(axis=2)
     flips = sign_flip_p(differences.T, flips=999)
     beside = [[*of_orders(x), *(of_resamples(y[:, 1:]) if resampled else [])] for x, y in zip(random, own, strict=True)]

@@ -55,7 +55,8 @@ def test_rationale_is_the_union_of_all_spans(tmp_path: Path, single: bool) -> No
     assert first.inputs == ["a", "fine", "film", ".", "not", "dull", "at", "all"]
     assert [w for w, r in zip(first.inputs, first.rationale, strict=True) if r] == ["fine", "film", "not", "dull"]
     assert (first.uid, first.label, first.query_units) == ("a", 1, 0)
-    assert first.meta == {"annotation_id": "a", "docids": ("a",), "document_lengths": (8,)}
+    spans = (((1, 3), (2, 2), (2, 3), (4, 6)),)
+    assert first.meta == {"annotation_id": "a", "docids": ("a",), "document_lengths": (8,), "evidence_spans": spans}
     assert not second.rationale.any()
     assert second.label == 0
 
@@ -64,6 +65,37 @@ def test_both_layouts_give_the_same_examples(tmp_path: Path) -> None:
     folder, single = (Eraser(root=str(write(tmp_path / str(flag), single=flag))) for flag in (False, True))
     assert [e.inputs for e in folder.split("train")] == [e.inputs for e in single.split("train")]
     assert folder.labels == single.labels == ("NEG", "POS")
+
+
+def test_each_span_is_kept_once_and_by_document(tmp_path: Path) -> None:
+    evidences = [[span("b", 0, 1), span("a", 1, 2)], [span("b", 0, 1), span("b", 1, 3)]]
+    root = write(tmp_path / "data", test=[line("q", "POS", evidences, docids=["a", "c", "b"])])
+    (example,) = Eraser(root=str(root)).split("test")
+    assert example.meta["docids"] == ("a", "c", "b")
+    assert example.meta["evidence_spans"] == (((1, 2),), (), ((0, 1), (1, 3)))
+
+
+@pytest.mark.parametrize(
+    ("text", "folder", "single"),
+    [
+        ("one two\nthree\n", ["one", "two", "three"], ["one", "two", "three", ""]),
+        ("one  two \n\n three", ["one", "two", "three"], ["one", "", "two", "", "three"]),
+        ("a\tb c\xa0d", ["a\tb", "c\xa0d"], ["a\tb", "c\xa0d"]),
+        ("one\rtwo\r\nthree", ["one", "two", "three"], ["one\rtwo", "three"]),
+    ],
+)
+def test_words_are_what_the_loaders_of_eraser_make_of_a_document(
+    tmp_path: Path, text: str, folder: list[str], single: list[str]
+) -> None:
+    documents = {**DOCUMENTS, "odd": text}
+    for expected, flag in ((folder, False), (single, True)):
+        root = write(tmp_path / str(flag), single=flag, test=[line("odd"), line("a")])
+        if flag:
+            rows = [{"docid": docid, "document": value} for docid, value in documents.items()]
+            (root / "docs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        else:
+            (root / "docs" / "odd").write_bytes(text.encode())
+        assert Eraser(root=str(root)).split("test")[0].inputs == expected
 
 
 def test_separate_query_is_a_first_segment_that_is_never_rated(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def inserted(model, inputs, words):
         (0.2, "[CLS] a good dull plot was bad [SEP]"),
         (0.29, "[CLS] a good dull plot was bad [SEP]"),
         (0.5, "[CLS] a dull plot good was bad [SEP]"),
+        (0.7, "[CLS] a dull plot was good bad [SEP]"),  # 3.5 up, also in the memory of a float
         (1.0, "[CLS] a dull plot was bad good [SEP]"),
     ],
 )

@@ -1,0 +1,183 @@
+"""Compute the documentation's results and write them between its markers: `python docs/results.py --help`.
+
+`docs/results.yaml` says which comparisons there are and which of their tables, sentences and figures are shown where.
+A comparison that is finished is reused, so that a second call writes the same bytes in seconds.
+"""
+
+import argparse
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmark.report.cells import Cell, load_cells
+from benchmark.report.leaderboard import Column, frame, make_board
+from benchmark.report.markdown import board_lines
+from benchmark.report.pairs import every_pair
+from benchmark.report.tables import read_tables, table_lines
+from benchmark.report.text import arrow, escape_markdown
+from benchmark.report.verdicts import against_random
+from benchmark.runner import Comparison, compare
+
+DOCS = Path(__file__).resolve().parent
+SHOWN = {"data": "data", "checkpoints": "checkpoints"}
+"""Folders of the reader's own, as the printed commands name them."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """What stands between two markers: one view of one comparison."""
+
+    comparison: str
+    kind: str
+    settings: Mapping[str, Any]
+
+
+class Results:
+    """The comparisons of `results.yaml`, each run once and read once."""
+
+    def __init__(self, comparisons: Mapping[str, Sequence[str]], folders: Mapping[str, str], out: Path) -> None:
+        self._overrides, self._folders, self._out = comparisons, folders, out
+        self._done: dict[str, Comparison] = {}
+        self._cells: dict[str, list[Cell]] = {}
+
+    def run(self, name: str) -> Comparison:
+        """The comparison, computed where it is not finished."""
+        if name not in self._done:
+            overrides = [override.format(**self._folders) for override in self._overrides[name]]
+            self._done[name] = compare(*overrides, f"out={self._out}")
+        return self._done[name]
+
+    def cells(self, name: str) -> list[Cell]:
+        """Its cells, with the tests that it ran."""
+        if name not in self._cells:
+            done = self.run(name)
+            self._cells[name] = load_cells(done.cells, done.evaluations)
+        return self._cells[name]
+
+    def command(self, name: str) -> list[str]:
+        """The command line as a reader types it."""
+        words = [shlex.quote(override.format(**SHOWN)) for override in self._overrides[name]]
+        lines, line = [], "python -m benchmark"
+        for word in words:
+            if len(line) + len(word) > 110:
+                lines.append(line + " \\")
+                line = "   "
+            line += " " + word
+        return ["```", *lines, line, "```"]
+
+
+def leaderboard(results: Results, block: Block) -> Iterator[str]:
+    """A leaderboard of some columns: `columns` maps "evaluation: metric" to the title that is shown."""
+    table = frame(results.cells(block.comparison))
+    scores = table[table["x"].isna()]
+    directions = {(row["evaluation"], row["metric"]): row["higher_is_better"] for row in scores.to_dict("records")}
+    columns = [Column(*_key(key), directions[_key(key)]) for key in block.settings["columns"]]
+    titles = [
+        f"{title} {arrow(column.higher_is_better)}".rstrip()
+        for title, column in zip(block.settings["columns"].values(), columns, strict=True)
+    ]
+    yield from _wrapped(board_lines(make_board(table, columns), full=True, titles=titles), block)
+
+
+def pairs(results: Results, block: Block) -> Iterator[str]:
+    """What paired differences say on some metrics: `columns` as for a leaderboard."""
+    cells = results.cells(block.comparison)
+    found = {
+        (one.column.evaluation, one.column.metric): one
+        for members in every_pair(cells, frame(cells)).values()
+        for one in members
+    }
+    for key, title in block.settings["columns"].items():
+        if (one := found.get(_key(key))) is not None:
+            random = against_random(cells, one.column)
+            told = [*one.sentences, *([] if random is None else [f"against random: {random.sentence}"])]
+            yield f"- {title}: {escape_markdown('; '.join(told))}."
+
+
+def analysis(results: Results, block: Block) -> Iterator[str]:
+    """A table of an analysis; `metrics` chooses columns, `where` lines by their labels, `sentences` adds what follows."""
+    tables = read_tables(results.run(block.comparison).folder)
+    table = next(table for table in tables if table.name == block.settings["table"])
+    rows = table.rows
+    for label, allowed in block.settings.get("where", {}).items():
+        rows = rows[rows[label].isin(allowed)]
+    if metrics := block.settings.get("metrics"):
+        rows = rows[rows["metric"].isin(metrics)]
+    yield from _wrapped(list(table_lines(replace(table, rows=rows))), block)
+    if block.settings.get("sentences"):
+        yield from ("", *(f"- {escape_markdown(sentence)}" for sentence in table.sentences))
+
+
+def command(results: Results, block: Block) -> Iterator[str]:
+    """The command that computes the comparison."""
+    yield from results.command(block.comparison)
+
+
+def figure(results: Results, block: Block) -> Iterator[str]:
+    """A figure of the report, copied into this folder: `file`, `to`, `text`."""
+    shutil.copyfile(results.run(block.comparison).folder / block.settings["file"], DOCS / block.settings["to"])
+    yield f"![{block.settings['text']}]({block.settings['to']})"
+
+
+KINDS: Mapping[str, Callable[[Results, Block], Iterator[str]]] = {
+    "leaderboard": leaderboard,
+    "pairs": pairs,
+    "analysis": analysis,
+    "command": command,
+    "figure": figure,
+}
+
+
+def _key(name: str) -> tuple[str, str]:
+    evaluation, metric = name.split(": ")
+    return evaluation, metric
+
+
+def _wrapped(lines: Sequence[str], block: Block) -> list[str]:
+    """Lines behind a title that opens them, where the block has a `summary`."""
+    if (summary := block.settings.get("summary")) is None:
+        return list(lines)
+    return [f"<details>\n<summary>{summary}</summary>\n", *lines, "\n</details>"]
+
+
+def fill(text: str, blocks: Mapping[str, str]) -> str:
+    """Replace what stands between `<!-- results: NAME -->` and `<!-- end of NAME -->` for every block given."""
+    for name, content in blocks.items():
+        begin, end = f"<!-- results: {name} -->", f"<!-- end of {name} -->"
+        if begin in text:
+            head, _, rest = text.partition(begin)
+            text = f"{head}{begin}\n{content}\n{end}{rest.partition(end)[2]}"
+    return text
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the comparisons that are named (all of them otherwise), and fill the pages that show them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="comparisons; all without any")
+    parser.add_argument("--data", default="data", help="folder with eraser_movies/ and glue/ (SST-2, MRPC, RTE)")
+    parser.add_argument("--checkpoints", default="checkpoints", help="folder with sst2/, movies/, mrpc/, rte/")
+    parser.add_argument("--out", default="runs", type=Path, help="where run folders lie")
+    given = parser.parse_args(arguments)
+    settings = yaml.safe_load((DOCS / "results.yaml").read_text(encoding="utf-8"))
+    results = Results(settings["comparisons"], {"data": given.data, "checkpoints": given.checkpoints}, given.out)
+    chosen = given.names or list(settings["comparisons"])
+    blocks: dict[str, str] = {}
+    for name, facts in settings["blocks"].items():
+        block = Block(facts.pop("comparison"), facts.pop("kind"), facts)
+        if block.comparison in chosen:
+            blocks[name] = "\n".join(KINDS[block.kind](results, block))
+    for page in (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))):
+        old = page.read_text(encoding="utf-8")
+        if (new := fill(old, blocks)) != old:
+            page.write_text(new, encoding="utf-8")
+            print(f"{page.relative_to(DOCS.parent)} written")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,282 @@
+"""What a disk, a kill or an editor made of a run folder is never read as a result."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from benchmark import commits, statistics, store
+from benchmark.checks import check_figures, check_rows
+from benchmark.digests import sealed, table_bytes
+from benchmark.errors import UserError
+from benchmark.report.cells import load_cells
+from benchmark.report.run_folders import read_config
+from benchmark.store import Ragged
+from tests import tiny_task
+from tests.load.jobs import Place
+
+FLIPS = {"record.json": 400, "rows.parquet": 400, "attributions-predicted.safetensors": 400, "heatmap.json": 400}
+FEWER = 100  # where the same code reads
+TESTS = ("methods=[raw_attention]", "evaluations=[rationale,attribution_graph]")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return Place(tmp_path_factory.mktemp("place")).prepare()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """No pictures, and no waiting for a writer who may be between two files."""
+    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+    monkeypatch.setattr("benchmark.report.write.graph_files", lambda *_: iter(()))
+    monkeypatch.setattr(store, "_PATIENCE", (0.0,))
+    tiny_task.CALLS.clear()
+
+
+@pytest.fixture(scope="module")
+def finished(place):
+    """A run folder with edges and graphs, and parts as a kill leaves them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+        (cell,) = place.run(place.folder / "finished", *TESTS).cells
+    (cell / "parts").mkdir()
+    store.write_table(cell / "parts" / "000000-000002.parquet", store.read_rows(cell))
+    Ragged.read(cell / "attributions-predicted.safetensors").write(cell / "parts" / "000000-000002.safetensors")
+    store.write_json(cell / "parts" / "triggers.json", sealed({"triggers": [1.5, "a"], "name": {"b": None}}))
+    return cell
+
+
+@pytest.fixture
+def cell(finished, tmp_path):
+    """A copy of it without the parts, in an `out` of its own."""
+    folder = tmp_path / finished.relative_to(finished.parents[2])
+    shutil.copytree(finished, folder, ignore=shutil.ignore_patterns("parts"))
+    return folder
+
+
+def arrays(path):
+    found = Ragged.read(path)
+    return found.uids, dict(found.cost), {name: array.tobytes() for name, array in found.arrays.items()}
+
+
+READERS = {
+    "record.json": lambda path: store.read_record(path.parent),
+    "rows.parquet": lambda path: store.read_rows(path.parent).to_csv(),
+    "attributions-predicted.safetensors": arrays,
+    "edges-predicted.safetensors": arrays,
+    "heatmap.json": store.read_json,
+    "graphs.json": store.read_json,
+    "config.yaml": lambda path: read_config(path.parent),
+    "parts/000000-000002.parquet": lambda path: store.read_table(path, store.ROW_COLUMNS).to_csv(),
+    "parts/000000-000002.safetensors": arrays,
+    "parts/triggers.json": store.read_sealed,
+}
+
+
+def refusal(read, before):
+    """The message with which something is not read; None where it is read as it was."""
+    try:
+        found = read()
+    except UserError as error:
+        return str(error)
+    assert found == before
+    return None
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_no_flipped_bit_is_read_as_other_content(finished, tmp_path, name):
+    folder = tmp_path / "cell"
+    shutil.copytree(finished, folder)
+    path = folder / name
+    content, before = path.read_bytes(), READERS[name](path)
+    generator = np.random.default_rng(0)
+    refused = 0
+    flips = FLIPS.get(name, FEWER)
+    for place in generator.integers(0, 8 * len(content), size=flips).tolist():
+        damaged = bytearray(content)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(bytes(damaged))
+        message = refusal(lambda: READERS[name](path), before)
+        refused += message is not None
+        assert message is None or (path.name in message and len(message.splitlines()) == 1)
+    assert refused > 0.5 * flips  # of the others Parquet makes no use
+
+
+def test_every_file_of_the_folder_is_in_the_record(cell):
+    files = store.read_record(cell)["files"]
+    assert set(files) == {path.name for path in cell.iterdir()} - {"record.json"}
+    assert files == {name: store.hash_of(cell / name) for name in files}
+
+
+def test_a_later_test_updates_the_digests(place, cell):
+    out = cell.parents[2]
+    before = store.read_record(cell)["files"]
+    place.run(out, TESTS[0], "evaluations=[rationale,head_pruning]")
+    record = store.read_record(cell)
+    assert set(record["evaluations"]) == {"rationale", "attribution_graph", "head_pruning"}
+    assert record["files"]["rows.parquet"] != before["rows.parquet"]
+    assert any(name.startswith("attributions-calibration") for name in record["files"])
+    assert record["files"] == {path.name: store.hash_of(path) for path in cell.iterdir() if path.name != "record.json"}
+    assert load_cells([cell])
+
+
+@pytest.mark.parametrize("name", ["heatmap.json", "graphs.json", "config.yaml"])
+@pytest.mark.parametrize("damage", ["gone", "changed"])
+def test_what_follows_from_the_rest_is_made_again(place, cell, finished, name, damage):
+    if damage == "gone":
+        (cell / name).unlink()
+    else:
+        (cell / name).write_bytes((cell / name).read_bytes()[:-9])
+    place.run(cell.parents[2], *TESTS)
+    assert (cell / name).read_bytes() == (finished / name).read_bytes()
+    assert store.read_record(cell)["evaluations"].keys() == {"rationale", "attribution_graph"}
+    assert load_cells([cell])
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "attributions-predicted.safetensors", "edges-predicted.safetensors"])
+def test_what_the_figures_come_from_is_not(place, cell, name):
+    content = bytearray((cell / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (cell / name).write_bytes(bytes(content))
+    with pytest.raises(UserError) as caught:
+        place.run(cell.parents[2], *TESTS)
+    assert str(caught.value).startswith(f"{cell / name} is corrupt (")
+    assert f"remove the folder {cell}" in str(caught.value)
+
+
+def test_rows_that_are_gone_make_their_figures_stale(place, cell, finished):
+    """As an interleaving of two jobs without a lock left them: figures of two tests, rows of one."""
+    record, rows = store.read_record(cell), store.read_rows(cell)
+    kept = rows[rows["evaluation"] == "rationale"]
+    commits.commit(cell, {"rows.parquet": table_bytes(kept)}, record)
+    with pytest.raises(UserError, match="the rows of attribution_graph are not those that its figures come from"):
+        load_cells([cell])
+    place.run(cell.parents[2], *TESTS)
+    assert figures(cell) == figures(finished)
+    assert load_cells([cell])
+
+
+def figures(cell):
+    return {name: (facts["figures"], facts["rows"]) for name, facts in store.read_record(cell)["evaluations"].items()}
+
+
+def test_a_kill_between_rows_and_record_is_carried_on_from(place, cell, finished, monkeypatch):
+    """Rows of one more test are in place, the record is not."""
+    writes = []
+
+    def stop(folder, record):
+        writes.append(record)
+        if "coming" not in record:
+            raise KeyboardInterrupt
+        store.write_json(folder / "record.json", sealed(record))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commits, "write_record", stop)
+        with pytest.raises(KeyboardInterrupt):
+            place.run(cell.parents[2], TESTS[0], "evaluations=[perturbation]")
+    assert [("coming" in record) for record in writes] == [True, False]
+    assert set(store.read_rows(cell)["evaluation"]) == {"rationale", "attribution_graph", "perturbation"}
+    assert store.read_record(cell)["evaluations"].keys() == {"rationale", "attribution_graph"}
+    place.run(cell.parents[2], TESTS[0], "evaluations=[perturbation]")
+    assert store.read_record(cell)["evaluations"].keys() == {"rationale", "attribution_graph", "perturbation"}
+    assert "coming" not in store.read_record(cell)
+    assert figures(cell).items() >= figures(finished).items()
+    assert load_cells([cell])
+
+
+def test_another_version_of_the_statistics_reduces_the_stored_rows_again(place, cell, finished, monkeypatch):
+    def never(*_):
+        raise AssertionError("tested again")
+
+    monkeypatch.setattr(statistics, "VERSION", statistics.VERSION + 1)
+    monkeypatch.setattr("benchmark.records.rows_of_test", never)
+    place.run(cell.parents[2], *TESTS)
+    facts = store.read_record(cell)["evaluations"]
+    assert {entry["statistics"] for entry in facts.values()} == {statistics.VERSION}
+    assert figures(cell) == figures(finished)
+
+
+def test_a_cell_whose_name_is_equal_by_chance_is_not_taken_for_another(place, cell):
+    commits.write_record(cell, {**store.read_record(cell), "hash": "0" * 64})
+    with pytest.raises(UserError, match="holds another cell"):
+        place.run(cell.parents[2], *TESTS)
+
+
+FACTS = {
+    "metrics": {"f1": {"bounds": [0, 1]}, "free": {"bounds": [None, None]}},
+    "figures": [
+        {"metric": "f1", "x": None, "value": 0.5, "n": 2},
+        {"metric": "f1", "x": 0.1, "value": 0.25, "n": 2},
+        {"metric": "free", "x": None, "value": 9.0, "n": 1},
+    ],
+    "averaged": True,
+}
+ROWS = (
+    store.ROW_COLUMNS,
+    [
+        ("a", "t", "f1", np.nan, 0.25, 0),
+        ("a", "t", "f1", np.nan, 0.25, 1),
+        ("b", "t", "f1", np.nan, 0.75, 0),
+        ("a", "t", "f1", 0.1, 0.5, 0),
+        ("b", "t", "f1", 0.1, 0.0, 0),
+        ("b", "t", "other", 0.1, 7.0, 0),
+    ],
+)
+
+
+def table(rows=None):
+    import pandas as pd
+
+    return pd.DataFrame(ROWS[1] if rows is None else rows, columns=list(ROWS[0]))
+
+
+def changed(**figure):
+    return FACTS | {"figures": [FACTS["figures"][0] | figure, *FACTS["figures"][1:]]}
+
+
+def test_figures_that_fit():
+    check_figures("t", FACTS, 2)
+    check_rows({"t": FACTS}, table())
+    check_rows({"t": changed(value=0.3) | {"averaged": False}}, table())
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        (changed(value=17.0), r"t/f1 is 17, outside of \[0, 1\]"),
+        (changed(value=-0.1), "outside of"),
+        (changed(n=20), "t/f1 counts 20 examples of 2"),
+        (changed(x=0.1), "t/f1 at 0.1 stands there twice"),
+    ],
+)
+def test_figures_that_cannot_be(facts, message):
+    with pytest.raises(ValueError, match=message):
+        check_figures("t", facts, 2)
+
+
+@pytest.mark.parametrize(
+    ("facts", "rows", "message"),
+    [
+        (changed(value=0.999), None, "t/f1 is 0.999, the mean of its rows 0.5"),
+        (changed(n=1), None, "t/f1 counts 1 examples, its rows 2"),
+        (FACTS, [*ROWS[1], ROWS[1][0]], "rows twice"),
+        (FACTS, [], "t has figures and no rows"),
+        (FACTS | {"rows": "0" * 64}, None, "the rows of t are not those that its figures come from"),
+    ],
+)
+def test_rows_that_do_not_fit_their_figures(facts, rows, message):
+    with pytest.raises(ValueError, match=message):
+        check_rows({"t": facts}, table(rows))
+
+
+def test_a_report_checks_figures_before_it_shows_them(cell):
+    record = store.read_record(cell)
+    record["evaluations"]["rationale"]["figures"][0]["value"] = 17.0
+    commits.write_record(cell, record)
+    with pytest.raises(UserError, match=r"record\.json is corrupt \(rationale/.* is 17, outside of"):
+        load_cells([cell])
+    (cell / "record.json").write_text(json.dumps({**record, "git_commit": "another"}))
+    with pytest.raises(UserError, match="is not what was written"):
+        load_cells([cell])
