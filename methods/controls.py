@@ -34,10 +34,11 @@ class Random(Explainer):
     """`s_u ~ U(0, 1)` per unit and head, from a seed and the example's identifier.
 
     Head scores are drawn once per seed for all examples: a random order of the heads. One order decides little (the pruning
-    AUC difference of 20 sentences varies by ±0.1 between orders), so there are several, and a figure is their mean.
+    AUC difference of 20 sentences varies by ±0.1 between orders), so there are several, a figure is their mean, and
+    head pruning is run for every one of them.
 
     Source: a control of the tests.
-    Cost: no pass; head pruning is run for every order.
+    Cost: no pass.
 
     Attributes:
         seed: of all draws.

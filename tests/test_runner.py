@@ -123,6 +123,21 @@ def test_the_hash_covers_what_the_attributions_depend_on_and_nothing_else(place,
     assert len(names) == 1 + len(different)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+def test_a_comparison_in_every_precision(place, tmp_path, dtype):
+    methods = "methods=[rollout,gradient_x_input,lrp,lime,random]"
+    tests = "evaluations=[rationale,perturbation,aopc]"
+    comparison = run(place, tmp_path, methods, tests, f"model.dtype={dtype}", "limit=4")
+    assert len(comparison.cells) == 5
+    for cell in comparison.cells:
+        record = store.read_record(cell)
+        assert record["model"]["dtype"] == dtype
+        assert record["dash"] is None
+        assert all(facts["dash"] is None for facts in record["evaluations"].values())
+        scores = store.Ragged.read(cell / "attributions-predicted.safetensors").arrays["tokens"]
+        assert scores.dtype.name == ("float64" if dtype == "float64" else "float32")
+
+
 def test_a_finished_cell_is_reused_and_a_new_evaluation_only_adds_to_it(place, tmp_path):
     first = run(place, tmp_path)
     cell = only_cell(first)
@@ -187,7 +202,7 @@ def test_the_same_command_twice_gives_the_same_bytes(place, tmp_path):
     [
         (["methods.probe.how=refuse"], "it does not feel like it"),
         (["methods.probe.how=not_finite"], "the tokens scores are not finite (NaN or infinity)"),
-        (["methods=[oracle]", "task.rationales=false"], "the task has no rationales"),
+        (["methods=[oracle]", "task.rationales=false"], "no example has a rationale"),
         (["evaluations=[head_pruning]"], "the method does not score heads"),
     ],
 )

@@ -113,7 +113,7 @@ def test_the_figures_are_in_the_summary(mirrored):
     _, cell, (*_, latest, _history, _folder) = mirrored
     record = json.loads((cell / "record.json").read_text())
     figures = [(name, f) for name, entry in record["evaluations"].items() for f in entry["figures"] if f["x"] is None]
-    assert len(figures) == 4
+    assert len(figures) == 5
     for name, figure in figures:
         key = f"{name}/{figure['metric']}"
         assert latest[key] == pytest.approx(figure["value"])

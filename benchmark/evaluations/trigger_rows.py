@@ -18,7 +18,7 @@ def rows_of_drops(
     drops: Float[Tensor, "B P"],
     wanted: Bool[Tensor, "B P"],
     before: Float[Tensor, "B"],
-    home: Bool[Tensor, "B K"] | None,
+    own: Bool[Tensor, "B K"] | None,
 ) -> pd.DataFrame:
     """One row per example and figure.
 
@@ -28,7 +28,7 @@ def rows_of_drops(
         drops: of each insertion, in the order of the attacks.
         wanted: whether the insertion attacks the example.
         before: 1 where the example is classified correctly without an insertion, else 0.
-        home: whether the example is of the class that the trigger comes from; None where no trigger attacks its own.
+        own: whether the example is of the class that the trigger comes from; None where no trigger attacks its own.
     """
     frames, start = [], 0
     means: dict[str, tuple[Tensor, Tensor]] = {}
@@ -45,7 +45,7 @@ def rows_of_drops(
     frames.append(table(batch.uids, "advantage", real - random, defined=defined & drawn))
     count = len(attacks[0].inserted)
     frames.append(table(batch.uids, "drop_of_trigger", drops[:, :count], x=range(count), defined=wanted[:, :count]))
-    for metric, of in () if home is None else (("own_class_drop", home), ("other_class_drop", ~home)):
+    for metric, of in () if own is None else (("own_class_drop", own), ("other_class_drop", ~own)):
         mean, defined_of = _mean(drops[:, :count], wanted[:, :count] & of)
         frames.append(table(batch.uids, metric, mean, defined=defined_of))
     by_class = table(batch.uids, "accuracy_drop_class", real, defined=defined)

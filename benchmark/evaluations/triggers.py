@@ -29,7 +29,7 @@ from benchmark.triggers.controls import Controls
 from benchmark.triggers.extraction import Rule, extract
 from benchmark.triggers.patterns import Variations, load, read_construction
 from benchmark.triggers.script_extraction import ScriptRule, extract_as_script
-from benchmark.triggers.trials import at_home, attacked, check_classes, correct_with
+from benchmark.triggers.trials import attacked, check_classes, correct_with, of_source_class
 from benchmark.triggers.words import count_pieces, count_words, require_words
 from benchmark.types import Attribution, Batch, Method, Metric, Reads, Target
 
@@ -77,8 +77,9 @@ class Triggers(Averaged):
     has no such trigger; one with `search_triggers` is tried as by `paper`.
 
     What `construction=script` does otherwise than the script: the best `triggers` of each class are tried, not all; drops
-    are given instead of accuracies; the window is the model's, not 128 tokens, and a text that it has cut counts with
-    the tokens that are left; equal cells are taken last first; the last pattern of a list without a poor one is not lost.
+    are given instead of accuracies; the window is the model's (the script's: `model.window=128`), and a text that it
+    has cut counts with the tokens that are left; equal cells are taken last first; the last pattern of a list without a
+    poor one is not lost.
 
     Source: Hao et al. 2021, section "Adversarial Attack"; `run_adver_connection.py`, `run_adver_evaluate.py` of the
     authors' repository (YRdddream/attattr, commit f5a7396); PROTOCOLS section 11.
@@ -101,8 +102,8 @@ class Triggers(Averaged):
         skip_punctuation: no punctuation in triggers; null for what the construction does: true for `paper`.
         skip_special: cells of [CLS] and [SEP] do not count; null for what the construction does: true for `paper`, which
             allows nothing else.
-        lexicon: words that no trigger may hold: null, `sentiment` (a short list of ours) or a text file with one word a
-            line. The paper leaves sentiment words out on SST-2, by a list that is not published; the script has none.
+        lexicon: words that no trigger may hold: null, `sentiment` (a short list) or a text file with one word a line.
+            The paper leaves sentiment words out on SST-2, by a list that is not in the authors' repository.
         positions: relative positions of `drop_at_position`, each within [0, 1].
         taus: thresholds of `drop_at_tau`: the triggers that each would give in place of `pairs` (`paper` only).
         pair_counts: numbers of edges of `drop_of_pairs`.
@@ -155,22 +156,24 @@ class Triggers(Averaged):
 
     def _check_construction(self) -> None:
         check_construction(self.construction, f"{_NAME}.construction")
-        if self.score not in ("sum", "mean"):
-            raise UserError(f"{_NAME}.score={self.score}: allowed are sum and mean")
         if self.construction == "paper" and self.skip_special is False:
             raise UserError(f"{_NAME}.skip_special=false: construction=paper inserts words; take construction=script")
-        defaults = {field.name: field.default for field in fields(self)}
+        defaults = {own.name: own.default for own in fields(self)}
         for construction, names in _READ_BY.items():
             for name in names if construction != self.construction else ():
                 if (value := getattr(self, name)) != defaults[name]:
                     raise UserError(f"{_NAME}.{name}={value} is read by construction={construction} only")
+        if self.score not in ("sum", "mean"):
+            raise UserError(f"{_NAME}.score={self.score}: allowed are sum and mean")
+        if not 0 <= self.cell_share <= 1:
+            raise UserError(f"{_NAME}.cell_share={self.cell_share}: allowed are numbers from 0 to 1")
+        if not self.least_score >= 0:
+            raise UserError(f"{_NAME}.least_score={self.least_score}: allowed are numbers from 0")
 
     def _check_numbers(self) -> None:
-        for name, least in (*_LEAST, ("least_score", 0), ("cell_share", 0)):
+        for name, least in _LEAST:
             if (value := getattr(self, name)) < least:
-                raise UserError(f"{_NAME}.{name}={value}: allowed are numbers from {least}")
-        if self.cell_share > 1:
-            raise UserError(f"{_NAME}.cell_share={self.cell_share}: allowed are numbers from 0 to 1")
+                raise UserError(f"{_NAME}.{name}={value}: allowed are whole numbers from {least}")
         for tau in (*self.taus, *([] if self.tau is None else [self.tau])):
             if not 0 <= tau < 1:
                 raise UserError(f"{_NAME}.tau={tau}: allowed are numbers from 0 up to 1, and null")
@@ -273,8 +276,8 @@ class Triggers(Averaged):
         wanted = attacked(model, inserted, batch)
         correct = correct_with(model, batch, inserted, wanted, construction, self.max_tokens)
         drops = correct[:, -1:] - correct[:, :-1]
-        home = at_home(model, triggers, batch) if construction == "script" else None
-        return rows_of_drops(batch, attacks, drops, wanted, correct[:, -1], home)
+        own = of_source_class(model, triggers, batch) if construction == "script" else None
+        return rows_of_drops(batch, attacks, drops, wanted, correct[:, -1], own)
 
 
 def _variations(curves: Sequence[tuple[str, float]], triggers: Sequence[Sequence[Trigger]]) -> Variations:

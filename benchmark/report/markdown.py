@@ -114,7 +114,7 @@ def _pair(found: Pairs, row: str, column: str) -> str:
 def _matrix(found: Pairs) -> list[str]:
     """The pairs of one metric as a table: real methods down, real methods and controls across."""
     names = [*found.methods, *found.controls]
-    if not found.methods or len(names) > _LETTERED:
+    if not any(found.comparisons.values()) or len(names) > _LETTERED:
         return []
     lines = ["", _line([_title(found.column, full=False), *map(escape, names)])]
     lines += [_line(["---", *["---:"] * len(names)])]

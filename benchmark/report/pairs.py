@@ -19,6 +19,8 @@ DIFFERENCE_COLUMNS = (
     "better", "note",
 )  # fmt: skip
 
+_NAMED = 3  # pairs that are named in a sentence
+
 Pair = tuple[str, str]
 """Two methods."""
 
@@ -62,7 +64,8 @@ class Pairs:
     def sentences(self) -> list[str]:
         """What follows from the pairs of real methods: the best and its equals, and how many pairs differ."""
         missing = [f"{a} and {b}" for a, b in self.comparisons if self.comparisons[a, b] is None]
-        lacking = [f"{UNPAIRED}: {', '.join(missing)}"] if missing else []
+        shown = f"{len(missing)} pairs" if len(missing) > _NAMED else ", ".join(missing)
+        lacking = [f"{UNPAIRED}: {shown}"] if missing else []
         if not self.adjusted or self.reason:
             return ([self.reason] if self.reason else []) + lacking
         best = self.methods[0]

@@ -7,7 +7,7 @@ from benchmark.report.cells import Cell, control_order
 from benchmark.report.comparisons import Comparison, compare
 from benchmark.report.leaderboard import Column, is_control
 from benchmark.report.samples import figure_of, sample
-from benchmark.report.text import escape_markdown
+from benchmark.report.text import escape_markdown, number
 from benchmark.statistics import ALPHA, holm, least_examples
 
 UNPAIRED = "not compared, as rows are missing or do not give the figure"
@@ -58,7 +58,7 @@ def calibration(cells: Sequence[Cell], column: Column) -> str:
     above = {name: one.gain.low > 0 and one.p < ALPHA for name, one in found.items()}
     verdict = "calibrated" if all(above.values()) else "**not calibrated**"
     parts = [
-        f"{better} {'above' if above[better] else 'not above'} {worse}: {found[better].words}"
+        f"{better} {'above' if above[better] else 'not above'} {worse}: {found[better].words}, p {number(found[better].p)}"
         for better, worse in steps
     ]
     return f"{verdict} ({'; '.join(parts)})"

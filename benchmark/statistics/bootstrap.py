@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from benchmark.statistics.proportions import exact_bounds, paired_score, wilson
+from benchmark.statistics.proportions import anderson_bounds, exact_bounds, paired_score, wilson
 
 Array = NDArray[np.float64]
 Statistic = Callable[[Array], Array]
@@ -121,7 +121,8 @@ def intervals(
 
     Studentised, and within `bounds`; but where all values of a column are the ends of its range, Wilson's interval
     (0 and c) or Tango's (−c, 0 and c); and where so many resamples are constant that
-    a quantile is infinite, as in constant samples, the exact bounds of `proportions.exact_bounds`. Those need a range:
+    a quantile is infinite, as in constant samples, the exact bounds of `proportions.exact_bounds`. No end is beyond
+    Anderson's bound, which holds for any sample. Those bounds need a range:
     a constant sample of an unbounded quantity has no interval, as nothing is known of what is rare.
 
     Args:
@@ -150,8 +151,10 @@ def intervals(
     constant = np.ptp(table, axis=0) <= _NOTHING * np.abs(table).max(axis=0)
     low, high = np.where(constant, -np.inf, low), np.where(constant, np.inf, high)
     for column in np.flatnonzero(np.isinf(low) | np.isinf(high)):
-        least, most = ranges[column]
-        low[column], high[column] = exact_bounds(table[:, column], float(least), float(most), level)
+        bottom, top = float(ranges[column, 0]), float(ranges[column, 1])
+        low[column], high[column] = exact_bounds(table[:, column], bottom, top, level)
+    least, most = anderson_bounds(table, ranges[:, 0], ranges[:, 1], level)  # t* has no bound
+    low, high = np.where(low < least, least, low), np.where(high > most, most, high)
     special = _few_valued(table, ranges, level)
     low, high = (np.where(np.isnan(own), end, own) for own, end in zip(special, (low, high), strict=True))
     ends = np.stack([means, low, high, *ranges.T], axis=1).tolist()

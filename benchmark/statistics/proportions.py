@@ -1,4 +1,4 @@
-"""Intervals of samples with few distinct values, where resampling says nothing or too little."""
+"""Intervals and bounds that need no resampling: of samples with few distinct values, and of any bounded one."""
 
 from statistics import NormalDist
 
@@ -90,6 +90,29 @@ def exact_bounds(values: Array, low: float, high: float, level: float = 0.95) ->
     down = below * (centre - low) if centre > low else 0.0
     up = above * (high - centre) if centre < high else 0.0
     return centre - down, centre + up
+
+
+def anderson_bounds(values: Array, low: Array, high: Array, level: float = 0.95) -> tuple[Array, Array]:
+    """Bounds of the mean of any distribution on [low, high], from how far its distribution function can be (Anderson 1969).
+
+    With probability (1 + level) / 2 the function lies below the sample's plus ε = √(ln(2 / (1 − level)) / (2 n)) (Massart
+    1990). The least mean that this leaves takes the share ε from the largest values and gives it to `low`. They hold at
+    `level` at least, for any n.
+
+    Args:
+        values: [n, k], within [low, high].
+        low: least possible value [k].
+        high: largest possible value [k].
+        level: coverage.
+
+    Returns:
+        Lower and upper bound [k], infinite where the range is.
+    """
+    n = len(values)
+    share = min(1.0, float(np.sqrt(np.log(2 / (1 - level)) / (2 * n))))
+    kept = np.clip(1 - share - np.arange(n) / n, 0, 1 / n)
+    ordered = np.sort(values, axis=0)
+    return share * low + kept @ ordered, share * high + kept @ ordered[::-1]
 
 
 def _upper_limit(count: int, n: int, level: float) -> float:

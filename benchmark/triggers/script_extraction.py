@@ -49,13 +49,14 @@ class ScriptRule:
 def extract_as_script(
     model: Classifier, method: Method, batches: Sequence[Batch], *rules: ScriptRule
 ) -> list[list[Trigger]]:
-    """For each rule the best triggers of each explained class, best first; every class is attacked.
+    """For each rule the best triggers of each explained class, in one ranking; every class is attacked.
 
     The examples are explained once for all rules, which differ in `cells`, `score` and the like but not in `target` and
     `least_tokens`. Whether the model classifies them correctly does not matter. Patterns with the same words are all kept.
 
     Raises:
-        NotApplicable: the examples hold no words, the method scores no edges, or no pattern is good enough.
+        NotApplicable: the examples hold no words, the method scores no edges, or no pattern is good enough for the
+            first rule; where none is for another, that has no trigger.
     """
     for batch in batches:
         require_words(model, batch)
@@ -71,6 +72,11 @@ def extract_as_script(
             edges = method.edge_scores(model, part, target)
             for patterns, rule in zip(found, rules, strict=True):
                 patterns += patterns_of_cells(model, part, edges, target, rule)
+    if not found[0]:
+        raise NotApplicable(
+            f"no trigger: no source example with {rules[0].least_tokens} tokens or more has cells that sum to "
+            f"{rules[0].least_score}; raise calibration.examples or lower least_score"
+        )
     return [_best(model, patterns, rule) for patterns, rule in zip(found, rules, strict=True)]
 
 
@@ -84,11 +90,6 @@ def _usable(batch: Batch, rule: ScriptRule) -> Batch:
 
 def _best(model: Classifier, patterns: Sequence[Pattern], rule: ScriptRule) -> list[Trigger]:
     """The best patterns of each class in one ranking; equal ones in the order of the examples."""
-    if not patterns:
-        raise NotApplicable(
-            f"no trigger: no source example with {rule.least_tokens} tokens or more has cells that sum to "
-            f"{rule.least_score}; raise calibration.examples or lower least_score"
-        )
     kept: Counter[int] = Counter()
     found = []
     for pattern in sorted(patterns, key=lambda pattern: -pattern.score):

@@ -48,12 +48,13 @@ def attacked(model: Classifier, triggers: Sequence[Trigger], batch: Batch) -> Bo
     return _of_classes(model, [trigger.attacks for trigger in triggers], batch)
 
 
-def at_home(model: Classifier, triggers: Sequence[Trigger], batch: Batch) -> Bool[Tensor, "B P"]:
+def of_source_class(model: Classifier, triggers: Sequence[Trigger], batch: Batch) -> Bool[Tensor, "B P"]:
     """Which labelled examples are of the class that each trigger comes from."""
     return _of_classes(model, [(trigger.source,) for trigger in triggers], batch)
 
 
 def _of_classes(model: Classifier, labels: Sequence[Sequence[str]], batch: Batch) -> Bool[Tensor, "B P"]:
+    """Which labelled examples are of one of the P lists of classes; classes that the model does not have have none."""
     known = _indices(model)
     wanted = torch.zeros(len(model.labels), len(labels), dtype=torch.bool, device=batch.label.device)
     for index, names in enumerate(labels):

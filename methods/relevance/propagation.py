@@ -56,7 +56,8 @@ class _RuleMode(TorchFunctionMode):
             self.handlers.update(dict.fromkeys(functions, handler))
 
         # The published code puts the mask through its rule for sums, where the stabiliser makes of it a change of about
-        # 1e-9/score; not so here, since a batch without padding has no mask and must give the same numbers.
+        # 1e-9/score; not so here, since a batch without padding has no mask and must give the same numbers: the rule set
+        # `lrp` offers it as a rule of the softmax.
         register((*_ELEMENTWISE, mask_scores), _elementwise)
         register(_MOVES, lambda function, args, kwargs: function(*args, **kwargs))
         register((F.layer_norm, torch.layer_norm), lambda f, args, kwargs: _norm(rules, f, args, kwargs))

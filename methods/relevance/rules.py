@@ -155,6 +155,26 @@ class ProportionalAdd(_Add):
         return add_shares(ctx, (a * share, b * share))
 
 
+class MaskedSoftmax(torch.autograd.Function):
+    """Softmax that passes relevance through the sum of scores and mask as the published code does: R_x = x·R/(x + 1e-9).
+
+    The mask is 0 where a key is seen, so that the rule for sums leaves R but for the stabiliser: it loses about 1e-9/x,
+    which is much where a score x is near 0, and all where it is 0. Keys that are not seen have no relevance.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, result: Tensor, _dim: int) -> Tensor:
+        """The result, which was computed outside the graph; x are scores and mask together."""
+        ctx.save_for_backward(x)
+        return result.view_as(result)
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor, None, None]:
+        """R_x."""
+        (x,) = ctx.saved_tensors
+        return x * divide(relevance, x), None, None
+
+
 class SplitProduct(torch.autograd.Function):
     """Elementwise product of two activations (gated feed-forward layers): half the relevance to each factor."""
 

@@ -109,7 +109,7 @@ class GammaLinear(torch.autograd.Function):
 
 
 class EpsilonMatmul(torch.autograd.Function):
-    """Product of two activations, ε and uniform rule (Achtibat 2024, eq. 13): half of the ε-rule's relevance to each.
+    """Product of two activations, ε and uniform rule (Achtibat 2024, proposition 3.3): half of the ε-rule's R to each.
 
     S = R/(2(ab + ε sign)), R_a = a⊙(S bᵀ), R_b = b⊙(aᵀ S).
     """

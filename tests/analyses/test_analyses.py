@@ -164,6 +164,7 @@ def test_a_broken_table_is_one_clear_error(place, monkeypatch):
 
 def test_importance_by_example_follows_each_examples_own_order(context):
     from benchmark.evaluations.head_pruning import HeadPruning
+    from benchmark.tested import rows_of_test
 
     cell = context.cells["raw_attention"]
     own = rows_of_test(cell, HeadPruning(calibration="each"))

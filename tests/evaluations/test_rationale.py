@@ -143,7 +143,7 @@ def test_task_share_is_exactly_the_mean_rationale(sentiment, reviews):
     pd.testing.assert_frame_equal(rows, Rationale().rows(sentiment, reviews, planted(reviews, "random")))
     exact = Rationale(hard_share=mean).rows(sentiment, reviews, planted(reviews, "random"))
     pd.testing.assert_frame_equal(rows, exact, rtol=1e-15)
-    assert Rationale(hard_share=0.2).over([reviews]) == Rationale(hard_share=0.2)
+    assert Rationale(hard_share=0.2).over([reviews]).hard_share == 0.2
 
 
 def test_batches_of_different_shares_are_not_mixed(sentiment, reviews):
@@ -293,7 +293,9 @@ def test_means_are_over_documents_and_not_over_examples(sentiment):
 def test_rows_by_example_and_rows_of_sums_are_not_mixed(sentiment, reviews):
     evaluation = Rationale(hard_share=0.2)
     one = evaluation.rows(sentiment, reviews, planted(reviews, "oracle"))
-    two = annotated(sentiment.encode(["the film was dull"], uids=["x"], labels=[0]), [(2, 2)], [[[(0, 1)], []]])
+    two = annotated(
+        replace(sentiment.encode(["the film was dull"], labels=[0]), uids=("x",)), [(2, 2)], [[[(0, 1)], []]]
+    )
     rows = pd.concat([one, evaluation.rows(sentiment, two, attribution_of(two, [[1, 2, 3, 4]]))])
     with pytest.raises(ValueError, match="some rows are by example"):
         evaluation.reduce(rows)

@@ -75,7 +75,7 @@ def test_a_family_that_is_not_in_the_table_is_guessed_with_a_warning(model_type,
 
 def test_what_cannot_be_instrumented_is_refused_in_one_line(tmp_path):
     t5 = transformers.T5Config(
-        vocab_size=20, d_model=8, d_kv=4, num_layers=1, num_heads=2, d_ff=8, pad_token_id=0, eos_token_id=2,
+        vocab_size=120, d_model=8, d_kv=4, num_layers=1, num_heads=2, d_ff=8, pad_token_id=0, eos_token_id=2,
         decoder_start_token_id=0,
     )  # fmt: skip
     transformers.T5ForSequenceClassification(t5).save_pretrained(tmp_path / "t5")

@@ -64,6 +64,17 @@ def test_an_unknown_precision():
         benchmark.load_model(".", dtype="float8")
 
 
+def test_a_precision_that_the_device_cannot_compute_in(tmp_path, monkeypatch):
+    folder = tiny_models.save("bert", tmp_path)
+
+    def refusing(*_args, **_options):
+        raise RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Half'")
+
+    monkeypatch.setattr(transformers.BertForSequenceClassification, "forward", refusing)
+    with pytest.raises(UserError, match=r"model\.dtype=float16 cannot be used on cpu .*; use model\.dtype=float32"):
+        benchmark.load_model(folder, dtype="float16", device="cpu")
+
+
 def test_labels_are_matched_by_name_and_a_mismatch_shows_both(tmp_path):
     folder = tiny_models.save("bert", tmp_path)
     model = benchmark.load_model(folder)

@@ -8,6 +8,7 @@ from benchmark.errors import UserError
 from methods.lrp import Lrp
 from methods.relevance import relevance_pass, rule_set
 from methods.relevance import rules as R
+from methods.relevance.rule_sets import lrp as rule_set_with_mask
 from tests.replicas.conftest import assert_same
 
 
@@ -136,6 +137,31 @@ def test_normalised_add_of_a_broadcast_input():
     (found,) = torch.autograd.grad(R.NormalisedAdd.apply(a, shared), shared, relevance)
     whole = apply_to_sum(R.NormalisedAdd, a, b[:1].expand_as(a), relevance)[1]
     assert_same(found, whole.sum(0, keepdim=True))
+
+
+def test_masked_softmax():
+    """Scores and mask through the rule for sums, R_x = x·R/(x + 0), then softmax as it is; hidden keys have none."""
+    scores, relevance = numbers(2, 3), numbers(2, 3, seed=1)
+    scores[0, 1], scores[1, 0], scores[1, 2] = 0.0, 3e-9, torch.finfo(torch.float64).min
+    relevance[1, 2] = 0.0
+    slow = torch.zeros_like(scores)
+    for i, j in np.ndindex(*scores.shape):
+        slow[i, j] = float(scores[i, j]) * divide(float(relevance[i, j]), float(scores[i, j]))
+    result = scores.softmax(-1)
+    assert_same(relevance_of(R.MaskedSoftmax, relevance, scores, result, -1), slow)
+    assert torch.equal(R.MaskedSoftmax.apply(scores, result, -1), result)
+    assert float(slow[1, 0] / relevance[1, 0]) == pytest.approx(0.75)
+
+
+def test_the_mask_moves_lrp_a_little_and_padding_does_not(model, batch, target):
+    summed = Lrp(rule_set_with_mask("sum"))
+    found, passed = (method(model, batch, target).tokens for method in (summed, Lrp()))
+    largest = float(passed.abs().max())
+    assert 0 < float((found - passed).abs().max()) < 1e-4 * largest
+    for row in range(len(batch)):
+        alone = model.encode([{"input_ids": batch.tensors["input_ids"][row][batch.attention_mask[row]].tolist()}])
+        single = summed(model, alone, target[row : row + 1]).tokens[0]
+        assert float((single - found[row, : len(single)]).abs().max()) < 1e-9 * largest
 
 
 def test_split_product_and_proportional_sum():

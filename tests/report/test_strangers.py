@@ -42,7 +42,25 @@ NASTY = (
     "\uffff", "---", "n" * 300, "\0",
 )  # fmt: skip
 
-TAGS = {"h1", "h2", "h3", "p", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "strong", "em", "u", "br"}
+TAGS = {
+    "h1",
+    "h2",
+    "h3",
+    "p",
+    "code",
+    "ul",
+    "li",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "strong",
+    "em",
+    "u",
+    "br",
+}
 
 
 def renamed(folder: Path, name: str, *, deeply: bool = False) -> Path:

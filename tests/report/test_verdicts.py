@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -52,7 +54,9 @@ def test_holm_makes_the_verdict_stricter_with_more_methods(tmp_path):
 
 
 def drawn(folder, offsets):
-    """Give the rows of a control several draws, whose mean they are."""
+    """
+
+    from dataclasses import replaceGive the rows of a control several draws, whose mean they are."""
     rows = pd.read_parquet(folder / "rows.parquet")
     draws = [rows.assign(draw=k, value=rows["value"] + offset) for k, offset in enumerate(offsets)]
     pd.concat(draws).to_parquet(folder / "rows.parquet", index=False)
@@ -136,12 +140,21 @@ def test_a_ratio_is_compared_by_swaps_of_the_two_methods(tmp_path):
 @pytest.mark.parametrize("lost", [range(5), range(60)])
 def test_what_cannot_be_paired_is_never_compared_unpaired(tmp_path, lost):
     cells = load(tmp_path, *CONTROLS, Plan("rollout"), Plan("good", 0.5))
-    good = next(cell for cell in cells if cell.kind == "good")
+    place = next(number for number, cell in enumerate(cells) if cell.kind == "good")
+    stored = cells[place].stored
     # a folder that lacks rows is refused when it is read; a table that is made of cells otherwise says so as well
-    good.__dict__["rows"] = good.rows[~good.rows["uid"].isin([f"test-{number}" for number in lost])]
+    kept = stored.rows[~stored.rows["uid"].isin([f"test-{number}" for number in lost])]
+    cells[place] = replace(cells[place], stored=replace(stored, rows=kept))
     verdict = against_random(cells, LOWER)
     assert (verdict.undecided, verdict.missing) == (("rollout",), ("good",))
     assert "not compared, as rows are missing or do not give the figure: good" in verdict.sentence
+
+
+def test_examples_that_only_one_has_are_left_out_and_said(tmp_path):
+    cells = load(tmp_path, *CONTROLS, Plan("good", 0.5, without=(1, 5, 7)))
+    found = compare({"good": (cells[0], cells[1])}, LOWER)["good"]
+    assert (found.gain.n, found.left_out) == (57, 3)
+    assert found.words.endswith("(without 3 examples that only one has)")
 
 
 def test_a_statistic_that_is_not_known_is_not_guessed(tmp_path):
@@ -153,7 +166,7 @@ def test_a_statistic_that_is_not_known_is_not_guessed(tmp_path):
 
 
 def test_too_few_examples_give_no_verdict_but_say_how_many_would(tmp_path):
-    plans = [Plan(p.method, p.skill, n=5) for p in (*CONTROLS, Plan("good", 5.0), Plan("better", 6.0))]
+    plans = [Plan(p.method, p.skill, n=5) for p in (*CONTROLS, Plan("good", 1.5), Plan("better", 1.8))]
     cells = load(tmp_path, *plans)
     assert against_random(cells, LOWER).sentence == "no verdict: n = 5, and 2 methods need at least 7 examples"
     assert calibration(cells, LOWER) == (

@@ -147,6 +147,17 @@ def test_a_sample_that_hardly_varies_is_as_wide():
     assert math.isnan(interval(np.zeros((20, 2)), lambda means: means.max(-1), bounds=UNIT).low)
 
 
+def test_no_end_is_beyond_what_any_sample_allows():
+    values = np.concatenate([np.linspace(0.985, 1, 11), [0.6]])  # resamples without the last hardly vary
+    share = math.sqrt(math.log(40) / 24)
+    ordered = np.sort(values)
+    steps = np.arange(100_000) / 100_000  # quantiles up to 1 − share, and the share at 0
+    least = np.where(steps < 1 - share, ordered[np.minimum((steps * 12).astype(int), 11)], 0).mean()
+    assert interval(values, bounds=UNIT).low == pytest.approx(least, abs=1e-4)
+    assert interval(values).low < 0
+    assert interval(-values, bounds=(-1.0, 0.0)).high == pytest.approx(-least, abs=1e-4)
+
+
 def test_rounding_is_no_figure():
     third = np.array([0.1, 0.2, -0.3] * 5)
     assert third.mean() != 0

@@ -12,7 +12,7 @@ from benchmark.configuration import compose
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.triggers import Triggers
 from benchmark.triggers import Exclusion, Placed, Trigger, read, written
-from benchmark.triggers.patterns import read_construction
+from benchmark.triggers.patterns import read_construction, read_variations
 from benchmark.triggers.script_extraction import ScriptRule, extract_as_script, patterns_of_cells
 from benchmark.triggers.script_insertion import encode_pieces, insert_pieces
 from benchmark.triggers.words import count_pieces
@@ -147,6 +147,17 @@ def test_short_texts_are_left_out_by_either_construction(bert):
         Triggers(least_tokens=99).extract(bert, ByTarget(), [batch])
     with pytest.raises(NotApplicable, match=r"99 tokens or more has cells that sum to 0\.02"):
         Triggers(construction="script", least_tokens=99).extract(bert, ByTarget(), [batch])
+
+
+def test_one_cell_may_be_too_little_where_two_are_enough(bert):
+    batch = labelled(bert)
+    evaluation = Triggers(construction="script", triggers=9)
+    artifact = evaluation.extract(bert, ByTarget((0.075, 0.075)), [batch.select([0, 1, 4])])  # six words each
+    assert [t.score for t in read(artifact, "file")] == pytest.approx([0.03] * 3)
+    curve = {x: len(found) for x, found in read_variations(artifact)["drop_of_pairs"]}
+    assert curve == {1.0: 0, 2.0: 3}
+    rows = evaluation.restored(artifact).rows(bert, batch, Attribution(target=batch.label))
+    assert set(rows[rows.metric == "drop_of_pairs"].x) == {2.0}
 
 
 def test_tokens_alone_are_no_cells(bert):
