@@ -1,33 +1,22 @@
 """What the commands share: settings checked before Hydra sees them, one line for a mistake, logging, the final table."""
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 
 from benchmark.configuration import check, compose, near, options
+from benchmark.doors import Kept, guarded, on_termination
 from benchmark.errors import UserError
+from benchmark.printable import printable
 
 GROUPS = ("task", "model", "methods", "evaluations", "analyses", "tracking", "experiment")
-
-
-def fail(error: UserError) -> NoReturn:
-    """One line on standard error, exit status 2."""
-    print(f"error: {error}", file=sys.stderr)
-    raise SystemExit(2)
-
-
-def guarded(action: Callable[[], Any]) -> Any:
-    """Run `action`; a UserError ends the program with one line and status 2, anything else keeps its traceback."""
-    try:
-        return action()
-    except UserError as error:
-        fail(error)
 
 
 def prepare(arguments: Sequence[str], config_name: str) -> None:
@@ -40,11 +29,11 @@ def prepare(arguments: Sequence[str], config_name: str) -> None:
     given = _config_directory(arguments)
     directory = None if given is None else str(Path(given).absolute())
     if directory is not None and not Path(directory).is_dir():
-        fail(UserError(f"--config-dir={directory} is no folder; give one that holds YAMLs such as methods/NAME.yaml"))
+        raise UserError(f"--config-dir={directory} is no folder; give one that holds YAMLs such as methods/NAME.yaml")
     overrides = [argument for argument in arguments if not argument.startswith("-") and argument != given]
     if any(argument in ("--help", "-h", "--version", "--hydra-help") for argument in arguments):
         return
-    guarded(lambda: check_overrides(config_name, overrides, directory, sweep=bool({"-m", "--multirun"} & {*arguments})))
+    check_overrides(config_name, overrides, directory, sweep=bool({"-m", "--multirun"} & {*arguments}))
 
 
 def _config_directory(arguments: Sequence[str]) -> str | None:
@@ -80,15 +69,41 @@ def check_overrides(config_name: str, overrides: Sequence[str], directory: str |
     compose(config_name, single, directory)
 
 
+def start(main: Callable[[], Any], config_name: str) -> None:
+    """Run a command from its first line to its last; whatever ends it early is one line, except a bug.
+
+    Args:
+        main: the function that Hydra calls.
+        config_name: the YAML that its settings are in.
+    """
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # a bug keeps its traceback; a user's mistake never gets there
+    on_termination()
+
+    def run() -> None:
+        prepare(sys.argv[1:], config_name)
+        main()
+
+    guarded(run, Kept("nothing had begun"))
+
+
 def run_guarded(config: DictConfig) -> None:
     """Run the comparison of a composed configuration and print its table and where everything lies."""
-    guarded(lambda: check(config))  # before torch is imported: an answer to a slip of the pen should not take seconds
+    out = Path(str(config.get("out")))
+    guarded(
+        lambda: _run(config),
+        Kept(f"finished methods, and parts of others, are kept in {out}; the same command goes on where it was", out),
+    )
+
+
+def _run(config: DictConfig) -> None:
+    check(config)  # before torch is imported: an answer to a slip of the pen should not take seconds
     from benchmark.report import terminal_table
     from benchmark.runner import run_comparison
 
-    comparison = guarded(lambda: run_comparison(config))
+    comparison = run_comparison(config)
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(terminal_table(comparison.cells, comparison.evaluations))
-    console.print(f"Leaderboard, curves and heatmaps: {comparison.folder}", soft_wrap=True)
+    place = printable(f"Leaderboard, curves and heatmaps: {comparison.folder}")
+    console.print(place, soft_wrap=True, markup=False, emoji=False)

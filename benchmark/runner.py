@@ -12,7 +12,7 @@ from benchmark.analyses.context import Analysis, Context
 from benchmark.cells import Cell
 from benchmark.configuration import check, compose, make
 from benchmark.digests import digest
-from benchmark.errors import NotApplicable
+from benchmark.errors import NotApplicable, UserError
 from benchmark.identity import identity
 from benchmark.locks import beside
 from benchmark.records import finish, statistics_version
@@ -49,7 +49,12 @@ def run_comparison(config: DictConfig) -> Comparison:
     """
     check(config)
     out = Path(config.out)
-    store.require_writable(out)
+    try:
+        store.require_writable(out)
+    except UserError:
+        if (shown := _finished(config)) is None:
+            raise
+        return shown
     methods: dict[str, Method] = {name: make(config.methods[name]) for name in config.methods}
     evaluations: dict[str, Evaluation] = {name: make(config.evaluations[name]) for name in config.evaluations}
     tracker = make(config.tracking)
@@ -70,6 +75,21 @@ def run_comparison(config: DictConfig) -> Comparison:
         with tracking:
             tracker.log_analyses(folder, name)
     return Comparison(folder, tuple(folders), tuple(evaluations))
+
+
+def _finished(config: DictConfig) -> Comparison | None:
+    """What an equal comparison left in an `out` that cannot be written to; None where it is not there in whole."""
+    out = Path(config.out)
+    if not (out / "comparisons").is_dir():
+        return None
+    methods: dict[str, Method] = {name: make(config.methods[name]) for name in config.methods}
+    evaluations: dict[str, Evaluation] = {name: make(config.evaluations[name]) for name in config.evaluations}
+    folder = out / "comparisons" / comparison_name(open_setting(config), methods, evaluations)
+    if not (folder / "index.html").is_file():  # the last file of a report
+        return None
+    cells = tuple(out / str(cell) for cell in store.read_json(folder / "comparison.json")["cells"])
+    logger.info("%s cannot be written to; shown is what an equal comparison left there", out)
+    return Comparison(folder, cells, tuple(evaluations)) if all(map(Path.is_dir, cells)) else None
 
 
 def finish_all(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation]) -> Iterator[Cell]:

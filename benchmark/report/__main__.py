@@ -7,7 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmark.doors import Kept, ended, on_termination
 from benchmark.errors import UserError
+from benchmark.printable import echo, printable
 from benchmark.report import terminal_table, write_report
 from benchmark.report.run_folders import without_foreign
 from benchmark.store import find_cells
@@ -59,7 +61,7 @@ def report(roots: Sequence[Path], out: Path) -> list[Path]:
     cells = find_all(roots)
     try:
         written = write_report(cells, out)
-    except OSError as error:
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise UserError(f"--out: cannot write to {out} ({error.strerror or error}); name another folder") from error
     console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(terminal_table(cells))
@@ -68,15 +70,20 @@ def report(roots: Sequence[Path], out: Path) -> list[Path]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0, or 2 after a user's mistake, which is told in one line on standard error."""
+    """Run the command; 0, or the status of what ended it (see `benchmark.doors`), told in one line on standard error."""
     options = _parser().parse_args(arguments)
+    out = options.out or options.runs[0] / "report"
+    kept = Kept(f"each file in {out} is whole, or of an earlier report; the same command writes them all", out)
     try:
-        report(options.runs, options.out or options.runs[0] / "report")
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        report(options.runs, out)
+    except (Exception, KeyboardInterrupt) as error:
+        if (found := ended(error, kept)) is None:
+            raise
+        echo(printable(found[1]))
+        return found[0]
     return 0
 
 
 if __name__ == "__main__":
+    on_termination()
     sys.exit(main())

@@ -21,6 +21,7 @@ COLUMNS = (
 CSV_COLUMNS = ("task", "model", "method", "evaluation", "metric", "value", "low", "high", "n")
 CURVE_COLUMNS = ("task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n")
 NOT_RUN = "this test was not run for the method"
+NO_TEST = "no test was run"
 NO_FIGURE = "the test reported no such figure"
 
 
@@ -129,8 +130,8 @@ def _cell_rows(cell: Cell, known: Mapping[str, Mapping[str, Record]]) -> Iterato
         missing = {name: metric for name, metric in metrics.items() if name not in reported}
         if missing:
             yield from _dashes(cell, shown, missing, NO_FIGURE)
-    if not known and cell.dash:
-        yield from _dashes(cell, "", {}, cell.dash)
+    if not known:
+        yield from _dashes(cell, "", {}, cell.dash or NO_TEST)
 
 
 def known_metrics(cells: Sequence[Cell]) -> dict[str, dict[str, Record]]:

@@ -1,0 +1,132 @@
+"""How every command ends early: a mistake, a signal, or a disk that takes no more; one line and a status each.
+
+| status | why | what to do |
+| --- | --- | --- |
+| 1 | a full or read-only disk, a folder that was removed: the command was right | make room, the same command again |
+| 2 | a mistake in the command or in what it reads | another command |
+| 130, 143 | Ctrl-C, SIGTERM (128 + the signal's number, as shells have it) | the same command again |
+
+A bug is none of these: it keeps its traceback (and status 1).
+"""
+
+import errno
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from benchmark.errors import UserError
+from benchmark.printable import echo, one_line, printable
+
+_WAYS_OUT = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room, or have the quota raised",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f)",
+    errno.EROFS: "make it writable",
+    errno.EACCES: "make it writable",
+    errno.EPERM: "make it writable",
+    errno.EIO: "look at the disk",
+    errno.ESTALE: "mount it again",
+}
+# torch tells of a write that failed by these words alone
+_TORCH = re.compile(
+    r"PytorchStreamWriter failed|unexpected pos \d+ vs|iostream error|Parent directory .* does not exist"
+)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as schedulers send it: unwinds like Ctrl-C, so that locks are released and half-written files removed."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a command leaves when it ends early.
+
+    Attributes:
+        sentence: what is kept, and how to go on.
+        place: the folder that it writes to, None where that is not known.
+    """
+
+    sentence: str
+    place: Path | None = None
+
+
+def on_termination() -> None:
+    """Let SIGTERM unwind the program; once, and only in the main thread, where Python delivers signals."""
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends it at once
+        raise Terminated
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, terminate)
+
+
+def ended(error: BaseException, kept: Kept) -> tuple[int, str] | None:
+    """Exit status and line for what ended a command; None for a bug."""
+    if isinstance(error, KeyboardInterrupt):
+        told, status = ("terminated", 143) if isinstance(error, Terminated) else ("interrupted", 130)
+        return status, f"{told}: {kept.sentence}"
+    if _removed(error, kept.place):
+        return (
+            1,
+            f"error: {kept.place} was removed while the command ran; the same command computes what is missing again",
+        )
+    if isinstance(error, UserError):
+        return 2, f"error: {error}"
+    if (problem := disk_problem(error)) is not None:
+        return 1, f"error: {problem}; {kept.sentence}"
+    return None
+
+
+def guarded(action: Callable[[], Any], kept: Kept) -> Any:
+    """The result of `action`; what ends it early ends the program with one line, a bug with its traceback."""
+    try:
+        return action()
+    except (Exception, KeyboardInterrupt) as error:
+        if (found := ended(error, kept)) is None:
+            raise
+        leave(*found)
+
+
+def leave(status: int, line: str) -> NoReturn:
+    """One line on standard error, and out."""
+    echo(printable(line))
+    raise SystemExit(status)
+
+
+def disk_problem(error: BaseException) -> str | None:
+    """What a disk refused and what helps, or None for another error."""
+    number = _number(error)
+    if number in _WAYS_OUT:
+        place = getattr(error, "filename", None)
+        where = f" ({place})" if isinstance(place, str) else ""
+        return f"{os.strerror(number)}{where}; {_WAYS_OUT[number]}"
+    if isinstance(error, RuntimeError) and _TORCH.search(str(error)):
+        return f"a file could not be written ({one_line(error)}); make room"
+    return None
+
+
+def _number(error: BaseException) -> int | None:
+    """The system's number of an error; safetensors only writes it into the message."""
+    if isinstance(error, OSError):
+        return error.errno
+    found = re.search(r"\(os error (\d+)\)", str(error)) if type(error).__name__ == "SafetensorError" else None
+    return int(found[1]) if found else None
+
+
+def _removed(error: BaseException, place: Path | None) -> bool:
+    """Whether a folder that was written to is gone, in whole or in the part that was needed."""
+    if place is None or not isinstance(error, Exception):
+        return False
+    gone = _number(error) in (errno.ENOENT, errno.ENOTDIR)
+    name = getattr(error, "filename", None)
+    below = not isinstance(name, str) or place.absolute() in Path(name).absolute().parents
+    return (gone and below) or (
+        isinstance(error, UserError | OSError) and "missing" in str(error) and not place.is_dir()
+    )
