@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SOURCES := $(shell find benchmark methods tasks conf -name '*.py' -o -name '*.yaml' -o -name '*.jinja')
 TESTS := $(shell find tests -name '*.py')
 
-.PHONY: demo test lint performance clean
+.PHONY: demo test lint lowest performance clean
 
 demo: runs/.demo
 
@@ -17,13 +17,18 @@ runs/.demo: $(STAMP) $(SOURCES)
 test: $(VENV)/.tested
 
 $(VENV)/.tested: $(STAMP) $(SOURCES) $(TESTS)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 	@touch $@
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python .ci/audit
+
+# the lowest versions that pyproject.toml allows, in an environment of their own: minutes, and gigabytes to fetch
+lowest:
+	$(PYTHON) .ci/lowest
 
 performance: $(STAMP)
 	$(BIN)/python -m pytest tests/performance -o addopts=-q

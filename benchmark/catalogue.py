@@ -15,7 +15,7 @@ from hydra.utils import get_object
 from omegaconf import OmegaConf
 
 from benchmark.configuration import compose, options
-from benchmark.doors import Kept, guarded
+from benchmark.exits import Kept, guarded
 
 _FACT = re.compile(r"^\s*(Source|Cost): (.+?)\.?\s*$", re.MULTILINE)
 _NO_PASS = "no pass"

@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 
 from benchmark.configuration import check, compose, near, options
-from benchmark.doors import Kept, guarded, on_termination
+from benchmark.exits import Kept, guarded, on_termination
 from benchmark.errors import UserError
 from benchmark.printable import printable
 

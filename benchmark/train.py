@@ -6,7 +6,7 @@ import hydra
 from omegaconf import DictConfig
 
 from benchmark.command import start
-from benchmark.doors import Kept, guarded
+from benchmark.exits import Kept, guarded
 
 
 @hydra.main(version_base="1.3", config_path="pkg://conf", config_name="train")  # type: ignore[untyped-decorator]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmark.doors import Kept, ended, on_termination
+from benchmark.exits import Kept, ended, on_termination
 from benchmark.errors import UserError
 from benchmark.printable import echo, printable
 from benchmark.report import terminal_table, write_report
@@ -70,7 +70,7 @@ def report(roots: Sequence[Path], out: Path) -> list[Path]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0, or the status of what ended it (see `benchmark.doors`), told in one line on standard error."""
+    """Run the command; 0, or the status of what ended it (see `benchmark.exits`), told in one line on standard error."""
     options = _parser().parse_args(arguments)
     out = options.out or options.runs[0] / "report"
     kept = Kept(f"each file in {out} is whole, or of an earlier report; the same command writes them all", out)

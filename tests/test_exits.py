@@ -15,7 +15,7 @@ from transformers import BertModel
 from benchmark import store
 from benchmark.command import run_guarded
 from benchmark.configuration import compose
-from benchmark.doors import Kept, disk_problem, guarded
+from benchmark.exits import Kept, disk_problem, guarded
 from benchmark.errors import UserError
 from benchmark.report.__main__ import main as report_main
 from benchmark.training import Recipe, finetune
@@ -98,7 +98,7 @@ def test_an_interrupt_is_one_line_and_what_is_done_is_kept(place, tmp_path):
 
 def test_a_termination_unwinds_and_is_told(tmp_path):
     code = (
-        "import time; from benchmark.doors import *; on_termination()\n"
+        "import time; from benchmark.exits import *; on_termination()\n"
         "def work():\n  try:\n    print('on', flush=True); time.sleep(60)\n  finally:\n    print('off')\n"
         "guarded(work, Kept('all is kept'))"
     )
@@ -112,7 +112,7 @@ def test_a_termination_unwinds_and_is_told(tmp_path):
 
 def test_a_second_signal_is_not_waited_for(tmp_path):
     code = (
-        "import time; from benchmark.doors import *; on_termination()\n"
+        "import time; from benchmark.exits import *; on_termination()\n"
         "def work():\n  try:\n    print('on', flush=True); time.sleep(60)\n  finally:\n    time.sleep(60)\n"
         "guarded(work, Kept('x'))"
     )
