@@ -12,8 +12,8 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 
 from benchmark.configuration import check, compose, near, options
-from benchmark.exits import Kept, guarded, on_termination
 from benchmark.errors import UserError
+from benchmark.exits import Kept, guarded, on_termination
 from benchmark.printable import printable
 
 GROUPS = ("task", "model", "methods", "evaluations", "analyses", "tracking", "experiment")

@@ -15,8 +15,8 @@ from transformers import BertModel
 from benchmark import store
 from benchmark.command import run_guarded
 from benchmark.configuration import compose
-from benchmark.exits import Kept, disk_problem, guarded
 from benchmark.errors import UserError
+from benchmark.exits import Kept, disk_problem, guarded
 from benchmark.report.__main__ import main as report_main
 from benchmark.training import Recipe, finetune
 from tests import text_models, tiny_task

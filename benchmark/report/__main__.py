@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmark.exits import Kept, ended, on_termination
 from benchmark.errors import UserError
+from benchmark.exits import Kept, ended, on_termination
 from benchmark.printable import echo, printable
 from benchmark.report import terminal_table, write_report
 from benchmark.report.run_folders import without_foreign
