@@ -8,14 +8,15 @@ import inspect
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import field, fields, is_dataclass
 from enum import Enum
-from hashlib import sha256
-from pathlib import PurePath
+from hashlib import file_digest, sha256
+from pathlib import Path, PurePath
 from typing import Any
 
 from benchmark.digests import digest
 from benchmark.errors import UserError
 
 _NO_NUMBER = "changes no number"
+_CONTENT = "is a file's path"
 
 
 def costs_only(default: Any) -> Any:
@@ -26,10 +27,16 @@ def costs_only(default: Any) -> Any:
     return field(default=default, metadata={_NO_NUMBER: True})
 
 
+def of_file(default: Any = None) -> Any:
+    """A dataclass field that may name a file: `identity` takes what the file holds, wherever it lies."""
+    return field(default=default, metadata={_CONTENT: True})
+
+
 def identity(value: Any) -> Any:
     """Class, version and settings of an object, recursively, in a form that JSON can write.
 
-    - dataclass: `[class, version, {field: identity}]`, without the fields that are `costs_only`;
+    - dataclass: `[class, version, {field: identity}]`, without the fields that are `costs_only`, and with
+      the content of a file that a field `of_file` names;
     - any other object: the same with its attributes, or with `get_params()` where it has that (scikit-learn's way);
       values that a `cached_property` keeps are left out;
     - mapping, sequence, set, array, number, text, path, class and function: what it holds.
@@ -75,8 +82,9 @@ def _of_object(value: Any) -> Any:
 
 def _settings(value: Any) -> dict[str, Any]:
     if is_dataclass(value):
-        kept = [part.name for part in fields(value) if not part.metadata.get(_NO_NUMBER)]
-        return {name: identity(getattr(value, name)) for name in kept}
+        kept = [part for part in fields(value) if not part.metadata.get(_NO_NUMBER)]
+        of = {part.name: _of_file if part.metadata.get(_CONTENT) else identity for part in kept}
+        return {name: read(getattr(value, name)) for name, read in of.items()}
     if callable(parameters := getattr(value, "get_params", None)):
         return {str(name): identity(item) for name, item in parameters(deep=False).items()}
     kind = type(value)
@@ -86,6 +94,14 @@ def _settings(value: Any) -> dict[str, Any]:
         raise UserError(f"{_name(kind)} has no settings that can be read; make it a dataclass, or give it attributes")
     cached = {name for name in found if isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)}
     return {name: identity(item) for name, item in sorted(found.items()) if name not in cached}
+
+
+def _of_file(value: Any) -> Any:
+    path = Path(value) if isinstance(value, str) else None
+    if path is None or not path.is_file():
+        return identity(value)
+    with path.open("rb") as file:
+        return {"file": file_digest(file, "sha256").hexdigest()}
 
 
 def _of_function(value: Any) -> Any:

@@ -8,10 +8,10 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from benchmark import commits, store
-from benchmark.analyses.context import Analysis, Context
+from benchmark.analyses.context import Analysis, Context, ReadsElsewhere
 from benchmark.cells import Cell
 from benchmark.configuration import check, compose, make
-from benchmark.digests import digest
+from benchmark.digests import digest, sealed
 from benchmark.errors import NotApplicable, UserError
 from benchmark.identity import identity
 from benchmark.locks import beside
@@ -115,18 +115,23 @@ def finish_all(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation])
 
 
 def analyse(config: DictConfig, setting: Setting, cells: Mapping[str, Cell], folder: Path) -> None:
-    """Run the analyses of a comparison; the tables of one that is finished are reused."""
+    """Run the analyses of a comparison; tables are reused where they are of the same models and data.
+
+    What is not in the comparison's name, since it lies elsewhere (`Analysis.reads`), is written beside the tables.
+    """
     for index, name in enumerate(config.analyses, start=1):
         path = folder / "analyses" / f"{name}.json"
-        if path.exists():
+        analysis: Analysis = make(config.analyses[name])
+        context = Context(setting, cells)
+        reads = analysis.reads(context) if isinstance(analysis, ReadsElsewhere) else {}
+        if path.exists() and store.read_sealed(path)["reads"] == reads:
             continue
         logger.info("%s (analysis %d of %d)", name, index, len(config.analyses))
-        analysis: Analysis = make(config.analyses[name])
         try:
-            tables = analysis(Context(setting, cells))
+            tables = analysis(context)
         except NotApplicable as answer:
             tables = [not_applicable(name, str(answer))]
-        store.write_json(path, [table.to_json() for table in tables])
+        store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads}))
 
 
 def comparison_name(setting: Setting, methods: Mapping[str, Method], evaluations: Mapping[str, Evaluation]) -> str:

@@ -17,7 +17,7 @@ from benchmark.configuration import options
 from benchmark.errors import UserError
 from benchmark.evaluations.convergence import Convergence
 from benchmark.evaluations.perturbation import Perturbation
-from benchmark.identity import costs_only, digest_of, identity
+from benchmark.identity import costs_only, digest_of, identity, of_file
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,22 @@ class Estimator:
 
     def get_params(self, *, deep):
         return {"depth": self.depth}
+
+
+@dataclass(frozen=True)
+class Listed:
+    words: str | None = of_file()
+    version: ClassVar[int] = 1
+
+
+def test_a_file_counts_by_its_content_wherever_it_lies(tmp_path):
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text("good")
+    two.write_text("good")
+    before = digest_of(Listed(str(one)))
+    assert before == digest_of(Listed(str(two)))
+    one.write_text("bad")
+    assert len({before, digest_of(Listed(str(one))), digest_of(Listed()), digest_of(Listed("sentiment"))}) == 4
 
 
 def test_nested_parts_of_another_class_differ():

@@ -62,3 +62,12 @@ class Analysis(Protocol):
     def __call__(self, context: Context) -> Sequence[Table]:
         """Its answers, each a table with intervals."""
         ...
+
+
+@runtime_checkable
+class ReadsElsewhere(Protocol):
+    """An analysis whose tables depend on more than its comparison and its settings: models or data of its own."""
+
+    def reads(self, context: Context) -> Mapping[str, str]:
+        """A digest of everything else that it reads, by name; tables of other digests are computed again."""
+        ...

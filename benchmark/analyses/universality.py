@@ -15,6 +15,7 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.resampling import Rank, correlation
 from benchmark.cells import Cell
 from benchmark.configuration import compose, missing_keys
+from benchmark.digests import digest
 from benchmark.errors import UserError
 from benchmark.evaluations.head_pruning import Calibration, HeadPruning
 from benchmark.settings import Setting, open_setting
@@ -64,9 +65,7 @@ class Universality:
                 f"analyses.universality.methods names {', '.join(unknown)}, which the comparison does not have: "
                 f"{', '.join(context.cells)}"
             )
-        opened = {
-            name: self._open(context, overrides) for name, overrides in self.settings.items() if overrides is not None
-        }
+        opened = self._opened(context)
         shapes = {name: (setting.model.n_layers, setting.model.n_heads) for name, setting in opened.items()}
         if len(set(shapes.values())) > 1:
             raise UserError(f"analyses.universality.settings: layers and heads of the models differ: {shapes}")
@@ -76,6 +75,16 @@ class Universality:
                 cell = setting.cell(method)
                 scores[method][name] = (cell, cell.head_scores(self.calibration, "label"))
         return [self._points(scores), self._correlations(scores), self._pruning(opened, scores)]
+
+    def reads(self, context: Context) -> Mapping[str, str]:
+        """Weights and examples of every task, so that another checkpoint in the same folder gives other tables."""
+        return {
+            name: digest([setting.model.fingerprint, setting.data.facts])
+            for name, setting in self._opened(context).items()
+        }
+
+    def _opened(self, context: Context) -> dict[str, Setting]:
+        return {name: self._open(context, given) for name, given in self.settings.items() if given is not None}
 
     def _open(self, context: Context, overrides: Sequence[str]) -> Setting:
         other = compose("config", list(overrides))

@@ -12,7 +12,7 @@ from benchmark.errors import UserError
 from benchmark.evaluations.base import Averaged
 from benchmark.evaluations.head_pruning import Calibration
 from benchmark.evaluations.trigger_rows import rows_of_drops
-from benchmark.identity import costs_only
+from benchmark.identity import costs_only, of_file
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import check_budget
 from benchmark.triggers import (
@@ -109,7 +109,7 @@ class Triggers(Averaged):
         pair_counts: numbers of edges of `drop_of_pairs`.
         draws: random and matched words per trigger.
         file: triggers that another run wrote (`triggers-….json` in its run folder), instead of this method's; they are
-            inserted as their own construction says. The run folder keeps a copy, so a file that changes needs another name.
+            inserted as their own construction says. The run folder keeps a copy; a file of another content is another test.
         seed: of tied edges and of the draws.
         max_tokens: tokens of one forward pass; null for what suits the device.
         artifact: what `extract` returned; set by `restored`.
@@ -133,12 +133,12 @@ class Triggers(Averaged):
     least_score: float | int = 0.02
     skip_punctuation: bool | None = None
     skip_special: bool | None = None
-    lexicon: str | None = None
+    lexicon: str | None = of_file()
     positions: Sequence[float | int] = (0.0, 0.25, 0.5, 0.75, 1.0)
     taus: Sequence[float | int] = tuple(k / 10 for k in range(1, 10))
     pair_counts: Sequence[int] = (1, 2)
     draws: int = 3
-    file: str | None = None
+    file: str | None = of_file()
     seed: int = 0
     max_tokens: int | None = costs_only(None)
     artifact: Mapping[str, Any] | None = None

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from benchmark import bounded
+from benchmark.digests import check_seal
 from benchmark.errors import UserError
 from benchmark.report import latex
 from benchmark.report.drawings import drawing_files
@@ -19,13 +22,22 @@ def read_tables(folder: Path) -> list[Table]:
     """The tables that the analyses of a comparison left in its folder, by the name of the analysis; none is no error."""
     found = []
     for path in sorted((folder / "analyses").glob("*.json")):
-        content = read_cleaned(path)
+        content = read_cleaned(path, _tables)
         if not isinstance(content, list):
             raise unreadable(path, "no list of tables")
         try:
             found += [Table.from_json(facts) for facts in content]
         except UserError as error:
             raise unreadable(path, str(error)) from error
+    return found
+
+
+def _tables(content: bytes) -> Any:
+    """The tables in a file that was sealed; a bare list is version 0.2.0's. ValueError where it is not what was written."""
+    found = bounded.parse_json(content)
+    if isinstance(found, dict):
+        check_seal(found)
+        return found["tables"]
     return found
 
 

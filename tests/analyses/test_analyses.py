@@ -1,7 +1,5 @@
 """Analyses over a real comparison of a tiny model: agreement of rankings, universality, cost of quadrature."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,11 +14,20 @@ from benchmark.analyses.universality import Universality
 from benchmark.configuration import compose
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.head_pruning import Calibration
-from benchmark.runner import run_comparison
+from benchmark.report.tables import read_tables
+from benchmark.runner import analyse, run_comparison
 from benchmark.settings import open_setting
+from benchmark.tables import not_applicable
 from tests import text_models, tiny_task
 
 CALIBRATION = Calibration("validation", 6)
+
+
+def stored(comparison, name):
+    """The tables that an analysis left."""
+    return store.read_sealed(comparison.folder / "analyses" / f"{name}.json")["tables"]
+
+
 METHODS = "methods=[raw_attention,taylor,random,probe]"
 
 
@@ -114,7 +121,7 @@ def test_the_cost_of_quadrature_names_the_cheapest(place, monkeypatch):
         smaller("gaps", "[10,0]"), smaller("convergence.reference.edges.steps", 32),
     )  # fmt: skip
     comparison = run_comparison(composed)
-    (facts,) = json.loads((comparison.folder / "analyses" / "quadrature_cost.json").read_text())
+    (facts,) = stored(comparison, "quadrature_cost")
     rows = pd.DataFrame(facts["rows"]).set_index(["rule", "m"])
     assert set(rows["n"]) == {4}
 
@@ -162,6 +169,53 @@ def test_a_broken_table_is_one_clear_error(place, monkeypatch):
         run_comparison(config(place, *settings))
 
 
+def test_a_changed_figure_of_a_table_is_found(place, monkeypatch):
+    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+    settings = ("methods=[raw_attention,random]", "evaluations=[rationale]", "analyses=[ranking_agreement]", "limit=5")
+    comparison = run_comparison(config(place, *settings))
+    path = comparison.folder / "analyses" / "ranking_agreement.json"
+    assert len(read_tables(comparison.folder)) == 1
+    value = stored(comparison, "ranking_agreement")[0]["rows"][0]["value"]
+    path.write_text(path.read_text().replace(repr(value), repr(value + 1e-3)))
+    with pytest.raises(UserError, match=r"ranking_agreement.json is corrupt .*not what was written"):
+        read_tables(comparison.folder)
+    with pytest.raises(UserError, match=r"ranking_agreement.json is corrupt .*not what was written"):
+        run_comparison(config(place, *settings))
+
+
+def test_tables_are_computed_again_where_another_model_lies_at_the_same_place(place, context, monkeypatch):
+    text_models.save_bert(place / "swapped")
+    analysis = universality(place, monkeypatch)
+    analysis.settings["b"][2] = f"model.path={place / 'swapped'}"
+    first, again = analysis.reads(context), analysis.reads(context)
+    assert first == again
+    assert list(first) == ["a", "b"]
+    text_models.save_bert(place / "swapped", seed=1)
+    assert {name for name in first if analysis.reads(context)[name] != first[name]} == {"b"}
+
+
+def test_tables_are_reused_while_what_they_read_is_the_same(tmp_path, place, context, monkeypatch):
+    called = []
+
+    class Elsewhere:
+        version = 1
+        weights = "one"
+
+        def reads(self, context):
+            return {"model": self.weights}
+
+        def __call__(self, context):
+            called.append(self.weights)
+            return [not_applicable("elsewhere", self.weights)]
+
+    monkeypatch.setattr("benchmark.runner.make", lambda _: Elsewhere())
+    composed = config(place, METHODS, "analyses=[ranking_agreement]")
+    for weights in ("one", "one", "two"):
+        Elsewhere.weights = weights
+        analyse(composed, context.setting, context.cells, tmp_path)
+    assert called == ["one", "two"]
+
+
 def test_importance_by_example_follows_each_examples_own_order(context):
     from benchmark.evaluations.head_pruning import HeadPruning
     from benchmark.tested import rows_of_test
@@ -195,7 +249,7 @@ def test_open_questions_are_paired_differences(place, monkeypatch):
             *smaller,
         )
     )
-    (facts,) = json.loads((comparison.folder / "analyses" / "open_questions.json").read_text())
+    (facts,) = stored(comparison, "open_questions")
     rows = pd.DataFrame(facts["rows"])
     assert set(rows["method"]) == {"raw_attention"}, "probe scores no heads"
     values = store.read_rows(comparison.cells[0])

@@ -1,7 +1,6 @@
 """The product of edge scores and readouts: remembered scores, run folders, what cannot serve, and a complete YAML."""
 
 import ast
-import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar
@@ -266,7 +265,7 @@ def test_the_command_writes_the_tables(place, monkeypatch):
     comparison = run_comparison(composed)
     written = {path.name for path in comparison.folder.iterdir()}
     assert {"table-edges_by_readouts.png", "table-edges_by_readouts_rationale-auprc.png"} <= written
-    facts = json.loads((comparison.folder / "analyses" / "edges_by_readouts.json").read_text())
+    facts = store.read_sealed(comparison.folder / "analyses" / "edges_by_readouts.json")["tables"]
     heat = pd.DataFrame(facts[1]["rows"])
     record = store.read_record(comparison.cells[0])
     figure = next(f for f in record["evaluations"]["rationale"]["figures"] if f["metric"] == "auprc")
