@@ -5,6 +5,7 @@ A comparison that is finished is reused, so that a second call writes the same b
 """
 
 import argparse
+import io
 import shlex
 import shutil
 import sys
@@ -14,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from rich.console import Console
 
+from benchmark.report import terminal_table
 from benchmark.report.cells import Cell, load_cells
 from benchmark.report.leaderboard import Column, frame, make_board
 from benchmark.report.markdown import board_lines
@@ -114,6 +117,14 @@ def analysis(results: Results, block: Block) -> Iterator[str]:
         yield from ("", *(f"- {escape_markdown(sentence)}" for sentence in table.sentences))
 
 
+def terminal(results: Results, block: Block) -> Iterator[str]:
+    """The table that the command prints at its end."""
+    done = results.run(block.comparison)
+    console = Console(width=140, file=io.StringIO())
+    console.print(terminal_table(done.cells, done.evaluations))
+    yield from ("```", *(line.rstrip() for line in console.file.getvalue().strip("\n").splitlines()), "```")
+
+
 def command(results: Results, block: Block) -> Iterator[str]:
     """The command that computes the comparison."""
     yield from results.command(block.comparison)
@@ -131,6 +142,7 @@ KINDS: Mapping[str, Callable[[Results, Block], Iterator[str]]] = {
     "analysis": analysis,
     "command": command,
     "figure": figure,
+    "terminal": terminal,
 }
 
 
