@@ -22,6 +22,7 @@ OURS = (
     "receptive_field",
     "triggers",
     "triggers_one_pair",
+    "triggers_script",
 )
 
 
@@ -34,6 +35,7 @@ def test_every_option_builds_and_repeats_the_defaults_of_its_class(name):
         "perturbation_target": {"target": "label"},
         "head_pruning_layerwise": {"scope": "layer"},
         "triggers_one_pair": {"pairs": 1, "positions": (), "taus": [], "pair_counts": []},
+        "triggers_script": {"construction": "script"},
     }.get(name, {})
     assert dataclasses.asdict(built) == dataclasses.asdict(dataclasses.replace(fresh, **other))
     assert isinstance(built.version, int)
