@@ -21,5 +21,13 @@ class Corrupt(UserError):  # noqa: N818 - said of the file
         self.path, self.reason = path, reason
 
 
+class Missing(UserError):  # noqa: N818 - said of the file
+    """A file of a run folder that is not there."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is missing; the same command computes it again")
+        self.path = path
+
+
 class NotApplicable(Exception):  # noqa: N818 - it is an answer, not an error
     """A method or an evaluation cannot serve this task, model or method; the message is printed beside the dash."""

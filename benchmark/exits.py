@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from benchmark.errors import UserError
+from benchmark.errors import Missing, UserError
 from benchmark.printable import echo, one_line, printable
 
 _WAYS_OUT = {
@@ -124,9 +124,8 @@ def _removed(error: BaseException, place: Path | None) -> bool:
     """Whether a folder that was written to is gone, in whole or in the part that was needed."""
     if place is None or not isinstance(error, Exception):
         return False
-    gone = _number(error) in (errno.ENOENT, errno.ENOTDIR)
+    if isinstance(error, Missing):
+        return not place.is_dir() and place.absolute() in error.path.absolute().parents
     name = getattr(error, "filename", None)
     below = not isinstance(name, str) or place.absolute() in Path(name).absolute().parents
-    return (gone and below) or (
-        isinstance(error, UserError | OSError) and "missing" in str(error) and not place.is_dir()
-    )
+    return below and _number(error) in (errno.ENOENT, errno.ENOTDIR)

@@ -27,7 +27,7 @@ from safetensors.numpy import save_file
 from benchmark import bounded
 from benchmark.cache import atomic_path
 from benchmark.digests import DAMAGE, arrays_digest, check_arrays, check_seal, finite, table_bytes, table_of
-from benchmark.errors import Corrupt, UserError
+from benchmark.errors import Corrupt, Missing, UserError
 from benchmark.printable import one_line
 
 SCHEMA = 2
@@ -105,7 +105,7 @@ def _content(path: Path) -> bytes:
     try:
         return bounded.read_bytes(path)
     except FileNotFoundError as error:
-        raise UserError(f"{path} is missing; the same command computes it again") from error
+        raise Missing(path) from error
     except (OSError, ValueError) as error:
         raise _corrupt(path, error) from error
 

@@ -101,7 +101,7 @@ class Axioms:
         max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     examples: int = 10
     edges: int = 40
@@ -199,14 +199,14 @@ class Axioms:
             return Outcome(axiom, nothing, float("nan"), 0, reasons[axiom])
         found = np.concatenate(values[axiom])
         if axiom == COMPLETENESS:
-            gap = statistics.interval(found, _ratio)
+            gap = statistics.interval(found, _ratio, bounds=(0.0, np.inf))
             return Outcome(axiom, gap, gap.value, self.completeness_tolerance)
         if axiom == SENSITIVITY:
             found = found[found[:, 1] > 0]
             if not len(found):
                 reason = f"no sampled edge alone changes the probability by more than {self.influence:g}"
                 return Outcome(axiom, nothing, float("nan"), 0, reason)
-            gap = statistics.interval(found, _ratio)
+            gap = statistics.interval(found, _ratio, bounds=(0.0, 1.0))
             return Outcome(axiom, gap, gap.value, 0.0)
         if axiom == DUMMY:
             found = found[found[:, 1] > 0, 0]
@@ -214,7 +214,7 @@ class Axioms:
                 reason = "every edge of the examples may change the prediction"
                 return Outcome(axiom, nothing, float("nan"), 0, reason)
         worst = float("inf") if np.isnan(found).any() else float(found.max())
-        return Outcome(axiom, statistics.interval(found), worst, self.tolerance)
+        return Outcome(axiom, statistics.interval(found, bounds=(0.0, np.inf)), worst, self.tolerance)
 
     def _table(self, rows: list[dict[str, Any]], others: Sequence[str]) -> Table:
         labels = ("method", "axiom")
@@ -222,7 +222,7 @@ class Axioms:
         sentences: tuple[str, ...] = (
             f"A pass: completeness to {self.completeness_tolerance:g} of the mean contribution of a layer; no influential "
             f"edge scored 0; the others to {self.tolerance:g} of the largest score on every example.",
-            "Gaps are means over n examples with 95 % bootstrap intervals, on a float64 copy of the model.",
+            "Gaps are means over n examples with 95 % intervals, on a float64 copy of the model.",
         )
         if others:
             sentences += (f"Methods that do not score edges: {', '.join(others)}.",)

@@ -65,7 +65,7 @@ class Components:
         max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     shares: ComponentShares
     examples: int | None = None
@@ -135,7 +135,7 @@ def share_rows(shares: Float[NDArray[np.float64], "n L 3"]) -> list[dict[str, An
     rows = []
     layers = {str(layer): shares[:, layer] for layer in range(shares.shape[1])} | {ALL_LAYERS: shares.mean(1)}
     for layer, values in layers.items():
-        found = statistics.intervals(values[~np.isnan(values).any(1)])
+        found = statistics.intervals(values[~np.isnan(values).any(1)], bounds=(0.0, 1.0))
         for path, share in zip(PATHS, found, strict=True):
             labels = {"layer": layer, "path": path}
             note = "" if share.n else "no relevance reaches it"
