@@ -15,6 +15,7 @@ from hydra.utils import get_object
 from omegaconf import OmegaConf
 
 from benchmark.configuration import compose, options
+from benchmark.defaults import whole
 from benchmark.exits import Kept, guarded
 
 _FACT = re.compile(r"^\s*(Source|Cost): (.+?)\.?\s*$", re.MULTILINE)
@@ -53,10 +54,8 @@ def _entries(directory: str | None) -> Iterator[Entry]:
     if directory is not None:
         names |= {path.stem for path in Path(directory, "methods").glob("*.yaml")}
     for name in names:
-        config: Any = OmegaConf.to_container(
-            compose(None, [f"+methods=[{name}]"], directory).methods[name], resolve=True
-        )
-        yield entry(name, config)
+        config = compose(None, [f"+methods=[{name}]"], directory).methods[name]
+        yield entry(name, whole(OmegaConf.to_container(config, resolve=True)))
 
 
 def entry(name: str, config: Any) -> Entry:

@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 
-from benchmark.configuration import check, compose, near, options
-from benchmark.errors import UserError
+from benchmark.configuration import check, options, widened
+from benchmark.errors import UserError, near
 from benchmark.exits import Kept, guarded, on_termination
 from benchmark.printable import printable
 
 GROUPS = ("task", "model", "methods", "evaluations", "analyses", "tracking", "experiment")
 
 
-def prepare(arguments: Sequence[str], config_name: str) -> None:
-    """Check the overrides of a command line, so that a mistake in them is one line and not Hydra's page."""
+def prepare(arguments: Sequence[str], config_name: str) -> list[str]:
+    """The command line as Hydra takes it; a mistake in its overrides is one line and not Hydra's page."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     # the runner says once what every batch would say of lost words
     libraries = ("transformers", "datasets", "httpx", "httpcore", "matplotlib", "fontTools", "absl")
@@ -30,10 +31,11 @@ def prepare(arguments: Sequence[str], config_name: str) -> None:
     directory = None if given is None else str(Path(given).absolute())
     if directory is not None and not Path(directory).is_dir():
         raise UserError(f"--config-dir={directory} is no folder; give one that holds YAMLs such as methods/NAME.yaml")
-    overrides = [argument for argument in arguments if not argument.startswith("-") and argument != given]
     if any(argument in ("--help", "-h", "--version", "--hydra-help") for argument in arguments):
-        return
-    check_overrides(config_name, overrides, directory, sweep=bool({"-m", "--multirun"} & {*arguments}))
+        return list(arguments)
+    overrides = [argument for argument in arguments if not argument.startswith("-") and argument != given]
+    flags = [argument for argument in arguments if argument not in overrides]
+    return [*flags, *checked(config_name, overrides, directory, sweep=bool({"-m", "--multirun"} & {*arguments}))]
 
 
 def _config_directory(arguments: Sequence[str]) -> str | None:
@@ -47,26 +49,42 @@ def _config_directory(arguments: Sequence[str]) -> str | None:
     return None
 
 
-def check_overrides(config_name: str, overrides: Sequence[str], directory: str | None, *, sweep: bool) -> None:
-    """UserError for an option, key or value that does not exist; the first value of a sweep stands for all."""
+def checked(config_name: str, overrides: Sequence[str], directory: str | None, *, sweep: bool) -> list[str]:
+    """The overrides as Hydra takes them (`widened`); nothing stands for the values of a sweep.
+
+    Raises:
+        UserError: an option, key or value does not exist.
+    """
     parser = OverridesParser.create()
-    single = []
+    stands: dict[str, str] = {}
+    swept: list[str] = []
     for text in overrides:
         try:
             override = parser.parse_override(text)
         except HydraException as error:
             raise UserError(f"'{text}' is no setting; write name=value ({str(error).splitlines()[0]})") from error
-        group = override.key_or_group
-        if group in GROUPS:
-            known = [*options(group), *(path.stem for path in Path(directory or "", group).glob("*.yaml") if directory)]
-            chosen = override.value() if isinstance(override.value(), list) else [override.value()]
-            if not override.is_sweep_override():
-                for name in chosen:
-                    if str(name) not in known:
-                        raise UserError(f"{group}={name} does not exist; {near(str(name), known)}")
-        if not (sweep and override.is_sweep_override()):
-            single.append(text)
-    compose(config_name, single, directory)
+        if sweep and override.is_sweep_override():
+            if override.key_or_group in GROUPS:
+                swept.append(text)
+            else:
+                stands[f"{text.partition('=')[0]}=null"] = text
+            continue
+        _check_group(override, directory)
+        stands[text] = text
+    found = widened(config_name, list(stands), directory)
+    given = stands | {f"++{text}": f"++{value}" for text, value in stands.items()}
+    return [*swept, *(given.get(text, text) for text in found)]
+
+
+def _check_group(override: Override, directory: str | None) -> None:
+    """UserError where an override chooses an option that a group does not have."""
+    group = override.key_or_group
+    if group not in GROUPS or override.is_sweep_override():
+        return
+    known = [*options(group), *(path.stem for path in Path(directory or "", group).glob("*.yaml") if directory)]
+    for name in override.value() if isinstance(override.value(), list) else [override.value()]:
+        if str(name) not in known:
+            raise UserError(f"{group}={name} does not exist; {near(str(name), known)}")
 
 
 def start(main: Callable[[], Any], config_name: str) -> None:
@@ -80,7 +98,7 @@ def start(main: Callable[[], Any], config_name: str) -> None:
     on_termination()
 
     def run() -> None:
-        prepare(sys.argv[1:], config_name)
+        sys.argv[1:] = prepare(sys.argv[1:], config_name)
         main()
 
     guarded(run, Kept("nothing had begun"))

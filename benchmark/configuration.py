@@ -1,20 +1,20 @@
 """Compose configurations by name: what the command, the Python API and the tests share."""
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import ConfigCompositionException, HydraException, InstantiationException
+from hydra.errors import HydraException, InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from benchmark.errors import UserError
+from benchmark.defaults import additions
+from benchmark.errors import UserError, near
 
 CONFIG_MODULE = "conf"
 _GROUPS = ("task", "model", "tracking")
@@ -37,19 +37,63 @@ def compose(config_name: str | None, overrides: Sequence[str] = (), directory: s
     Raises:
         UserError: an option, key or value does not exist; one line, with near matches.
     """
+    return _settled(config_name, overrides, directory)[1]
+
+
+def widened(config_name: str | None, overrides: Sequence[str], directory: str | None = None) -> list[str]:
+    """The overrides, those of settings that a YAML leaves to its class in the form in which Hydra adds them.
+
+    Raises:
+        UserError: an option, key or value does not exist; one line, with near matches.
+    """
+    return _settled(config_name, overrides, directory)[0]
+
+
+def _settled(config_name: str | None, overrides: Sequence[str], directory: str | None) -> tuple[list[str], DictConfig]:
     try:
-        extra = [f"hydra.searchpath=[file://{directory}]"] if directory else []
+        return list(overrides), _composed(config_name, overrides, directory)
+    except _UnknownKey as error:
+        (unknown,) = error.args
+    others = [text for text in overrides if _key(text) != unknown and not _is_value(text)]
+    try:
+        plain = OmegaConf.to_container(_composed(config_name, others, directory), resolve=False)
+    except _UnknownKey as error:
+        raise UserError(f"{error.args[0]} is no setting") from error
+    chosen: list[str] = []
+    for text in overrides:
+        given = _is_value(text) or _key(text) == unknown
+        before = additions(cast(dict[str, Any], plain), _key(text)) if given else None
+        chosen += [text] if before is None else [*before, f"++{text}"]
+    return chosen, _composed(config_name, chosen, directory)
+
+
+class _UnknownKey(Exception):  # noqa: N818 - an answer of Hydra's
+    """No YAML has this key."""
+
+
+def _composed(config_name: str | None, overrides: Sequence[str], directory: str | None) -> DictConfig:
+    try:
         with _own_hydra():
-            try:
-                config: DictConfig = hydra.compose(config_name, [*extra, *overrides])
-            except ConfigCompositionException as error:
-                if unknown := re.match(r"Could not override '([^']+)'", str(error)):
-                    others = [text for text in overrides if text.lstrip("+~").partition("=")[0] != unknown[1]]
-                    raise UserError(_unknown_key(unknown[1], hydra.compose(config_name, [*extra, *others]))) from error
-                raise
+            config: DictConfig = hydra.compose(config_name, [*_searched(directory), *overrides])
             return config
     except (HydraException, OmegaConfBaseException) as error:
+        if unknown := re.match(r"Could not override '([^']+)'", str(error)):
+            raise _UnknownKey(unknown[1]) from error
         raise UserError(explain(error)) from error
+
+
+def _searched(directory: str | None) -> list[str]:
+    return [f"hydra.searchpath=[file://{directory}]"] if directory else []
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0]
+
+
+def _is_value(override: str) -> bool:
+    """Whether an override sets a value deep in the configuration, which others do not depend on."""
+    key = _key(override)
+    return "." in key and key[0] not in "+~" and not key.endswith("._target_")
 
 
 @contextmanager
@@ -74,18 +118,6 @@ def explain(error: Exception) -> str:
         known = found or options(missing[1])
         return f"{missing[1]}={missing[2]} does not exist; {near(missing[2], known)}"
     return " ".join(lines) or type(error).__name__
-
-
-def _unknown_key(key: str, config: DictConfig) -> str:
-    """Where the path of a key leaves the configuration, and what is there."""
-    node: Any = config
-    for part in key.split("."):
-        if not isinstance(node, DictConfig):
-            break
-        if part not in node:
-            return f"{key} is no setting: there is no '{part}'; {near(part, [str(name) for name in node])}"
-        node = node[part]
-    return f"{key} is no setting"
 
 
 def options(group: str) -> list[str]:
@@ -207,9 +239,3 @@ def build(name: str, *overrides: str) -> Any:
 def _prefixed(override: str, prefix: str) -> str:
     sign = "++" if override.startswith("++") else override[0] if override[:1] in "+~" else ""
     return f"{sign}{prefix}.{override[len(sign) :]}"
-
-
-def near(name: str, known: Sequence[str]) -> str:
-    """The nearest names, or all of them where none is near."""
-    matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"did you mean {', '.join(matches)}?" if matches else f"allowed: {', '.join(known)}"

@@ -1,5 +1,7 @@
 """The exceptions that are answers rather than bugs."""
 
+import difflib
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmark.printable import printable
@@ -31,3 +33,9 @@ class Missing(UserError):  # noqa: N818 - said of the file
 
 class NotApplicable(Exception):  # noqa: N818 - it is an answer, not an error
     """A method or an evaluation cannot serve this task, model or method; the message is printed beside the dash."""
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """The way out for a name that does not exist: the nearest ones, or all of them where none is near."""
+    matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"did you mean {', '.join(matches)}?" if matches else f"allowed: {', '.join(known)}"

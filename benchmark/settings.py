@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from benchmark.cells import Cell
 from benchmark.configuration import make
 from benchmark.data import Data
+from benchmark.defaults import whole
 from benchmark.digests import digest
 from benchmark.errors import UserError
 from benchmark.identity import identity
@@ -146,9 +147,9 @@ def make_cell(setting: Setting, name: str, method: Any) -> Cell:
     }
     key = digest(covered)
     described = {
-        "task": OmegaConf.to_container(config.task, resolve=True),
-        "model": OmegaConf.to_container(config.model, resolve=True),
-        "method": OmegaConf.to_container(config.methods[name], resolve=True),
+        "task": whole(OmegaConf.to_container(config.task, resolve=True)),
+        "model": whole(OmegaConf.to_container(config.model, resolve=True)),
+        "method": whole(OmegaConf.to_container(config.methods[name], resolve=True)),
         "split": config.split,
         "limit": data.facts["limit"],
         "seed": data.facts["seed"],

@@ -1,0 +1,94 @@
+"""What a YAML leaves to its class can be set from the command line, and is written beside results."""
+
+import pytest
+from omegaconf import OmegaConf
+
+import benchmark
+from benchmark.configuration import compose, options, widened
+from benchmark.defaults import parameters, whole, written
+from benchmark.errors import UserError
+from benchmark.identity import digest_of
+
+GROUPS = {"methods": True, "evaluations": True, "analyses": True, "task": False, "model": False, "tracking": False}
+EVERY = [(group, name) for group in GROUPS for name in options(group)]
+
+
+def leaves(node, path=()):
+    """Dotted names and values of everything that can be set."""
+    for key, value in node.items():
+        if key.startswith("_"):
+            continue
+        if "_target_" in str(value) and isinstance(value, dict):
+            yield from leaves(value, (*path, key))
+        else:
+            yield ".".join((*path, key)), value
+
+
+def spelled(value):
+    """A value as it is typed behind `name=`."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{spelled(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(spelled, value)) + "]"
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+@pytest.mark.parametrize(("group", "name"), EVERY)
+def test_every_field_of_every_yaml_can_be_set(group, name):
+    keyed = GROUPS[group]
+    chosen = f"+{group}={f'[{name}]' if keyed else name}"
+    config = compose(None, [chosen])[group]
+    plain = whole(OmegaConf.to_container(config[name] if keyed else config, resolve=True))
+    given = {key: value for key, value in leaves(plain) if value != "???"}
+    prefix = f"{group}.{name}" if keyed else group
+    overrides = [chosen, *(f"{prefix}.{key}={spelled(value)}" for key, value in given.items())]
+    found = OmegaConf.to_container(OmegaConf.select(compose(None, overrides), prefix), resolve=True)
+    assert whole(found) == plain
+    assert dict(leaves(found)).items() >= given.items()
+    if "???" not in str(plain) and name != "text_classification":  # which needs a place
+        typed = [f"{key}={spelled(value)}" for key, value in given.items()]
+        first, second = (benchmark.build(f"{group}/{name}", *more) for more in ([], typed))
+        assert digest_of(getattr(first, "made", first)) == digest_of(getattr(second, "made", second))
+
+
+def test_a_setting_of_the_class_is_added():
+    assert widened("config", ["methods=[attattr]", "methods.attattr.heads=sum"])[-1] == "++methods.attattr.heads=sum"
+    assert benchmark.build("methods/attattr", "heads=sum").heads == "sum"
+
+
+def test_a_part_that_the_yaml_leaves_to_the_class_keeps_its_other_settings():
+    changed = benchmark.build("evaluations/head_pruning", "calibration.examples=7")
+    assert (changed.calibration.split, changed.calibration.examples) == ("validation", 7)
+
+
+def test_another_class_has_other_settings():
+    overrides = [
+        "methods.rollout.edges._target_=methods.edges.gradient.Gradient",
+        "methods.rollout.edges.part=positive",
+    ]
+    assert compose("config", overrides).methods.rollout.edges.part == "positive"
+    with pytest.raises(UserError, match="there is no 'prt'; did you mean part"):
+        compose("config", [overrides[0], "methods.rollout.edges.prt=positive"])
+
+
+@pytest.mark.parametrize(("override", "expected"), [
+    ("methods.attattr.hedas=sum", r"methods.attattr.hedas is no setting: there is no 'hedas'; did you mean heads"),
+    ("evaluations.aopc.fraction=[.1]", r"there is no 'fraction'; did you mean fractions"),
+    ("task.tran=3", "there is no 'tran'; did you mean train"),
+    ("methods.attattr.edges.steps.more=3", "methods.attattr.edges.steps.more is no setting"),
+])  # fmt: skip
+def test_what_no_class_has_is_told_with_the_nearest_names(override, expected):
+    with pytest.raises(UserError, match=expected):
+        compose("config", [override])
+
+
+def test_defaults_are_written_as_a_yaml_would_hold_them():
+    from benchmark.evaluations.head_pruning import Calibration
+
+    assert written(Calibration()) == {
+        "_target_": "benchmark.evaluations.head_pruning.Calibration", "split": "validation", "examples": 100
+    }  # fmt: skip
+    assert written((0.1, None, True)) == [0.1, None, True]
+    assert parameters("no.such.thing") == {}
