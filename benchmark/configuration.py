@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import Any, Literal, cast, get_origin
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
@@ -13,6 +13,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from benchmark.declared import SettingError, described, fits
 from benchmark.defaults import additions
 from benchmark.errors import UserError, near
 
@@ -195,23 +196,30 @@ def make(config: Any) -> Any:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, UserError):
             cause = cause.__cause__
+        if isinstance(cause, SettingError):
+            raise cause.at(_path(error)) from error
         if isinstance(cause, UserError):
             raise cause from error
         if isinstance(error.__cause__, ImportError | TypeError | None):
             raise UserError(explain(error)) from error
         raise
-    _check_choices(made)
+    _hold(made, config._get_full_key("") if isinstance(config, DictConfig) else "")
     return made
 
 
-def _check_choices(made: Any) -> None:
-    """UserError where a field annotated as a `Literal` holds another value; Python itself would let it pass."""
+def _path(error: Exception) -> str:
+    """Where in the configuration an object could not be made, as Hydra says at the end of its message."""
+    found = re.search(r"full_key: (\S+)\s*$", str(error))
+    return found[1] if found else ""
+
+
+def _hold(made: Any, path: str) -> None:
+    """SettingError for a choice that does not exist, also where a class of somebody else's does not look."""
     for part in fields(made) if is_dataclass(made) else ():
         value = getattr(made, part.name)
-        _check_choices(value)
-        if get_origin(part.type) is Literal and value not in get_args(part.type):
-            allowed = ", ".join(map(str, get_args(part.type)))
-            raise UserError(f"{part.name}={value} of {type(made).__name__} is unknown; allowed: {allowed}")
+        _hold(value, f"{path}.{part.name}" if path else part.name)
+        if get_origin(part.type) is Literal and not fits(part.type, value):
+            raise SettingError(part.name, value, described(part.type), path)
 
 
 def build(name: str, *overrides: str) -> Any:

@@ -5,9 +5,9 @@ import logging
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from transformers import (
 
 from benchmark.cache import atomic_path
 from benchmark.configuration import make
+from benchmark.declared import Above, AtLeast, Count, configurable
 from benchmark.digests import digest
 from benchmark.errors import UserError
 from benchmark.locks import beside
@@ -40,7 +41,7 @@ logger = logging.getLogger(__name__)
 _NO_LIMIT = 1 << 20  # tokenizers without a limit say so with a huge number
 
 
-@dataclass(frozen=True)
+@configurable
 class Recipe:
     """How to fine-tune.
 
@@ -54,22 +55,13 @@ class Recipe:
         seed: of the classifier's first weights and of the order of examples.
     """
 
-    epochs: int = 3
-    batch_size: int = 16
-    learning_rate: float = 2e-5
-    max_length: int | None = None
-    checks_per_epoch: int = 2
-    patience: int = 4
+    epochs: Count = 3
+    batch_size: Count = 16
+    learning_rate: Annotated[float, Above(0)] = 2e-5
+    max_length: Annotated[int, AtLeast(4)] | None = None
+    checks_per_epoch: Count = 2
+    patience: Count = 4
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "checks_per_epoch", "patience"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name}={getattr(self, name)} must be at least 1")
-        if not self.learning_rate > 0:
-            raise UserError(f"learning_rate={self.learning_rate} must be positive")
-        if self.max_length is not None and self.max_length < 4:
-            raise UserError(f"max_length={self.max_length} leaves no room for words; use at least 4, or null")
 
 
 def run_training(config: DictConfig) -> dict[str, Any]:

@@ -1,21 +1,20 @@
 """s_j = Σ_l mean_h a[l,h,j] · Σ_d ∂y_t/∂h_l[j,d] · h_l[j,d]: attentive class activation tokens (Qiang 2022)."""
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
-from methods.embeddings import check_choice
 from methods.explainer import Explainer
 
 Queries = Literal["mean", "read"]
 
 
-@dataclass(frozen=True)
+@configurable
 class AttCat(Explainer):
     """`s_j = Σ_l a_l[j] · CAT_l[j]`, `CAT_l[j] = Σ_d ∂y_t/∂h_l[j,d] · h_l[j,d]`, `a_l[j] = mean_h a[l,h,j]`.
 
@@ -38,9 +37,6 @@ class AttCat(Explainer):
     queries: Queries = "mean"
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_choice("queries", self.queries, get_args(Queries))
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores, in chunks that keep attention within the memory budget."""

@@ -1,13 +1,14 @@
 """An attention explainer is an edge score and a readout (DESIGN, "the idea that carries the design", 2)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
 from methods.edges.base import Edges, EdgeScore
@@ -17,7 +18,7 @@ from methods.readouts.base import Readout, read_rows
 HeadReadout = Literal["max", "sum", "mean_abs"]
 
 
-@dataclass(frozen=True)
+@configurable
 class AttentionExplainer(Explainer):
     """Scores edges once and reads them out to tokens, to heads and, layer by layer, at the read token.
 

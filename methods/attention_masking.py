@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.models.expansion import run_variants
 from benchmark.models.removal import tokens_of
 from benchmark.types import Attribution, Batch
-from methods.embeddings import Output, check_choice, output_drops
+from methods.embeddings import Output, output_drops
 from methods.explainer import Explainer
 from methods.units import logits_of_each, unit_attribution, visible_units
 
@@ -30,7 +31,7 @@ class HideKeys:
         return kept / total.where(total > 0, 1)
 
 
-@dataclass(frozen=True)
+@configurable
 class AttentionMasking(Explainer):
     """`s_u = F(x) − F(x; A[l,h,i,j] ← 0 for every key j of unit u, rows renormalised)` in every layer and head.
 
@@ -49,9 +50,6 @@ class AttentionMasking(Explainer):
     output: Output = "probability"
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_choice("output", self.output, get_args(Output))
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores."""

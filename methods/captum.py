@@ -4,8 +4,8 @@ import difflib
 import inspect
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
 
 import captum.attr
 import torch
@@ -14,6 +14,7 @@ from captum.attr import GradientAttribution
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from benchmark.declared import SettingError, configurable
 from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.models.expansion import take
@@ -22,7 +23,6 @@ from methods.embeddings import (
     Baseline,
     Output,
     baseline_embeddings,
-    check_choice,
     embeddings_of,
     target_output,
     token_attribution,
@@ -46,7 +46,7 @@ _REFUSED = {
 }
 
 
-@dataclass(frozen=True)
+@configurable
 class Captum(Explainer):
     """`captum.attr.<algorithm>(F, ...).attribute(x, ...)` with F the target's output, as token scores.
 
@@ -80,14 +80,11 @@ class Captum(Explainer):
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_choice("over", self.over, get_args(Over))
-        check_choice("baseline", self.baseline, get_args(Baseline))
-        check_choice("output", self.output, get_args(Output))
         object.__setattr__(self, "arguments", {name: _plain(value) for name, value in (self.arguments or {}).items()})
         made = algorithm_class(self.algorithm)
         fitting = "embeddings" if issubclass(made, GradientAttribution) else "units"
         if self.over not in ("auto", fitting):
-            raise UserError(f"over={self.over} does not suit captum's {self.algorithm}; allowed: auto, {fitting}")
+            raise SettingError("over", self.over, f"auto, {fitting} (captum's {self.algorithm} takes nothing else)")
         _check_arguments(self.algorithm, self.arguments or {})
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:

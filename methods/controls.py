@@ -3,14 +3,15 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.errors import NotApplicable, UserError
+from benchmark.declared import AtLeast, configurable
+from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch, Example
 from methods.explainer import Explainer
@@ -29,7 +30,7 @@ def _from_units(
     return Attribution(target=target, tokens=tokens)
 
 
-@dataclass(frozen=True)
+@configurable
 class Random(Explainer):
     """`s_u ~ U(0, 1)` per unit and head, from a seed and the example's identifier.
 
@@ -46,15 +47,9 @@ class Random(Explainer):
     """
 
     seed: int = 0
-    orders: int = 5
+    orders: Annotated[int, AtLeast(LEAST_ORDERS)] = 5
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if self.orders < LEAST_ORDERS:
-            raise UserError(
-                f"methods.*.orders={self.orders}: allowed are {LEAST_ORDERS} and more random orders of heads"
-            )
 
     def head_orders(self, n_layers: int, n_heads: int) -> Float[Tensor, "K L H"]:
         """The orders: random scores of the heads, the first those of every explanation."""

@@ -1,24 +1,23 @@
 """s_j = the target's logit due to token j, carried through the whole model (Modarressi 2023)."""
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
 from methods.decomposition import Decomposed, Rules, decomposed, frozen_activations
 from methods.decomposition.local import refuse_cross_attention
 from methods.decomposition.rules import Order
-from methods.embeddings import check_choice
 from methods.explainer import Explainer
 
 Bias = Literal["absdot", "apart"]
 
 
-@dataclass(frozen=True)
+@configurable
 class DecompX(Explainer):
     """`y_t = Σ_j s_j + bias`: the input x_j of the first block, carried to the target's logit; signed, in logits.
 
@@ -51,10 +50,6 @@ class DecompX(Explainer):
     order: Order = "code"
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_choice("bias", self.bias, get_args(Bias))
-        check_choice("order", self.order, get_args(Order))
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores."""

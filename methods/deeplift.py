@@ -1,20 +1,20 @@
 """s_j = Σ_d m[j,d] (e − e')[j,d], m the multipliers of the rescale rule: DeepLIFT (Shrikumar 2017)."""
 
-from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
-from methods.embeddings import Baseline, baseline_embeddings, check_choice, embeddings_of, token_attribution
+from methods.embeddings import Baseline, baseline_embeddings, embeddings_of, token_attribution
 from methods.explainer import Explainer
 from methods.rescale import rescaling
 
 
-@dataclass(frozen=True)
+@configurable
 class DeepLift(Explainer):
     """`s_j = Σ_d m[j,d] · (e − e')[j,d]`, `m = Δy_t/Δe` by the chain rule for multipliers; in logits, signed.
 
@@ -37,9 +37,6 @@ class DeepLift(Explainer):
     baseline: Baseline = "zero"
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_choice("baseline", self.baseline, get_args(Baseline))
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores; raises UserError for a missing baseline token, NotApplicable for an operation without a rule."""

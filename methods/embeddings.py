@@ -154,9 +154,3 @@ def token_attribution(batch: Batch, target: Int[Tensor, "B"], scores: Float[Tens
     missing = batch.units.shape[1] - scores.shape[1]  # they stand first
     tokens = torch.cat([scores.new_zeros(len(batch), missing), scores], dim=1)
     return Attribution(target=target, tokens=tokens.masked_fill(~batch.attention_mask, 0))
-
-
-def check_choice(setting: str, value: str, allowed: tuple[str, ...]) -> None:
-    """UserError naming the setting for a value that does not exist."""
-    if value not in allowed:
-        raise UserError(f"{setting}={value} is unknown; allowed: {', '.join(allowed)}")

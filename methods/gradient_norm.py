@@ -1,19 +1,18 @@
 """s_j = ‖∂F/∂e_j‖_p: how strongly the output reacts to a token's embedding (Simonyan 2014; Li 2016)."""
 
-from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 from jaxtyping import Int
 from torch import Tensor
 
-from benchmark.errors import UserError
+from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
-from methods.embeddings import Output, check_choice, gradient_at_input, reduce_dimensions, token_attribution
+from methods.embeddings import Output, gradient_at_input, reduce_dimensions, token_attribution
 from methods.explainer import Explainer
 
 
-@dataclass(frozen=True)
+@configurable
 class GradientNorm(Explainer):
     """`s_j = (Σ_d |∂y_t/∂e[j,d]|^p)^(1/p)` with e the token embedding before positions are added; never negative.
 
@@ -28,15 +27,10 @@ class GradientNorm(Explainer):
         output: "logit" y_t, or "probability" p_t.
     """
 
-    p: int = 2
+    p: Literal[1, 2] = 2
     output: Output = "logit"
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.p not in (1, 2):
-            raise UserError(f"p={self.p} is no norm offered here; allowed: 1, 2")
-        check_choice("output", self.output, get_args(Output))
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores, from one forward and one backward pass."""

@@ -1,18 +1,18 @@
 """s_j = Σ_d ∂y_t/∂e[j,d] · e[j,d] (Denil 2014; Shrikumar 2017; PROTOCOLS section 7)."""
 
-from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 from jaxtyping import Int
 from torch import Tensor
 
+from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
-from methods.embeddings import Reduce, check_choice, gradient_at_input, reduce_dimensions, token_attribution
+from methods.embeddings import Reduce, gradient_at_input, reduce_dimensions, token_attribution
 from methods.explainer import Explainer
 
 
-@dataclass(frozen=True)
+@configurable
 class GradientXInput(Explainer):
     """`s_j = Σ_d ∂y_t/∂e[j,d] · e[j,d]` with e the token embedding before positions are added; in logits, signed.
 
@@ -30,9 +30,6 @@ class GradientXInput(Explainer):
     reduce: Reduce = "dot"
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_choice("reduce", self.reduce, get_args(Reduce))
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores, from one forward and one backward pass."""

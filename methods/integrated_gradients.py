@@ -1,19 +1,18 @@
 """s_j = Σ_d (e − e')[j,d] ∫₀¹ ∂F(e' + α(e − e'))/∂e[j,d] dα: integrated gradients (Sundararajan 2017)."""
 
-from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from benchmark.declared import Count, configurable
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
 from methods.embeddings import (
     Baseline,
     Output,
     baseline_embeddings,
-    check_choice,
     embeddings_of,
     summed_gradients,
     token_attribution,
@@ -22,7 +21,7 @@ from methods.explainer import Explainer
 from methods.quadrature import Quadrature, nodes_and_weights
 
 
-@dataclass(frozen=True)
+@configurable
 class IntegratedGradients(Explainer):
     """`s_j = Σ_d (e − e')[j,d] · Σ_k w_k ∂F(e' + α_k (e − e'))/∂e[j,d]`, e the token embeddings before positions.
 
@@ -43,7 +42,7 @@ class IntegratedGradients(Explainer):
         output: "logit" y_t, or "probability" p_t.
     """
 
-    steps: int = 20
+    steps: Count = 20
     quadrature: Quadrature = "gauss_legendre"
     baseline: Baseline = "zero"
     output: Output = "logit"
@@ -52,8 +51,6 @@ class IntegratedGradients(Explainer):
 
     def __post_init__(self) -> None:
         nodes_and_weights(self.quadrature, self.steps)
-        check_choice("baseline", self.baseline, get_args(Baseline))
-        check_choice("output", self.output, get_args(Output))
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores; raises UserError for a baseline token that the model does not have."""

@@ -1,19 +1,18 @@
 """s = argmin_φ Σ_z k(z) (v(z) − φ_0 − Σ_u φ_u z_u)²: Shapley values by weighted regression (Lundberg & Lee 2017)."""
 
-from dataclasses import dataclass
 from math import comb
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from captum.attr import KernelShap as CaptumKernelShap
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmark.errors import UserError
+from benchmark.declared import AtLeast, configurable
 from methods.unit_game import MANY, UnitExplainer, UnitGame
 
 
-@dataclass(frozen=True, kw_only=True)
+@configurable
 class KernelShap(UnitExplainer):
     """`s = argmin_φ Σ_z k(z) (v(z) − φ_0 − Σ_u φ_u z_u)²` over coalitions z of U units, k the Shapley kernel.
 
@@ -31,13 +30,8 @@ class KernelShap(UnitExplainer):
         operator, output, seed: of `UnitExplainer`.
     """
 
-    samples: int = 100
+    samples: Annotated[int, AtLeast(3)] = 100
     version: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        if self.samples < 3:
-            raise UserError(f"samples={self.samples} is too small: at least 3 coalitions are needed")
-        super().__post_init__()
 
     def _values(self, game: UnitGame) -> Tensor:
         n_units = game.everything.shape[1]

@@ -1,17 +1,17 @@
 """s = argmin_w Σ_z π(z) (v(z) − w_0 − Σ_u w_u z_u)² + α‖w‖²: LIME (Ribeiro 2016)."""
 
-from dataclasses import dataclass
+from typing import Annotated
 
 from captum._utils.models.linear_model import SkLearnRidge
 from captum.attr import Lime as CaptumLime
 from captum.attr._core.lime import get_exp_kernel_similarity_function
 from torch import Tensor
 
-from benchmark.errors import UserError
+from benchmark.declared import Above, AtLeast, configurable
 from methods.unit_game import MANY, UnitExplainer, UnitGame
 
 
-@dataclass(frozen=True, kw_only=True)
+@configurable
 class Lime(UnitExplainer):
     """`s = argmin_w Σ_z π(z) (v(z) − w_0 − Σ_u w_u z_u)² + α‖w‖²`, `π(z) = exp(−D(1, z)² / 2σ²)` (captum's).
 
@@ -30,17 +30,9 @@ class Lime(UnitExplainer):
         operator, output, seed: of `UnitExplainer`.
     """
 
-    samples: int = 100
-    kernel_width: float | int = 0.25
-    alpha: float | int = 1.0
-
-    def __post_init__(self) -> None:
-        if self.samples < 2:
-            raise UserError(f"samples={self.samples} is too small: at least 2 samples are needed")
-        for setting in ("kernel_width", "alpha"):
-            if not getattr(self, setting) > 0:
-                raise UserError(f"{setting}={getattr(self, setting)} must be positive")
-        super().__post_init__()
+    samples: Annotated[int, AtLeast(2)] = 100
+    kernel_width: Annotated[float | int, Above(0)] = 0.25
+    alpha: Annotated[float | int, Above(0)] = 1.0
 
     def _values(self, game: UnitGame) -> Tensor:
         lime = CaptumLime(

@@ -1,20 +1,20 @@
 """s_j = Σ_d R[j,d] at the embedding output: relevance propagated all the way down ("full LRP"; PROTOCOLS section 2)."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from benchmark.declared import configurable
 from benchmark.models import Classifier
-from benchmark.models.precision import Precision, check_precision
+from benchmark.models.precision import Precision
 from benchmark.types import Attribution, Batch
 from methods.explainer import Explainer
-from methods.relevance import Rules, relevances, rule_set
+from methods.relevance import RuleName, Rules, relevances, rule_set
 
 
-@dataclass(frozen=True)
+@configurable
 class Lrp(Explainer):
     """`s_j = Σ_d R[j,d]` with R the relevance of the first block's input, seeded at the target's logit.
 
@@ -33,14 +33,10 @@ class Lrp(Explainer):
     Cost: 1 forward pass, 1 backward pass, in float64: about twice the time of float32 on a CPU.
     """
 
-    rules: str | Rules = "lrp"
+    rules: RuleName | Rules = "lrp"
     precision: Precision = "float64"
     version: ClassVar[int] = 3
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        rule_set(self.rules)
-        check_precision(self.precision)
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores, from one forward and one relevance pass."""

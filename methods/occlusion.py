@@ -1,22 +1,21 @@
 """s_u = mean over windows w ∋ u of F(x) − F(x without w): occlusion; with windows of one unit, leave-one-out."""
 
-from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from benchmark.errors import UserError
+from benchmark.declared import Count, SettingError, configurable
 from benchmark.models import Classifier
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.types import Attribution, Batch
-from methods.embeddings import Output, check_choice, output_drops
+from methods.embeddings import Output, output_drops
 from methods.explainer import Explainer
 from methods.units import logits_of_each, patch_grid, unit_attribution, visible_units
 
 
-@dataclass(frozen=True)
+@configurable
 class Occlusion(Explainer):
     """`s_u = mean_{w ∋ u} [F(x) − F(x without the units of w)]` over sliding windows w; every token has its unit's score.
 
@@ -35,19 +34,16 @@ class Occlusion(Explainer):
         output: "probability" p_t, or "logit" y_t.
     """
 
-    window: int = 1
-    stride: int = 1
+    window: Count = 1
+    stride: Count = 1
     operator: str = "auto"
     output: Output = "probability"
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.window < 1:
-            raise UserError(f"window={self.window} is too small: a window has at least 1 unit")
-        if not 1 <= self.stride <= self.window:
-            raise UserError(f"stride={self.stride} must be from 1 to window={self.window}, or units would be left out")
-        check_choice("output", self.output, get_args(Output))
+        if self.stride > self.window:  # units would be left out
+            raise SettingError("stride", self.stride, f"whole numbers from 1 to window={self.window}")
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores; raises UserError for an operator that cannot serve the model."""

@@ -1,15 +1,13 @@
 """s_u = mean over orders π of v(before_π(u) ∪ u) − v(before_π(u)): sampled Shapley values (Castro 2009)."""
 
-from dataclasses import dataclass
-
 from captum.attr import ShapleyValueSampling
 from torch import Tensor
 
-from benchmark.errors import UserError
+from benchmark.declared import Count, configurable
 from methods.unit_game import MANY, UnitExplainer, UnitGame
 
 
-@dataclass(frozen=True, kw_only=True)
+@configurable
 class ShapleySampling(UnitExplainer):
     """`s_u = (1/m) Σ_π [v(before_π(u) ∪ {u}) − v(before_π(u))]` over m random orders π of the units (captum's).
 
@@ -24,12 +22,7 @@ class ShapleySampling(UnitExplainer):
         operator, output, seed: of `UnitExplainer`.
     """
 
-    samples: int = 25
-
-    def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise UserError(f"samples={self.samples} is too small: at least 1 order of the units is needed")
-        super().__post_init__()
+    samples: Count = 25
 
     def _values(self, game: UnitGame) -> Tensor:
         values: Tensor = ShapleyValueSampling(game).attribute(

@@ -1,19 +1,17 @@
 """s_j from (1/m) Σ_k ∂F(e + ε_k)/∂e, ε_k Gaussian noise: SmoothGrad (Smilkov 2017)."""
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.errors import UserError
+from benchmark.declared import Above, Count, configurable
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
 from methods.embeddings import (
     Output,
     Reduce,
-    check_choice,
     embeddings_of,
     reduce_dimensions,
     summed_gradients,
@@ -25,7 +23,7 @@ from methods.seeds import example_generator
 Scale = Literal["range", "std"]
 
 
-@dataclass(frozen=True)
+@configurable
 class SmoothGrad(Explainer):
     """`g = (1/m) Σ_k ∂F(e + ε_k)/∂e` with `ε_k ~ N(0, σ²)`; a token's score is g[j] or g[j] ⊙ e[j] reduced over d.
 
@@ -48,8 +46,8 @@ class SmoothGrad(Explainer):
         seed: of the noise.
     """
 
-    samples: int = 25
-    noise: float | int = 0.15
+    samples: Count = 25
+    noise: Annotated[float | int, Above(0)] = 0.15
     scale: Scale = "range"
     times_input: bool = False
     reduce: Reduce = "l2"
@@ -57,15 +55,6 @@ class SmoothGrad(Explainer):
     seed: int = 0
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise UserError(f"samples={self.samples} is too small: SmoothGrad needs at least 1")
-        if not self.noise > 0:
-            raise UserError(f"noise={self.noise} must be positive; without noise use gradient_norm or gradient_x_input")
-        check_choice("scale", self.scale, get_args(Scale))
-        check_choice("reduce", self.reduce, get_args(Reduce))
-        check_choice("output", self.output, get_args(Output))
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores."""

@@ -1,6 +1,5 @@
 """I[l,h] = Σ_i |ctx_h[i] · ∂L/∂ctx_h[i]|: first-order effect of removing a head (Michel 2019, eq. 2; PROTOCOLS 4)."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
@@ -8,13 +7,13 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.errors import UserError
+from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
 from methods.explainer import Explainer
 
 
-@dataclass(frozen=True)
+@configurable
 class Taylor(Explainer):
     """Head importance by Taylor expansion: `I[l,h] = Σ_i |Σ_d ctx[i,h,d] ∂L/∂ctx[i,h,d]|` per example, then the mean.
 
@@ -33,10 +32,6 @@ class Taylor(Explainer):
     objective: Literal["loss", "logits"] = "loss"
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.objective not in ("loss", "logits"):
-            raise UserError(f"objective={self.objective} is unknown; allowed: loss, logits")
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Head scores, from one forward and one backward pass."""

@@ -3,16 +3,17 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.models.removal import Operator, logits_without, operator_for
 from benchmark.types import Attribution, Batch
-from methods.embeddings import Output, check_choice, target_output
+from methods.embeddings import Output, target_output
 from methods.explainer import Explainer
 from methods.seeds import seeded
 from methods.units import unit_attribution, visible_units
@@ -55,7 +56,7 @@ class UnitGame:
         return target_output(logits, self.target.expand(len(logits)), self.output)
 
 
-@dataclass(frozen=True, kw_only=True)
+@configurable
 class UnitExplainer(Explainer):
     """What explainers of a `UnitGame` share: how units are removed, what is explained, and what draws are seeded by.
 
@@ -70,9 +71,6 @@ class UnitExplainer(Explainer):
     seed: int = 0
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_choice("output", self.output, get_args(Output))
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores; raises UserError for an operator that cannot serve the model."""

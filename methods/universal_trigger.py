@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.errors import NotApplicable, UserError
+from benchmark.declared import AtLeast, Count, Share, configurable
+from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.triggers import Encoded, Exclusion, Placed, Search, Trigger, exclusion, insert
 from benchmark.triggers.words import whole_words
@@ -21,7 +22,7 @@ Words = tuple[int, ...]
 """Token ids of a trigger, one whole word each."""
 
 
-@dataclass(frozen=True)
+@configurable
 class UniversalTrigger(Explainer):
     """Words that raise the loss of a class most, wherever they are inserted: `argmax_w mean_x L(y, f(x + w))`.
 
@@ -49,30 +50,17 @@ class UniversalTrigger(Explainer):
         seed: of the first words.
     """
 
-    forward_passes_per_example: float | int | None = None
-    steps: int = 20
-    candidates: int = 4
-    position: float | int = 0.0
-    segment: int = 1
+    forward_passes_per_example: Annotated[float | int, AtLeast(2)] | None = None
+    steps: Count = 20
+    candidates: Count = 4
+    position: Share = 0.0
+    segment: Literal[0, 1] = 1
     lexicon: str | None = None
     seed: int = 0
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name, least in (("steps", 1), ("candidates", 1)):
-            if (value := getattr(self, name)) < least:
-                raise UserError(f"methods.universal_trigger.{name}={value}: allowed are whole numbers from {least}")
-        if not 0 <= self.position <= 1:
-            raise UserError(f"methods.universal_trigger.position={self.position}: allowed are numbers from 0 to 1")
-        if self.segment not in (0, 1):
-            raise UserError(f"methods.universal_trigger.segment={self.segment}: allowed are 0 and 1")
-        passes = self.forward_passes_per_example
-        if passes is not None and passes < 2:
-            raise UserError(
-                f"methods.universal_trigger.forward_passes_per_example={passes}: allowed are numbers from 2 (a gradient "
-                "and a replacement), and null"
-            )
         self._excluded()
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:

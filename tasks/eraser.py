@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from benchmark.declared import configurable
 from benchmark.errors import UserError
 from benchmark.types import Example
 from tasks.common import SPLITS, check_split, digest, json_lines, label_index
@@ -30,7 +31,7 @@ class Annotation:
     spans: tuple[tuple[str, int, int], ...]
 
 
-@dataclass(frozen=True)
+@configurable
 class Eraser:
     """One data set in the format of ERASER (DeYoung 2020).
 
@@ -65,17 +66,13 @@ class Eraser:
 
     dataset: str = "movies"
     root: str | None = None
-    query: str = "auto"
+    query: Literal["auto", "always", "never"] = "auto"
     label_names: Sequence[str] | None = None
     base_url: str = "https://www.eraserbenchmark.com/zipped"
     sha256: Mapping[str, str | None] = field(default_factory=dict)
     name: str = "movies"
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _annotations: dict[str, tuple[Annotation, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if self.query not in QUERIES:
-            raise UserError(f"task.query={self.query!r} is unknown; allowed are {', '.join(QUERIES)}")
 
     @cached_property
     def directory(self) -> Path:

@@ -2,19 +2,19 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from benchmark.errors import UserError
+from benchmark.declared import Count, configurable
 from benchmark.types import Example
 from tasks.common import SPLITS, check_split, digest
 from tasks.planted_grammar import NEGATIVE, POSITIVE, Review, draw_review
 
 
-@dataclass(frozen=True)
+@configurable
 class Planted:
     """Film reviews of 20 to 60 words from a seeded grammar (PROTOCOLS section 9; after Zhou 2022).
 
@@ -34,15 +34,10 @@ class Planted:
 
     name: str = "planted"
     seed: int = 0
-    train: int = 8000
-    validation: int = 300
-    test: int = 400
+    train: Count = 8000
+    validation: Count = 300
+    test: Count = 400
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        for split in SPLITS:
-            if (size := getattr(self, split)) < 1:
-                raise UserError(f"task.{split}={size}: the {split} split would be empty; use a number of at least 1")
 
     @property
     def labels(self) -> Sequence[str]:

@@ -1,11 +1,12 @@
 """Text classification from the Hugging Face hub or from local tables."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from benchmark.declared import configurable
 from benchmark.errors import UserError
 from benchmark.types import Example
 from tasks.common import SPLITS, check_split, digest, label_index
@@ -20,7 +21,7 @@ STEMS: Mapping[str, Sequence[str]] = {
 }
 
 
-@dataclass(frozen=True)
+@configurable
 class TextClassification:
     """Texts or pairs of texts with a label, and no rationale.
 
@@ -58,7 +59,7 @@ class TextClassification:
     text_pair: str | Sequence[str] | None = None
     label: str | Sequence[str] = "label"
     label_names: Sequence[str] | None = None
-    quoting: str = "auto"
+    quoting: Quoting = "auto"
     name: str = "text_classification"
     _examples: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _tables: dict[str, list[Row]] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -16,10 +16,10 @@ from benchmark import statistics
 from benchmark.analyses import axiom_gaps as gaps
 from benchmark.analyses.context import Context
 from benchmark.analyses.twins import INVARIANT, Twins, equal_heads
-from benchmark.errors import NotApplicable, UserError
+from benchmark.declared import AtLeast, Budget, Count, configurable
+from benchmark.errors import NotApplicable
 from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import check_budget
 from benchmark.models.precision import double_batch
 from benchmark.tables import Table, line
 from benchmark.types import Batch, EdgeMethod, Target
@@ -58,7 +58,7 @@ class Outcome:
 Pairs = dict[str, list[NDArray[np.float64]]]
 
 
-@dataclass(frozen=True)
+@configurable
 class Axioms:
     """A table of pass, fail and gap for every method of the comparison that scores edges.
 
@@ -103,23 +103,14 @@ class Axioms:
 
     version: ClassVar[int] = 2
 
-    examples: int = 10
-    edges: int = 40
-    influence: float | int = 1e-6
-    completeness_tolerance: float | int = 0.05
-    tolerance: float | int = 1e-6
+    examples: Count = 10
+    edges: Count = 40
+    influence: Annotated[float | int, AtLeast(0)] = 1e-6
+    completeness_tolerance: Annotated[float | int, AtLeast(0)] = 0.05
+    tolerance: Annotated[float | int, AtLeast(0)] = 1e-6
     seed: int = 0
     target: Target = "predicted"
-    max_tokens: int | None = costs_only(None)
-
-    def __post_init__(self) -> None:
-        for name in ("examples", "edges"):
-            if getattr(self, name) < 1:
-                raise UserError(f"analyses.axioms.{name}={getattr(self, name)}: allowed are positive numbers")
-        for name in ("influence", "completeness_tolerance", "tolerance"):
-            if not getattr(self, name) >= 0:
-                raise UserError(f"analyses.axioms.{name}={getattr(self, name)}: allowed are numbers from 0 on")
-        check_budget(self.max_tokens, "analyses.axioms.max_tokens")
+    max_tokens: Budget = costs_only(None)
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """One table: a gap and a verdict per method and axiom."""

@@ -1,7 +1,6 @@
 """How much of a prediction flows through attention, through the feed-forward layers, and past both?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,10 +13,10 @@ from torch import Tensor
 from benchmark import statistics
 from benchmark.analyses.ablation import ABLATIONS, ablated_logits, ablation_plan
 from benchmark.analyses.context import Context
-from benchmark.errors import NotApplicable, UserError
+from benchmark.declared import Budget, Count, configurable
+from benchmark.errors import NotApplicable
 from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import check_budget
 from benchmark.models.parts import blocks_parts
 from benchmark.tables import Drawing, Table, line
 from benchmark.types import Batch, Target
@@ -37,7 +36,7 @@ class ComponentShares(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@configurable
 class Components:
     """Attention explains what attention carries; two tables say how much that is.
 
@@ -68,14 +67,9 @@ class Components:
     version: ClassVar[int] = 2
 
     shares: ComponentShares
-    examples: int | None = None
+    examples: Count | None = None
     target: Target = "predicted"
-    max_tokens: int | None = costs_only(None)
-
-    def __post_init__(self) -> None:
-        if self.examples is not None and self.examples < 1:
-            raise UserError(f"analyses.components.examples={self.examples}: allowed are positive numbers, and null")
-        check_budget(self.max_tokens, "analyses.components.max_tokens")
+    max_tokens: Budget = costs_only(None)
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """The shares of relevance and the ablations."""

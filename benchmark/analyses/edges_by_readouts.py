@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -16,6 +16,7 @@ from benchmark.analyses.remembered import Remembered
 from benchmark.analyses.variance import OF_MEANS, SOURCES, Decomposition, decompose
 from benchmark.cells import Cell
 from benchmark.configuration import compose, make, missing_keys, options
+from benchmark.declared import Count, configurable
 from benchmark.errors import NotApplicable, UserError
 from benchmark.identity import costs_only
 from benchmark.records import finish
@@ -31,7 +32,7 @@ _READ = ("tokens", "classes")
 _NAMES = {"first": "edge score", "second": "readout", "examples": "example", "residual": "combination × example"}
 
 
-@dataclass(frozen=True)
+@configurable
 class EdgesByReadouts:
     """The product of edge scores and readouts under every test of the comparison that reads token scores.
 
@@ -57,8 +58,8 @@ class EdgesByReadouts:
     explainer: Settings
     edges: Mapping[str, Settings | None]
     readouts: Mapping[str, Settings | None]
-    limit: int | None = 30
-    memory: int = costs_only(2**30)
+    limit: Count | None = 30
+    memory: Count = costs_only(2**30)
     made: Mapping[str, Mapping[str, Method]] = field(init=False, repr=False)
     version: ClassVar[int] = 1
 

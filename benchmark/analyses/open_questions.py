@@ -1,7 +1,6 @@
 """Questions that readers of "Self-Attention Attribution" (Hao 2021) were left with, answered by paired differences."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +9,7 @@ import pandas as pd
 from benchmark import store
 from benchmark.analyses.context import Context
 from benchmark.analyses.figures import figures, recorded
+from benchmark.declared import configurable
 from benchmark.errors import NotApplicable
 from benchmark.statistics import Interval, paired_difference
 from benchmark.tables import Table, line
@@ -17,7 +17,7 @@ from benchmark.tables import Table, line
 _LABELS = ("method", "question")
 
 
-@dataclass(frozen=True)
+@configurable
 class OpenQuestions:
     """Per method that was put through the tests named below, each as a mean over examples of a paired difference.
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from benchmark.analyses.context import Context
 from benchmark.analyses.figures import recorded, scalar, shown
 from benchmark.configuration import make
+from benchmark.declared import Count, configurable
 from benchmark.errors import NotApplicable, UserError
 from benchmark.records import finish
 from benchmark.settings import limited
@@ -27,7 +28,7 @@ _METRICS = {
 }
 
 
-@dataclass(frozen=True)
+@configurable
 class QuadratureCost:
     """Error against cost of a method of the comparison whose edge score has `steps` and `quadrature`, over both.
 
@@ -50,7 +51,7 @@ class QuadratureCost:
     method: str = "attattr"
     rules: Sequence[str] = ("left", "right", "midpoint", "trapezoid", "gauss_legendre")
     steps: Sequence[int] = (5, 10, 20, 40)
-    limit: int | None = 20
+    limit: Count | None = 20
     gaps: Sequence[float | int] = (0.01, 0.001, 0.0001)
     version: ClassVar[int] = 1
 

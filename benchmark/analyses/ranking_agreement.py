@@ -1,7 +1,7 @@
 """Do measures of head importance agree? (Hao 2021, "Attention Head Pruning"; PROTOCOLS section 4)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -9,13 +9,14 @@ import pandas as pd
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.resampling import correlation
+from benchmark.declared import configurable
 from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks
 from benchmark.evaluations.head_pruning import Calibration
 from benchmark.tables import Drawing, Table, line
 
 
-@dataclass(frozen=True)
+@configurable
 class RankingAgreement:
     """Kendall's τ_b between the head importances of every two methods of the comparison that score heads.
 

@@ -1,18 +1,18 @@
 """How much does the threshold τ of the attribution graph matter? (Hao 2021; PROTOCOLS sections 1 and 4)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pandas as pd
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.figures import figures, recorded, shown
+from benchmark.declared import configurable
 from benchmark.errors import NotApplicable
 from benchmark.tables import Drawing, Table
 
 
-@dataclass(frozen=True)
+@configurable
 class Threshold:
     """Everything that depends on τ, side by side, for every method of the comparison that has the first curve.
 

@@ -1,7 +1,7 @@
 """Are the same heads important in every task? (Hao 2021, "Universality of Important Heads"; PROTOCOLS section 4)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.resampling import Rank, correlation
 from benchmark.cells import Cell
 from benchmark.configuration import compose, missing_keys
+from benchmark.declared import Count, configurable
 from benchmark.digests import digest
 from benchmark.errors import UserError
 from benchmark.evaluations.head_pruning import Calibration, HeadPruning
@@ -30,7 +31,7 @@ _CORRELATIONS: Mapping[str, Rank] = {
 Scores = tuple[Cell, Float[Tensor, "N L H"]]
 
 
-@dataclass(frozen=True)
+@configurable
 class Universality:
     """Head importance of one architecture fine-tuned for several tasks.
 
@@ -50,7 +51,7 @@ class Universality:
     settings: Mapping[str, Sequence[str] | None]
     methods: Sequence[str] = ("attattr",)
     calibration: Calibration = field(default_factory=Calibration)
-    limit: int | None = 100
+    limit: Count | None = 100
     seed: int = 0
     version: ClassVar[int] = 1
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark import randomness, statistics
-from benchmark.errors import UserError
+from benchmark.declared import Budget, Count, configurable
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_units, token_scores
 from benchmark.identity import costs_only
 from benchmark.models.attention import AttentionEdit, hold_constant
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import check_budget, chunks, take
+from benchmark.models.expansion import chunks, take
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.types import Attribution, Batch, Figure, Metric, Reads, Target
 from benchmark.units import Pool, pool
@@ -81,7 +81,7 @@ def leave_one_out(
     return variation.T, probabilities[0].argmax(-1)
 
 
-@dataclass(frozen=True)
+@configurable
 class Agreement(Averaged):
     """Kendall's τ_b between a method's unit scores and gradient importance, and leave-one-out importance.
 
@@ -114,16 +114,10 @@ class Agreement(Averaged):
     target: Target = "predicted"
     operator: str = "auto"
     pool: Pool = "max"
-    permutations: int = 10
+    permutations: Count = 10
     seed: int = 0
-    max_tokens: int | None = costs_only(None)
-    remembered: int = costs_only(10_000)
-
-    def __post_init__(self) -> None:
-        check_budget(self.max_tokens, "evaluations.agreement.max_tokens")
-        for name in ("permutations", "remembered"):
-            if (value := getattr(self, name)) < 1:
-                raise UserError(f"evaluations.agreement.{name}={value}: allowed are positive numbers")
+    max_tokens: Budget = costs_only(None)
+    remembered: Count = costs_only(10_000)
 
     @cached_property
     def _memory(self) -> OrderedDict[tuple[str, str, int], Reference]:

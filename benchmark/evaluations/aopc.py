@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from benchmark.declared import Budget, Share, Shares, configurable
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.documents import rationale_share
 from benchmark.evaluations.perturbation import rank_units
 from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import check_budget
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 from benchmark.units import Pool
@@ -59,7 +59,7 @@ class Erasure:
         return self.whole.gather(1, self.predicted[:, None]) - after.gather(2, index).squeeze(2).T
 
 
-@dataclass(frozen=True)
+@configurable
 class Aopc(Averaged):
     """Comprehensiveness and sufficiency, averaged over the shares q (the area over the perturbation curve).
 
@@ -86,17 +86,11 @@ class Aopc(Averaged):
 
     target: Target = "predicted"
     operator: str = "auto"
-    fractions: Sequence[float | int] = THRESHOLDS
-    hard_share: float | int | None = None
+    fractions: Shares = THRESHOLDS
+    hard_share: Share | None = None
     pool: Pool = "max"
     seed: int = 0
-    max_tokens: int | None = costs_only(None)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "fractions", curves.check_fractions(self.fractions, "evaluations.aopc.fractions"))
-        if self.hard_share is not None:
-            curves.check_fractions([self.hard_share], "evaluations.aopc.hard_share")
-        check_budget(self.max_tokens, "evaluations.aopc.max_tokens")
+    max_tokens: Budget = costs_only(None)
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

@@ -1,14 +1,13 @@
 """How large an attribution graph is, and whether its words are the rationale's (Hao 2021; PROTOCOLS section 1)."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
-from benchmark.attribution_graph import agreement, attribution_graph, check_construction
-from benchmark.evaluations import curves
+from benchmark.attribution_graph import agreement, attribution_graph
+from benchmark.declared import Shares, configurable
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models.classifier import Classifier
@@ -19,7 +18,7 @@ _SIZES = ("nodes", "edges", "depth")
 _AGREEMENT = ("recall", "precision", "f1")
 
 
-@dataclass(frozen=True)
+@configurable
 class AttributionGraphs(Averaged):
     """Size and words of the attribution graph at growing thresholds τ (`benchmark.attribution_graph`).
 
@@ -43,13 +42,8 @@ class AttributionGraphs(Averaged):
     reads: ClassVar[Reads] = "edges"
 
     target: Target = "predicted"
-    construction: str = "paper"
-    thresholds: Sequence[float | int] = THRESHOLDS
-
-    def __post_init__(self) -> None:
-        check_construction(self.construction, "evaluations.attribution_graph.construction")
-        checked = curves.check_fractions(self.thresholds, "evaluations.attribution_graph.thresholds")
-        object.__setattr__(self, "thresholds", checked)
+    construction: Construction = "paper"
+    thresholds: Shares = THRESHOLDS
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

@@ -1,9 +1,8 @@
 """Do explanations of different classes of one example differ? (Chefer 2021a, sections 1 and 4)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,8 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.errors import NotApplicable, UserError
+from benchmark.declared import Above, Share, configurable
+from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_units, table
 from benchmark.evaluations.curves import counts
@@ -21,7 +21,7 @@ from benchmark.types import Attribution, Batch, Metric, Reads, Target
 from benchmark.units import Pool, pool
 
 
-@dataclass(frozen=True)
+@configurable
 class ClassSpecificity(Averaged):
     """Rank correlation, and overlap of the best units, between the explanations of two classes of one example.
 
@@ -52,13 +52,9 @@ class ClassSpecificity(Averaged):
     target: ClassVar[Target] = "predicted"  # the first of the classes
     nothing: ClassVar[str] = "no example has two explanations that order its units"
 
-    share: float | int = 0.2
+    share: Annotated[Share, Above(0)] = 0.2
     pool: Pool = "max"
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise UserError(f"evaluations.class_specificity.share={self.share}: allowed are numbers above 0, at most 1")
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

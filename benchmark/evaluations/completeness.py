@@ -1,7 +1,6 @@
 """Does a layer's attribution add up to what its attention contributes? (Hao 2021, PROTOCOLS section 3)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pandas as pd
@@ -9,12 +8,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from benchmark.declared import Budget, configurable
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, Derived, table
 from benchmark.evaluations.head_pruning import pruned_logits
 from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import check_budget
 from benchmark.statistics import ratio
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 
@@ -31,7 +30,7 @@ def layer_contributions(
     return (probability[:1] - probability[1:]).T
 
 
-@dataclass(frozen=True)
+@configurable
 class Completeness(Averaged):
     """The gap `|Σ E_l − (F(A_l) − F(0·A_l))|` of each layer, with F the probability of the target class.
 
@@ -48,10 +47,7 @@ class Completeness(Averaged):
     reads: ClassVar[Reads] = "tokens"
 
     target: Target = "predicted"
-    max_tokens: int | None = costs_only(None)
-
-    def __post_init__(self) -> None:
-        check_budget(self.max_tokens, "evaluations.completeness.max_tokens")
+    max_tokens: Budget = costs_only(None)
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

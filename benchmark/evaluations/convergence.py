@@ -1,7 +1,6 @@
 """How near a cheap approximation comes to a reference method: rank correlation per example (PROTOCOLS section 3)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -11,6 +10,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmark.declared import configurable
 from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_units, token_scores
@@ -19,7 +19,7 @@ from benchmark.types import Attribution, Batch, Method, Metric, Reads, Target
 from benchmark.units import Pool, pool
 
 
-@dataclass(frozen=True)
+@configurable
 class Convergence(Averaged):
     """Kendall's τ_b between a method's scores and those of a reference, over units and over heads of each example.
 

@@ -1,14 +1,11 @@
 """Arithmetic of curves: how many units a fraction is, and the area under a curve."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-
-from benchmark.errors import UserError
 
 Rounding = Literal["down", "up"]
 Area = Literal["mean", "published"]
@@ -58,12 +55,3 @@ def published_area(values: Float[Tensor, "*B K"], x: Sequence[float | int]) -> F
 def with_zero(fractions: Sequence[float | int]) -> tuple[float, ...]:
     """The fractions, preceded by 0 where they do not begin with it: what a curve needs to start at the whole input."""
     return tuple(fractions) if fractions[0] == 0 else (0.0, *fractions)
-
-
-def check_fractions(fractions: Sequence[float | int], setting: str) -> tuple[float, ...]:
-    """The fractions as a tuple; UserError naming `setting` unless they increase strictly within [0, 1]."""
-    checked = tuple(float(fraction) for fraction in fractions)
-    increasing = all(a < b for a, b in pairwise(checked))
-    if not checked or not increasing or checked[0] < 0 or checked[-1] > 1:
-        raise UserError(f"{setting}: found {list(fractions)}, allowed are increasing numbers from 0 to 1")
-    return checked

@@ -1,7 +1,7 @@
 """Accuracy against the share of pruned attention heads (Hao 2021; Michel 2019; PROTOCOLS section 4)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -10,13 +10,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from benchmark.declared import Budget, Count, Natural, SettingError, Shares, configurable
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, table
 from benchmark.identity import costs_only
 from benchmark.models.attention import PruneHeads
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import Variants, check_budget, run_variants
+from benchmark.models.expansion import Variants, run_variants
 from benchmark.statistics import RESAMPLED, Interval, matrix, sources, widened
 from benchmark.types import Attribution, Batch, Figure, Metric, Reads, Target
 
@@ -25,16 +26,12 @@ Scope = Literal["global", "layer"]
 SHARES = tuple(k / 10 for k in range(11))
 
 
-@dataclass(frozen=True)
+@configurable
 class Calibration:
     """Where head importance comes from: the mean over the first `examples` of a split that is not scored."""
 
     split: str = "validation"
-    examples: int = 100
-
-    def __post_init__(self) -> None:
-        if self.examples < 1:
-            raise UserError(f"evaluations.*.calibration.examples={self.examples}: allowed are positive numbers")
+    examples: Count = 100
 
 
 def pruning_masks(
@@ -82,7 +79,7 @@ def pruned_logits(
     return run_variants(model, batch, keep.flatten(2), run, lengths=lengths, max_tokens=max_tokens)
 
 
-@dataclass(frozen=True)
+@configurable
 class HeadPruning(Averaged):
     """Prune 0, 10 % … 100 % of the heads, least important first (`low_first`) or most important first (`high_first`).
 
@@ -118,19 +115,15 @@ class HeadPruning(Averaged):
 
     target: Target = "label"
     scope: Scope = "global"
-    shares: Sequence[float | int] = SHARES
+    shares: Shares = SHARES
     calibration: Calibration | Mapping[str, Any] | str = Calibration()
-    resamples: int = 5
+    resamples: Natural = 5
     seed: int = 0
-    max_tokens: int | None = costs_only(None)
+    max_tokens: Budget = costs_only(None)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shares", curves.check_fractions(self.shares, "evaluations.head_pruning.shares"))
-        if self.scope not in ("global", "layer"):
-            raise UserError(f"evaluations.head_pruning.scope={self.scope}: allowed are global and layer")
-        if self.resamples == 1 or self.resamples < 0:
-            raise UserError(f"evaluations.head_pruning.resamples={self.resamples}: allowed are 0, 2 and more")
-        check_budget(self.max_tokens, "evaluations.head_pruning.max_tokens")
+        if self.resamples == 1:
+            raise SettingError("resamples", 1, "0, and whole numbers from 2")
         object.__setattr__(self, "calibration", _calibration(self.calibration))
 
     @property

@@ -15,8 +15,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.attribution_graph import attribution_graph, check_construction
-from benchmark.errors import UserError
+from benchmark.attribution_graph import attribution_graph
+from benchmark.declared import Budget, Count, Shares, configurable
 from benchmark.evaluations import curves
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.edge_masks import (
@@ -33,7 +33,6 @@ from benchmark.evaluations.edge_masks import (
 from benchmark.evaluations.edges import edge_scores, terminals, unpadded
 from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import check_budget
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 
 THRESHOLDS = tuple(k / 10 for k in range(1, 10))
@@ -41,7 +40,7 @@ SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _KINDS = ("graph", "top", "random")
 
 
-@dataclass(frozen=True)
+@configurable
 class KeptEdges(Averaged):
     """Keep a set of attention edges, set all others to 0 after the softmax in every head, and run the model.
 
@@ -79,23 +78,14 @@ class KeptEdges(Averaged):
     reads: ClassVar[Reads] = "edges"
 
     target: Target = "predicted"
-    construction: str = "paper"
-    thresholds: Sequence[float | int] = THRESHOLDS
-    shares: Sequence[float | int] = SHARES
-    draws: int = 3
+    construction: Construction = "paper"
+    thresholds: Shares = THRESHOLDS
+    shares: Shares = SHARES
+    draws: Count = 3
     keep_self: bool = False
     renormalise: bool = False
     seed: int = 0
-    max_tokens: int | None = costs_only(None)
-
-    def __post_init__(self) -> None:
-        check_construction(self.construction, "evaluations.kept_edges.construction")
-        for name in ("thresholds", "shares"):
-            checked = curves.check_fractions(getattr(self, name), f"evaluations.kept_edges.{name}")
-            object.__setattr__(self, name, checked)
-        if self.draws < 1:
-            raise UserError(f"evaluations.kept_edges.draws={self.draws}: allowed are positive numbers")
-        check_budget(self.max_tokens, "evaluations.kept_edges.max_tokens")
+    max_tokens: Budget = costs_only(None)
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

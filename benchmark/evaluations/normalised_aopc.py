@@ -2,9 +2,8 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,13 +12,13 @@ from jaxtyping import Bool
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.errors import UserError
+from benchmark.declared import Budget, Count, Within, configurable
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.perturbation import Ranking, rank_units
 from benchmark.evaluations.removal_orders import Bounds, Drops, beam_bounds, exact_bounds, prefixes, recalled, subsets
 from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import check_budget, take
+from benchmark.models.expansion import take
 from benchmark.models.removal import Operator, logits_without, operator_for
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 from benchmark.units import Pool
@@ -28,7 +27,7 @@ MOST_EXHAUSTIVE = 16
 """Units of which all 2^U subsets can be asked for at most: 65,536 passes per example."""
 
 
-@dataclass(frozen=True)
+@configurable
 class NormalisedAopc(Averaged):
     """Where a method's AOPC lies between the lowest and the highest that any order of removal has on the same example.
 
@@ -70,22 +69,12 @@ class NormalisedAopc(Averaged):
 
     target: Target = "predicted"
     operator: str = "auto"
-    exhaustive: int = 8
-    beam: int | None = 5
-    units: int | None = 64
+    exhaustive: Annotated[int, Within(0, MOST_EXHAUSTIVE)] = 8
+    beam: Count | None = 5
+    units: Count | None = 64
     pool: Pool = "max"
     seed: int = 0
-    max_tokens: int | None = costs_only(None)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.exhaustive <= MOST_EXHAUSTIVE:
-            raise UserError(
-                f"evaluations.normalised_aopc.exhaustive={self.exhaustive}: allowed are 0 to {MOST_EXHAUSTIVE}"
-            )
-        for name, value in (("beam", self.beam), ("units", self.units)):
-            if value is not None and value < 1:
-                raise UserError(f"evaluations.normalised_aopc.{name}={value}: allowed are positive numbers, and null")
-        check_budget(self.max_tokens, "evaluations.normalised_aopc.max_tokens")
+    max_tokens: Budget = costs_only(None)
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

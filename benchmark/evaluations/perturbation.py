@@ -1,6 +1,6 @@
 """Positive and negative perturbation (Chefer 2021a; PROTOCOLS section 5)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,12 +9,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from benchmark.errors import UserError
+from benchmark.declared import Budget, Shares, configurable
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, rated_units, table, token_scores
 from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import check_budget
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 from benchmark.units import Pool, pool
@@ -43,7 +42,7 @@ def rank_units(batch: Batch, attribution: Attribution, *, how: Pool, seed: int) 
     return Ranking(ranks.descending_ranks(scores, rated, keys), rated)
 
 
-@dataclass(frozen=True)
+@configurable
 class Perturbation(Averaged):
     """Remove growing fractions of the units, most relevant first (positive) or least relevant first (negative).
 
@@ -75,18 +74,11 @@ class Perturbation(Averaged):
 
     target: Target = "predicted"
     operator: str = "auto"
-    fractions: Sequence[float | int] = TENTHS
+    fractions: Shares = TENTHS
     area: curves.Area = "mean"
     pool: Pool = "max"
     seed: int = 0
-    max_tokens: int | None = costs_only(None)
-
-    def __post_init__(self) -> None:
-        fractions = curves.check_fractions(self.fractions, "evaluations.perturbation.fractions")
-        object.__setattr__(self, "fractions", fractions)
-        if self.area not in ("mean", "published"):
-            raise UserError(f"evaluations.perturbation.area={self.area}: allowed are mean and published")
-        check_budget(self.max_tokens, "evaluations.perturbation.max_tokens")
+    max_tokens: Budget = costs_only(None)
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

@@ -1,15 +1,15 @@
 """Agreement with human rationales (DeYoung et al. 2020, ERASER; Chefer 2021a; PROTOCOLS section 6)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
 
-from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations import curves
+from benchmark.declared import Count, Rising, Share, Shares, configurable
+from benchmark.errors import NotApplicable
 from benchmark.evaluations import rationale_scores as scores
 from benchmark.evaluations.base import Averaged, Column, Derived, table
 from benchmark.evaluations.documents import documents, rationale_share, rationales
@@ -37,7 +37,7 @@ COUNTS = {*WEIGHTS.values(), "predicted_documents", "hard_predicted_documents", 
 UNIT = ((0.0, 1.0), (0.0, 1.0))
 
 
-@dataclass(frozen=True)
+@configurable
 class Rationale(Averaged):
     """How well a method's best words are the rationale's, by the rules of ERASER's scorer.
 
@@ -89,24 +89,11 @@ class Rationale(Averaged):
     target: Target = "predicted"
     pool: Pool = "max"
     clamp: bool = False
-    top: Sequence[int] = TOP
-    hard_shares: Sequence[float | int] = HARD_SHARES
-    hard_share: float | int | str = "task"
+    top: Annotated[Sequence[Count], Rising()] = TOP
+    hard_shares: Shares = HARD_SHARES
+    hard_share: Share | Literal["task"] = "task"
     seed: int = 0
     even: bool | None = None
-
-    def __post_init__(self) -> None:
-        shares = curves.check_fractions(self.hard_shares, "evaluations.rationale.hard_shares")
-        object.__setattr__(self, "hard_shares", shares)
-        object.__setattr__(self, "top", tuple(self.top))
-        if not self.top or any(k < 1 for k in self.top):
-            raise UserError(f"evaluations.rationale.top={list(self.top)}: allowed are positive numbers of words")
-        if self.hard_share != "task":
-            try:
-                share = float(self.hard_share)
-            except ValueError:
-                share = -1.0
-            curves.check_fractions([share], "evaluations.rationale.hard_share (a number, or task)")
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

@@ -1,7 +1,6 @@
 """How far attention edges reach, layer by layer (Hao 2021, "receptive field")."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -9,8 +8,8 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from benchmark.attribution_graph import THRESHOLD, check_threshold, layer_shares
-from benchmark.evaluations import curves
+from benchmark.attribution_graph import THRESHOLD, layer_shares
+from benchmark.declared import Share, Shares, configurable
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models.classifier import Classifier
@@ -19,7 +18,7 @@ from benchmark.types import Attribution, Batch, Metric, Reads, Target
 QUANTILES = (0.25, 0.5, 0.75, 0.9)
 
 
-@dataclass(frozen=True)
+@configurable
 class ReceptiveField(Averaged):
     """Distribution over edges (i, j) above τ of the distance |i − j| in tokens, for every layer l.
 
@@ -48,15 +47,9 @@ class ReceptiveField(Averaged):
     nothing: ClassVar[str] = "no example has an edge above the threshold"
 
     target: Target = "predicted"
-    threshold: float | int = THRESHOLD
-    quantiles: Sequence[float | int] = QUANTILES
+    threshold: Share = THRESHOLD
+    quantiles: Shares = QUANTILES
     self_edges: bool = True
-
-    def __post_init__(self) -> None:
-        threshold = check_threshold(self.threshold, "evaluations.receptive_field.threshold")
-        object.__setattr__(self, "threshold", threshold)
-        quantiles = curves.check_fractions(self.quantiles, "evaluations.receptive_field.quantiles")
-        object.__setattr__(self, "quantiles", quantiles)
 
     @property
     def _names(self) -> tuple[str, ...]:

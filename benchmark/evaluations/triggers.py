@@ -2,19 +2,18 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from dataclasses import field, fields, replace
+from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 
-from benchmark.attribution_graph import check_construction
-from benchmark.errors import UserError
+from benchmark.attribution_graph import Construction
+from benchmark.declared import AtLeast, Budget, Count, Natural, SettingError, Share, Within, configurable
 from benchmark.evaluations.base import Averaged
 from benchmark.evaluations.head_pruning import Calibration
 from benchmark.evaluations.trigger_rows import rows_of_drops
 from benchmark.identity import costs_only, of_file
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import check_budget
 from benchmark.triggers import (
     Exclusion,
     Trigger,
@@ -34,16 +33,16 @@ from benchmark.triggers.words import count_pieces, count_words, require_words
 from benchmark.types import Attribution, Batch, Method, Metric, Reads, Target
 
 _NAME = "evaluations.triggers"
-_LEAST = (("triggers", 1), ("pairs", 1), ("max_words", 2), ("min_words", 2), ("draws", 1), ("least_tokens", 0))
 _READ_BY = {  # settings that one construction alone reads
     "paper": ("tau", "max_words", "min_words"),
     "script": ("score", "cell_share", "least_score"),
 }
+Threshold = Annotated[float | int, Within(0, 1, without_high=True)]
 _Extracted = tuple[list[Trigger], Variations, Counter[str]]
 """Triggers, those of other rules, and what controls are drawn from."""
 
 
-@dataclass(frozen=True)
+@configurable
 class Triggers(Averaged):
     """Insert the words of one class's decisive attention edges into texts of the other classes, and count the errors.
 
@@ -121,66 +120,42 @@ class Triggers(Averaged):
 
     target: Target = "predicted"
     calibration: Calibration = field(default_factory=lambda: Calibration("train", 100))
-    construction: str = "paper"
-    triggers: int = 3
-    pairs: int = 2
-    tau: float | int | None = None
-    max_words: int = 5
-    min_words: int = 5
-    least_tokens: int = 0
-    cell_share: float | int = 0.2
-    score: str = "sum"
-    least_score: float | int = 0.02
+    construction: Construction = "paper"
+    triggers: Count = 3
+    pairs: Count = 2
+    tau: Threshold | None = None
+    max_words: Annotated[int, AtLeast(2)] = 5
+    min_words: Annotated[int, AtLeast(2)] = 5
+    least_tokens: Natural = 0
+    cell_share: Share = 0.2
+    score: Literal["sum", "mean"] = "sum"
+    least_score: Annotated[float | int, AtLeast(0)] = 0.02
     skip_punctuation: bool | None = None
     skip_special: bool | None = None
     lexicon: str | None = of_file()
-    positions: Sequence[float | int] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    taus: Sequence[float | int] = tuple(k / 10 for k in range(1, 10))
-    pair_counts: Sequence[int] = (1, 2)
-    draws: int = 3
+    positions: Sequence[Share] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    taus: Sequence[Threshold] = tuple(k / 10 for k in range(1, 10))
+    pair_counts: Sequence[Count] = (1, 2)
+    draws: Count = 3
     file: str | None = of_file()
     seed: int = 0
-    max_tokens: int | None = costs_only(None)
+    max_tokens: Budget = costs_only(None)
     artifact: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         self._check_construction()
-        self._check_numbers()
-        if not isinstance(self.calibration, Calibration):
-            raise UserError(f"{_NAME}.calibration={self.calibration}: allowed is a Calibration (split and examples)")
-        check_budget(self.max_tokens, f"{_NAME}.max_tokens")
-        object.__setattr__(self, "positions", tuple(map(float, self.positions)))
         self._excluded(self.construction)
         if self.file is not None:
             load(self.file, f"{_NAME}.file={self.file}")
 
     def _check_construction(self) -> None:
-        check_construction(self.construction, f"{_NAME}.construction")
         if self.construction == "paper" and self.skip_special is False:
-            raise UserError(f"{_NAME}.skip_special=false: construction=paper inserts words; take construction=script")
+            raise SettingError("skip_special", "false", "null and true with construction=paper, which inserts words")
         defaults = {own.name: own.default for own in fields(self)}
         for construction, names in _READ_BY.items():
             for name in names if construction != self.construction else ():
                 if (value := getattr(self, name)) != defaults[name]:
-                    raise UserError(f"{_NAME}.{name}={value} is read by construction={construction} only")
-        if self.score not in ("sum", "mean"):
-            raise UserError(f"{_NAME}.score={self.score}: allowed are sum and mean")
-        if not 0 <= self.cell_share <= 1:
-            raise UserError(f"{_NAME}.cell_share={self.cell_share}: allowed are numbers from 0 to 1")
-        if not self.least_score >= 0:
-            raise UserError(f"{_NAME}.least_score={self.least_score}: allowed are numbers from 0")
-
-    def _check_numbers(self) -> None:
-        for name, least in _LEAST:
-            if (value := getattr(self, name)) < least:
-                raise UserError(f"{_NAME}.{name}={value}: allowed are whole numbers from {least}")
-        for tau in (*self.taus, *([] if self.tau is None else [self.tau])):
-            if not 0 <= tau < 1:
-                raise UserError(f"{_NAME}.tau={tau}: allowed are numbers from 0 up to 1, and null")
-        if wrong_counts := [count for count in self.pair_counts if count < 1]:
-            raise UserError(f"{_NAME}.pair_counts holds {wrong_counts[0]}: allowed are whole numbers from 1")
-        if wrong := [p for p in self.positions if not 0 <= p <= 1]:
-            raise UserError(f"{_NAME}.positions holds {wrong[0]}: allowed are numbers from 0 to 1")
+                    raise SettingError(name, value, f"other values with construction={construction} only")
 
     def _excluded(self, construction: str) -> Exclusion:
         punctuation = construction == "paper" if self.skip_punctuation is None else self.skip_punctuation

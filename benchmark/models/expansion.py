@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from benchmark.errors import UserError
 from benchmark.models.classifier import Classifier
 from benchmark.types import Batch
 
@@ -42,12 +41,6 @@ def distinct(masks: Bool[Tensor, "K B M"]) -> Variants:
     rows = torch.from_numpy(first).to(masks.device)
     place = torch.from_numpy(inverse.reshape(n_masks, n_examples)).to(masks.device)
     return Variants(example=rows % n_examples, mask=flat[rows], place=place)
-
-
-def check_budget(max_tokens: int | None, setting: str) -> None:
-    """UserError naming `setting` unless the token budget is positive or None."""
-    if max_tokens is not None and max_tokens < 1:
-        raise UserError(f"{setting}={max_tokens}: allowed are positive numbers, and null for what suits the device")
 
 
 def chunks(

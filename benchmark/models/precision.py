@@ -3,12 +3,12 @@
 import copy
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 
-from benchmark.errors import NotApplicable, UserError
+from benchmark.errors import NotApplicable
 from benchmark.types import Batch
 
 if TYPE_CHECKING:
@@ -85,12 +85,6 @@ def double_batch(batch: Batch) -> Batch:
     """The batch with images in float64; ids stay as they are."""
     tensors: dict[str, Tensor] = {name: t.double() if t.is_floating_point() else t for name, t in batch.tensors.items()}
     return replace(batch, tensors=tensors)
-
-
-def check_precision(precision: str) -> None:
-    """UserError for a precision that does not exist."""
-    if precision not in get_args(Precision):
-        raise UserError(f"precision={precision} is unknown; allowed: {', '.join(get_args(Precision))}")
 
 
 def _state(model: nn.Module) -> _State:

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from benchmark.cache import atomic_path, cache_directory
+from benchmark.declared import Count, SettingError, configurable
 from benchmark.errors import UserError
 from benchmark.locks import beside
 from benchmark.models.loading import quiet_transformers
@@ -36,7 +37,7 @@ _PAD, _MASK = 0, 4
 _BUCKET = 16  # batches are cut from so many batches' worth of examples sorted by length, which spares padding
 
 
-@dataclass(frozen=True)
+@configurable
 class TinyModel:
     """A `BertForSequenceClassification` and a lower-casing WordPiece tokenizer, both trained on the task's training split.
 
@@ -60,14 +61,14 @@ class TinyModel:
     """
 
     seed: int = 0
-    layers: int = 4
-    heads: int = 4
-    hidden: int = 64
-    intermediate: int = 128
+    layers: Count = 4
+    heads: Count = 4
+    hidden: Count = 64
+    intermediate: Count = 128
     vocab_size: int = 700
-    max_length: int = 256
-    steps: int = 700
-    batch_size: int = 32
+    max_length: Count = 256
+    steps: Count = 700
+    batch_size: Count = 32
     learning_rate: float = 1e-3
     embedding_learning_rate: float = 5e-3
     weight_decay: float = 0.01
@@ -78,11 +79,8 @@ class TinyModel:
     window: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("layers", "heads", "hidden", "intermediate", "steps", "batch_size", "max_length"):
-            if getattr(self, name) < 1:
-                raise UserError(f"model.{name}={getattr(self, name)} must be at least 1")
         if self.hidden % (2 * self.heads):
-            raise UserError(f"model.hidden={self.hidden} must be a multiple of 2 x model.heads={self.heads}")
+            raise SettingError("hidden", self.hidden, f"multiples of 2 × heads={self.heads}")
 
     def resolve(self, task: Task) -> str:
         """Directory of the checkpoint for a task; trains it where the cache has none.

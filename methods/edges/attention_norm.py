@@ -1,14 +1,13 @@
 """E[i,j] = ‖Σ_h A_hij f_h(x_j)‖: norms of what is mixed, not of the weights (Kobayashi 2020, 2021; PROTOCOLS section 1)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.errors import UserError
+from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.types import Batch
 from methods.decomposition import Through, decompose_block
@@ -33,7 +32,7 @@ def part_norms(model: Classifier, batch: Batch, through: Through) -> Edges:
     )
 
 
-@dataclass(frozen=True)
+@configurable
 class AttentionNorm:
     """`E[i,j] = ‖Σ_h A_hij f_h(x_j)‖` with `f_h(x) = (x W_V^h + b_V^h) W_O^h`, or per head `A_hij ‖f_h(x_j)‖`.
 
@@ -51,10 +50,6 @@ class AttentionNorm:
     heads: Literal["sum", "each"] = "sum"
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if self.heads not in ("sum", "each"):
-            raise UserError(f"edges.heads={self.heads} is unknown; allowed: sum, each")
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Norms of the L layers."""
@@ -74,7 +69,7 @@ class AttentionNorm:
         return attention * lengths.transpose(0, 1).unsqueeze(2)
 
 
-@dataclass(frozen=True)
+@configurable
 class AttentionNormResidual:
     """`E[i,j] = ‖f_ij + δ_ij x_j‖` or `‖LN'_i(f_ij + δ_ij x_j)‖`: the norm with the residual, and with the layer norm.
 
@@ -93,10 +88,6 @@ class AttentionNormResidual:
     through: Depth = "layer_norm"
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if self.through not in get_args(Depth):
-            raise UserError(f"edges.through={self.through} is unknown; allowed: {', '.join(get_args(Depth))}")
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Norms of the L layers, each [B 1 T T]."""

@@ -1,17 +1,17 @@
 """E = A ⊙ ∂y_t/∂A (Barkan 2021; Chefer 2021b; PROTOCOLS section 1)."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxtyping import Int
 from torch import Tensor
 
+from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.types import Batch
-from methods.edges.base import Edges, Part, attention_and_gradient, check_part, take
+from methods.edges.base import Edges, Part, attention_and_gradient, take
 
 
-@dataclass(frozen=True)
+@configurable
 class AttentionTimesGradient:
     """`E[l,h,i,j] = A[l,h,i,j] · ∂y_t/∂A[l,h,i,j]`, in logits.
 
@@ -25,9 +25,6 @@ class AttentionTimesGradient:
     part: Part = "signed"
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_part(self.part)
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Products of the L layers, from one forward and one backward pass."""

@@ -1,20 +1,20 @@
 """E = (A ⊙ R)⁺: relevance weighted by attention instead of its gradient (Chefer 2021a, ablation i; PROTOCOLS section 2)."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from benchmark.declared import configurable
 from benchmark.models import Classifier
-from benchmark.models.precision import Precision, check_precision
+from benchmark.models.precision import Precision
 from benchmark.types import Batch
-from methods.edges.base import Edges, Part, check_part, take
-from methods.relevance import Rules, relevances, rule_set
+from methods.edges.base import Edges, Part, take
+from methods.relevance import RuleName, Rules, relevances, rule_set
 
 
-@dataclass(frozen=True)
+@configurable
 class AttentionTimesRelevance:
     """`E[l,h,i,j] = (A[l,h,i,j] · R[l,h,i,j])⁺`: equation 13 with A in the place of its gradient.
 
@@ -30,16 +30,11 @@ class AttentionTimesRelevance:
     Cost: 1 forward pass, 1 backward pass, in float64: about twice the time of float32 on a CPU.
     """
 
-    rules: str | Rules = "chefer2021"
+    rules: RuleName | Rules = "chefer2021"
     part: Part = "positive"
     precision: Precision = "float64"
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_part(self.part)
-        rule_set(self.rules)
-        check_precision(self.precision)
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Products of the L layers, from one forward and one relevance pass."""

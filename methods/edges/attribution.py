@@ -1,19 +1,19 @@
 """E = A ⊙ ∫₀¹ ∂F(αA)/∂A dα: self-attention attribution, ATTATTR (Hao 2021, eq. 4-5; PROTOCOLS section 3)."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from benchmark.declared import Count, configurable
 from benchmark.models import Classifier
 from benchmark.types import Batch
 from methods.edges.base import Edges
 from methods.quadrature import Quadrature, nodes_and_weights
 
 
-@dataclass(frozen=True)
+@configurable
 class Attribution:
     """`Attr(A_l) = A_l ⊙ Σ_k w_k ∂F(α_k A_l)/∂A_l` with F the softmax probability of the target class.
 
@@ -30,7 +30,7 @@ class Attribution:
         quadrature: "left" is the published script's, "right" the paper's formula; see `nodes_and_weights`.
     """
 
-    steps: int = 20
+    steps: Count = 20
     quadrature: Quadrature = "left"
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True

@@ -1,11 +1,10 @@
 """What an edge score is."""
 
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.types import Batch
 
@@ -25,12 +24,6 @@ class EdgeScore(Protocol):
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Scores of the L layers."""
         ...
-
-
-def check_part(part: str) -> None:
-    """UserError for a part that does not exist."""
-    if part not in get_args(Part):
-        raise UserError(f"part={part} is unknown; allowed: {', '.join(get_args(Part))}")
 
 
 def take(part: Part, scores: Tensor) -> Tensor:

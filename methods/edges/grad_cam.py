@@ -1,18 +1,17 @@
 """E = A · mean_{i,j}(∂y_t/∂A) per head (Selvaraju 2017 as applied to attention by Chefer 2021a; PROTOCOLS section 1)."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.errors import UserError
+from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.types import Batch
 from methods.edges.base import Edges, attention_and_gradient
 
 
-@dataclass(frozen=True)
+@configurable
 class GradCam:
     """`E[l,h,i,j] = A[l,h,i,j] · w[l,h]` with w the mean gradient of the head over some of its cells.
 
@@ -30,10 +29,6 @@ class GradCam:
     mean_over: Literal["matrix", "read_row"] = "matrix"
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.mean_over not in ("matrix", "read_row"):
-            raise UserError(f"edges.mean_over={self.mean_over} is unknown; allowed: matrix, read_row")
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Weighted attention of the L layers, from one forward and one backward pass."""

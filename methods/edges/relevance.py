@@ -1,19 +1,19 @@
 """E = R: the relevance that reaches A in relevance propagation (Voita 2019; PROTOCOLS sections 1 and 2)."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxtyping import Int
 from torch import Tensor
 
+from benchmark.declared import configurable
 from benchmark.models import Classifier
-from benchmark.models.precision import Precision, check_precision
+from benchmark.models.precision import Precision
 from benchmark.types import Batch
-from methods.edges.base import Edges, Part, check_part, take
-from methods.relevance import Rules, relevances, rule_set
+from methods.edges.base import Edges, Part, take
+from methods.relevance import RuleName, Rules, relevances, rule_set
 
 
-@dataclass(frozen=True)
+@configurable
 class Relevance:
     """`E[l,h,i,j] = R[l,h,i,j]`, read after the halving of the product A·V and before the softmax.
 
@@ -27,16 +27,11 @@ class Relevance:
     Cost: 1 forward pass, 1 backward pass, in float64: about twice the time of float32 on a CPU.
     """
 
-    rules: str | Rules = "chefer2021"
+    rules: RuleName | Rules = "chefer2021"
     part: Part = "signed"
     precision: Precision = "float64"
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_part(self.part)
-        rule_set(self.rules)
-        check_precision(self.precision)
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Relevance of the L layers, from one forward and one relevance pass."""

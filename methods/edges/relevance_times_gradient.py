@@ -1,19 +1,19 @@
 """E = (∂y_t/∂A ⊙ R)⁺ (Chefer 2021a, eq. 13; PROTOCOLS sections 1 and 2)."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxtyping import Int
 from torch import Tensor
 
+from benchmark.declared import configurable
 from benchmark.models import Classifier
-from benchmark.models.precision import Precision, check_precision
+from benchmark.models.precision import Precision
 from benchmark.types import Batch
-from methods.edges.base import Edges, Part, attention_and_gradient, check_part, take
-from methods.relevance import Rules, relevances, rule_set
+from methods.edges.base import Edges, Part, attention_and_gradient, take
+from methods.relevance import RuleName, Rules, relevances, rule_set
 
 
-@dataclass(frozen=True)
+@configurable
 class RelevanceTimesGradient:
     """`E[l,h,i,j] = (∂y_t/∂A[l,h,i,j] · R[l,h,i,j])⁺`.
 
@@ -31,16 +31,11 @@ class RelevanceTimesGradient:
     Cost: 2 forward passes, 2 backward passes, one of each in float64: 1.7 times the time of float32 on a CPU.
     """
 
-    rules: str | Rules = "chefer2021"
+    rules: RuleName | Rules = "chefer2021"
     part: Part = "positive"
     precision: Precision = "float64"
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_part(self.part)
-        rule_set(self.rules)
-        check_precision(self.precision)
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Products of the L layers, from two forward passes, a backward pass and a relevance pass."""

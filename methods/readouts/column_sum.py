@@ -1,19 +1,18 @@
 """s_j = Σ_{l,h,i} E[l,h,i,j]: everything that flows into a token (PROTOCOLS section 1)."""
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmark.errors import UserError
-from methods.edges.base import Edges, Part, check_part, take
+from benchmark.declared import configurable
+from methods.edges.base import Edges, Part, take
 
 End = Literal["key", "query"]
 
 
-@dataclass(frozen=True)
+@configurable
 class ColumnSum:
     """`s_j = Σ_l Σ_h Σ_i E[l,h,i,j]` over the queries that are no padding, or the sum of the positive parts.
 
@@ -37,11 +36,6 @@ class ColumnSum:
     part: Part = "signed"
     scored: End = "key"
     version: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_part(self.part)
-        if self.scored not in get_args(End):
-            raise UserError(f"readout.scored={self.scored} is unknown; allowed: {', '.join(get_args(End))}")
 
     def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores."""

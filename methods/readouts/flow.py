@@ -1,6 +1,5 @@
 """s_j = maximum flow from the read token in the last layer to input token j (Abnar & Zuidema 2020; PROTOCOLS section 1)."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_flow
 from torch import Tensor
 
+from benchmark.declared import Count, configurable
 from benchmark.errors import UserError
 from methods.edges.base import Edges
 
@@ -18,7 +18,7 @@ UNIT = 1 << 30
 """Integers that stand for a capacity of 1; what leaves the source sums to 1, which a 32-bit integer holds."""
 
 
-@dataclass(frozen=True)
+@configurable
 class Flow:
     """Maximum flow through the layered graph whose edge (l, i) → (l−1, j) has capacity `Â_l[i,j]`.
 
@@ -41,12 +41,8 @@ class Flow:
     Cost: no pass (T maximum flows in a graph of L T² edges).
     """
 
-    max_tokens: int = 256
+    max_tokens: Count = 256
     version: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        if self.max_tokens < 1:
-            raise UserError(f"readout.max_tokens={self.max_tokens} is out of range: 1 or more is allowed")
 
     def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores in [0, 1]; 0 at tokens without any edge (padding).

@@ -1,16 +1,16 @@
 """s_j = mean_h E[l,h,read,j]: the read token's row in one layer, of all heads or of one (PROTOCOLS section 1)."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
 
-from methods.edges.base import Edges, Part, check_part, take
+from benchmark.declared import configurable
+from methods.edges.base import Edges, Part, take
 from methods.readouts.base import head_index, layer_index, read_rows
 
 
-@dataclass(frozen=True)
+@configurable
 class LastLayer:
     """`s_j = Σ_i read_i · mean_h E[l,h,i,j]`, or of a single head h; optionally its positive part.
 
@@ -27,9 +27,6 @@ class LastLayer:
     part: Part = "signed"
     head: int | None = None
     version: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_part(self.part)
 
     def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores."""

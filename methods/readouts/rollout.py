@@ -1,18 +1,17 @@
 """s = read · Â_L ⋯ Â_start with Â_l = I + mean_h E_l (Abnar & Zuidema 2020; Chefer 2021a, eq. 14; PROTOCOLS section 1)."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmark.errors import UserError
+from benchmark.declared import configurable
 from methods.edges.base import Edges, normalize_rows
 from methods.readouts.base import layer_index
 
 
-@dataclass(frozen=True)
+@configurable
 class Rollout:
     """`Â_l = I + mean_h E_l`, rows normalised to 1 (or not), composed from the last layer down to `start_layer`.
 
@@ -33,10 +32,6 @@ class Rollout:
     normalize: Literal["row", "none"] = "row"
     residual: bool = True
     version: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        if self.normalize not in ("row", "none"):
-            raise UserError(f"readout.normalize={self.normalize} is unknown; allowed: row, none")
 
     def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores; non-negative where the edges are."""

@@ -229,6 +229,8 @@ def attnlrp(epsilon: float | int = 1e-6) -> RuleSet:
     return replace(_stabilised(epsilon), conserves=False, softmax=TaylorSoftmax)
 
 
+RuleName = Literal["chefer2021", "lrp", "epsilon", "alpha_beta", "gamma", "attnlrp", "conservative"]
+
 RULE_SETS: dict[str, Rules] = {
     "chefer2021": chefer2021(),
     "lrp": lrp(),
@@ -240,10 +242,6 @@ RULE_SETS: dict[str, Rules] = {
 }
 
 
-def rule_set(rules: str | Rules) -> Rules:
-    """The rule set of that name, with its default settings, or the one given; UserError for a name that is unknown."""
-    if not isinstance(rules, str):
-        return rules
-    if rules not in RULE_SETS:
-        raise UserError(f"rules={rules} is unknown; allowed: {', '.join(RULE_SETS)}")
-    return RULE_SETS[rules]
+def rule_set(rules: RuleName | Rules) -> Rules:
+    """The rule set of that name, with its default settings, or the one given."""
+    return RULE_SETS[rules] if isinstance(rules, str) else rules

@@ -7,16 +7,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from benchmark.declared import configurable
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.models.parts import Block, blocks_parts
-from benchmark.models.precision import Precision, check_precision, double_batch, precise
+from benchmark.models.precision import Precision, double_batch, precise
 from benchmark.types import Batch
 from methods.relevance.propagation import propagating
 from methods.relevance.rule_sets import Rule, RuleSet, rule_set
 
 
-@dataclass(frozen=True)
+@configurable
 class RelevanceShares:
     """`(attention, feed_forward, residual)` of each layer: shares of the relevance that leaves through a block's top.
 
@@ -45,13 +46,12 @@ class RelevanceShares:
         precision: "float64" or "model", as in `methods.lrp.Lrp`.
     """
 
-    rules: str = "chefer2021"
+    rules: RuleName = "chefer2021"
     precision: Precision = "float64"
     version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         self._rule_set()
-        check_precision(self.precision)
 
     def _rule_set(self) -> RuleSet:
         found = rule_set(self.rules)
