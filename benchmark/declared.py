@@ -58,7 +58,7 @@ class Range(Protocol):
 class AtLeast:
     """Numbers from a bound on."""
 
-    least: float
+    least: float | int
 
     def holds(self, value: Any) -> bool:
         """value ≥ least (false for NaN)."""
@@ -72,7 +72,7 @@ class AtLeast:
 class Above:
     """Numbers above a bound."""
 
-    bound: float
+    bound: float | int
 
     def holds(self, value: Any) -> bool:
         """value > bound."""
@@ -86,8 +86,8 @@ class Above:
 class Within:
     """Numbers of an interval."""
 
-    low: float
-    high: float
+    low: float | int
+    high: float | int
     without_high: bool = False
 
     def holds(self, value: Any) -> bool:

@@ -1,6 +1,6 @@
 """s_j = ‖∂F/∂e_j‖_p: how strongly the output reacts to a token's embedding (Simonyan 2014; Li 2016)."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from jaxtyping import Int
 from torch import Tensor

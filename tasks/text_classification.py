@@ -11,7 +11,7 @@ from benchmark.errors import UserError
 from benchmark.types import Example
 from tasks.common import SPLITS, check_split, digest, label_index
 from tasks.hub import hub_class_names, hub_fingerprints, hub_rows
-from tasks.tables import Row, read_table
+from tasks.tables import Quoting, Row, read_table
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
 STEMS: Mapping[str, Sequence[str]] = {

@@ -15,7 +15,18 @@ from tests.conftest import REPOSITORY
 
 MAX_LINES = 300
 PACKAGES = ("benchmark", "methods", "tasks")
-FOUNDATION = {"declared", "printable", "errors", "types", "cache", "units", "randomness", "locks", "identity", "digests"}
+FOUNDATION = {
+    "declared",
+    "printable",
+    "errors",
+    "types",
+    "cache",
+    "units",
+    "randomness",
+    "locks",
+    "identity",
+    "digests",
+}
 STORED = {"store", "commits", "checks", "checkpoints"}
 CORE = FOUNDATION | STORED | {"models", "evaluations", "statistics", "configuration", "data", "cells", "report"}
 

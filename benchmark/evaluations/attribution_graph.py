@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from benchmark.attribution_graph import agreement, attribution_graph
+from benchmark.attribution_graph import Construction, agreement, attribution_graph
 from benchmark.declared import Shares, configurable
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.edges import terminals, unpadded

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.attribution_graph import attribution_graph
+from benchmark.attribution_graph import Construction, attribution_graph
 from benchmark.declared import Budget, Count, Shares, configurable
 from benchmark.evaluations import curves
 from benchmark.evaluations.base import Averaged, table

@@ -14,7 +14,7 @@ from benchmark.models.parts import Block, blocks_parts
 from benchmark.models.precision import Precision, double_batch, precise
 from benchmark.types import Batch
 from methods.relevance.propagation import propagating
-from methods.relevance.rule_sets import Rule, RuleSet, rule_set
+from methods.relevance.rule_sets import Rule, RuleName, RuleSet, rule_set
 
 
 @configurable
