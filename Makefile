@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SOURCES := $(shell find benchmark methods tasks conf -name '*.py' -o -name '*.yaml' -o -name '*.jinja')
 TESTS := $(shell find tests -name '*.py')
 
-.PHONY: demo test lint lowest performance clean
+.PHONY: demo test lint load lowest performance clean
 
 demo: runs/.demo
 
@@ -25,6 +25,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python .ci/audit
+
+# many jobs on one folder, killed at random: minutes, on cores that do nothing else
+load: $(STAMP)
+	$(BIN)/python -m tests.load
 
 # the lowest versions that pyproject.toml allows, in an environment of their own: minutes, and gigabytes to fetch
 lowest:

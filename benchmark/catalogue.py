@@ -70,7 +70,9 @@ def entry(name: str, config: Any) -> Entry:
     for (made, _), own in zip(found, facts, strict=True):
         if missing := {"Source", "Cost"} - set(own):
             raise ValueError(f"the docstring of {made.__name__} lacks a line '{sorted(missing)[0]}: ...'")
-    costs = [_NO_PASS_BUT.sub(r"\1", own["Cost"]) for own in facts if own["Cost"] != _NO_PASS]
+    tops = _tops(config)
+    own_costs = [own["Cost"] for part, own in zip(parts, facts, strict=True) if any(part is top for top in tops)]
+    costs = [_NO_PASS_BUT.sub(r"\1", cost) for cost in own_costs if cost != _NO_PASS]
     return Entry(
         name=name,
         family=_family(parts[0]["_target_"], edges="edges" in config),
@@ -81,9 +83,14 @@ def entry(name: str, config: Any) -> Entry:
     )
 
 
+def _tops(config: Any) -> list[Any]:
+    """A method itself, or its edge score and readout: what has a cost; rule sets are part of one."""
+    return [config] if "edges" not in config else [config["edges"], config["readout"]]
+
+
 def _parts(config: Any) -> Iterator[Any]:
     """What a method is made of: itself, or its edge score and readout; then the parts that these are made of."""
-    for part in [config] if "edges" not in config else [config["edges"], config["readout"]]:
+    for part in _tops(config):
         yield part
         yield from (value for value in part.values() if isinstance(value, dict) and "_target_" in value)
 

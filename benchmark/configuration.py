@@ -162,7 +162,7 @@ def _check_values(config: DictConfig) -> None:
         ("name", config.name),
         *((g, n) for g in ("methods", "evaluations", "analyses") for n in config[g]),
     ):
-        _check_name(key, str(name))
+        check_name(key, str(name))
     for key, least in _LEAST.items():
         if not _whole(config[key], least):
             raise UserError(f"{key}={config[key]} must be a whole number of at least {least}")
@@ -172,7 +172,7 @@ def _check_values(config: DictConfig) -> None:
         raise UserError(f"checkpoint_seconds={config.checkpoint_seconds} must be a number")
 
 
-def _check_name(key: str, name: str) -> None:
+def check_name(key: str, name: str) -> None:
     """UserError for what would not be the name of a file in the folder that it belongs to."""
     if {"/", "\\", "\0"} & {*name} or name.startswith(".") or len(name.encode()) > _LONGEST_NAME:
         raise UserError(

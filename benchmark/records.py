@@ -66,14 +66,16 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
     tested = {
         name: facts for name, facts in old.get("evaluations", {}).items() if _holds(facts, rows.get(name, NO_ROWS))
     }
-    stale = [name for name, test in evaluations.items() if not _is_current(tested.get(name), test)]
+    keys = {name: _key(tested, name, test) for name, test in evaluations.items()}
+    stale = [name for name, test in evaluations.items() if not _is_current(tested.get(keys[name]), test)]
     if old and not stale and not lost and set(tested) == set(old["evaluations"]):
         return
     if any(evaluations[name].reads == "edges" and evaluations[name].target == "predicted" for name in stale):
         cell.explain_with_edges()
     for name in stale:
-        known = rows.get(name, NO_ROWS) if _same_rows(tested.get(name), evaluations[name]) else None
-        tested[name], rows[name] = test(cell, name, evaluations[name], known)
+        key = keys[name]
+        known = rows.get(key, NO_ROWS) if _same_rows(tested.get(key), evaluations[name]) else None
+        tested[key], rows[key] = test(cell, name, evaluations[name], known)
     everything = [table.assign(evaluation=name) for name, table in rows.items() if name in tested and len(table)]
     table = pd.concat([part[list(store.ROW_COLUMNS)] for part in everything] or [NO_ROWS], ignore_index=True)
     settings = OmegaConf.to_yaml(OmegaConf.create(dict(cell.config)))
@@ -126,6 +128,21 @@ def _holds(facts: Mapping[str, Any], rows: pd.DataFrame) -> bool:
     return facts.get("rows") == rows_digest(rows)
 
 
+def _key(tested: Mapping[str, Any], name: str, evaluation: Evaluation) -> str:
+    """Where the record keeps a test: under its name, and with its digest where another of that name is there.
+
+    Jobs that give one name other settings share a folder without losing each other's figures. What an earlier version of
+    the same class left is replaced.
+    """
+    digest = digest_of(evaluation)
+    for key, facts in tested.items():
+        if facts.get("name", key) == name and facts["digest"] == digest:
+            return key
+    old = tested.get(name)
+    replaced = old is None or (old["identity"][0] == identity(evaluation)[0] and old["version"] != evaluation.version)
+    return name if replaced else f"{name}-{digest[:8]}"
+
+
 def _same_rows(facts: Mapping[str, Any] | None, evaluation: Evaluation) -> bool:
     """Whether the stored rows are those that the test would give; where it could not serve, it is asked again."""
     return facts is not None and facts["digest"] == digest_of(evaluation) and facts["dash"] is None
@@ -152,6 +169,7 @@ def test(
     """
     start = time.perf_counter()
     facts: dict[str, Any] = {
+        "name": name,
         "version": evaluation.version,
         "digest": digest_of(evaluation),
         "identity": identity(evaluation),

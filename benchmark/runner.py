@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -13,7 +13,7 @@ from benchmark.cells import Cell
 from benchmark.configuration import check, compose, make
 from benchmark.digests import digest, sealed
 from benchmark.errors import NotApplicable, UserError
-from benchmark.identity import identity
+from benchmark.identity import digest_of, identity
 from benchmark.locks import beside
 from benchmark.records import finish, statistics_version
 from benchmark.report import write_report
@@ -26,11 +26,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison left: its folder with the report, the run folders of its methods, and the tests that it ran."""
+    """What a comparison left.
+
+    Attributes:
+        folder: with the report.
+        cells: the run folders of its methods.
+        evaluations: name and identity of the tests that it ran; a run folder may hold others too.
+    """
 
     folder: Path
     cells: tuple[Path, ...]
-    evaluations: tuple[str, ...] = ()
+    evaluations: Mapping[str, str] = field(default_factory=dict)
 
 
 def compare(*overrides: str) -> Comparison:
@@ -60,21 +66,22 @@ def run_comparison(config: DictConfig) -> Comparison:
     tracker = make(config.tracking)
     setting = open_setting(config)
     name = comparison_name(setting, methods, evaluations)
+    tests = {name: digest_of(test) for name, test in evaluations.items()}
     cells = {method_name: setting.cell(method_name, method) for method_name, method in methods.items()}
     tracking = beside(out / "tracking", "tracking")
     for cell in finish_all(cells, evaluations):
         with tracking:  # W&B names what it writes by the second
-            tracker.log_cell(cell.folder, name)
+            tracker.log_cell(cell.folder, name, tests)
     folder = out / "comparisons" / name
     folders = [cell.folder for cell in cells.values()]
     with beside(folder, f"comparison {name}"):
         commits.clean(folder)
         store.write_json(folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders]})
         analyse(config, setting, cells, folder)
-        write_report(folders, folder, tuple(evaluations))
+        write_report(folders, folder, tests)
         with tracking:
             tracker.log_analyses(folder, name)
-    return Comparison(folder, tuple(folders), tuple(evaluations))
+    return Comparison(folder, tuple(folders), tests)
 
 
 def _finished(config: DictConfig) -> Comparison | None:
@@ -89,7 +96,8 @@ def _finished(config: DictConfig) -> Comparison | None:
         return None
     cells = tuple(out / str(cell) for cell in store.read_json(folder / "comparison.json")["cells"])
     logger.info("%s cannot be written to; shown is what an equal comparison left there", out)
-    return Comparison(folder, cells, tuple(evaluations)) if all(map(Path.is_dir, cells)) else None
+    tests = {name: digest_of(test) for name, test in evaluations.items()}
+    return Comparison(folder, cells, tests) if all(map(Path.is_dir, cells)) else None
 
 
 def finish_all(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation]) -> Iterator[Cell]:

@@ -11,7 +11,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from benchmark.cells import Cell
-from benchmark.configuration import make
+from benchmark.configuration import check_name, make
 from benchmark.data import Data
 from benchmark.defaults import whole
 from benchmark.digests import digest
@@ -51,6 +51,7 @@ class Setting:
 def open_setting(config: DictConfig) -> Setting:
     """Load the task and the model of a configuration, and encode its examples."""
     task: Task = make(config.task)
+    check_name("task.name", task.name)
     every = task.split(config.split)
     examples = sample(every, config.limit, config.seed)
     source = make(config.model)

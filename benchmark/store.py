@@ -110,6 +110,27 @@ def _content(path: Path) -> bytes:
         raise _corrupt(path, error) from error
 
 
+def of_comparison(
+    record: Mapping[str, Any], rows: pd.DataFrame, digests: Mapping[str, str]
+) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Record and rows with the tests of one comparison alone, under the names that it gives them.
+
+    Args:
+        record: of a cell, which several comparisons may share.
+        rows: of the cell.
+        digests: the identity of each test by its name.
+    """
+    names = {
+        key: name
+        for name, digest in digests.items()
+        for key, facts in record["evaluations"].items()
+        if facts.get("name", key) == name and facts.get("digest") == digest
+    }
+    tests = {name: record["evaluations"][key] for key, name in names.items()}
+    own = rows[rows["evaluation"].isin(list(names))]
+    return {**record, "evaluations": tests}, own.assign(evaluation=own["evaluation"].map(names))
+
+
 def listed(path: Path) -> tuple[str, ...]:
     """The digests that the folder's record allows a file to have; none where there is no record, or it says nothing."""
     if not (path.parent / "record.json").exists():

@@ -31,8 +31,14 @@ _COMPLETE = "mirror-complete"  # an empty file in the W&B run's own folder: with
 class Tracker(Protocol):
     """Where finished cells are mirrored to."""
 
-    def log_cell(self, cell: Path, comparison: str) -> None:
-        """Mirror one finished run folder; `comparison` groups the cells of one comparison. Never raises."""
+    def log_cell(self, cell: Path, comparison: str, tests: Mapping[str, str] | None = None) -> None:
+        """Mirror one finished run folder; `comparison` groups the cells of one comparison. Never raises.
+
+        Args:
+            cell: the run folder.
+            comparison: name of the comparison.
+            tests: name and identity of the comparison's tests, None for all that the folder holds.
+        """
         ...
 
     def log_analyses(self, folder: Path, comparison: str) -> None:
@@ -85,9 +91,9 @@ class Wandb:
         self._failed = False
         self._told_of_cut = False
 
-    def log_cell(self, cell: Path, comparison: str) -> None:
+    def log_cell(self, cell: Path, comparison: str, tests: Mapping[str, str] | None = None) -> None:
         """Mirror one finished run folder as one W&B run in the group `comparison`. Never raises an Exception."""
-        self._guarded(lambda: self._log_cell(cell, comparison))
+        self._guarded(lambda: self._log_cell(cell, comparison, tests))
 
     def log_analyses(self, folder: Path, comparison: str) -> None:
         """Mirror the tables and figures of a comparison's analyses as one W&B run. Never raises an Exception."""
@@ -107,8 +113,8 @@ class Wandb:
         finally:
             random.setstate(state)  # libraries draw from it for names and ids
 
-    def _log_cell(self, folder: Path, comparison: str) -> None:
-        (cell,) = load_cells([folder])
+    def _log_cell(self, folder: Path, comparison: str, tests: Mapping[str, str] | None) -> None:
+        (cell,) = load_cells([folder], tests)
         mirror = Mirror(
             identifier=run_id([comparison, cell.record]),
             directory=Path(self.directory) if self.directory else folder.resolve().parents[2],

@@ -100,6 +100,7 @@ def nothing_written(out):
         ("name=a/b", "name='a/b' names files"),
         ("name=.hidden", "name='.hidden' names files"),
         (f"name={'x' * 200}", "exceed 150 bytes"),
+        ("+task.name=../../evil", "task.name='../../evil' names files: it may not hold /"),
         ("split=null", "split=None must be a text"),
         ("~seed", "seed is not set; give it on the command line: seed=..."),
         ("methods=[]", "methods is empty; name at least one of: accuracy_difference"),

@@ -12,12 +12,13 @@ from benchmark.digests import sealed, table_bytes
 from benchmark.errors import UserError
 from benchmark.report.cells import load_cells
 from benchmark.report.run_folders import read_config
+from benchmark.report.tables import read_tables
 from benchmark.store import Ragged
+from benchmark.tables import not_applicable
 from tests import tiny_task
 from tests.load.jobs import Place
 
-FLIPS = {"record.json": 400, "rows.parquet": 400, "attributions-predicted.safetensors": 400, "heatmap.json": 400}
-FEWER = 100  # where the same code reads
+FLIPS = 400
 TESTS = ("methods=[raw_attention]", "evaluations=[rationale,attribution_graph]")
 
 
@@ -41,10 +42,13 @@ def finished(place):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
         (cell,) = place.run(place.folder / "finished", *TESTS).cells
-    (cell / "parts").mkdir()
+    for name in ("parts", "analyses"):  # of a comparison's folder, the latter
+        (cell / name).mkdir()
     store.write_table(cell / "parts" / "000000-000002.parquet", store.read_rows(cell))
     Ragged.read(cell / "attributions-predicted.safetensors").write(cell / "parts" / "000000-000002.safetensors")
     store.write_json(cell / "parts" / "triggers.json", sealed({"triggers": [1.5, "a"], "name": {"b": None}}))
+    table = not_applicable("gaps", "there are none")
+    store.write_json(cell / "analyses" / "gaps.json", sealed({"tables": [table.to_json()], "reads": {}}))
     return cell
 
 
@@ -52,7 +56,7 @@ def finished(place):
 def cell(finished, tmp_path):
     """A copy of it without the parts, in an `out` of its own."""
     folder = tmp_path / finished.relative_to(finished.parents[2])
-    shutil.copytree(finished, folder, ignore=shutil.ignore_patterns("parts"))
+    shutil.copytree(finished, folder, ignore=shutil.ignore_patterns("parts", "analyses"))
     return folder
 
 
@@ -72,6 +76,7 @@ READERS = {
     "parts/000000-000002.parquet": lambda path: store.read_table(path, store.ROW_COLUMNS).to_csv(),
     "parts/000000-000002.safetensors": arrays,
     "parts/triggers.json": store.read_sealed,
+    "analyses/gaps.json": lambda path: [table.to_json() for table in read_tables(path.parents[1])],
 }
 
 
@@ -93,15 +98,14 @@ def test_no_flipped_bit_is_read_as_other_content(finished, tmp_path, name):
     content, before = path.read_bytes(), READERS[name](path)
     generator = np.random.default_rng(0)
     refused = 0
-    flips = FLIPS.get(name, FEWER)
-    for place in generator.integers(0, 8 * len(content), size=flips).tolist():
+    for place in generator.integers(0, 8 * len(content), size=FLIPS).tolist():
         damaged = bytearray(content)
         damaged[place // 8] ^= 1 << place % 8
         path.write_bytes(bytes(damaged))
         message = refusal(lambda: READERS[name](path), before)
         refused += message is not None
         assert message is None or (path.name in message and len(message.splitlines()) == 1)
-    assert refused > 0.5 * flips  # of the others Parquet makes no use
+    assert refused > 0.5 * FLIPS  # of the others Parquet makes no use
 
 
 def test_every_file_of_the_folder_is_in_the_record(cell):

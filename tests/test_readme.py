@@ -3,6 +3,7 @@
 import re
 
 import torch
+import yaml
 
 from benchmark import load_model
 from benchmark.configuration import compose, make
@@ -16,13 +17,13 @@ def blocks(kind):
 
 def test_the_method_of_the_readme(tmp_path, monkeypatch):
     code = next(block for block in blocks("python") if "mypackage/norms.py" in block)
-    yaml = next(block for block in blocks("yaml") if "myconf/methods" in block)
+    settings = next(block for block in blocks("yaml") if "myconf/methods" in block)
     assert len(code.splitlines()) <= 30
     (tmp_path / "mypackage").mkdir()
     (tmp_path / "mypackage" / "__init__.py").touch()
     (tmp_path / "mypackage" / "norms.py").write_text(code, encoding="utf-8")
     (tmp_path / "myconf" / "methods").mkdir(parents=True)
-    (tmp_path / "myconf" / "methods" / "embedding_norm.yaml").write_text(yaml, encoding="utf-8")
+    (tmp_path / "myconf" / "methods" / "embedding_norm.yaml").write_text(settings, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     config = compose("config", ["methods=[embedding_norm,random]"], str(tmp_path / "myconf"))
     method = make(config.methods.embedding_norm)
@@ -33,6 +34,27 @@ def test_the_method_of_the_readme(tmp_path, monkeypatch):
     expected = embedding(batch.tensors["input_ids"]).norm(dim=-1) * batch.attention_mask
     assert torch.allclose(found.tokens, expected)
     assert list(config.methods) == ["embedding_norm", "random"]
+
+
+def test_the_readme_counts_methods_and_cells():
+    from benchmark.configuration import options
+    from benchmark.report.cells import CONTROLS
+    from tests.methods.test_contract import CANNOT
+
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    methods = options("methods")
+    assert f"({len(methods) - len(CONTROLS)} methods and {len(CONTROLS)} controls)" in text
+    assert f"{len(CANNOT)} of {len(methods) * len(tiny_models.FAMILIES)} cells" in text
+
+
+def test_results_name_the_area_of_accuracy():
+    """The mean height of the curve, or the area of the published tables: a title says which."""
+    blocks = yaml.safe_load((REPOSITORY / "docs" / "results.yaml").read_text(encoding="utf-8"))["blocks"]
+    titles = {key: title for block in blocks.values() for key, title in block.get("columns", {}).items()}
+    areas = {key: title for key, title in titles.items() if "positive_auc" in key or "negative_auc" in key}
+    assert areas
+    for key, title in areas.items():
+        assert ("mean accuracy" if key.endswith("mean") else "published area") in title
 
 
 def test_the_readme_names_no_option_that_does_not_exist():

@@ -14,8 +14,9 @@ import pytest
 import benchmark
 from benchmark import store
 from benchmark.configuration import compose
+from benchmark.report import read_leaderboard
 from benchmark.report.write import curve_files
-from benchmark.runner import run_comparison
+from benchmark.runner import analyse, run_comparison
 from tests import text_models, tiny_task
 from tests.conftest import REPOSITORY
 
@@ -156,7 +157,7 @@ def test_a_finished_cell_is_reused_and_a_new_evaluation_only_adds_to_it(place, t
     run(place, tmp_path, "evaluations=[rationale]", "evaluations.rationale.pool=mean")  # other settings: run again
     assert len(tiny_task.CALLS) == 3
     again = rows_of(cell)
-    assert len(again) == len(both)
+    assert len(again) == len(both) + len(old), "beside those of the first settings"
     assert not (cell / "parts").exists()
 
 
@@ -366,6 +367,59 @@ def test_tests_of_another_comparison_do_not_enter_the_leaderboard(place, tmp_pat
     assert again.folder == first.folder
     assert {name: (again.folder / name).read_bytes() for name in LEADERBOARDS} == before
     assert "perturbation" not in before["leaderboard.csv"].decode()
+
+
+MASK, DELETE = ("evaluations=[perturbation]", "evaluations.perturbation.operator=mask"), (
+    "evaluations=[perturbation]", "evaluations.perturbation.operator=delete",
+)  # fmt: skip
+
+
+def boards(comparison):
+    return {name: (comparison.folder / name).read_bytes() for name in LEADERBOARDS}
+
+
+def test_one_name_with_other_settings_keeps_both_figures(place, tmp_path):
+    alone = [boards(run(place, tmp_path / name, *settings)) for name, settings in (("mask", MASK), ("delete", DELETE))]
+    assert alone[0] != alone[1]
+    for order in ((MASK, DELETE), (DELETE, MASK)):
+        out = tmp_path / f"shared-{order[0][1][-4:]}"
+        found = {settings: run(place, out, *settings) for settings in order}
+        assert len({only_cell(comparison) for comparison in found.values()}) == 1
+        again = {settings: run(place, out, *settings) for settings in order}
+        for each in (found, again):
+            assert [boards(each[settings]) for settings in (MASK, DELETE)] == alone
+    every = read_leaderboard([only_cell(found[MASK])])
+    assert every["evaluation"].nunique() == 2, "a report on the folder shows both, told apart"
+
+
+def test_a_job_that_gives_a_test_other_settings_meanwhile_changes_nothing(place, tmp_path, monkeypatch):
+    """The report of one job was read off the folder after another had replaced the test's figures."""
+    alone = boards(run(place, tmp_path / "alone", *MASK))
+
+    def interleaved(*arguments):
+        monkeypatch.undo()
+        monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+        run(place, tmp_path / "shared", *DELETE)
+        return analyse(*arguments)
+
+    monkeypatch.setattr("benchmark.runner.analyse", interleaved)
+    assert boards(run(place, tmp_path / "shared", *MASK)) == alone
+
+
+def test_what_an_older_version_of_a_test_left_is_replaced(place, tmp_path, monkeypatch):
+    cell = only_cell(run(place, tmp_path, *MASK))
+    monkeypatch.setattr("benchmark.evaluations.perturbation.Perturbation.version", 99)
+    assert only_cell(run(place, tmp_path, *MASK)) == cell
+    (entry,) = store.read_record(cell)["evaluations"].values()
+    assert entry["version"] == 99
+
+
+def test_a_sweep_over_seeds_keeps_the_figures_of_each(place, tmp_path):
+    tests = ("methods=[probe]", "evaluations=[perturbation]", "limit=null")
+    alone = [boards(run(place, tmp_path / str(seed), *tests, f"seed={seed}")) for seed in (0, 1)]
+    for seed in (0, 1):
+        run(place, tmp_path / "shared", *tests, f"seed={seed}")
+    assert [boards(run(place, tmp_path / "shared", *tests, f"seed={seed}")) for seed in (0, 1)] == alone
 
 
 def test_the_seed_of_a_comparison_changes_what_is_drawn_and_nothing_else(place, tmp_path):

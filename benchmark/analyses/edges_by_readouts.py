@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
-from benchmark import store
 from benchmark.analyses.context import Context
-from benchmark.analyses.figures import recorded
+from benchmark.analyses.figures import tested
 from benchmark.analyses.layouts import Layout, Measure, best, layout, read
 from benchmark.analyses.remembered import Remembered
 from benchmark.analyses.variance import OF_MEANS, SOURCES, Decomposition, decompose
@@ -18,7 +17,7 @@ from benchmark.cells import Cell
 from benchmark.configuration import compose, make, missing_keys, options
 from benchmark.declared import Count, configurable
 from benchmark.errors import NotApplicable, UserError
-from benchmark.identity import costs_only
+from benchmark.identity import costs_only, digest_of
 from benchmark.records import finish
 from benchmark.report.text import bounds, number, slug
 from benchmark.settings import Setting, limited
@@ -89,7 +88,8 @@ class EdgesByReadouts:
         if not measures:
             raise NotApplicable("no test of the comparison reads token scores")
         cells = self._cells(limited(context.setting, self.limit), evaluations)
-        read_cells = {place: (recorded(cell), store.read_rows(cell.folder)) for place, cell in cells.items()}
+        tests = {name: digest_of(test) for name, test in evaluations.items()}
+        read_cells = {place: tested(cell, tests) for place, cell in cells.items()}
         layouts = {measure: layout(read(read_cells, measure)) for measure in measures}
         heats = [self._heat(measure, own) for measure, own in layouts.items()]
         return [self._shares(layouts), *heats]
@@ -179,9 +179,9 @@ def _verdict(measure: Measure, own: Layout, found: Decomposition) -> str:
     ]
     gap = found.difference
     answer = (
-        "the edge score matters more" if gap.low > 0
-        else "the readout matters more" if gap.high < 0
-        else "which of the two matters more is open"
+        "the interval of their difference is above 0: the edge score has more" if gap.low > 0
+        else "the interval of their difference is below 0: the readout has more" if gap.high < 0
+        else "the interval of their difference holds 0"
     )  # fmt: skip
     size = f"{len(own.edges)} edge scores × {len(own.readouts)} readouts, {gap.n} examples"
     return f"{measure} ({size}): of the variance among combinations {', '.join(shares)}; {answer}."

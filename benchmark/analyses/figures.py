@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pandas as pd
+
 from benchmark import store
 from benchmark.cells import Cell
 from benchmark.tables import line
@@ -10,9 +12,9 @@ from benchmark.tables import line
 NAN = float("nan")
 
 
-def recorded(cell: Cell) -> Mapping[str, Any]:
-    """The record of a finished cell."""
-    return store.read_record(cell.folder)
+def tested(cell: Cell, tests: Mapping[str, str]) -> tuple[Mapping[str, Any], pd.DataFrame]:
+    """Record and rows of a finished cell, with the tests of these names and identities."""
+    return store.of_comparison(store.read_record(cell.folder), store.read_rows(cell.folder), tests)
 
 
 def figures(record: Mapping[str, Any], evaluation: str) -> Iterator[dict[str, Any]]:

@@ -1,33 +1,39 @@
 """Questions that readers of "Self-Attention Attribution" (Hao 2021) were left with, answered by paired differences."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from benchmark import store
 from benchmark.analyses.context import Context
-from benchmark.analyses.figures import figures, recorded
+from benchmark.analyses.differences import Difference, columns, difference_lines, halves, of_best, of_extremes
+from benchmark.analyses.figures import tested
 from benchmark.declared import configurable
 from benchmark.errors import NotApplicable
-from benchmark.statistics import Interval, paired_difference
-from benchmark.tables import Table, line
+from benchmark.statistics import RESAMPLED, Source, sources
+from benchmark.tables import Table
 
 _LABELS = ("method", "question")
+_REACH = (-2.0, 2.0)  # of a difference of two differences of accuracies
+
+Array = NDArray[np.float64]
 
 
 @configurable
 class OpenQuestions:
     """Per method that was put through the tests named below, each as a mean over examples of a paired difference.
 
-    - Does accuracy rise when the least important heads go first? The largest gain over the whole model at any share
-      above 0; as it is the largest of many, its interval is too kind.
+    - Does accuracy rise when the least important heads go first? The gain over the whole model at the share above 0 at
+      which it is largest, which is chosen on half of the examples and measured on the others.
     - One pruning order for all examples or one for each? `auc_difference` of each example's own order less that of the
-      common one.
+      common one; the error of random orders and of the calibration examples is in its interval.
     - Does a trigger need two pairs of words? Accuracy drop by two pairs less that by one.
-    - Does a trigger's place matter? Accuracy drop at its best relative position less that at its worst, again the
-      extremes of several; and at the words' own places less that at the best position.
+    - Does a trigger's place matter? Accuracy drop at its best relative position less that at its worst, and at the words'
+      own places less that at the best position; both chosen on half of the examples and measured on the others.
+
+    Verdicts are those of sign flips, after Holm's correction over the lines of the table.
 
     Attributes:
         pruning: the test with one order for all examples.
@@ -38,74 +44,75 @@ class OpenQuestions:
     pruning: str = "head_pruning"
     pruning_each: str = "head_pruning_each"
     triggers: str = "triggers"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """One table with a line per method and question."""
-        rows: list[dict[str, Any]] = []
-        for method, cell in context.cells.items():
-            record, values = recorded(cell), store.read_rows(cell.folder)
-            gain = [f for f in figures(record, self.pruning) if f["metric"] == "low_first_gain" and f["x"] > 0]
-            if gain:
-                best = max(gain, key=lambda figure: float(figure["value"]))
-                question = "largest gain in accuracy, least important heads pruned first"
-                figure = Interval(best["value"], best["low"], best["high"], best["n"])
-                rows.append(_line(method, question, figure, f"share {best['x']:g}"))
-            for question, found, note in self._differences(values):
-                rows.append(_line(method, question, found, note))
-        if not rows:
+        asked = [
+            question
+            for method, cell in context.cells.items()
+            for question in self._questions(method, tested(cell, context.tests)[1])
+        ]
+        if not asked:
             raise NotApplicable("no method of the comparison was put through head pruning or triggers")
+        rows, sentences = difference_lines(asked)
         return [
             Table(
                 name="open_questions",
                 title="Questions left open: paired differences over examples",
                 labels=_LABELS,
                 rows=pd.DataFrame(rows),
-                sentences=tuple(_sentence(row) for row in rows if np.isfinite(row["low"])),
+                sentences=tuple(sentences),
             )
         ]
 
-    def _differences(self, values: pd.DataFrame) -> Iterator[tuple[str, Interval, str]]:
-        own = _column(values, self.pruning_each, "auc_difference")
-        common = _column(values, self.pruning, "auc_difference")
-        if len(own) and len(common):
-            yield "pruning AUC difference, each example's own order less one for all", _paired(own, common), ""
-        one, two = (_column(values, self.triggers, "drop_of_pairs", x) for x in (1.0, 2.0))
-        if len(one) and len(two):
-            yield "accuracy drop by triggers, two pairs less one", _paired(two, one), ""
-        table = values[(values["evaluation"] == self.triggers) & (values["metric"] == "drop_at_position")]
-        positions = sorted(table["x"].unique())
-        if len(positions) < 2:
+    def _questions(self, method: str, values: pd.DataFrame) -> Iterator[Difference]:
+        def ask(question: str, found: Array, note: str = "", beside: Sequence[Source] = ()) -> Difference:
+            labels = dict(zip(_LABELS, (method, question), strict=True))
+            return Difference(labels, found, beside, _REACH, note)
+
+        gains = columns(values, self.pruning, "low_first_gain")
+        shares = gains.columns.to_numpy(dtype=float)
+        if (shares > 0).any():
+            found, best = of_best(gains.to_numpy()[:, shares > 0])
+            share = float(shares[shares > 0][best])
+            beside = _sources(values, self.pruning, "low_first_gain", share)
+            yield ask("largest gain in accuracy, least important heads pruned first", found, f"share {share:g}", beside)
+        orders = [columns(values, test, "auc_difference") for test in (self.pruning_each, self.pruning)]
+        if all(one.size for one in orders):
+            beside = [s for test in (self.pruning_each, self.pruning) for s in _sources(values, test, "auc_difference")]
+            own, common = _paired(*orders)
+            yield ask("pruning AUC difference, each example's own order less one for all", own - common, "", beside)
+        pairs = columns(values, self.triggers, "drop_of_pairs")
+        if {1.0, 2.0} <= set(pairs.columns):
+            two, one = _paired(pairs[[2.0]], pairs[[1.0]])
+            yield ask("accuracy drop by triggers, two pairs less one", two - one)
+        yield from self._places(values, ask)
+
+    def _places(self, values: pd.DataFrame, ask: Callable[..., Difference]) -> Iterator[Difference]:
+        positions, own = (columns(values, self.triggers, metric) for metric in ("drop_at_position", "accuracy_drop"))
+        common = positions.index.intersection(own.index)
+        if positions.shape[1] < 2 or not len(common):
             return
-        columns = {x: _column(values, self.triggers, "drop_at_position", x) for x in positions}
-        best, worst = (pick(positions, key=lambda x: columns[x].mean()) for pick in (max, min))
-        note = f"best {best:g}, worst {worst:g}"
-        yield "accuracy drop by triggers, best position less worst", _paired(columns[best], columns[worst]), note
-        places = _column(values, self.triggers, "accuracy_drop")
-        yield (
-            "accuracy drop by triggers, own places less best position",
-            _paired(places, columns[best]),
-            f"best {best:g}",
-        )
+        at = positions.columns.to_numpy(dtype=float)
+        values_at, values_own = positions.loc[common].to_numpy(), own.loc[common].to_numpy()[:, 0]
+        found, best, worst = of_extremes(values_at)
+        note = f"best {at[best]:g}, worst {at[worst]:g}"
+        yield ask("accuracy drop by triggers, best position less worst", found, note)
+        _, measured = halves(len(common))
+        apart = (values_own - values_at[:, best])[measured]
+        yield ask("accuracy drop by triggers, own places less best position", apart, f"best {at[best]:g}")
 
 
-def _column(values: pd.DataFrame, evaluation: str, metric: str, x: float | None = None) -> "pd.Series[float]":
-    """Values by uid of one metric of one test."""
-    chosen = (values["evaluation"] == evaluation) & (values["metric"] == metric)
-    chosen &= values["x"].isna() if x is None else values["x"] == x
-    return values[chosen].groupby("uid", sort=True)["value"].mean()  # over random orders, where there are several
-
-
-def _paired(a: "pd.Series[float]", b: "pd.Series[float]") -> Interval:
+def _paired(a: pd.DataFrame, b: pd.DataFrame) -> tuple[Array, Array]:
+    """The first columns over the examples that both have."""
     common = a.index.intersection(b.index)
-    return paired_difference(a[common], b[common], bounds=(-1.0, 1.0))  # all are differences of accuracies
+    return a.loc[common].to_numpy()[:, 0], b.loc[common].to_numpy()[:, 0]
 
 
-def _line(method: str, question: str, found: Interval, note: str) -> dict[str, Any]:
-    labels = dict(zip(_LABELS, (method, question), strict=True))
-    return line(labels, "difference", found.value, found.low, found.high, found.n, note)
-
-
-def _sentence(row: dict[str, Any]) -> str:
-    verdict = "yes" if row["low"] > 0 else "the other way round" if row["high"] < 0 else "not beyond the interval"
-    return f"{row['method']}: {row['question']}: {verdict}."
+def _sources(values: pd.DataFrame, evaluation: str, metric: str, x: float | None = None) -> list[Source]:
+    """What random orders of heads, and the calibration examples of one order, add to the error."""
+    chosen = values[values["evaluation"] == evaluation]
+    chosen = chosen[chosen["x"].isna() if x is None else chosen["x"] == x]
+    own, resampled = (chosen[chosen["metric"] == name] for name in (metric, RESAMPLED + metric))
+    return sources(own, resampled)

@@ -9,10 +9,11 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.figures import recorded, scalar, shown
+from benchmark.analyses.figures import scalar, shown, tested
 from benchmark.configuration import make
 from benchmark.declared import Count, configurable
 from benchmark.errors import NotApplicable, UserError
+from benchmark.identity import digest_of
 from benchmark.records import finish
 from benchmark.settings import limited
 from benchmark.tables import Drawing, Table, line
@@ -82,6 +83,7 @@ class QuadratureCost:
     def _rows(self, context: Context) -> list[dict[str, Any]]:
         setting = limited(context.setting, self.limit)
         evaluations = {"completeness": self.completeness, "convergence": self.convergence}
+        tests = {name: digest_of(test) for name, test in evaluations.items()}
         rows: list[dict[str, Any]] = []
         for rule in self.rules:
             for steps in self.steps:
@@ -91,7 +93,7 @@ class QuadratureCost:
                 logger.info("%s: %s, m = %d", self.method, rule, steps)
                 cell = replace(setting, config=config).cell(self.method, method)
                 finish(cell, evaluations)
-                rows += _lines({"rule": rule, "m": steps}, recorded(cell))
+                rows += _lines({"rule": rule, "m": steps}, tested(cell, tests)[0])
         return rows
 
 

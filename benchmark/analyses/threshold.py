@@ -1,37 +1,45 @@
 """How much does the threshold τ of the attribution graph matter? (Hao 2021; PROTOCOLS sections 1 and 4)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pandas as pd
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.figures import figures, recorded, shown
+from benchmark.analyses.differences import Difference, columns, difference_lines, of_extremes
+from benchmark.analyses.figures import figures, shown, tested
 from benchmark.declared import configurable
 from benchmark.errors import NotApplicable
-from benchmark.tables import Drawing, Table
+from benchmark.tables import FIGURE_COLUMNS, Drawing, Table
+
+_LABELS = ("method", "what")
 
 
 @configurable
 class Threshold:
     """Everything that depends on τ, side by side, for every method of the comparison that has the first curve.
 
+    Whether it depends on τ is asked of the difference between the τ of the largest and of the smallest value, which are
+    chosen on half of the examples and compared on the others: sign flips, Holm's correction over methods and curves.
+
     Attributes:
         curves: name shown -> (evaluation, metric), a curve over τ that the comparison's tests report.
     """
 
     curves: Mapping[str, Sequence[str]]
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __call__(self, context: Context) -> Sequence[Table]:
-        """One table with a line per method and τ, and the range of each figure over τ in words."""
+        """Two tables: a line per method and τ; and what the best and the worst τ are apart."""
         rows: list[dict[str, Any]] = []
+        asked: list[Difference] = []
         for method, cell in context.cells.items():
-            record = recorded(cell)
+            record, values = tested(cell, context.tests)
             first, *_ = self.curves.values()
             if not any(figure["metric"] == first[1] for figure in figures(record, first[0])):
                 continue
             for name, (evaluation, metric) in self.curves.items():
+                asked += _asked(method, name, columns(values, evaluation, metric))
                 for figure in figures(record, evaluation):
                     if figure["metric"] == metric:
                         rows.append(shown({"method": method, "τ": figure["x"]}, name, figure))
@@ -39,29 +47,29 @@ class Threshold:
             raise NotApplicable("no method of the comparison was tested over τ")
         table = pd.DataFrame(rows)
         names = tuple(name for name in self.curves if name in set(table["metric"]))
+        lines, sentences = difference_lines(asked)
         return [
             Table(
                 name="threshold",
                 title="What depends on the threshold τ",
                 labels=("method", "τ"),
                 rows=table.sort_values(["method", "τ"], kind="stable"),
-                sentences=tuple(self._sentences(table)),
                 drawing=Drawing("curves", x="τ", y=names, series="method"),
-            )
+            ),
+            Table(
+                name="threshold_range",
+                title="How much the threshold τ matters: the largest value less the smallest",
+                labels=_LABELS,
+                rows=pd.DataFrame(lines, columns=[*_LABELS, *FIGURE_COLUMNS]),
+                sentences=tuple(sentences),
+            ),
         ]
 
-    def _sentences(self, table: pd.DataFrame) -> Sequence[str]:
-        """For each method and figure, the τ of the smallest and of the largest value, and whether their intervals part."""
-        found = []
-        for (method, metric), part in table.groupby(["method", "metric"], sort=False):
-            part = part.dropna(subset=["value"])
-            if len(part) < 2:
-                continue
-            ordered = part.sort_values("value", kind="stable")
-            least, most = ordered.iloc[0], ordered.iloc[-1]
-            apart = most["low"] > least["high"]
-            found.append(
-                f"{method}, {metric}: from {least['value']:.3g} at τ = {least['τ']:g} to {most['value']:.3g} at "
-                f"τ = {most['τ']:g}; their intervals {'do not overlap' if apart else 'overlap'}."
-            )
-        return found
+
+def _asked(method: str, name: str, values: pd.DataFrame) -> Iterator[Difference]:
+    """Whether a curve differs between its extremes, where it has any."""
+    if values.shape[1] < 2 or len(values) < 2:
+        return
+    found, most, least = of_extremes(values.to_numpy())
+    note = f"largest at τ = {values.columns[most]:g}, smallest at {values.columns[least]:g}"
+    yield Difference(dict(zip(_LABELS, (method, name), strict=True)), found, note=note)

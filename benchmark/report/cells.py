@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from benchmark.errors import UserError
 from benchmark.printable import printable
 from benchmark.report.labels import Facts, distinguish, named, natural
 from benchmark.report.run_folders import Record, Stored, read_cleaned, read_stored, unreadable
-from benchmark.store import UNSEALED
+from benchmark.store import UNSEALED, of_comparison
 
 CONTROLS = ("oracle", "random", "inverted", "position", "frequency")
 """Methods that test the tests (PROTOCOLS section 9), in the order in which tables show them; they are never ranked."""
@@ -139,24 +139,26 @@ def _label(
 def _evaluation_labels(alike: Sequence[Stored]) -> dict[Path, dict[str, str]]:
     """Name shown -> name in the record, for the cells of one task and model."""
     labels: dict[Path, dict[str, str]] = {cell.folder: {} for cell in alike}
-    for name in sorted({name for cell in alike for name in cell.record["evaluations"]}):
-        having = [cell for cell in alike if name in cell.record["evaluations"]]
-        entries = [cell.record["evaluations"][name] for cell in having]
-        details = distinguish([_evaluation_facts(entry) for entry in entries])
-        for cell, detail in zip(having, details, strict=True):
-            labels[cell.folder][named(name, detail)] = name
+    every: dict[str, list[tuple[Stored, str, Record]]] = {}
+    for cell in alike:
+        for key, entry in cell.record["evaluations"].items():
+            every.setdefault(str(entry.get("name", key)), []).append((cell, key, entry))
+    for name, having in sorted(every.items()):
+        details = distinguish([_evaluation_facts(entry) for _, _, entry in having])
+        for (cell, key, _), detail in zip(having, details, strict=True):
+            labels[cell.folder][named(name, detail)] = key
     return labels
 
 
-def _only(cell: Stored, evaluations: Collection[str] | None) -> Stored:
-    """The cell with these evaluations; with all of them for None."""
+def _only(cell: Stored, evaluations: Mapping[str, str] | None) -> Stored:
+    """The cell with these tests; with all of them for None."""
     if evaluations is None:
         return cell
-    kept = {name: entry for name, entry in cell.record["evaluations"].items() if name in evaluations}
-    return replace(cell, record={**cell.record, "evaluations": kept})
+    record, rows = of_comparison(cell.record, cell.rows, evaluations)
+    return replace(cell, record=record, rows=rows)
 
 
-def _unique(folders: Sequence[Path], evaluations: Collection[str] | None) -> list[Stored]:
+def _unique(folders: Sequence[Path], evaluations: Mapping[str, str] | None) -> list[Stored]:
     """The cells, each once, in an order that does not depend on how they were given."""
     stored = [_only(read_stored(folder), evaluations) for folder in sorted({folder.resolve() for folder in folders})]
     first: dict[str, Stored] = {}
@@ -168,13 +170,13 @@ def _unique(folders: Sequence[Path], evaluations: Collection[str] | None) -> lis
     return sorted(first.values(), key=lambda cell: str(cell.record["hash"]))
 
 
-def load_cells(folders: Sequence[Path], evaluations: Collection[str] | None = None) -> list[Cell]:
+def load_cells(folders: Sequence[Path], evaluations: Mapping[str, str] | None = None) -> list[Cell]:
     """Read run folders and name them; sorted by task, model and method, controls last.
 
     Args:
         folders: run folders.
-        evaluations: names of the tests that are read, None for all that the folders hold. A run folder that several
-            comparisons share holds the tests of all of them.
+        evaluations: name and identity (`digest_of`) of the tests that are read, None for all that the folders hold. A run
+            folder that several comparisons share holds the tests of all of them.
 
     Raises:
         UserError: there are no folders, or one is corrupt; the message names it.

@@ -1,7 +1,7 @@
 """The headline metrics as one table for the terminal."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,14 +103,14 @@ def _without_figures(table: pd.DataFrame) -> Text:
     return Text("no figures" + "".join(f"\n{reason}" for reason in reasons))
 
 
-def terminal_table(cells: Sequence[Path], evaluations: Collection[str] | None = None) -> Table:
+def terminal_table(cells: Sequence[Path], evaluations: Mapping[str, str] | None = None) -> Table:
     """Headline metrics of run folders, best method first, controls below the line.
 
     `value ±m`: m is the larger distance from the value to the bounds of its 95 % interval. Fits 120 columns.
 
     Args:
         cells: run folders.
-        evaluations: names of the tests that are shown; None for all.
+        evaluations: name and identity of the tests that are shown; None for all.
 
     Raises:
         UserError: a folder is corrupt; the message names it.

@@ -1,6 +1,6 @@
 """Everything that a report consists of, written to a folder."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +108,7 @@ def _files(cells: Sequence[Cell], tables: Sequence[Table]) -> Iterator[tuple[str
     yield "index.html", _index(cells, table, names).encode()
 
 
-def write_report(cells: Sequence[Path], folder: Path, evaluations: Collection[str] | None = None) -> list[Path]:
+def write_report(cells: Sequence[Path], folder: Path, evaluations: Mapping[str, str] | None = None) -> list[Path]:
     """Tables (Markdown, CSV, LaTeX), one figure per curve (PNG, PDF), attribution graphs, token heatmaps and an index page.
 
     Nothing is computed but resampling: no model is loaded. The same cells give the same bytes, in whatever order
@@ -116,7 +116,7 @@ def write_report(cells: Sequence[Path], folder: Path, evaluations: Collection[st
 
     Args:
         cells: run folders (`benchmark.store.find_cells`).
-        evaluations: names of the tests that are shown; None for all.
+        evaluations: name and identity of the tests that are shown; None for all.
         folder: where the files go; it is made where it does not exist. Tables that analyses left there are taken in.
 
     Returns:

@@ -9,6 +9,7 @@ from scipy import stats
 import benchmark
 from benchmark import store
 from benchmark.analyses.context import Context
+from benchmark.analyses.differences import P_VALUE, columns, halves, of_extremes
 from benchmark.analyses.ranking_agreement import RankingAgreement
 from benchmark.analyses.universality import Universality
 from benchmark.configuration import compose
@@ -17,6 +18,7 @@ from benchmark.evaluations.head_pruning import Calibration
 from benchmark.report.tables import read_tables
 from benchmark.runner import analyse, run_comparison
 from benchmark.settings import open_setting
+from benchmark.statistics import interval
 from benchmark.tables import not_applicable
 from tests import text_models, tiny_task
 
@@ -255,10 +257,31 @@ def test_open_questions_are_paired_differences(place, monkeypatch):
     values = store.read_rows(comparison.cells[0])
     scalar = values[values["metric"] == "auc_difference"].pivot_table(index="uid", columns="evaluation", values="value")
     difference = (scalar["head_pruning_each"] - scalar["head_pruning"]).mean()
-    own = rows[rows["question"].str.contains("own order")].iloc[0]
+    answers = rows[rows["metric"] == "difference"]
+    own = answers[answers["question"].str.contains("own order")].iloc[0]
     assert own["value"] == pytest.approx(difference)
     assert own["low"] <= own["value"] <= own["high"]
+    alone = interval((scalar["head_pruning_each"] - scalar["head_pruning"]).to_numpy(), bounds=(-2.0, 2.0))
+    assert own["high"] - own["low"] >= alone.high - alone.low, "the calibration examples may add to the error"
     gains = values[
         (values["evaluation"] == "head_pruning") & (values["metric"] == "low_first_gain") & (values["x"] > 0)
-    ]
-    assert rows.iloc[0]["value"] == pytest.approx(gains.groupby("x")["value"].mean().max())
+    ].pivot_table(index="uid", columns="x", values="value")
+    chosen, measured = halves(len(gains))
+    best = gains.iloc[chosen].mean().idxmax()
+    assert answers.iloc[0]["value"] == pytest.approx(gains.iloc[measured][best].mean())
+    assert answers.iloc[0]["note"] == f"share {best:g}"
+    assert len(facts["sentences"]) == len(answers)
+
+
+def test_thresholds_are_compared_on_the_same_examples(place, monkeypatch):
+    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+    settings = ("methods=[raw_attention]", "evaluations=[attribution_graph]", "analyses=[threshold]", "limit=10")
+    comparison = run_comparison(config(place, *settings))
+    curves, ranges = stored(comparison, "threshold")
+    assert {row["metric"] for row in ranges["rows"]} == {"difference", P_VALUE}
+    assert not any("overlap" in sentence for table in (curves, ranges) for sentence in table["sentences"])
+    values = columns(store.read_rows(comparison.cells[0]), "attribution_graph", "edges")
+    found, best, worst = of_extremes(values.to_numpy())
+    own = next(row for row in ranges["rows"] if row["what"] == "edges" and row["metric"] == "difference")
+    assert own["value"] == pytest.approx(found.mean())
+    assert own["note"] == f"largest at τ = {values.columns[best]:g}, smallest at {values.columns[worst]:g}"

@@ -124,11 +124,11 @@ def test_contract(name, model, family):
     assert_equal(method(model, batch, target), result, 0.0)
     assert all(torch.equal(value, model.model.state_dict()[key]) for key, value in state.items())
     assert not any(module.__dict__.get("forward") or module._forward_hooks for module in model.model.modules())
-    for row in range(2):
-        alone = encode(model, [inputs[row]], (uids[row],))
-        single = method(model, alone, target[row : row + 1])
-        tolerance = 1e-5 if family in tiny_models.FLOAT32_INSIDE else 1e-6
-        assert_equal(single, cut(result, row, alone.units.shape[1]), tolerance)
+    row = 1  # the shortest text, with the most padding
+    alone = encode(model, [inputs[row]], (uids[row],))
+    single = method(model, alone, target[row : row + 1])
+    tolerance = 1e-5 if family in tiny_models.FLOAT32_INSIDE else 1e-6
+    assert_equal(single, cut(result, row, alone.units.shape[1]), tolerance)
     assert_class_specific_as_declared(name, method, result, method(model, batch, (target + 1) % 3))
     OUTCOMES[name, family] = True
 

@@ -86,19 +86,22 @@ def report(benchmark, what, value, unit, limit):
 
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize(
-    ("name", "limit"),
+    ("name", "settings", "limit"),
     [
-        ("rollout", 1.0),
-        ("attention_gradcam", 1.5),
-        ("gradient_x_input", 1.3),
-        ("transformer_attribution", 7.0),  # its relevance is computed in float64; 4.0 with precision=model
+        ("rollout", (), 1.0),
+        ("attention_gradcam", (), 1.5),
+        ("gradient_x_input", (), 1.3),
+        ("transformer_attribution", ("edges.precision=model",), 4.0),
+        ("transformer_attribution", (), 7.0),  # its relevance is computed in float64
+        ("lrp", ("precision=model",), 4.0),
+        ("lrp", (), 7.0),
     ],
 )
-def test_method(benchmark, model, eager, name, limit, length):
-    method, batch, target = build(f"methods/{name}"), encoded(model, length), torch.tensor([1])
+def test_method(benchmark, model, eager, name, settings, limit, length):
+    method, batch, target = build(f"methods/{name}", *settings), encoded(model, length), torch.tensor([1])
     benchmark.pedantic(lambda: method(model, batch, target), rounds=2)
     cost = ratio(lambda: method(model, batch, target), lambda: forward_backward(eager, batch))
-    report(benchmark, f"{name}, {length} tokens", cost, "F+B", limit)
+    report(benchmark, f"{' '.join((name, *settings))}, {length} tokens", cost, "F+B", limit)
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -33,11 +33,11 @@ def test_the_table_holds_what_is_computed(name):
 
 
 def test_coverage_below_93_is_explained():
-    """Beyond the noise of 4000 repetitions; F1 of few sums at n = 5 aside, which no report should rest on."""
+    """At n = 20 and more; smaller samples are said to be covered less in the text."""
     explained = ("lognormal", "Student's t, 3 degrees")
     for (name, label), cells in ROWS.items():
         if label == "here" and name not in explained:
-            assert all(float(cell.split(" ")[0]) >= 0.93 - 0.008 for cell in cells[SIZES.index(20) :]), name
+            assert all(float(cell.split(" ")[0]) >= 0.93 for cell in cells[SIZES.index(20) :]), name
 
 
 def test_how_many_examples_decide():
