@@ -64,6 +64,11 @@ def digest_of(value: Any) -> str:
     return digest(identity(value))
 
 
+def digests_of(named: Mapping[str, Any]) -> dict[str, str]:
+    """`digest_of` of each of several objects, by name."""
+    return {str(name): digest_of(value) for name, value in named.items()}
+
+
 def _of_object(value: Any) -> Any:
     if isinstance(value, PurePath | complex):
         return [_name(type(value)), str(value)]

@@ -13,7 +13,7 @@ from benchmark.cells import Cell
 from benchmark.configuration import check, compose, make
 from benchmark.digests import digest, sealed
 from benchmark.errors import NotApplicable, UserError
-from benchmark.identity import digest_of, identity
+from benchmark.identity import digests_of, identity
 from benchmark.locks import beside
 from benchmark.records import finish, statistics_version
 from benchmark.report import write_report
@@ -66,7 +66,7 @@ def run_comparison(config: DictConfig) -> Comparison:
     tracker = make(config.tracking)
     setting = open_setting(config)
     name = comparison_name(setting, methods, evaluations)
-    tests = {name: digest_of(test) for name, test in evaluations.items()}
+    tests = digests_of(evaluations)
     cells = {method_name: setting.cell(method_name, method) for method_name, method in methods.items()}
     tracking = beside(out / "tracking", "tracking")
     for cell in finish_all(cells, evaluations):
@@ -96,7 +96,7 @@ def _finished(config: DictConfig) -> Comparison | None:
         return None
     cells = tuple(out / str(cell) for cell in store.read_json(folder / "comparison.json")["cells"])
     logger.info("%s cannot be written to; shown is what an equal comparison left there", out)
-    tests = {name: digest_of(test) for name, test in evaluations.items()}
+    tests = digests_of(evaluations)
     return Comparison(folder, cells, tests) if all(map(Path.is_dir, cells)) else None
 
 
@@ -125,7 +125,7 @@ def finish_all(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation])
 def analyse(config: DictConfig, setting: Setting, cells: Mapping[str, Cell], folder: Path) -> None:
     """Run the analyses of a comparison; tables are reused where they are of the same models and data.
 
-    What is not in the comparison's name, since it lies elsewhere (`Analysis.reads`), is written beside the tables.
+    What is not in the comparison's name, since it lies elsewhere (`ReadsElsewhere`), is written beside the tables.
     """
     for index, name in enumerate(config.analyses, start=1):
         path = folder / "analyses" / f"{name}.json"

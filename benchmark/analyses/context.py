@@ -10,7 +10,7 @@ from torch import Tensor
 from benchmark.cells import Cell
 from benchmark.configuration import make
 from benchmark.data import Data
-from benchmark.identity import digest_of
+from benchmark.identity import digests_of
 from benchmark.models import Classifier
 from benchmark.settings import Setting
 from benchmark.tables import Table
@@ -47,7 +47,7 @@ class Context:
     @property
     def tests(self) -> dict[str, str]:
         """Name and identity of the comparison's tests; a cell may hold those of other comparisons too."""
-        return {str(name): digest_of(make(own)) for name, own in self.setting.config.evaluations.items()}
+        return digests_of({name: make(own) for name, own in self.setting.config.evaluations.items()})
 
     def first_examples(self, count: int | None, which: Target) -> Iterator[tuple[Batch, Int[Tensor, "B"]]]:
         """The first `count` scored examples (None: all) in their batches, each with the classes that are explained."""

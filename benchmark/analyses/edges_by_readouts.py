@@ -17,7 +17,7 @@ from benchmark.cells import Cell
 from benchmark.configuration import compose, make, missing_keys, options
 from benchmark.declared import Count, configurable
 from benchmark.errors import NotApplicable, UserError
-from benchmark.identity import costs_only, digest_of
+from benchmark.identity import costs_only, digests_of
 from benchmark.records import finish
 from benchmark.report.text import bounds, number, slug
 from benchmark.settings import Setting, limited
@@ -88,7 +88,7 @@ class EdgesByReadouts:
         if not measures:
             raise NotApplicable("no test of the comparison reads token scores")
         cells = self._cells(limited(context.setting, self.limit), evaluations)
-        tests = {name: digest_of(test) for name, test in evaluations.items()}
+        tests = digests_of(evaluations)
         read_cells = {place: tested(cell, tests) for place, cell in cells.items()}
         layouts = {measure: layout(read(read_cells, measure)) for measure in measures}
         heats = [self._heat(measure, own) for measure, own in layouts.items()]

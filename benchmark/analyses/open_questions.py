@@ -48,10 +48,11 @@ class OpenQuestions:
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """One table with a line per method and question."""
+        tests = context.tests
         asked = [
             question
             for method, cell in context.cells.items()
-            for question in self._questions(method, tested(cell, context.tests)[1])
+            for question in self._questions(method, tested(cell, tests)[1])
         ]
         if not asked:
             raise NotApplicable("no method of the comparison was put through head pruning or triggers")

@@ -13,7 +13,7 @@ from benchmark.analyses.figures import scalar, shown, tested
 from benchmark.configuration import make
 from benchmark.declared import Count, configurable
 from benchmark.errors import NotApplicable, UserError
-from benchmark.identity import digest_of
+from benchmark.identity import digests_of
 from benchmark.records import finish
 from benchmark.settings import limited
 from benchmark.tables import Drawing, Table, line
@@ -83,7 +83,7 @@ class QuadratureCost:
     def _rows(self, context: Context) -> list[dict[str, Any]]:
         setting = limited(context.setting, self.limit)
         evaluations = {"completeness": self.completeness, "convergence": self.convergence}
-        tests = {name: digest_of(test) for name, test in evaluations.items()}
+        tests = digests_of(evaluations)
         rows: list[dict[str, Any]] = []
         for rule in self.rules:
             for steps in self.steps:

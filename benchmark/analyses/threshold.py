@@ -33,8 +33,9 @@ class Threshold:
         """Two tables: a line per method and τ; and what the best and the worst τ are apart."""
         rows: list[dict[str, Any]] = []
         asked: list[Difference] = []
+        tests = context.tests
         for method, cell in context.cells.items():
-            record, values = tested(cell, context.tests)
+            record, values = tested(cell, tests)
             first, *_ = self.curves.values()
             if not any(figure["metric"] == first[1] for figure in figures(record, first[0])):
                 continue

@@ -156,4 +156,5 @@ def test_peak_memory_of_transformer_attribution(benchmark, folder):
         lambda: subprocess.run(run, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout, rounds=1
     )
     peak = int(found) * 1024 / 1e9
-    report(benchmark, "peak memory of transformer_attribution, 512 tokens", peak, "GB of the whole process", 1.5)
+    # the twin in float64 is held beside the model
+    report(benchmark, "peak memory of transformer_attribution, 512 tokens", peak, "GB of the whole process", 2.0)
