@@ -197,8 +197,10 @@ def _ranges(hint: Any) -> list[Any]:
 
 def _items(hint: Any) -> Any:
     """The annotation of a sequence's items, None where it is no sequence (or says nothing of them)."""
-    if get_origin(hint) is Annotated:
-        return _items(get_args(hint)[0])
     origin = get_origin(hint)
+    if origin is Annotated:
+        return _items(get_args(hint)[0])
+    if origin in (Union, types.UnionType):
+        return next((item for part in get_args(hint) if (item := _items(part)) is not None), None)
     sequence = isinstance(origin, type) and issubclass(origin, Sequence)
     return get_args(hint)[0] if sequence and get_args(hint) else None

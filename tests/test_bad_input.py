@@ -13,7 +13,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
 
 from benchmark import store
-from benchmark.command import check_overrides
+from benchmark.command import checked
 from benchmark.configuration import build, compose, make
 from benchmark.errors import UserError
 from benchmark.runner import run_comparison
@@ -58,8 +58,7 @@ def mistake(place, out, *overrides):
     chosen, directory = settings(place, out, *overrides), str(place / "conf")
 
     def command():
-        check_overrides("config", chosen, directory, sweep=False)
-        run_comparison(compose("config", chosen, directory))
+        run_comparison(compose("config", checked("config", chosen, directory, sweep=False), directory))
 
     with pytest.raises(UserError) as caught:
         command()
@@ -128,8 +127,8 @@ def test_a_wrong_setting_says_what_is_right(place, tmp_path, override, expected)
 @pytest.mark.parametrize(
     ("method", "override", "expected"),
     [
-        ("attattr", "edges.steps=0", "steps=0 is too small: the quadrature rule 'left' needs at least 1"),
-        ("attattr", "edges.steps=-5", "steps=-5 is too small"),
+        ("attattr", "edges.steps=0", "methods.attattr.edges.steps=0: allowed are whole numbers from 1"),
+        ("attattr", "edges.steps=-5", "methods.attattr.edges.steps=-5: allowed are whole numbers from 1"),
         ("rollout", "readout.start_layer=7", "readout.start_layer=7 is out of range: the model has 2 layers"),
     ],
 )
@@ -224,7 +223,7 @@ def test_a_record_of_another_shape_is_corrupt(place, tmp_path, finished, record)
         ("methods/rolout", None, "methods=rolout does not exist; did you mean rollout?"),
         ("evaluations/perturbatoin", None, "evaluations=perturbatoin does not exist; did you mean perturbation"),
         ("methods/rollout", "readout.start=2", "methods.rollout.readout.start is no setting"),
-        ("methods/attattr", "edges.steps=0", "steps=0 is too small"),
+        ("methods/attattr", "edges.steps=0", "methods.attattr.edges.steps=0: allowed are whole numbers from 1"),
     ],
 )
 def test_the_python_call_says_the_same(name, override, expected):
@@ -245,8 +244,9 @@ class Choosy:
 def test_a_choice_that_does_not_exist():
     target = {"_target_": "tests.test_bad_input.Choosy"}
     assert make(target) == Choosy()
-    for config in ({**target, "part": "negative"}, {**target, "inner": {**target, "part": "negative"}}):
-        with pytest.raises(UserError, match="part=negative of Choosy is unknown; allowed: signed, positive"):
+    wrong = {**target, "part": "negative"}
+    for config, path in ((wrong, "part"), ({**target, "inner": wrong}, "inner.part")):
+        with pytest.raises(UserError, match=f"^{path}=negative: allowed are signed, positive"):
             make(config)
 
 
@@ -267,7 +267,7 @@ def start(*arguments):
         (("--config-dir", "/nowhere"), "error: --config-dir=/nowhere is no folder"),
         (
             ("model=hf", "model.path=/nowhere/x", "evaluations=[perturbation]", "evaluations.perturbation.pool=median"),
-            "error: pool=median of Perturbation is unknown; allowed: max, sum, mean",
+            "error: evaluations.perturbation.pool=median: allowed are max, sum, mean",
         ),
     ],
 )

@@ -12,6 +12,7 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.figures import scalar, shown, tested
 from benchmark.configuration import make
 from benchmark.declared import Count, configurable
+from benchmark.defaults import parameters
 from benchmark.errors import NotApplicable, UserError
 from benchmark.identity import digests_of
 from benchmark.records import finish
@@ -66,7 +67,8 @@ class QuadratureCost:
         methods = context.setting.config.methods
         if self.method not in methods:
             raise UserError(f"analyses.quadrature_cost.method={self.method} is not among methods: {', '.join(methods)}")
-        if not {"steps", "quadrature"} <= set(methods[self.method].get("edges") or {}):
+        edges = methods[self.method].get("edges")
+        if edges is None or not {"steps", "quadrature"} <= set(parameters(edges["_target_"])):
             raise NotApplicable(f"the method {self.method} has no edges.steps and edges.quadrature")
         table = pd.DataFrame(self._rows(context))
         return [
@@ -99,7 +101,7 @@ class QuadratureCost:
 
 def _changed(config: DictConfig, key: str, value: Any) -> DictConfig:
     changed = config.copy()
-    OmegaConf.update(changed, key, value)
+    OmegaConf.update(changed, key, value, force_add=True)
     return changed
 
 

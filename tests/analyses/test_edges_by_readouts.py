@@ -210,7 +210,7 @@ def test_settings_that_make_no_sense_are_one_line():
         EdgesByReadouts(EXPLAINER, {"attention": EDGES["attention"], "gradient": None}, READOUTS)
     with pytest.raises(UserError, match="readouts names fewer than two"):
         EdgesByReadouts(EXPLAINER, EDGES, {})
-    with pytest.raises(UserError, match="steps=0 is too small"):
+    with pytest.raises(UserError, match="steps=0: allowed are whole numbers from 1"):
         EdgesByReadouts(
             EXPLAINER, EDGES | {"bad": {"_target_": "methods.edges.attribution.Attribution", "steps": 0}}, READOUTS
         )

@@ -6,8 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.errors import UserError
-from benchmark.evaluations.curves import area, check_fractions, counts, published_area, with_zero
+from benchmark.evaluations.curves import area, counts, published_area, with_zero
 
 CURVE = st.lists(st.floats(0, 1), min_size=9, max_size=9)
 TENTHS = [k / 10 for k in range(1, 10)]
@@ -61,9 +60,3 @@ def test_the_published_area_is_numpys_trapezoid_times_100():
 def test_zero_precedes_the_fractions_once():
     assert with_zero((0.1, 0.5)) == (0.0, 0.1, 0.5)
     assert with_zero((0.0, 0.5)) == (0.0, 0.5)
-
-
-@pytest.mark.parametrize("fractions", [[], [0.2, 0.1], [0.1, 0.1], [-0.1, 0.5], [0.5, 1.5]])
-def test_bad_fractions_name_the_setting(fractions):
-    with pytest.raises(UserError, match=r"evaluations.x.fractions"):
-        check_fractions(fractions, "evaluations.x.fractions")

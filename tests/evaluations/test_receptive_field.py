@@ -83,8 +83,8 @@ def test_options_and_refusals(bert):  # noqa: F811
     rows = ReceptiveField().rows(model, batch, replace(attribution, edges=0 * attribution.edges))
     assert set(rows.metric) == {"edges"}
     with pytest.raises(
-        UserError, match=r"^evaluations.receptive_field.threshold=1.5: allowed are numbers from 0 to 1$"
+        UserError, match=r"^threshold=1.5: allowed are numbers from 0 to 1$"
     ):
         ReceptiveField(threshold=1.5)
-    with pytest.raises(UserError, match=r"^evaluations.receptive_field.quantiles: found \[2\]"):
+    with pytest.raises(UserError, match=r"^quantiles=\[2\]: allowed are"):
         ReceptiveField(quantiles=[2])

@@ -213,7 +213,7 @@ def test_settings(tmp_path):
         ({"tau": 1.0}, "tau=1.0"),
         ({"max_words": 1}, "max_words=1"),
         ({"draws": 0}, "draws=0"),
-        ({"positions": [0.0, 1.1]}, "positions holds 1.1"),
+        ({"positions": [0.0, 1.1]}, r"positions=\[0.0, 1.1\]"),
         ({"lexicon": "nowhere.txt"}, "lexicon=nowhere.txt"),
         ({"file": "nowhere.json"}, "file=nowhere.json cannot be read"),
         ({"file": str(wrong)}, "holds no triggers"),
@@ -288,5 +288,5 @@ def test_other_rules_give_what_a_test_of_their_own_gives(sentiment, reviews):
         expected = alone[alone.metric == "accuracy_drop"].set_index("uid").value.sort_index()
         found = rows[(rows.metric == metric) & (rows.x == x)].set_index("uid").value.sort_index()
         pd.testing.assert_series_equal(found, expected)
-    with pytest.raises(UserError, match="pair_counts holds 0"):
+    with pytest.raises(UserError, match=r"pair_counts=\[0\]"):
         Triggers(pair_counts=(0,))

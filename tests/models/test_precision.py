@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import benchmark
-from benchmark.errors import NotApplicable, UserError
-from benchmark.models.precision import check_precision, precise
+from benchmark.errors import NotApplicable
+from benchmark.models.precision import precise
 from tests import tiny_models
 
 
@@ -82,8 +82,3 @@ def test_a_device_without_float64_says_so_and_what_to_do(model, monkeypatch):
     monkeypatch.setattr(torch, "zeros", refusing)
     with pytest.raises(NotApplicable, match=r"set model\.device=cpu, or precision=model"):
         precise(model, "float64")
-
-
-def test_an_unknown_precision():
-    with pytest.raises(UserError, match="precision=float128 is unknown; allowed: model, float64"):
-        check_precision("float128")

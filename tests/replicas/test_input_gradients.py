@@ -8,7 +8,7 @@ import torch
 
 import benchmark
 from benchmark.errors import UserError
-from methods.embeddings import baseline_embeddings, check_choice, embeddings_of
+from methods.embeddings import baseline_embeddings, embeddings_of
 from methods.gradient_norm import GradientNorm
 from methods.gradient_x_input import GradientXInput
 from methods.integrated_gradients import IntegratedGradients
@@ -186,11 +186,9 @@ def test_a_mask_baseline_is_the_mask_tokens_embedding(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GradientNorm(3), "p=3 is no norm"),
-        (lambda: IntegratedGradients(0), "steps=0 is too small"),
-        (lambda: check_choice("reduce", "max", ("dot", "l2")), "reduce=max is unknown; allowed: dot, l2"),
-        (lambda: SmoothGrad(0), "samples=0 is too small"),
-        (lambda: SmoothGrad(noise=0), "noise=0 must be positive"),
+        (lambda: IntegratedGradients(0), "steps=0: allowed are whole numbers from 1"),
+        (lambda: SmoothGrad(0), "samples=0: allowed are whole numbers from 1"),
+        (lambda: SmoothGrad(noise=0), "noise=0: allowed are numbers above 0"),
     ],
 )
 def test_settings_that_do_not_exist(make, message):

@@ -1,0 +1,108 @@
+"""What annotations declare of settings: every kind of range and choice, in the constructor and with the user's path."""
+
+from collections.abc import Sequence
+from dataclasses import FrozenInstanceError, dataclass
+from typing import Annotated, Literal
+
+import pytest
+
+from benchmark.configuration import make
+from benchmark.declared import (
+    Above,
+    AtLeast,
+    Budget,
+    Count,
+    Natural,
+    SettingError,
+    Share,
+    Shares,
+    Within,
+    configurable,
+)
+from benchmark.errors import UserError
+
+
+@configurable
+class Inner:
+    """One setting of each kind."""
+
+    n: Count = 1
+    first: Natural = 0
+    share: Share = 0.5
+    shares: Shares = (0.1, 0.5)
+    how: Literal["sum", "mean"] = "sum"
+    batch: Budget = None
+    noise: Annotated[float | int, Above(0)] = 0.1
+    gamma: Annotated[float | int, AtLeast(0.0)] = 0.0
+    dropout: Annotated[float | int, Within(0, 1, without_high=True)] = 0.0
+    names: Sequence[str] | None = None
+    on: bool = False
+    label: str = "a"
+    anything: object = None
+
+    def __post_init__(self) -> None:
+        assert self.n >= 1, "what is declared is looked at first"
+
+
+@dataclass(frozen=True)
+class Outer:
+    """Something that has one."""
+
+    inner: Inner = Inner()
+
+
+WRONG = [
+    ("n", 0, "n=0: allowed are whole numbers from 1"),
+    ("n", True, "n=True: allowed are whole numbers from 1"),
+    ("n", 1.5, "n=1.5: allowed are whole numbers from 1"),
+    ("n", "many", "n=many: allowed are whole numbers from 1"),
+    ("n", None, "n=null: allowed are whole numbers from 1"),
+    ("first", -1, "first=-1: allowed are whole numbers from 0"),
+    ("share", 1.5, "share=1.5: allowed are numbers from 0 to 1"),
+    ("share", float("nan"), "share=nan: allowed are numbers from 0 to 1"),
+    ("shares", (), "shares=[]: allowed are increasing numbers from 0 to 1"),
+    ("shares", (0.2, 0.1), "shares=[0.2, 0.1]: allowed are increasing numbers from 0 to 1"),
+    ("shares", (0.1, 0.1), "increasing"),
+    ("shares", (-0.1, 0.5), "from 0 to 1"),
+    ("shares", (0.5, 1.5), "from 0 to 1"),
+    ("shares", 0.5, "shares=0.5: allowed are increasing numbers"),
+    ("how", "median", "how=median: allowed are sum, mean"),
+    ("batch", 0, "batch=0: allowed are whole numbers from 1, and null"),
+    ("noise", 0, "noise=0: allowed are numbers above 0"),
+    ("gamma", -1e-9, "gamma=-1e-09: allowed are numbers from 0"),
+    ("dropout", 1, "dropout=1: allowed are numbers from 0 to just below 1"),
+    ("names", "one", "names=one: allowed are lists of texts, and null"),
+    ("names", (1,), "names=[1]: allowed are lists of texts, and null"),
+    ("on", 1, "on=1: allowed are true and false"),
+    ("label", 3, "label=3: allowed are texts"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), WRONG)
+def test_what_is_not_allowed_is_named_with_what_is(name, value, message):
+    with pytest.raises(SettingError) as caught:
+        Inner(**{name: value})
+    assert isinstance(caught.value, UserError)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "value", "message"), WRONG)
+def test_from_a_yaml_the_message_has_the_whole_path(name, value, message):
+    inner = {"_target_": "tests.test_declared.Inner", name: list(value) if isinstance(value, tuple) else value}
+    with pytest.raises(SettingError, match=rf"^inner\.{name}="):
+        make({"_target_": "tests.test_declared.Outer", "inner": inner})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("n", 7), ("share", 0), ("share", 1.0), ("shares", [0, 0.5, 1]), ("batch", 3), ("names", ["a"]), ("on", True)],
+)
+def test_what_is_allowed_is_kept_and_lists_are_frozen(name, value):
+    kept = getattr(Inner(**{name: value}), name)
+    assert kept == (tuple(value) if isinstance(value, list) else value)
+    hash(Inner(**{name: value}))
+
+
+def test_an_object_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        Inner().n = 2  # type: ignore[misc]
