@@ -171,7 +171,8 @@ def described(hint: Any) -> str:
             return f"{ranges} {' '.join(str(one).removeprefix('numbers ') for one in _ranges(item))}".strip()
         return f"whole {ranges}" if arguments[0] is int else ranges or described(arguments[0])
     if origin in (Union, types.UnionType):
-        return ", and ".join(dict.fromkeys(described(part) for part in arguments))
+        plain = [part for part in arguments if not _is_class(part)] or arguments  # nobody types an object
+        return ", and ".join(dict.fromkeys(map(described, plain)))
     if (item := _items(hint)) is not None:
         return f"lists of {described(item)}"
     return _SCALARS[hint][1] if hint in _SCALARS else getattr(hint, "__name__", str(hint))

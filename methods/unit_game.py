@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import frexp, inf
 from typing import ClassVar
 
 import torch
@@ -109,5 +110,18 @@ def explain_units(
         game = UnitGame(model, batch.select([row]), target[one], chosen, output, units, visible.shape[1])
         with seeded(uid, seed, model.device), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            scores[row, units] = explain(game)[0].to(scores)
+            scores[row, units] = settled(explain(game)[0].double()).to(scores)
     return unit_attribution(batch, target, scores)
+
+
+def settled(values: Float[Tensor, "V"]) -> Float[Tensor, "V"]:
+    """Values to 40 binary digits of the largest.
+
+    A least-squares solver's last bits depend on where in memory its arrays happen to lie, so that the same call gives
+    other bits the second time.
+    """
+    largest = float(values.abs().max())
+    if not 0 < largest < inf:
+        return values
+    unit = 2.0 ** (frexp(largest)[1] - 40)
+    return (values / unit).round() * unit

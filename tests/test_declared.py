@@ -1,5 +1,7 @@
 """What annotations declare of settings: every kind of range and choice, in the constructor and with the user's path."""
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, dataclass
 from typing import Annotated, Literal
@@ -20,6 +22,7 @@ from benchmark.declared import (
     configurable,
 )
 from benchmark.errors import UserError
+from tests.conftest import REPOSITORY
 
 
 @configurable
@@ -48,7 +51,7 @@ class Inner:
 class Outer:
     """Something that has one."""
 
-    inner: Inner = Inner()
+    inner: Inner
 
 
 WRONG = [
@@ -106,3 +109,28 @@ def test_what_is_allowed_is_kept_and_lists_are_frozen(name, value):
 def test_an_object_cannot_be_changed():
     with pytest.raises(FrozenInstanceError):
         Inner().n = 2  # type: ignore[misc]
+
+
+BUILT = """
+import benchmark
+for name, override in (
+    ("methods/attention_norm", "edges.heads=max"), ("methods/decompx", "bias=norm"), ("methods/lrp", "rules=chefer"),
+    ("methods/attention_norm_residual", "edges.through=block"), ("evaluations/triggers", "construction=neither"),
+):
+    try:
+        benchmark.build(name, override)
+    except benchmark.errors.UserError as error:
+        print(error)
+"""
+
+
+def test_choices_of_our_own_name_the_whole_path():
+    """In a process of its own, whose calls are not type-checked."""
+    done = subprocess.run([sys.executable, "-c", BUILT], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "methods.attention_norm.edges.heads=max: allowed are sum, each",
+        "methods.decompx.bias=norm: allowed are absdot, apart",
+        "methods.lrp.rules=chefer: allowed are chefer2021, lrp, epsilon, alpha_beta, gamma, attnlrp, conservative",
+        "methods.attention_norm_residual.edges.through=block: allowed are residual, layer_norm",
+        "evaluations.triggers.construction=neither: allowed are paper, script",
+    ]

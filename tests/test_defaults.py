@@ -4,7 +4,7 @@ import pytest
 from omegaconf import OmegaConf
 
 import benchmark
-from benchmark.configuration import compose, options, widened
+from benchmark.configuration import compose, make, options, widened
 from benchmark.defaults import parameters, whole, written
 from benchmark.errors import UserError
 from benchmark.identity import digest_of
@@ -40,16 +40,17 @@ def test_every_field_of_every_yaml_can_be_set(group, name):
     keyed = GROUPS[group]
     chosen = f"+{group}={f'[{name}]' if keyed else name}"
     config = compose(None, [chosen])[group]
-    plain = whole(OmegaConf.to_container(config[name] if keyed else config, resolve=True))
+    config = config[name] if keyed else config
+    plain = whole(OmegaConf.to_container(config, resolve=True))
     given = {key: value for key, value in leaves(plain) if value != "???"}
     prefix = f"{group}.{name}" if keyed else group
     overrides = [chosen, *(f"{prefix}.{key}={spelled(value)}" for key, value in given.items())]
-    found = OmegaConf.to_container(OmegaConf.select(compose(None, overrides), prefix), resolve=True)
+    changed = OmegaConf.select(compose(None, overrides), prefix)
+    found = OmegaConf.to_container(changed, resolve=True)
     assert whole(found) == plain
     assert dict(leaves(found)).items() >= given.items()
     if "???" not in str(plain) and name != "text_classification":  # which needs a place
-        typed = [f"{key}={spelled(value)}" for key, value in given.items()]
-        first, second = (benchmark.build(f"{group}/{name}", *more) for more in ([], typed))
+        first, second = make(config), make(changed)
         assert digest_of(getattr(first, "made", first)) == digest_of(getattr(second, "made", second))
 
 

@@ -154,8 +154,11 @@ class Triggers(Averaged):
         defaults = {own.name: own.default for own in fields(self)}
         for construction, names in _READ_BY.items():
             for name in names if construction != self.construction else ():
-                if (value := getattr(self, name)) != defaults[name]:
-                    raise SettingError(name, value, f"other values with construction={construction} only")
+                if (value := getattr(self, name)) != (default := defaults[name]):
+                    only = "null" if default is None else default
+                    raise SettingError(
+                        name, value, f"{only} alone, as construction={self.construction} does not read it"
+                    )
 
     def _excluded(self, construction: str) -> Exclusion:
         punctuation = construction == "paper" if self.skip_punctuation is None else self.skip_punctuation

@@ -106,7 +106,7 @@ def test_constant_explanations_are_counted_and_not_averaged(sentiment, reviews):
 
 
 def test_a_share_that_makes_no_sense_is_refused():
-    with pytest.raises(UserError, match="^share=0: allowed are"):
+    with pytest.raises(UserError, match=r"^share=0: allowed are"):
         ClassSpecificity(share=0)
     assert build("evaluations/class_specificity") == ClassSpecificity()
 

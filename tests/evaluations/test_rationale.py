@@ -332,9 +332,7 @@ def test_figures_are_the_metrics_and_lie_within_bounds(sentiment, reviews):
     assert all(math.isnan(f.x) == (evaluation.metrics[f.metric].x is None) for f in figures)
 
 
-@pytest.mark.parametrize(
-    "settings", [{"top": []}, {"top": [0]}, {"hard_share": 2}, {"hard_shares": [0.2, 0.1]}]
-)
+@pytest.mark.parametrize("settings", [{"top": []}, {"top": [0]}, {"hard_share": 2}, {"hard_shares": [0.2, 0.1]}])
 def test_bad_settings_name_themselves(settings):
     with pytest.raises(UserError, match=f"^{next(iter(settings))}=.*: allowed are"):
         Rationale(**settings)

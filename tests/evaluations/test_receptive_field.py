@@ -82,9 +82,7 @@ def test_options_and_refusals(bert):  # noqa: F811
         ReceptiveField().rows(model, batch, no_edges(batch))
     rows = ReceptiveField().rows(model, batch, replace(attribution, edges=0 * attribution.edges))
     assert set(rows.metric) == {"edges"}
-    with pytest.raises(
-        UserError, match=r"^threshold=1.5: allowed are numbers from 0 to 1$"
-    ):
+    with pytest.raises(UserError, match=r"^threshold=1.5: allowed are numbers from 0 to 1$"):
         ReceptiveField(threshold=1.5)
     with pytest.raises(UserError, match=r"^quantiles=\[2\]: allowed are"):
         ReceptiveField(quantiles=[2])

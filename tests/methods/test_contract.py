@@ -17,6 +17,7 @@ from omegaconf import OmegaConf
 import benchmark
 import conf
 from benchmark.configuration import options
+from benchmark.defaults import whole
 from benchmark.errors import NotApplicable
 from benchmark.types import Example
 from tests import tiny_models
@@ -57,13 +58,13 @@ def cheap(name):
 
     def walk(node, path):
         for key, value in node.items():
-            if OmegaConf.is_config(value) and OmegaConf.is_dict(value):
+            if isinstance(value, dict):
                 yield from walk(value, [*path, key])
             elif key in CHEAPER and isinstance(value, int) and value > CHEAPER[key]:
                 yield f"{'.'.join([*path, key])}={CHEAPER[key]}"
 
     settings = OmegaConf.load(Path(conf.__file__).parent / "methods" / f"{name}.yaml")[name]
-    return list(walk(settings, []))
+    return list(walk(whole(OmegaConf.to_container(settings)), []))
 
 
 @cache

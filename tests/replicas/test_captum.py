@@ -24,7 +24,7 @@ from methods.lime import Lime
 from methods.occlusion import Occlusion
 from methods.seeds import seeded
 from methods.shapley_sampling import ShapleySampling
-from methods.unit_game import UnitGame
+from methods.unit_game import UnitGame, settled
 from tests import text_models, tiny_models
 from tests.replicas.conftest import assert_same
 
@@ -274,8 +274,8 @@ def test_the_passes_that_are_named_are_counted(reader, method, forward, backward
             "arguments.abss is no argument of captum's Saliency; did you mean abs",
         ),
         ("Lime", {"arguments": {"baselines": 1}}, "arguments.baselines is set by the benchmark"),
-        ("Saliency", {"over": "units"}, "over=units does not suit captum's Saliency; allowed: auto, embeddings"),
-        ("Lime", {"over": "embeddings"}, "over=embeddings does not suit captum's Lime; allowed: auto, units"),
+        ("Saliency", {"over": "units"}, "over=units: allowed are auto, embeddings"),
+        ("Lime", {"over": "embeddings"}, "over=embeddings: allowed are auto, units"),
     ],
 )
 def test_what_captum_cannot_serve_says_so_in_one_line(algorithm, settings, message):
@@ -292,11 +292,11 @@ def test_a_value_that_captum_refuses_is_no_trace(model, batch, target):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ShapleySampling(samples=0), "samples=0 is too small"),
-        (lambda: KernelShap(samples=2), "samples=2 is too small"),
-        (lambda: Lime(samples=1), "samples=1 is too small"),
-        (lambda: Lime(kernel_width=0), "kernel_width=0 must be positive"),
-        (lambda: Lime(alpha=-1), "alpha=-1 must be positive"),
+        (lambda: ShapleySampling(samples=0), "samples=0: allowed are whole numbers from 1"),
+        (lambda: KernelShap(samples=2), "samples=2: allowed are whole numbers from 3"),
+        (lambda: Lime(samples=1), "samples=1: allowed are whole numbers from 2"),
+        (lambda: Lime(kernel_width=0), "kernel_width=0: allowed are numbers above 0"),
+        (lambda: Lime(alpha=-1), "alpha=-1: allowed are numbers above 0"),
     ],
 )
 def test_settings_out_of_range(make, message):
@@ -308,3 +308,12 @@ def test_arguments_are_set_from_a_configuration():
     built = benchmark.build("methods/captum", "algorithm=Occlusion", "arguments={sliding_window_shapes: [2]}")
     assert built == Captum("Occlusion", {"sliding_window_shapes": (2,)})
     assert benchmark.build("methods/captum", "arguments={n_steps: 5}").arguments == {"n_steps": 5}
+
+
+def test_scores_are_settled_to_forty_binary_digits():
+    values = torch.tensor([0.3, -0.1, 1e-3, 0.0], dtype=torch.float64)
+    assert torch.allclose(settled(values), values, rtol=0, atol=2.0**-41)
+    assert torch.equal(settled(values * (1 + 2.0**-50)), settled(values)), "last bits do not show"
+    assert torch.equal(settled(settled(values)), settled(values))
+    for odd in (torch.zeros(2, dtype=torch.float64), torch.tensor([torch.inf, 1.0], dtype=torch.float64)):
+        assert torch.equal(settled(odd), odd)

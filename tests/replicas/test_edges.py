@@ -178,7 +178,10 @@ def test_quadrature_is_exact_up_to_its_degree_and_not_beyond(rule, steps, degree
     [("left", 0), ("right", -1), ("midpoint", 0), ("trapezoid", 1), ("gauss_legendre", 0), ("best", 3)],
 )
 def test_too_few_steps_and_unknown_rules(rule, steps):
-    with pytest.raises(UserError, match=r"steps=-?\d is too small|quadrature=best is unknown; allowed: left, right"):
+    with pytest.raises(
+        UserError,
+        match=r"steps=-?\d: allowed are|steps=1 is too small|quadrature=best is unknown; allowed: left, right",
+    ):
         Attribution(steps=steps, quadrature=rule) if rule != "best" else nodes_and_weights(rule, steps)
 
 

@@ -1,8 +1,5 @@
 """Value zeroing, norm-based attention, ALTI and GlobEnc against loops over tokens and heads, and their laws."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -19,7 +16,6 @@ from methods.edges.globenc import GlobEnc
 from methods.edges.value_zeroing import ValueZeroing
 from methods.readouts.last_layer import LastLayer
 from tests import tiny_models
-from tests.conftest import REPOSITORY
 from tests.replicas.blocks_by_hand import LENGTHS, Case, layer_norm, norm_of_part
 from tests.replicas.conftest import assert_same
 
@@ -178,28 +174,6 @@ def test_what_the_first_token_of_a_decoder_mixes_is_itself(tmp_path):
     for edges in (ValueZeroing(), Alti()):
         for layer in edges(case.model, case.batch, case.target):
             assert torch.allclose(layer[:, 0, 0, 0], torch.ones(3, dtype=torch.float64))
-
-
-WRONG = """
-import benchmark
-for name, override in (
-    ("attention_norm", "edges.heads=max"), ("attention_norm_residual", "edges.through=block"), ("decompx", "bias=norm")
-):
-    try:
-        benchmark.build("methods/" + name, override)
-    except benchmark.errors.UserError as error:
-        print(error)
-"""
-
-
-def test_wrong_settings():
-    """In a process of its own, whose calls are not type-checked."""
-    done = subprocess.run([sys.executable, "-c", WRONG], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
-        "edges.heads=max is unknown; allowed: sum, each",
-        "edges.through=block is unknown; allowed: residual, layer_norm",
-        "bias=norm is unknown; allowed: absdot, apart",
-    ]
 
 
 @pytest.fixture(scope="module", params=[name for name in tiny_models.FAMILIES if name != "bart"])  # cross-attention

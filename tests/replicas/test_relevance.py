@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from benchmark.errors import UserError
 from methods.lrp import Lrp
 from methods.relevance import relevance_pass, rule_set
 from methods.relevance import rules as R
@@ -183,8 +182,3 @@ def test_lrp_sums_the_relevance_of_the_first_blocks_input(model, batch, target):
     for b, t in np.ndindex(*batch.units.shape):
         expected = sum(float(r) for r in hidden[0][b, t]) if batch.attention_mask[b, t] else 0.0
         assert float(tokens[b, t]) == pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
-def test_a_rule_set_that_does_not_exist():
-    with pytest.raises(UserError, match="rules=chefer is unknown; allowed: chefer2021, lrp"):
-        rule_set("chefer")

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import benchmark
-from benchmark.errors import UserError
 from benchmark.models.parts import blocks_parts
 from methods.relevance import relevance_pass, rule_set
 from methods.relevance.shares import RelevanceShares, block_shares, relevance_of_operands
@@ -93,8 +92,3 @@ def test_nothing_through_a_path_is_a_share_of_zero():
     assert block_shares((zeros, ones), (ones, zeros), (0, 0)).tolist() == [[0, 1, 0]]
     assert block_shares((ones, zeros), (zeros, -ones), (0, 0)).tolist() == [[1, 0, 0]]
     assert block_shares((zeros, ones), (ones, zeros), (1, 1)).tolist() == [[1, 0, 0]]
-
-
-def test_an_unknown_rule_set_is_a_users_error():
-    with pytest.raises(UserError, match="rules=nothing"):
-        RelevanceShares("nothing")

@@ -151,7 +151,7 @@ def test_is_a_task_and_builds_from_its_yaml() -> None:
 
 
 def test_mistakes_name_the_setting() -> None:
-    with pytest.raises(UserError, match=r"task\.test=0"):
+    with pytest.raises(UserError, match="test=0: allowed are whole numbers from 1"):
         Planted(test=0)
     with pytest.raises(UserError, match="did you mean validation"):
         Planted(train=1).split("valid")

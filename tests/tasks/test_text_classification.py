@@ -135,7 +135,7 @@ def test_settings_that_name_nothing(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nothing\.tsv is missing; set task\.files\.train"):
         TextClassification(root=str(tmp_path), files={"train": "nothing.tsv"}).split("train")
     save(tmp_path, ".tsv")
-    with pytest.raises(UserError, match=r"task\.quoting='some'"):
+    with pytest.raises(UserError, match="quoting=some: allowed are auto, none, standard"):
         TextClassification(root=str(tmp_path), quoting="some").split("train")
     (tmp_path / "x.txt").write_text("")
     with pytest.raises(UserError, match=r"unknown ending '\.txt'"):

@@ -234,16 +234,17 @@ def test_byte_level_pieces(gpt2):
 
 def test_settings():
     for settings, message in (
-        ({"construction": "neither"}, "construction=neither is unknown; allowed: paper, script"),
-        ({"construction": "script", "score": "max"}, "score=max: allowed are sum and mean"),
-        ({"construction": "script", "tau": 0.5}, "tau=0.5 is read by construction=paper only"),
-        ({"construction": "script", "min_words": 3}, "min_words=3 is read by construction=paper only"),
-        ({"score": "mean"}, "score=mean is read by construction=script only"),
-        ({"cell_share": 0}, "cell_share=0 is read by construction=script only"),
+        (
+            {"construction": "script", "tau": 0.5},
+            "tau=0.5: allowed are null alone, as construction=script does not read it",
+        ),
+        ({"construction": "script", "min_words": 3}, "min_words=3: allowed are 5 alone, as construction=script"),
+        ({"score": "mean"}, "score=mean: allowed are sum alone, as construction=paper"),
+        ({"cell_share": 0}, "cell_share=0: allowed are 0.2 alone"),
         ({"construction": "script", "cell_share": 1.5}, r"cell_share=1\.5"),
         ({"construction": "script", "least_score": -1}, "least_score=-1"),
         ({"least_tokens": -1}, "least_tokens=-1"),
-        ({"skip_special": False}, "skip_special=false"),
+        ({"skip_special": False}, "skip_special=false: allowed are null and true"),
     ):
         with pytest.raises(UserError, match=message):
             Triggers(**settings)
