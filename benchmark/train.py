@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import hydra
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from benchmark.command import start
+from benchmark.errors import UserError
 from benchmark.exits import Kept, guarded
 
 
@@ -18,6 +19,9 @@ def main(config: DictConfig) -> None:
 
 
 def _run(config: DictConfig) -> None:
+    for key in ("model.path", "out"):
+        if OmegaConf.is_missing(config, key) or OmegaConf.select(config, key) is None:
+            raise UserError(f"{key} is not set; give it on the command line: {key}=...")
     from benchmark.training import run_training  # transformers' trainer takes seconds to import: not for --help
 
     run_training(config)

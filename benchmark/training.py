@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
@@ -66,9 +66,6 @@ class Recipe:
 
 def run_training(config: DictConfig) -> dict[str, Any]:
     """Fine-tune what a configuration of `conf/train.yaml` describes; returns the record of `finetune`."""
-    for key in ("model.path", "out"):
-        if OmegaConf.is_missing(config, key) or OmegaConf.select(config, key) is None:
-            raise UserError(f"{key} is not set; give it on the command line: {key}=...")
     return finetune(make(config.task), str(config.model.path), Path(config.out), make(config.recipe))
 
 

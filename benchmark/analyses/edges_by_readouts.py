@@ -60,7 +60,7 @@ class EdgesByReadouts:
     limit: Count | None = 30
     memory: Count = costs_only(2**30)
     made: Mapping[str, Mapping[str, Method]] = field(init=False, repr=False)
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         for name, given in (("edges", self.edges), ("readouts", self.readouts)):

@@ -29,7 +29,7 @@ class RankingAgreement:
 
     calibration: Calibration = field(default_factory=Calibration)
     seed: int = 0
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """One table with a line per pair of methods; NotApplicable where fewer than two score heads."""

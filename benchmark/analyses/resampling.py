@@ -1,4 +1,4 @@
-"""Intervals of statistics of head importance, by resampling the examples that it is computed from."""
+"""Intervals of correlations of head importance, by resampling the examples that it is computed from."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,11 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.cells import Cell
-from benchmark.statistics import Interval
+from benchmark.statistics import Interval, spread_interval
 
 RESAMPLES = 200
-DEFINED = 0.9
-"""Share of resamples that must have a correlation (one importance may be constant in the others) for an interval."""
 
 Importances = Sequence[Float[NDArray, "L H"]]
 Rank = Callable[[NDArray, NDArray], float]
@@ -27,7 +25,9 @@ def correlation(
     seed: int = 0,
     resamples: int = RESAMPLES,
 ) -> Interval:
-    """`rank` of two head importances with its 95 % percentile bootstrap interval over calibration examples.
+    """`rank` of two head importances with its 95 % interval over calibration examples (`spread_interval`).
+
+    Noise of the examples lowers a correlation: it is that of the importances as estimated from so many examples.
 
     Args:
         one: a cell and the head scores of its calibration examples.
@@ -38,9 +38,8 @@ def correlation(
         resamples: bootstrap resamples.
 
     Returns:
-        The correlation, its interval (NaN where one side has a single example or more than a tenth of the
-        resamples have no correlation), and the
-        number of calibration examples (the smaller of the two).
+        The correlation, its interval (NaN where one side has a single example, or where one importance is constant in
+        more than a tenth of the resamples), and the number of calibration examples (the smaller of the two).
     """
     (cell, scores), (other, others) = one, two
 
@@ -59,8 +58,4 @@ def correlation(
     for _ in range(resamples):
         drawn = generator.integers(0, n, size=n)
         found.append(measure(drawn, drawn if together else generator.integers(0, m, size=m)))
-    defined = [one for one in found if np.isfinite(one)]
-    if len(defined) < DEFINED * len(found):
-        return Interval(value, float("nan"), float("nan"), min(n, m))
-    low, high = np.quantile(defined, [0.025, 0.975])
-    return Interval(value, float(low), float(high), min(n, m))
+    return spread_interval(value, found, min(n, m), (-1.0, 1.0))

@@ -53,7 +53,7 @@ class Universality:
     calibration: Calibration = field(default_factory=Calibration)
     limit: Count | None = 100
     seed: int = 0
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         if len([given for given in self.settings.values() if given is not None]) < 2:

@@ -1,13 +1,13 @@
 """Which of two crossed factors matters: shares of variance in a balanced layout with examples as blocks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from benchmark.statistics import Interval, percentile_interval
+from benchmark.statistics import Interval, Range, resampled_means, spread_interval
 
 OF_MEANS = ("first", "second", "interaction")
 SOURCES = (*OF_MEANS, "examples", "residual")
@@ -65,30 +65,30 @@ def decompose(values: Float[NDArray, "N E F"], *, seed: int = 0, resamples: int 
     over examples. Shares describe these levels and examples and are not corrected for chance: with few examples the
     noise of the means adds to the interaction most of all. NaN where there is no variance.
 
-    The intervals are percentile bootstrap intervals over examples, which keep each example's E·F values together. Shares
-    are no means: noise adds to them, in the resamples once more, so that the intervals describe rather than promise.
+    The intervals (`spread_interval`) are over examples, whose E·F values are resampled together, and hold the shares of n
+    examples.
 
     Source: Fisher 1925 ("Statistical Methods for Research Workers", chapter VII); Montgomery ("Design and Analysis of
     Experiments", sections 5.3 and 5.6: two factors, blocking in a factorial design).
     """
     table, shape = columns(values), (values.shape[1], values.shape[2])
+    once = components(table.mean(0, keepdims=True), shape)
+    drawn = components(resampled_means(table, seed, resamples), shape)
+    of_all, of_means = (
+        np.concatenate([_shares(once[:, :k]), _shares(drawn[:, :k])]) for k in (len(SOURCES), len(OF_MEANS))
+    )
 
-    def shares(means: NDArray, among: Sequence[str]) -> NDArray:
-        found = components(means, shape)[:, : len(among)]
-        total = found.sum(1, keepdims=True)
-        answer: NDArray = np.divide(found, total, out=np.full_like(found, np.nan), where=total > 1e-24)
-        return answer
-
-    def measured(place: int, among: Sequence[str]) -> Interval:
-        return percentile_interval(table, lambda means: shares(means, among)[:, place], seed=seed, resamples=resamples)
-
-    def difference(means: NDArray) -> NDArray:
-        found = shares(means, OF_MEANS)
-        gap: NDArray = found[:, 0] - found[:, 1]
-        return gap
+    def measured(shares: NDArray, bounds: Range = (0.0, 1.0)) -> Interval:
+        return spread_interval(float(shares[0]), shares[1:], len(values), bounds)
 
     return Decomposition(
-        of_all={name: measured(place, SOURCES) for place, name in enumerate(SOURCES)},
-        of_means={name: measured(place, OF_MEANS) for place, name in enumerate(OF_MEANS)},
-        difference=percentile_interval(table, difference, seed=seed, resamples=resamples),
+        of_all={name: measured(of_all[:, place]) for place, name in enumerate(SOURCES)},
+        of_means={name: measured(of_means[:, place]) for place, name in enumerate(OF_MEANS)},
+        difference=measured(of_means[:, 0] - of_means[:, 1], (-1.0, 1.0)),
     )
+
+
+def _shares(parts: Float[NDArray, "R K"]) -> Float[NDArray, "R K"]:
+    total = parts.sum(1, keepdims=True)
+    answer: NDArray = np.divide(parts, total, out=np.full_like(parts, np.nan), where=total > 1e-24)
+    return answer

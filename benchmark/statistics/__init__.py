@@ -10,7 +10,7 @@ from benchmark.statistics.bootstrap import (
     interval,
     intervals,
     paired_difference,
-    percentile_interval,
+    resampled_means,
 )
 from benchmark.statistics.draws import RESAMPLED, Source, drawn_p, matrix, of_orders, of_resamples, sources, widened
 from benchmark.statistics.ratios import RATIOS, f1_of_means, f1_of_ratios, f1_of_sums, mean_of_ratios, name_of, ratio
@@ -23,6 +23,7 @@ from benchmark.statistics.significance import (
     sign_flip_p,
     swap_p,
 )
+from benchmark.statistics.spread import spread_interval
 
 VERSION = 2
 """Raised when a stored figure would come out differently: 1 was the percentile bootstrap."""
@@ -52,10 +53,11 @@ __all__ = [
     "of_resamples",
     "pair_p",
     "paired_difference",
-    "percentile_interval",
     "ratio",
+    "resampled_means",
     "sign_flip_p",
     "sources",
+    "spread_interval",
     "swap_p",
     "widened",
 ]

@@ -56,7 +56,7 @@ def _weights(n: int, seed: int, resamples: int) -> Iterator[Array]:
         yield np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
 
 
-def _resampled(values: Array, seed: int, resamples: int) -> Array:
+def resampled_means(values: Array, seed: int, resamples: int) -> Array:
     """Column means of bootstrap resamples [r, k]."""
     return np.concatenate([weights @ values / len(values) for weights in _weights(len(values), seed, resamples)])
 
@@ -145,7 +145,7 @@ def intervals(
     ranges = _ranges(bounds, k)
     centred = table - means
     scale = (centred**2).max(axis=0) / n
-    both = _resampled(np.concatenate([centred, centred**2], axis=1), seed, resamples)
+    both = resampled_means(np.concatenate([centred, centred**2], axis=1), seed, resamples)
     shift, variance = both[:, :k], (both[:, k:] - both[:, :k] ** 2) / n
     low, high = _ends(means, np.sqrt(table.var(axis=0) / n), _studentised(shift, variance, scale), level)
     constant = np.ptp(table, axis=0) <= _NOTHING * np.abs(table).max(axis=0)
@@ -217,7 +217,7 @@ def interval(
         return Interval(float(value[0]), np.nan, np.nan, n)
     first, second = np.triu_indices(table.shape[1])
     centred = table - means
-    both = _resampled(np.concatenate([centred, centred[:, first] * centred[:, second]], axis=1), seed, resamples)
+    both = resampled_means(np.concatenate([centred, centred[:, first] * centred[:, second]], axis=1), seed, resamples)
     shift, squares = both[:, : table.shape[1]], both[:, table.shape[1] :]
     step = _STEP * table.std(axis=0)
     own = _jackknife(statistic, means, (centred[:, first] * centred[:, second]).mean(axis=0, keepdims=True), step) / n
@@ -250,22 +250,6 @@ def _corners(table: Array, statistic: Statistic, ranges: Sequence[Range] | None,
     ends = [exact_bounds(column, *own, level) for column, own in zip(table.T, ranges, strict=True)]
     found = statistic(np.array(list(product(*ends))))
     return float(found.min()), float(found.max())
-
-
-def percentile_interval(
-    values: ArrayLike, statistic: Statistic, *, seed: int = 0, resamples: int = RESAMPLES, level: float = 0.95
-) -> Interval:
-    """Percentile interval of a statistic with many columns or without a useful standard error, as shares of variance.
-
-    It covers too little in small samples; `interval` is for means and what is smooth in a few of them.
-    """
-    table = np.asarray(values, dtype=np.float64)
-    value = float(statistic(table.mean(axis=0, keepdims=True))[0])
-    if len(table) < 2:
-        return Interval(value, np.nan, np.nan, len(table))
-    tail = (1 - level) / 2
-    low, high = np.quantile(statistic(_resampled(table, seed, resamples)), [tail, 1 - tail])
-    return Interval(value, float(low), float(high), len(table))
 
 
 def paired_difference(

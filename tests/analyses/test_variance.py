@@ -9,7 +9,7 @@ import pytest
 
 from benchmark.analyses.layouts import Measure, Value, best, layout, read
 from benchmark.analyses.variance import OF_MEANS, SOURCES, decompose
-from benchmark.statistics import Interval
+from benchmark.statistics import Interval, spread_interval
 
 
 def random_values(shape=(7, 4, 3), seed=0):
@@ -54,12 +54,17 @@ def test_shares_and_intervals_equal_loops():
     drawn = np.random.default_rng(3).integers(0, len(y), size=(resamples, len(y)))
     again = [shares_by_loops(y[rows]) for rows in drawn]
     for shares, place in ((of_all, 0), (of_means, 1)):
-        low, high = np.quantile([sample[place] for sample in again], [0.025, 0.975], axis=0)
-        assert [share.low for share in shares] == pytest.approx(low)
-        assert [share.high for share in shares] == pytest.approx(high)
+        drawn_shares = np.array([sample[place] for sample in again]).T
+        expected = [
+            spread_interval(share.value, own, len(y), (0.0, 1.0))
+            for share, own in zip(shares, drawn_shares, strict=True)
+        ]
+        assert [share.low for share in shares] == pytest.approx([one.low for one in expected])
+        assert [share.high for share in shares] == pytest.approx([one.high for one in expected])
         assert {share.n for share in shares} == {len(y)}
     gaps = [sample[1][0] - sample[1][1] for sample in again]
-    assert [difference.low, difference.high] == pytest.approx(np.quantile(gaps, [0.025, 0.975]))
+    expected = spread_interval(difference.value, gaps, len(y), (-1.0, 1.0))
+    assert [difference.low, difference.high] == pytest.approx([expected.low, expected.high])
 
 
 def test_shares_sum_to_one_and_do_not_see_scale_or_offset():
@@ -79,7 +84,7 @@ def test_an_additive_table_has_no_interaction():
     assert of_all[4].value == pytest.approx(0, abs=1e-12)
     variances = np.array([first.var(), second.var(), 0, examples.var(), 0])
     assert [share.value for share in of_all] == pytest.approx(variances / variances.sum(), abs=1e-12)
-    assert [of_means[0].low, of_means[0].high] == pytest.approx([of_means[0].value] * 2)
+    assert np.isnan(of_means[0].low), "the same in every resample, which is no interval"
 
 
 def test_a_crossed_table_is_all_interaction_and_no_variance_has_no_shares():

@@ -160,12 +160,12 @@ def held_to_five_digits(name, model, texts):
 
 @pytest.mark.parametrize("name", HELD)
 def test_every_method_explains_real_texts_to_five_digits(name, minilm):
-    held_to_five_digits(name, minilm, real_texts(40))
+    held_to_five_digits(name, minilm, real_texts(25))
 
 
 @pytest.mark.parametrize("name", ["conservative_lrp", *RELEVANCE])
 def test_relevance_of_long_texts_keeps_five_digits(name, minilm):
-    held_to_five_digits(name, minilm, real_texts(20, 200))
+    held_to_five_digits(name, minilm, real_texts(200))
 
 
 # What a precision costs at most, of the largest score, on a small model. Effects of removals are small differences, and

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize_scalar
 
-from benchmark.statistics import Interval, interval, intervals, paired_difference, percentile_interval
+from benchmark.statistics import Interval, interval, intervals, paired_difference, resampled_means
 
 COLUMN = arrays(np.float64, st.integers(2, 30), elements=st.floats(0, 1, width=32))
 UNIT, SIGNED = (0.0, 1.0), (-1.0, 1.0)
@@ -203,12 +203,10 @@ def test_paired_difference_is_narrower_than_unpaired():
     )
 
 
-def test_percentiles_where_there_is_no_standard_error():
-    values = np.random.default_rng(1).normal(size=(30, 1))
-    means = [values[row].mean() for row in draws(30)]
-    found = percentile_interval(values, lambda m: m[..., 0])
-    assert ends(found) == pytest.approx(tuple(np.percentile(means, [2.5, 97.5])))
-    assert math.isnan(percentile_interval(values[:1], lambda m: m[..., 0]).low)
+def test_means_of_resamples():
+    values = np.random.default_rng(1).normal(size=(30, 2))
+    means = np.array([values[row].mean(axis=0) for row in draws(30)])
+    assert resampled_means(values, 0, 999) == pytest.approx(means)
 
 
 def test_shapes_are_checked():
