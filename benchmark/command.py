@@ -12,7 +12,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 
-from benchmark.configuration import check, options, widened
+from benchmark.configuration import ALL, KEYED, check, options, widened
 from benchmark.errors import UserError, near
 from benchmark.exits import Kept, guarded, on_termination
 from benchmark.printable import printable
@@ -81,7 +81,7 @@ def _check_group(override: Override, directory: str | None) -> None:
     group = override.key_or_group
     if group not in GROUPS or override.is_sweep_override():
         return
-    known = [*options(group), *(path.stem for path in Path(directory or "", group).glob("*.yaml") if directory)]
+    known = [*options(group, directory), *([ALL] if group in KEYED else [])]
     for name in override.value() if isinstance(override.value(), list) else [override.value()]:
         if str(name) not in known:
             raise UserError(f"{group}={name} does not exist; {near(str(name), known)}")

@@ -4,9 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal, cast, get_origin
 
 import hydra
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException, InstantiationException
 from hydra.utils import instantiate
@@ -18,6 +21,10 @@ from benchmark.defaults import additions
 from benchmark.errors import UserError, near
 
 CONFIG_MODULE = "conf"
+KEYED = ("methods", "evaluations", "analyses")
+"""Groups of which a comparison has several, by name."""
+
+ALL = "all"
 _GROUPS = ("task", "model", "tracking")
 _NAMES = ("name", "split", "out")
 _LONGEST_NAME = 150  # file systems take 255, and an ending and a hash are added
@@ -73,6 +80,7 @@ class _UnknownKey(Exception):  # noqa: N818 - an answer of Hydra's
 
 
 def _composed(config_name: str | None, overrides: Sequence[str], directory: str | None) -> DictConfig:
+    offer_all(directory)
     try:
         with _own_hydra():
             config: DictConfig = hydra.compose(config_name, [*_searched(directory), *overrides])
@@ -121,11 +129,18 @@ def explain(error: Exception) -> str:
     return " ".join(lines) or type(error).__name__
 
 
-def options(group: str) -> list[str]:
-    """Names of the YAMLs in a group of `conf/`."""
-    with _own_hydra():
-        loader = GlobalHydra.instance().config_loader()
-        return sorted(loader.get_group_options(group))
+def options(group: str, directory: str | None = None) -> list[str]:
+    """Names of the YAMLs in a group of `conf/`, and of a further folder."""
+    folders = [files(CONFIG_MODULE) / group, *([Path(directory, group)] if directory else [])]
+    found = [entry.name for folder in folders if folder.is_dir() for entry in folder.iterdir()]
+    return sorted({name.removesuffix(".yaml") for name in found if name.endswith(".yaml")})
+
+
+def offer_all(directory: str | None = None) -> None:
+    """Make `methods=all` stand for every YAML of the group, likewise `evaluations=all` and `analyses=all`."""
+    for group in KEYED:
+        every: Any = {"defaults": options(group, directory)}
+        ConfigStore.instance().store(group=group, name=ALL, node=every, provider="benchmark")
 
 
 def check(config: DictConfig) -> None:
@@ -160,7 +175,7 @@ def _check_values(config: DictConfig) -> None:
             raise UserError(f"{key}={config[key]} must be a text")
     for key, name in (
         ("name", config.name),
-        *((g, n) for g in ("methods", "evaluations", "analyses") for n in config[g]),
+        *((group, name) for group in KEYED for name in config[group]),
     ):
         check_name(key, str(name))
     for key, least in _LEAST.items():
@@ -236,7 +251,7 @@ def build(name: str, *overrides: str) -> Any:
         UserError: there is no such YAML or setting.
     """
     group, _, option = name.partition("/")
-    keyed = group in ("methods", "evaluations", "analyses")
+    keyed = group in KEYED
     prefix = f"{group}.{option}" if keyed else group
     config = compose(
         None, [f"+{group}={f'[{option}]' if keyed else option}", *(_prefixed(o, prefix) for o in overrides)]

@@ -114,7 +114,6 @@ Count = Annotated[int, AtLeast(1)]
 Natural = Annotated[int, AtLeast(0)]
 Share = Annotated[float | int, Within(0, 1)]
 Shares = Annotated[Sequence[Share], Rising()]
-Budget = Count | None
 
 
 @dataclass_transform(frozen_default=True)

@@ -57,7 +57,14 @@ def open_setting(config: DictConfig) -> Setting:
     source = make(config.model)
     if source.threads is not None:
         torch.set_num_threads(source.threads)
-    model = load_model(source.resolve(task), dtype=source.dtype, device=source.device, window=source.window)
+    model = load_model(
+        source.resolve(task),
+        dtype=source.dtype,
+        device=source.device,
+        window=source.window,
+        max_tokens=source.max_tokens,
+        memory_budget=source.memory_budget,
+    )
     return Setting(config, task, model, encode(config, task, model, examples, drawn=len(examples) < len(every)))
 
 

@@ -62,7 +62,7 @@ class AttentionMasking(Explainer):
 
         def logits_of(one: Batch, hidden: Bool[Tensor, "K 1 U"]) -> Float[Tensor, "K 1 C"]:
             lengths = one.attention_mask.sum(1)
-            return run_variants(model, one, hidden, run, lengths=lambda v: lengths[v.example], max_tokens=None)
+            return run_variants(model, one, hidden, run, lengths=lambda v: lengths[v.example])
 
         logits = logits_of_each(batch, removed, logits_of)
         return unit_attribution(batch, target, output_drops(logits, target, self.output).T)

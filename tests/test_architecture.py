@@ -83,7 +83,7 @@ ALLOWED: dict[str, set[str]] = {
     "stored": FOUNDATION | {"store"},
     "explaining": FOUNDATION | {"models", "store", "stored"},
     "tables": {"errors", "store"},
-    "analyses": CORE | {"stored", "tables", "settings", "records"},
+    "analyses": CORE | {"stored", "tables", "settings", "records", "defaults"},
     "heatmaps": CORE - {"report"} | {"stored"},
     "graphs": CORE - {"report"} | {"stored", "attribution_graph"},
     "cells": CORE - {"report"} | {"stored", "explaining"},

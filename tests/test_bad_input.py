@@ -293,7 +293,7 @@ def test_a_bug_keeps_its_traceback(place, tmp_path):
 def test_help_explains_the_command():
     done = start("--help")
     assert done.returncode == 0
-    methods = sorted(path.stem for path in Path("conf", "methods").glob("*.yaml"))
+    methods = sorted(["all", *(path.stem for path in Path("conf", "methods").glob("*.yaml"))])
     for text in (
         "python -m benchmark [SETTING=VALUE ...]", "limit=N", "+experiment=NAME", "--config-dir DIR", "Examples",
         f"methods: {', '.join(methods)}\n", "evaluations: agreement", "task: eraser", "model: hf, tiny",

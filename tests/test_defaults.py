@@ -4,7 +4,7 @@ import pytest
 from omegaconf import OmegaConf
 
 import benchmark
-from benchmark.configuration import compose, make, options, widened
+from benchmark.configuration import KEYED, compose, make, options, widened
 from benchmark.defaults import parameters, whole, written
 from benchmark.errors import UserError
 from benchmark.identity import digest_of
@@ -93,3 +93,13 @@ def test_defaults_are_written_as_a_yaml_would_hold_them():
     }  # fmt: skip
     assert written((0.1, None, True)) == [0.1, None, True]
     assert parameters("no.such.thing") == {}
+
+
+@pytest.mark.parametrize("group", KEYED)
+def test_all_is_every_yaml_of_a_group_and_of_a_further_folder(group, tmp_path):
+    assert list(compose(None, [f"+{group}=all"])[group]) == options(group)
+    (tmp_path / group).mkdir()
+    (tmp_path / group / "mine.yaml").write_text("mine: {_target_: builtins.dict}\n")
+    found = compose(None, [f"+{group}=[all]"], str(tmp_path))[group]
+    assert sorted(found) == sorted([*options(group), "mine"])
+    assert "mine" not in compose(None, [f"+{group}=all"])[group]

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -91,7 +91,6 @@ def test_nested_parts_of_another_version_differ(monkeypatch):
 
 def test_what_costs_only_is_no_part_of_it():
     assert digest_of(Outer(max_tokens=7)) == digest_of(Outer())
-    assert digest_of(Perturbation(max_tokens=7)) == digest_of(Perturbation())
     assert digest_of(Perturbation(pool="mean")) != digest_of(Perturbation())
 
 
@@ -130,9 +129,6 @@ def test_what_cannot_be_told_apart_is_an_error():
 @pytest.mark.parametrize(
     "name", [f"{group}/{name}" for group in ("evaluations", "analyses", "methods") for name in options(group)]
 )
-def test_every_setting_of_ours_has_an_identity_and_budgets_are_none_of_it(name):
+def test_every_setting_of_ours_has_an_identity(name):
     built = benchmark.build(name)
     assert digest_of(built) == digest_of(benchmark.build(name))
-    if not name.startswith("methods"):
-        budgets = {"max_tokens", "remembered", "memory"} & {part.name for part in fields(built)}
-        assert not budgets & set(identity(built)[2])

@@ -56,8 +56,6 @@ def ablated_logits(
     batch: Batch,
     blocks: tuple[Block, ...],
     plan: Bool[Tensor, "K 4 L"],
-    *,
-    max_tokens: int | None = None,
 ) -> Float[Tensor, "K B C"]:
     """Logits of every example in every run of the plan.
 
@@ -69,7 +67,6 @@ def ablated_logits(
         batch: B examples.
         blocks: the model's parts, from `blocks_parts`.
         plan: as of `ablation_plan`.
-        max_tokens: tokens of one forward pass; None for what suits the device.
     """
     shape = plan.shape[1:]
 
@@ -91,4 +88,4 @@ def ablated_logits(
         return batch.attention_mask.sum(1)[variants.example]
 
     masks = plan.flatten(1).to(batch.units.device)[:, None].expand(-1, len(batch), -1)
-    return run_variants(model, batch, masks, run, lengths=lengths, max_tokens=max_tokens)
+    return run_variants(model, batch, masks, run, lengths=lengths)

@@ -48,10 +48,10 @@ def require_equal_heads(attentions: Sequence[Float[Tensor, "B H T T"]]) -> None:
 
 
 def completeness(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"], scores: Edges, max_tokens: int | None = None
+    model: Classifier, batch: Batch, target: Int[Tensor, "B"], scores: Edges
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "B"]]:
     """Mean over layers of `|Σ E_l − (F(A_l) − F(0·A_l))|` and of `|F(A_l) − F(0·A_l)|`; their ratio is the gap."""
-    contributions = layer_contributions(model, batch, target, max_tokens=max_tokens)
+    contributions = layer_contributions(model, batch, target)
     return (scores.sum((2, 3, 4)) - contributions).abs().mean(1), contributions.abs().mean(1)
 
 
@@ -135,7 +135,6 @@ def removal_effects(
     edges: Removals,
     *,
     all_heads: bool = False,
-    max_tokens: int | None = None,
 ) -> Float[Tensor, "R"]:
     """`F(A) − F(A with that edge at 0)`, every edge alone, the others as they were; F the target's probability.
 
@@ -144,7 +143,7 @@ def removal_effects(
     before = model.run(batch).probabilities.gather(1, target[:, None])[:, 0]
     effects = torch.zeros(len(edges.layer), dtype=before.dtype, device=before.device)
     lengths = batch.attention_mask.sum(1)[edges.example]
-    for rows in chunks(lengths, max_tokens, model):
+    for rows in chunks(lengths, model):
         tensors, _ = take(batch, edges.example[rows])
 
         def remove(layer: int, probabilities: Tensor, rows: Tensor = rows) -> Tensor:

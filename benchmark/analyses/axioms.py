@@ -16,9 +16,8 @@ from benchmark import statistics
 from benchmark.analyses import axiom_gaps as gaps
 from benchmark.analyses.context import Context
 from benchmark.analyses.twins import INVARIANT, Twins, equal_heads
-from benchmark.declared import AtLeast, Budget, Count, configurable
+from benchmark.declared import AtLeast, Count, configurable
 from benchmark.errors import NotApplicable
-from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.precision import double_batch
 from benchmark.tables import Table, line
@@ -98,7 +97,6 @@ class Axioms:
         completeness_tolerance, tolerance: largest gaps of a pass.
         seed: of the sampled edges and of the twins.
         target: class that is explained.
-        max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
     version: ClassVar[int] = 2
@@ -110,7 +108,6 @@ class Axioms:
     tolerance: Annotated[float | int, AtLeast(0)] = 1e-6
     seed: int = 0
     target: Target = "predicted"
-    max_tokens: Budget = costs_only(None)
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """One table: a gap and a verdict per method and axiom."""
@@ -154,14 +151,12 @@ class Axioms:
             return memory[0]
 
         def complete() -> Tensor:
-            return torch.stack(gaps.completeness(base, batch, target, scores(), self.max_tokens), dim=1)
+            return torch.stack(gaps.completeness(base, batch, target, scores()), dim=1)
 
         def sensitive() -> Tensor:
             attentions = base.run(batch, record=("attentions",)).attentions
             edges = gaps.sample_edges(attentions, base.read_weights(batch), batch, self.edges, self.seed)
-            effects = gaps.removal_effects(
-                base, batch, target, edges, all_heads=scores().shape[2] == 1, max_tokens=self.max_tokens
-            )
+            effects = gaps.removal_effects(base, batch, target, edges, all_heads=scores().shape[2] == 1)
             return torch.stack(gaps.unscored(scores(), edges, effects, self.influence), dim=1)
 
         def invariant(name: str) -> Tensor:

@@ -13,9 +13,8 @@ from torch import Tensor
 from benchmark import statistics
 from benchmark.analyses.ablation import ABLATIONS, ablated_logits, ablation_plan
 from benchmark.analyses.context import Context
-from benchmark.declared import Budget, Count, configurable
+from benchmark.declared import Count, configurable
 from benchmark.errors import NotApplicable
-from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.parts import blocks_parts
 from benchmark.tables import Drawing, Table, line
@@ -61,7 +60,6 @@ class Components:
         shares: computes the shares of relevance.
         examples: how many of the scored examples are used, the first ones; None for all.
         target: class that is explained.
-        max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
     version: ClassVar[int] = 2
@@ -69,7 +67,6 @@ class Components:
     shares: ComponentShares
     examples: Count | None = None
     target: Target = "predicted"
-    max_tokens: Budget = costs_only(None)
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """The shares of relevance and the ablations."""
@@ -93,7 +90,7 @@ class Components:
 
     def _ablations(self, model: Classifier, chosen: Sequence[tuple[Batch, Tensor]]) -> Table:
         try:
-            parts = [ablation_drops(model, batch, target, max_tokens=self.max_tokens) for batch, target in chosen]
+            parts = [ablation_drops(model, batch, target) for batch, target in chosen]
             rows = ablation_rows(np.concatenate([drop for drop, _ in parts]), np.concatenate([a for _, a in parts]))
         except NotApplicable as answer:
             rows = [line({"ablation": "", "layer": ALL_LAYERS}, "drop", note=_cannot(answer))]
@@ -108,7 +105,7 @@ class Components:
 
 
 def ablation_drops(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"], *, max_tokens: int | None = None
+    model: Classifier, batch: Batch, target: Int[Tensor, "B"]
 ) -> tuple[Float[NDArray[np.float64], "B K"], Float[NDArray[np.float64], "B K"]]:
     """Drops of the target's probability and of correctness (NaN without a label) in the runs of `ablation_plan`.
 
@@ -118,7 +115,7 @@ def ablation_drops(
         NotApplicable: the parts of a block cannot be told apart.
     """
     plan = ablation_plan(model.n_layers)
-    logits = ablated_logits(model, batch, blocks_parts(model, batch), plan, max_tokens=max_tokens)
+    logits = ablated_logits(model, batch, blocks_parts(model, batch), plan)
     probability = logits.softmax(-1).gather(2, target.expand(len(plan), -1)[..., None])[..., 0]
     correct = (logits.argmax(-1) == batch.label).to(logits.dtype).masked_fill(batch.label < 0, torch.nan)
     return _numpy((probability[:1] - probability[1:]).T), _numpy((correct[:1] - correct[1:]).T)

@@ -17,7 +17,7 @@ from benchmark.cells import Cell
 from benchmark.configuration import compose, make, missing_keys, options
 from benchmark.declared import Count, configurable
 from benchmark.errors import NotApplicable, UserError
-from benchmark.identity import costs_only, digests_of
+from benchmark.identity import digests_of
 from benchmark.records import finish
 from benchmark.report.text import bounds, number, slug
 from benchmark.settings import Setting, limited
@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 Settings = Mapping[str, Any]
 _READ = ("tokens", "classes")
+_BUDGETS = 8  # so many memory budgets of the model are kept of edge scores for the next readout
 _NAMES = {"first": "edge score", "second": "readout", "examples": "example", "residual": "combination × example"}
 
 
@@ -40,7 +41,7 @@ class EdgesByReadouts:
 
     Each combination is a cell like any other. One that a YAML of the comparison or of conf/methods describes takes its
     name and settings, so that its run folder is the published method's; the others are called `EDGES-READOUT`. The edge
-    scores of a batch are computed once for all readouts, as far as `memory` goes.
+    scores of a batch are computed once for all readouts, as far as eight times the model's memory budget goes.
 
     A combination that cannot serve leaves the layout unbalanced: the edge score or the readout that lacks the largest
     share of its values is left out of the shares of variance, until nothing is missing, and the sentences say why.
@@ -50,7 +51,6 @@ class EdgesByReadouts:
         edges: settings of each edge score, by the name that the tables show; None leaves out one that a YAML names.
         readouts: settings of each readout likewise.
         limit: how many of the scored examples; None for all.
-        memory: bytes of edge scores that are kept for the next readout.
         made: the explainers, by name of the edge score and of the readout.
     """
 
@@ -58,7 +58,6 @@ class EdgesByReadouts:
     edges: Mapping[str, Settings | None]
     readouts: Mapping[str, Settings | None]
     limit: Count | None = 30
-    memory: Count = costs_only(2**30)
     made: Mapping[str, Mapping[str, Method]] = field(init=False, repr=False)
     version: ClassVar[int] = 2
 
@@ -109,7 +108,7 @@ class EdgesByReadouts:
         for edge, readout, settings in self._combinations():
             method: Any = self.made[edge][readout]
             if edge not in memory:
-                memory = {edge: Remembered(method.edges, self.memory)}
+                memory = {edge: Remembered(method.edges, _BUDGETS * setting.model.memory_budget)}
             same = ((name, own) for name, own, published in known if published == method)
             name, own = next(same, (f"{edge}-{readout}", settings))
             logger.info("%s (combination %d of %d)", name, len(cells) + 1, total)

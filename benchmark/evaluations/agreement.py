@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark import randomness, statistics
-from benchmark.declared import Budget, Count, configurable
+from benchmark.declared import Count, configurable
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_units, token_scores
-from benchmark.identity import costs_only
 from benchmark.models.attention import AttentionEdit, hold_constant
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import chunks, take
@@ -28,6 +27,7 @@ from benchmark.units import Pool, pool
 Row = NDArray[np.float64]
 REFERENCES = ("gradient", "gradient_attached", "leave_one_out")
 SIGNIFICANT = 0.05
+_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,13 @@ def gradient_importance(
     target: Int[Tensor, "B"],
     *,
     edits: Sequence[AttentionEdit] = (),
-    max_tokens: int | None = None,
 ) -> Float[Tensor, "B T"]:
     """|Σ_d ∂p_t/∂e_{jd} · e_{jd}| per token j: gradient × input of the target's probability at the token embeddings.
 
     With `edits=[hold_constant]` the gradient does not flow through the attention probabilities.
     """
     found = torch.zeros(batch.units.shape, dtype=model.scores_dtype, device=batch.units.device)
-    for rows in chunks(batch.attention_mask.sum(1), max_tokens, model, layers=model.n_layers):
+    for rows in chunks(batch.attention_mask.sum(1), model, layers=model.n_layers):
         tensors, units = take(batch, rows)
         trace = model.run(tensors, edits=edits, record=("embeddings",), grad=True)
         if trace.embeddings is None:
@@ -69,14 +68,14 @@ def gradient_importance(
 
 
 def leave_one_out(
-    model: Classifier, batch: Batch, rated: Tensor, operator: str, *, max_tokens: int | None = None
+    model: Classifier, batch: Batch, rated: Tensor, operator: str
 ) -> tuple[Float[Tensor, "B U"], Int[Tensor, "B"]]:
     """Total variation ½ Σ_c |p_c(x) − p_c(x without j)| of each rated unit j (0 elsewhere), and the predicted class."""
     chosen = operator_for(operator, model, batch, "evaluations.agreement.operator")
     n_units = rated.shape[1]
     single = torch.eye(n_units, dtype=torch.bool, device=rated.device)[:, None] & rated[None]
     removed = torch.cat([torch.zeros_like(rated)[None], single])
-    probabilities = logits_without(model, batch, removed, chosen, max_tokens=max_tokens).softmax(-1)
+    probabilities = logits_without(model, batch, removed, chosen).softmax(-1)
     variation = 0.5 * (probabilities[1:] - probabilities[:1]).abs().sum(-1)
     return variation.T, probabilities[0].argmax(-1)
 
@@ -95,8 +94,8 @@ class Agreement(Averaged):
 
     τ_b is an agreement, not a measure of quality: it is no ranked metric.
 
-    The references of an example do not depend on the method, so the instance keeps those of the last `remembered`
-    examples (one number per unit and reference).
+    The references of an example do not depend on the method, so the instance keeps those of the last 10,000 examples (one
+    number per unit and reference).
 
     Args:
         target: class t of the gradient.
@@ -104,8 +103,6 @@ class Agreement(Averaged):
         pool: from the scores of a unit's tokens to its own, for the method and the gradient alike.
         permutations: of the null.
         seed: of the permutations.
-        max_tokens: tokens of one forward pass; None for what suits the device.
-        remembered: examples whose references are kept.
     """
 
     version: ClassVar[int] = 1
@@ -116,8 +113,6 @@ class Agreement(Averaged):
     pool: Pool = "max"
     permutations: Count = 10
     seed: int = 0
-    max_tokens: Budget = costs_only(None)
-    remembered: Count = costs_only(10_000)
 
     @cached_property
     def _memory(self) -> OrderedDict[tuple[str, str, int], Reference]:
@@ -190,15 +185,15 @@ class Agreement(Averaged):
             for key, reference in zip(keys, self._computed(model, batch, target, rated), strict=True):
                 self._memory[key] = reference
         found = [self._memory[key] for key in keys]
-        while len(self._memory) > self.remembered:
+        while len(self._memory) > _REMEMBERED:
             self._memory.popitem(last=False)
         return found
 
     def _computed(self, model: Classifier, batch: Batch, target: Tensor, rated: Tensor) -> list[Reference]:
         t = target.to(batch.units.device)
-        held = gradient_importance(model, batch, t, edits=[hold_constant], max_tokens=self.max_tokens)
-        attached = gradient_importance(model, batch, t, max_tokens=self.max_tokens)
-        variation, predicted = leave_one_out(model, batch, rated, self.operator, max_tokens=self.max_tokens)
+        held = gradient_importance(model, batch, t, edits=[hold_constant])
+        attached = gradient_importance(model, batch, t)
+        variation, predicted = leave_one_out(model, batch, rated, self.operator)
         units = [pool(scores, batch.units, self.pool)[0] for scores in (held, attached)] + [variation]
         arrays, kept = [_numpy(scores) for scores in units], rated.cpu().numpy()
         return [

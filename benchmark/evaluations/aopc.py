@@ -9,12 +9,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from benchmark.declared import Budget, Share, Shares, configurable
+from benchmark.declared import Share, Shares, configurable
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.documents import rationale_share
 from benchmark.evaluations.perturbation import rank_units
-from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
@@ -78,7 +77,6 @@ class Aopc(Averaged):
         hard_share: the one q; None for the mean share of the annotations that are scored (`over`).
         pool: from the scores of a unit's tokens to its own.
         seed: of the tie-breaking permutations.
-        max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
     version: ClassVar[int] = 2
@@ -90,7 +88,6 @@ class Aopc(Averaged):
     hard_share: Share | None = None
     pool: Pool = "max"
     seed: int = 0
-    max_tokens: Budget = costs_only(None)
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
@@ -118,7 +115,7 @@ class Aopc(Averaged):
         top = ranks.best(ranking.ranks, curves.counts(ranking.n, [*self.fractions, *hard], "up"))
         nothing = torch.zeros_like(top[:1])
         removed = torch.cat([nothing, top, ranking.rated[None] & ~top])
-        logits = logits_without(model, batch, removed, operator, max_tokens=self.max_tokens)
+        logits = logits_without(model, batch, removed, operator)
         probabilities, q = logits.double().softmax(-1), len(self.fractions)
         without, only = probabilities[1 : len(top) + 1], probabilities[len(top) + 1 :]
         both = torch.stack([without[-1], only[-1]]) if hard else None

@@ -8,24 +8,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.declared import Budget, configurable
+from benchmark.declared import configurable
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, Derived, table
 from benchmark.evaluations.head_pruning import pruned_logits
-from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.statistics import ratio
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 
 
-def layer_contributions(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"], *, max_tokens: int | None = None
-) -> Float[Tensor, "B L"]:
+def layer_contributions(model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L"]:
     """`F(A_l) − F(0·A_l)`: how the target's probability falls when all attention of layer l is set to 0."""
     n_layers, shape = model.n_layers, (len(batch), model.n_layers, model.n_heads)
     keep = torch.ones(1 + n_layers, *shape, dtype=torch.bool, device=batch.units.device)
     keep[torch.arange(1, n_layers + 1), :, torch.arange(n_layers)] = False
-    probability = pruned_logits(model, batch, keep, max_tokens=max_tokens).softmax(-1)
+    probability = pruned_logits(model, batch, keep).softmax(-1)
     probability = probability.gather(-1, target.to(probability.device).expand(1 + n_layers, -1)[..., None])[..., 0]
     return (probability[:1] - probability[1:]).T
 
@@ -40,14 +37,12 @@ class Completeness(Averaged):
 
     Args:
         target: class that is explained.
-        max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
     version: ClassVar[int] = 1
     reads: ClassVar[Reads] = "tokens"
 
     target: Target = "predicted"
-    max_tokens: Budget = costs_only(None)
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
@@ -68,7 +63,7 @@ class Completeness(Averaged):
         """Gaps of each example; NotApplicable where the method scores no edges."""
         if attribution.totals is None:
             raise NotApplicable("the method does not score edges")
-        contributions = layer_contributions(model, batch, attribution.target, max_tokens=self.max_tokens)
+        contributions = layer_contributions(model, batch, attribution.target)
         gaps = (attribution.totals.to(contributions.device) - contributions).abs()
         layers = [float(layer) for layer in range(model.n_layers)]
         return pd.concat(

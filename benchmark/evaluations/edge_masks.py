@@ -118,7 +118,6 @@ def kept_logits(
     masks: Iterable[Keep],
     *,
     renormalise: bool = False,
-    max_tokens: int | None = None,
 ) -> Float[Tensor, "K B C"]:
     """Logits when only the edges of each of K masks are kept; equal masks of one example are run once.
 
@@ -127,7 +126,6 @@ def kept_logits(
         batch: the examples.
         masks: K of them, each for the whole batch; they are asked for when they are needed.
         renormalise: rescale the rows of attention (`KeepEdges`).
-        max_tokens: tokens of one forward pass; None for what suits the device.
     """
     n_layers, width = model.n_layers, batch.units.shape[1]
 
@@ -138,7 +136,7 @@ def kept_logits(
     def lengths(variants: Variants) -> Tensor:
         return batch.attention_mask.sum(1)[variants.example]
 
-    found = [run_variants(model, batch, group, run, lengths=lengths, max_tokens=max_tokens) for group in _groups(masks)]
+    found = [run_variants(model, batch, group, run, lengths=lengths) for group in _groups(masks)]
     return torch.cat(found)
 
 

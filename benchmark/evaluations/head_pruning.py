@@ -10,11 +10,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from benchmark.declared import Budget, Count, Natural, SettingError, Shares, configurable
+from benchmark.declared import Count, Natural, SettingError, Shares, configurable
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, table
-from benchmark.identity import costs_only
 from benchmark.models.attention import PruneHeads
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import Variants, run_variants
@@ -64,9 +63,7 @@ def pruning_masks(
     return ~pruned.reshape(len(pruned), n_examples, n_layers, n_heads)
 
 
-def pruned_logits(
-    model: Classifier, batch: Batch, keep: Bool[Tensor, "K B L H"], *, max_tokens: int | None = None
-) -> Float[Tensor, "K B C"]:
+def pruned_logits(model: Classifier, batch: Batch, keep: Bool[Tensor, "K B L H"]) -> Float[Tensor, "K B C"]:
     """Logits when only the heads `keep` stay; equal masks of one example are run once."""
     heads = keep.shape[2:]
 
@@ -76,7 +73,7 @@ def pruned_logits(
     def lengths(variants: Variants) -> Int[Tensor, "N"]:
         return batch.attention_mask.sum(1)[variants.example]
 
-    return run_variants(model, batch, keep.flatten(2), run, lengths=lengths, max_tokens=max_tokens)
+    return run_variants(model, batch, keep.flatten(2), run, lengths=lengths)
 
 
 @configurable
@@ -107,7 +104,6 @@ class HeadPruning(Averaged):
         resamples: bootstrap resamples of the calibration examples; each costs as much again as the test itself, less what
             equal masks save. 0 takes the order as given; `each` knows none.
         seed: of the tie-breaking permutation, and of the resamples.
-        max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
     version: ClassVar[int] = 3  # 3: several random orders; calibration examples resampled
@@ -119,7 +115,6 @@ class HeadPruning(Averaged):
     calibration: Calibration | Mapping[str, Any] | str = Calibration()
     resamples: Natural = 5
     seed: int = 0
-    max_tokens: Budget = costs_only(None)
 
     def __post_init__(self) -> None:
         if self.resamples == 1:
@@ -142,7 +137,7 @@ class HeadPruning(Averaged):
         draws = _draws(attribution)
         every = torch.cat([heads.to(model.device).expand(len(batch), -1, -1) for heads in draws.values()])
         masks = [self._masks(heads) for heads in every.chunk(len(draws))]
-        logits = pruned_logits(model, batch, torch.cat(masks), max_tokens=self.max_tokens).transpose(0, 1)
+        logits = pruned_logits(model, batch, torch.cat(masks)).transpose(0, 1)
         frames = []
         for (prefix, number), own in zip(draws, logits.chunk(len(draws), dim=1), strict=True):
             rows = self._curves(batch, own)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.attribution_graph import Construction, attribution_graph
-from benchmark.declared import Budget, Count, Shares, configurable
+from benchmark.declared import Count, Shares, configurable
 from benchmark.evaluations import curves
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.edge_masks import (
@@ -31,7 +31,6 @@ from benchmark.evaluations.edge_masks import (
     same_kind,
 )
 from benchmark.evaluations.edges import edge_scores, terminals, unpadded
-from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 
@@ -71,7 +70,6 @@ class KeptEdges(Averaged):
         keep_self: keep all self edges in every set.
         renormalise: rescale the rows of attention to sum to 1; rows with nothing kept stay 0.
         seed: of the random sets and of ties.
-        max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
     version: ClassVar[int] = 1
@@ -85,7 +83,6 @@ class KeptEdges(Averaged):
     keep_self: bool = False
     renormalise: bool = False
     seed: int = 0
-    max_tokens: Budget = costs_only(None)
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
@@ -195,7 +192,7 @@ class _Measure:
         kept = (mask | own for mask in masks) if self.settings.keep_self else masks
         logits = kept_logits(
             self.model, self.batch, kept,
-            renormalise=self.settings.renormalise, max_tokens=self.settings.max_tokens,
+            renormalise=self.settings.renormalise
         ).transpose(0, 1).double()  # fmt: skip
         column = self.target[:, None, None].expand(-1, logits.shape[1], 1)
         probability = logits.softmax(-1).gather(2, column)[..., 0]

@@ -12,11 +12,10 @@ from jaxtyping import Bool
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.declared import Budget, Count, Within, configurable
+from benchmark.declared import Count, Within, configurable
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.perturbation import Ranking, rank_units
 from benchmark.evaluations.removal_orders import Bounds, Drops, beam_bounds, exact_bounds, prefixes, recalled, subsets
-from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.expansion import take
 from benchmark.models.removal import Operator, logits_without, operator_for
@@ -61,7 +60,6 @@ class NormalisedAopc(Averaged):
         units: most units of an example that gets a value; None for no limit.
         pool: from the scores of a unit's tokens to its own.
         seed: of the tie-breaking permutations.
-        max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
     version: ClassVar[int] = 1
@@ -74,7 +72,6 @@ class NormalisedAopc(Averaged):
     units: Count | None = 64
     pool: Pool = "max"
     seed: int = 0
-    max_tokens: Budget = costs_only(None)
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
@@ -113,7 +110,7 @@ class NormalisedAopc(Averaged):
         n = len(units)
         if n < 2 or (self.units is not None and n > self.units) or (n > self.exhaustive and self.beam is None):
             return {}
-        drops = _drops(model, example, units, ranking.ranks.shape[1], operator, target, self.max_tokens)
+        drops = _drops(model, example, units, ranking.ranks.shape[1], operator, target)
         bounds, drops = self._bounds(_fingerprint(model, example, units, target), drops, n)
         order = ranking.ranks[0, units].argsort().cpu().numpy()
         both = drops(np.concatenate([prefixes(order), prefixes(order[::-1])]))
@@ -154,14 +151,13 @@ def _drops(
     n_columns: int,
     operator: Operator,
     target: int,
-    budget: int | None,
 ) -> Drops:
     """How much the probability of a class falls when sets of an example's rated units are removed."""
 
     def probability(removed: Bool[Tensor, "K U"]) -> NDArray[np.float64]:
         columns = torch.zeros(len(removed), 1, n_columns, dtype=torch.bool, device=example.units.device)
         columns[:, 0, units] = removed.to(columns.device)
-        logits = logits_without(model, example, columns, operator, max_tokens=budget)
+        logits = logits_without(model, example, columns, operator)
         found: NDArray[np.float64] = logits[:, 0].softmax(-1)[:, target].double().cpu().numpy()
         return found
 

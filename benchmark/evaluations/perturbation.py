@@ -9,10 +9,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from benchmark.declared import Budget, Shares, configurable
+from benchmark.declared import Shares, configurable
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, rated_units, table, token_scores
-from benchmark.identity import costs_only
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
@@ -66,7 +65,6 @@ class Perturbation(Averaged):
         area: `mean` or `published`.
         pool: from the scores of a unit's tokens to its own.
         seed: of the tie-breaking permutations.
-        max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
     version: ClassVar[int] = 2  # 2: the curves' points at 0, and the names of the areas
@@ -78,7 +76,6 @@ class Perturbation(Averaged):
     area: curves.Area = "mean"
     pool: Pool = "max"
     seed: int = 0
-    max_tokens: Budget = costs_only(None)
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
@@ -121,7 +118,7 @@ class Perturbation(Averaged):
         operator = operator_for(self.operator, model, batch, "evaluations.perturbation.operator")
         count = curves.counts(ranking.n, self.points)
         removed = torch.cat([ranks.best(ranking.ranks, count), ranks.worst(ranking.ranks, count)])
-        logits = logits_without(model, batch, removed, operator, max_tokens=self.max_tokens)
+        logits = logits_without(model, batch, removed, operator)
         positive, negative = logits.transpose(0, 1).tensor_split(2, dim=1)
         target, known = attribution.target.to(logits.device), ranking.n > 0
         frames = [

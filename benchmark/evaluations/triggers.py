@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal
 import pandas as pd
 
 from benchmark.attribution_graph import Construction
-from benchmark.declared import AtLeast, Budget, Count, Natural, SettingError, Share, Within, configurable
+from benchmark.declared import AtLeast, Count, Natural, SettingError, Share, Within, configurable
 from benchmark.evaluations.base import Averaged
 from benchmark.evaluations.head_pruning import Calibration
 from benchmark.evaluations.trigger_rows import rows_of_drops
-from benchmark.identity import costs_only, of_file
+from benchmark.identity import of_file
 from benchmark.models.classifier import Classifier
 from benchmark.triggers import (
     Exclusion,
@@ -110,7 +110,6 @@ class Triggers(Averaged):
         file: triggers that another run wrote (`triggers-….json` in its run folder), instead of this method's; they are
             inserted as their own construction says. The run folder keeps a copy; a file of another content is another test.
         seed: of tied edges and of the draws.
-        max_tokens: tokens of one forward pass; null for what suits the device.
         artifact: what `extract` returned; set by `restored`.
     """
 
@@ -139,7 +138,6 @@ class Triggers(Averaged):
     draws: Count = 3
     file: str | None = of_file()
     seed: int = 0
-    max_tokens: Budget = costs_only(None)
     artifact: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -252,7 +250,7 @@ class Triggers(Averaged):
         attacks = attacks_of(triggers, self.positions, read_variations(self.artifact))
         inserted = [one for attack in attacks for one in attack.inserted]
         wanted = attacked(model, inserted, batch)
-        correct = correct_with(model, batch, inserted, wanted, construction, self.max_tokens)
+        correct = correct_with(model, batch, inserted, wanted, construction)
         drops = correct[:, -1:] - correct[:, :-1]
         own = of_source_class(model, triggers, batch) if construction == "script" else None
         return rows_of_drops(batch, attacks, drops, wanted, correct[:, -1], own)

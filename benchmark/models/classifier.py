@@ -75,6 +75,7 @@ class Classifier:
         streams: which sequence of states each attention call joins.
         n_heads: attention heads per layer.
         fingerprint: digest of configuration, weights and tokenizer.
+        max_tokens: tokens of one forward pass of many variants of the examples.
         memory_budget: bytes that a method may let attention-sized tensors take at once.
         twin: holds the copy in float64 that `precision.precise` makes.
     """
@@ -88,6 +89,7 @@ class Classifier:
     streams: Streams
     n_heads: int
     fingerprint: str
+    max_tokens: int = 1024
     memory_budget: int = 1 << 27
     cost: Cost = field(default_factory=Cost)
     twin: Twin = field(default_factory=Twin, repr=False, compare=False)

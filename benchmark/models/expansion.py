@@ -11,9 +11,6 @@ from torch import Tensor
 from benchmark.models.classifier import Classifier
 from benchmark.types import Batch
 
-CPU_TOKENS = 1024  # a larger pass no longer fits a core's cache: 40 % slower at 400 tokens
-ACCELERATOR_TOKENS = 32_768
-
 
 @dataclass(frozen=True)
 class Variants:
@@ -43,23 +40,19 @@ def distinct(masks: Bool[Tensor, "K B M"]) -> Variants:
     return Variants(example=rows % n_examples, mask=flat[rows], place=place)
 
 
-def chunks(
-    lengths: Int[Tensor, "N"], max_tokens: int | None, model: Classifier, *, layers: int = 1
-) -> Iterator[Int[Tensor, "R"]]:
-    """Rows for one forward pass each: longest first, within a budget of tokens.
+def chunks(lengths: Int[Tensor, "N"], model: Classifier, *, layers: int = 1) -> Iterator[Int[Tensor, "R"]]:
+    """Rows for one forward pass each: longest first, within the model's `max_tokens`.
 
     Rows of similar length share a pass, so little padding is computed. A pass also stays within the model's memory
     budget for the attention of `layers` layers at once (1 without a graph); a row that exceeds the budget alone still
     gets its pass.
     """
-    on_cpu = model.device.type == "cpu"
-    budget = max_tokens if max_tokens is not None else CPU_TOKENS if on_cpu else ACCELERATOR_TOKENS
     order = lengths.argsort(descending=True, stable=True)
     longest = lengths[order].tolist()
     start = 0
     while start < len(longest):
         tokens = max(1, longest[start])
-        rows = max(1, min(budget // tokens, model.rows_per_chunk(tokens, layers)))
+        rows = max(1, min(model.max_tokens // tokens, model.rows_per_chunk(tokens, layers)))
         yield order[start : start + rows]
         start += rows
 
@@ -82,21 +75,19 @@ def run_variants(
     run: Callable[[Mapping[str, Tensor], Tensor, Tensor], Tensor],
     *,
     lengths: Callable[[Variants], Tensor],
-    max_tokens: int | None,
 ) -> Float[Tensor, "K B C"]:
     """Logits of every variant of every example.
 
     Args:
-        model: the classifier, asked for its memory budget.
+        model: the classifier, asked for its budgets of tokens and memory.
         batch: the examples, padded on the right.
         masks: K variants of each example.
         run: `(tensors, units [R T], mask [R M]) -> logits [R C]`.
         lengths: tokens that each distinct variant costs.
-        max_tokens: tokens of one pass; None for what suits the device.
     """
     variants = distinct(masks)
     found: Tensor | None = None
-    for rows in chunks(lengths(variants), max_tokens, model):
+    for rows in chunks(lengths(variants), model):
         tensors, units = take(batch, variants.example[rows])
         logits = run(tensors, units, variants.mask[rows])
         if found is None:

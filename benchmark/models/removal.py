@@ -239,8 +239,6 @@ def logits_without(
     batch: Batch,
     removed: Bool[Tensor, "K B U"],
     operator: Operator,
-    *,
-    max_tokens: int | None = None,
 ) -> Float[Tensor, "K B C"]:
     """Logits after each of K removals from each example; equal removals are run once.
 
@@ -249,7 +247,6 @@ def logits_without(
         batch: the examples.
         removed: which units are removed; U as `benchmark.units.pool` counts them.
         operator: how.
-        max_tokens: tokens of one forward pass; None for what suits the device.
     """
 
     def run(tensors: Tensors, units: Tensor, mask: Tensor) -> Tensor:
@@ -262,7 +259,7 @@ def logits_without(
             return full
         return full - tokens_of(batch.units[variants.example], variants.mask).sum(1)
 
-    return run_variants(model, batch, removed, run, lengths=lengths, max_tokens=max_tokens)
+    return run_variants(model, batch, removed, run, lengths=lengths)
 
 
 def _patch(model: Classifier) -> tuple[int, int]:

@@ -14,6 +14,8 @@ class ModelSource(Protocol):
     device: str
     threads: int | None
     window: int | None
+    max_tokens: int | None
+    memory_budget: int | None
 
     def resolve(self, task: Task) -> str:
         """A directory or hub id that `load_model` takes."""
@@ -29,6 +31,8 @@ class HubOrDirectory:
     device: str = "auto"
     threads: int | None = None
     window: int | None = None
+    max_tokens: int | None = None
+    memory_budget: int | None = None
 
     def resolve(self, task: Task) -> str:
         """The checkpoint itself."""

@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 Encoded = tuple[list[int], list[int]]
 """Token ids and segment ids of an example."""
 
+_LOADING = ("dtype", "device", "threads", "max_tokens", "memory_budget")
 _VERSION = 1  # enters the cache's key: raise it when the training changes
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _PAD, _MASK = 0, 4
@@ -57,7 +58,7 @@ class TinyModel:
         steps, batch_size, learning_rate, weight_decay: the training.
         embedding_learning_rate: of the word embeddings, whose gradients are sparse.
         mask_share: largest share of tokens masked in training.
-        dtype, device, threads, window: how the comparison loads and runs it.
+        dtype, device, threads, window, max_tokens, memory_budget: how the comparison loads and runs it.
     """
 
     seed: int = 0
@@ -77,6 +78,8 @@ class TinyModel:
     device: str = "auto"
     threads: int | None = 1
     window: int | None = None
+    max_tokens: int | None = None
+    memory_budget: int | None = None
 
     def __post_init__(self) -> None:
         if self.hidden % (2 * self.heads):
@@ -88,7 +91,7 @@ class TinyModel:
         Raises:
             UserError: the task has no texts, or fewer than two labels.
         """
-        settings = {name: value for name, value in asdict(self).items() if name not in ("dtype", "device", "threads")}
+        settings = {name: value for name, value in asdict(self).items() if name not in _LOADING}
         key = json.dumps([_VERSION, task.fingerprint, list(task.labels), settings], sort_keys=True)
         directory = cache_directory() / "models" / f"tiny-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         if directory.is_dir():

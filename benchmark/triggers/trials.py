@@ -68,7 +68,6 @@ def correct_with(
     triggers: Sequence[Trigger],
     wanted: Bool[Tensor, "B P"],
     construction: Construction,
-    max_tokens: int | None,
 ) -> Float[Tensor, "B Q"]:
     """1 where an example is classified correctly with each of P triggers (NaN where not wanted), and with none (last)."""
     insertion = INSERTIONS[construction]
@@ -77,7 +76,7 @@ def correct_with(
     whole = torch.ones_like(wanted[:, :1])
     example, place = torch.cat([wanted, whole], dim=1).nonzero(as_tuple=True)
     lengths = batch.attention_mask.sum(1)[example] + encoded.present.sum(1)[place]
-    for rows in chunks(lengths.clamp(max=model.window), max_tokens, model):
+    for rows in chunks(lengths.clamp(max=model.window), model):
         tensors, units = take(batch, example[rows])
         logits = model.run(insertion.insert(model, tensors, units, encoded[place[rows]]).tensors).logits
         right = (logits.argmax(-1) == batch.label[example[rows]]).double()

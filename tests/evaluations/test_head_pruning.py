@@ -39,7 +39,7 @@ def test_pruned_logits_equal_the_published_ones(golden, kind):
     names = ("input_ids", "attention_mask", "token_type_ids")
     batch = model.encode([{name: example[name] for name in names} for example in inputs])
     keep = torch.as_tensor(golden[f"prune_masks_{kind}"]).bool()[:, None].expand(-1, len(batch), -1, -1)
-    logits = pruned_logits(model, batch, keep, max_tokens=200)
+    logits = pruned_logits(replace(model, max_tokens=200), batch, keep)
     for i in range(len(batch)):
         expected = golden[f"pruned_logits_{kind}_{i}"]
         assert np.abs(logits[:, i].numpy() - expected).max() <= 1e-5 * np.abs(expected).max()
@@ -80,8 +80,8 @@ def test_ties_are_the_same_for_all_examples_and_follow_the_seed():
 @pytest.mark.parametrize("scope", ["global", "layer"])
 def test_curves_equal_the_slow_loop(tiny, batch, scope):
     importance = torch.as_tensor(np.random.default_rng(0).normal(size=(5, 2, 4)))
-    evaluation = HeadPruning(scope=scope, max_tokens=100)
-    rows = evaluation.rows(tiny, batch, Attribution(target=batch.label, heads=importance))
+    evaluation = HeadPruning(scope=scope)
+    rows = evaluation.rows(replace(tiny, max_tokens=100), batch, Attribution(target=batch.label, heads=importance))
     for b in range(4):
         label = int(batch.label[b])
         areas = {}
@@ -238,6 +238,6 @@ def test_calibration_settings():
 def test_refusals(tiny, batch):
     with pytest.raises(NotApplicable, match="no head scores"):
         HeadPruning().rows(tiny, batch, Attribution(target=batch.label))
-    for wrong in ({"scope": "model"}, {"shares": [1.0, 0.0]}, {"max_tokens": 0}):
+    for wrong in ({"scope": "model"}, {"shares": [1.0, 0.0]}):
         with pytest.raises((UserError, TypeError), match=next(iter(wrong))):
             HeadPruning(**wrong)

@@ -190,7 +190,7 @@ def test_padding_and_composition_of_batches_change_nothing(served):  # noqa: F81
 
 def test_a_small_budget_of_memory_changes_nothing(bert, monkeypatch):  # noqa: F811
     model, batch, attribution = bert
-    evaluation = KeptEdges(thresholds=THRESHOLDS, max_tokens=30)
+    evaluation, model = KeptEdges(thresholds=THRESHOLDS), replace(model, max_tokens=30)
     whole = evaluation.rows(model, batch, attribution)
     sizes = []
     run_variants = edge_masks.run_variants
@@ -242,7 +242,7 @@ def test_options_and_refusals(bert):  # noqa: F811
     with pytest.raises(NotApplicable, match="the method does not score edges"):
         KeptEdges().rows(model, batch, no_edges(batch))
     for wrong in (
-        {"thresholds": [-0.1]}, {"shares": [0.5, 0.5]}, {"draws": 0}, {"max_tokens": 0},
+        {"thresholds": [-0.1]}, {"shares": [0.5, 0.5]}, {"draws": 0},
     ):  # fmt: skip
         with pytest.raises(UserError, match=f"^{next(iter(wrong))}=.*: allowed are"):
             KeptEdges(**wrong)

@@ -173,7 +173,7 @@ def test_bounds_are_run_once_for_all_methods_and_are_no_setting(tiny, short):
 
 def test_order_and_composition_of_batches_change_nothing(tiny, short):
     attribution = attribution_of(short, [np.zeros(len(words)) for words in short.words], [1] * 4)
-    whole = NormalisedAopc(max_tokens=50).rows(tiny, short, attribution)
+    whole = NormalisedAopc().rows(replace(tiny, max_tokens=50), short, attribution)
     parts = [
         NormalisedAopc().rows(
             tiny, short.select(rows), Attribution(target=attribution.target[rows], tokens=attribution.tokens[rows])
@@ -201,7 +201,7 @@ def test_figures_are_the_metrics(tiny, short):
     assert {f.n for f in figures if f.metric.startswith("normalised")} == {3}
 
 
-@pytest.mark.parametrize("wrong", [{"exhaustive": 17}, {"beam": 0}, {"units": 0}, {"max_tokens": 0}])
+@pytest.mark.parametrize("wrong", [{"exhaustive": 17}, {"beam": 0}, {"units": 0}])
 def test_refusals(tiny, short, wrong):
     with pytest.raises(UserError, match=f"^{next(iter(wrong))}="):
         NormalisedAopc(**wrong)

@@ -121,7 +121,7 @@ def test_planted_truth_is_ranked(sentiment, reviews):
 
 def test_order_and_composition_of_batches_change_nothing(tiny, batch):
     attribution = attribution_of(batch, [np.zeros(len(words)) for words in batch.words], [1] * 5)
-    evaluation = Perturbation(max_tokens=50)
+    evaluation, tiny = Perturbation(), replace(tiny, max_tokens=50)
     whole = evaluation.rows(tiny, batch, attribution)
     parts = []
     for rows in ([4, 2], [0], [3, 1]):
@@ -183,7 +183,7 @@ def test_methods_without_token_scores_are_not_applicable(tiny, batch):
         Perturbation().rows(tiny, batch, Attribution(target=batch.label))
 
 
-@pytest.mark.parametrize("settings", [{"fractions": [0.5, 0.1]}, {"max_tokens": 0}])
+@pytest.mark.parametrize("settings", [{"fractions": [0.5, 0.1]}, {"fractions": []}])
 def test_bad_settings(settings):
     with pytest.raises(UserError, match=f"^{next(iter(settings))}=.*: allowed are"):
         Perturbation(**settings)

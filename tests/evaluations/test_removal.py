@@ -51,7 +51,7 @@ def slow_logits(model, batch, removed, name):
 @pytest.mark.parametrize("max_tokens", [1, 40, 100_000])
 def test_logits_equal_the_slow_loop(tiny, batch, name, max_tokens):
     removed = pattern(batch)
-    fast = logits_without(tiny, batch, removed, OPERATORS[name](), max_tokens=max_tokens)
+    fast = logits_without(replace(tiny, max_tokens=max_tokens), batch, removed, OPERATORS[name]())
     assert torch.allclose(fast, slow_logits(tiny, batch, removed, name), atol=1e-10)
 
 
@@ -59,7 +59,7 @@ def test_logits_equal_the_slow_loop(tiny, batch, name, max_tokens):
 def test_operators_change_the_logits_and_nothing_changes_none(tiny, batch, name):
     removed = pattern(batch)
     removed[0] = False
-    found = logits_without(tiny, batch, removed, OPERATORS[name](), max_tokens=1000)
+    found = logits_without(tiny, batch, removed, OPERATORS[name]())
     plain = tiny.run(batch).logits
     assert torch.allclose(found[0], plain, atol=1e-10)
     touched = removed[1].any(1)
@@ -88,7 +88,7 @@ def test_words_of_several_tokens_go_whole(tiny):
 def test_a_row_of_which_nothing_is_left_still_runs(decoder):
     batch = decoder.encode([{"input_ids": [4, 5, 6]}, {"input_ids": [7, 8]}])
     removed = torch.tensor([[[True] * 3, [True, True, False]]])
-    found = logits_without(decoder, batch, removed, Delete(), max_tokens=100)
+    found = logits_without(replace(decoder, max_tokens=100), batch, removed, Delete())
     alone = decoder.run({"input_ids": torch.tensor([[0]]), "attention_mask": torch.tensor([[1]])}).logits[0]
     assert torch.allclose(found[0, 0], alone)
     assert torch.allclose(found[0, 1], alone)
@@ -97,7 +97,7 @@ def test_a_row_of_which_nothing_is_left_still_runs(decoder):
 def test_equal_removals_run_once(tiny, batch):
     removed = pattern(batch)[:1].repeat(7, 1, 1)
     before = tiny.cost.forward_passes
-    found = logits_without(tiny, batch, removed, Mask(), max_tokens=1000)
+    found = logits_without(tiny, batch, removed, Mask())
     assert tiny.cost.forward_passes - before == len(batch)
     assert all(row.equal(found[0]) for row in found)
 
@@ -186,7 +186,7 @@ def test_image_logits_equal_the_slow_loop(vision):
     pixels = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     image = vision.encode([{"pixel_values": p} for p in pixels])
     removed = torch.rand(3, 2, 16, generator=torch.Generator().manual_seed(1)) < 0.3
-    fast = logits_without(vision, image, removed, OPERATORS["mean"](), max_tokens=40)
+    fast = logits_without(replace(vision, max_tokens=40), image, removed, OPERATORS["mean"]())
     for k in range(3):
         for b in range(2):
             edited = pixels[b].clone()
