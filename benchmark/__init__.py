@@ -4,13 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchmark.configuration import build
+    from benchmark.comparison import compare
     from benchmark.models import load_model
-    from benchmark.runner import compare
+    from benchmark.settings.configuration import build
 
 _HOMES = {
-    "build": "benchmark.configuration",
-    "compare": "benchmark.runner",
+    "build": "benchmark.settings.configuration",
+    "compare": "benchmark.comparison",
     "load_model": "benchmark.models",
 }
 __all__ = ["build", "compare", "load_model"]

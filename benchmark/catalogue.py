@@ -14,9 +14,9 @@ from typing import Any
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
-from benchmark.configuration import compose, options
-from benchmark.defaults import whole
 from benchmark.exits import Kept, guarded
+from benchmark.settings.configuration import compose, options
+from benchmark.settings.defaults import whole
 
 _FACT = re.compile(r"^\s*(Source|Cost): (.+?)\.?\s*$", re.MULTILINE)
 _NO_PASS = "no pass"

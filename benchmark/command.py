@@ -12,10 +12,9 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 
-from benchmark.configuration import ALL, KEYED, check, options, widened
-from benchmark.errors import UserError, near
+from benchmark.errors import UserError, near, printable
 from benchmark.exits import Kept, guarded, on_termination
-from benchmark.printable import printable
+from benchmark.settings.configuration import ALL, KEYED, check, options, widened
 
 GROUPS = ("task", "model", "methods", "evaluations", "analyses", "tracking", "experiment")
 
@@ -115,8 +114,8 @@ def run_guarded(config: DictConfig) -> None:
 
 def _run(config: DictConfig) -> None:
     check(config)  # before torch is imported: an answer to a slip of the pen should not take seconds
+    from benchmark.comparison import run_comparison
     from benchmark.report import terminal_table
-    from benchmark.runner import run_comparison
 
     comparison = run_comparison(config)
     from rich.console import Console

@@ -20,8 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from benchmark.errors import Missing, UserError
-from benchmark.printable import echo, one_line, printable
+from benchmark.errors import Missing, UserError, echo, one_line, printable
 
 _WAYS_OUT = {
     errno.ENOSPC: "make room",

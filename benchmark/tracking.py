@@ -14,12 +14,12 @@ from typing import Any, Literal, Protocol, get_args
 import pandas as pd
 
 from benchmark.errors import UserError
+from benchmark.report.analysis_tables import read_tables
 from benchmark.report.cells import Cell, load_cells
 from benchmark.report.heatmaps import heatmap_page
 from benchmark.report.run_folders import read_config
-from benchmark.report.tables import read_tables
-from benchmark.report.text import slug
-from benchmark.tables import Table
+from benchmark.results.tables import Table
+from benchmark.results.wording import slug
 
 Mode = Literal["online", "offline", "disabled"]
 

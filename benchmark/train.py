@@ -22,7 +22,9 @@ def _run(config: DictConfig) -> None:
     for key in ("model.path", "out"):
         if OmegaConf.is_missing(config, key) or OmegaConf.select(config, key) is None:
             raise UserError(f"{key} is not set; give it on the command line: {key}=...")
-    from benchmark.training import run_training  # transformers' trainer takes seconds to import: not for --help
+    from benchmark.training.finetune import (
+        run_training,  # transformers' trainer takes seconds to import: not for --help
+    )
 
     run_training(config)
 

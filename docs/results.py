@@ -17,15 +17,15 @@ from typing import Any
 import yaml
 from rich.console import Console
 
+from benchmark.comparison import Comparison, compare
 from benchmark.report import terminal_table
+from benchmark.report.analysis_tables import read_tables, table_lines
 from benchmark.report.cells import Cell, load_cells
 from benchmark.report.leaderboard import Column, frame, make_board
 from benchmark.report.markdown import board_lines
 from benchmark.report.pairs import every_pair
-from benchmark.report.tables import read_tables, table_lines
-from benchmark.report.text import arrow, escape_markdown
 from benchmark.report.verdicts import against_random
-from benchmark.runner import Comparison, compare
+from benchmark.results.wording import arrow, escape_markdown
 
 DOCS = Path(__file__).resolve().parent
 SHOWN = {"data": "data", "checkpoints": "checkpoints"}

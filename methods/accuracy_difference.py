@@ -9,7 +9,7 @@ from torch import Tensor
 
 from benchmark.models import Classifier, PruneHeads
 from benchmark.types import Attribution, Batch
-from methods.explainer import Explainer
+from methods.shared.explainer import Explainer
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from benchmark.declared import configurable
 from benchmark.models import Classifier
+from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch
 from methods.edges.base import Edges, EdgeScore
-from methods.explainer import Explainer, as_target
 from methods.readouts.base import Readout, read_rows
+from methods.shared.explainer import Explainer, as_target
 
 HeadReadout = Literal["max", "sum", "mean_abs"]
 

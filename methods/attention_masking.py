@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from benchmark.declared import configurable
 from benchmark.models import Classifier
-from benchmark.models.expansion import run_variants
 from benchmark.models.removal import tokens_of
+from benchmark.models.variants import run_variants
+from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch
-from methods.embeddings import Output, output_drops
-from methods.explainer import Explainer
-from methods.units import logits_of_each, unit_attribution, visible_units
+from methods.shared.explainer import Explainer
+from methods.shared.input_gradients import Output, output_drops
+from methods.shared.unit_scores import logits_of_each, unit_attribution, visible_units
 
 
 @dataclass(frozen=True)

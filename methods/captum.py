@@ -14,12 +14,13 @@ from captum.attr import GradientAttribution
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.declared import SettingError, configurable
 from benchmark.errors import UserError
 from benchmark.models import Classifier
-from benchmark.models.expansion import take
+from benchmark.models.variants import take
+from benchmark.settings.declared import SettingError, configurable
 from benchmark.types import Attribution, Batch
-from methods.embeddings import (
+from methods.shared.explainer import Explainer
+from methods.shared.input_gradients import (
     Baseline,
     Output,
     baseline_embeddings,
@@ -27,9 +28,8 @@ from methods.embeddings import (
     target_output,
     token_attribution,
 )
-from methods.explainer import Explainer
-from methods.seeds import seeded
-from methods.unit_game import MANY, UnitGame, explain_units
+from methods.shared.seeds import seeded
+from methods.shared.unit_game import MANY, UnitGame, explain_units
 
 Over = Literal["auto", "embeddings", "units"]
 

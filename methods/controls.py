@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.declared import AtLeast, configurable
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
+from benchmark.settings.declared import AtLeast, configurable
 from benchmark.types import Attribution, Batch, Example
-from methods.explainer import Explainer
-from methods.seeds import example_generator
+from methods.shared.explainer import Explainer
+from methods.shared.seeds import example_generator
 
 LEAST_ORDERS = 5
 

@@ -6,13 +6,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.declared import configurable
 from benchmark.models import Classifier
+from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch
 from methods.decomposition import Decomposed, Rules, decomposed, frozen_activations
 from methods.decomposition.local import refuse_cross_attention
-from methods.decomposition.rules import Order
-from methods.explainer import Explainer
+from methods.decomposition.part_rules import Order
+from methods.shared.explainer import Explainer
 
 Bias = Literal["absdot", "apart"]
 

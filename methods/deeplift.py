@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.declared import configurable
 from benchmark.models import Classifier
+from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch
-from methods.embeddings import Baseline, baseline_embeddings, embeddings_of, token_attribution
-from methods.explainer import Explainer
 from methods.rescale import rescaling
+from methods.shared.explainer import Explainer
+from methods.shared.input_gradients import Baseline, baseline_embeddings, embeddings_of, token_attribution
 
 
 @configurable

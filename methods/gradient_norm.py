@@ -5,11 +5,11 @@ from typing import ClassVar, Literal
 from jaxtyping import Int
 from torch import Tensor
 
-from benchmark.declared import configurable
 from benchmark.models import Classifier
+from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch
-from methods.embeddings import Output, gradient_at_input, reduce_dimensions, token_attribution
-from methods.explainer import Explainer
+from methods.shared.explainer import Explainer
+from methods.shared.input_gradients import Output, gradient_at_input, reduce_dimensions, token_attribution
 
 
 @configurable

@@ -6,10 +6,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from benchmark.declared import Count, configurable
 from benchmark.models import Classifier
+from benchmark.settings.declared import Count, configurable
 from benchmark.types import Attribution, Batch
-from methods.embeddings import (
+from methods.shared.explainer import Explainer
+from methods.shared.input_gradients import (
     Baseline,
     Output,
     baseline_embeddings,
@@ -17,8 +18,7 @@ from methods.embeddings import (
     summed_gradients,
     token_attribution,
 )
-from methods.explainer import Explainer
-from methods.quadrature import Quadrature, nodes_and_weights
+from methods.shared.quadrature import Quadrature, nodes_and_weights
 
 
 @configurable

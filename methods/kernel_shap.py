@@ -8,8 +8,8 @@ from captum.attr import KernelShap as CaptumKernelShap
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmark.declared import AtLeast, configurable
-from methods.unit_game import MANY, UnitExplainer, UnitGame
+from benchmark.settings.declared import AtLeast, configurable
+from methods.shared.unit_game import MANY, UnitExplainer, UnitGame
 
 
 @configurable

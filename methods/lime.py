@@ -7,8 +7,8 @@ from captum.attr import Lime as CaptumLime
 from captum.attr._core.lime import get_exp_kernel_similarity_function
 from torch import Tensor
 
-from benchmark.declared import Above, AtLeast, configurable
-from methods.unit_game import MANY, UnitExplainer, UnitGame
+from benchmark.settings.declared import Above, AtLeast, configurable
+from methods.shared.unit_game import MANY, UnitExplainer, UnitGame
 
 
 @configurable

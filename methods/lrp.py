@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.models.precision import Precision
+from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch
-from methods.explainer import Explainer
 from methods.relevance import RuleName, Rules, relevances, rule_set
+from methods.shared.explainer import Explainer
 
 
 @configurable

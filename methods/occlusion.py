@@ -6,13 +6,13 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from benchmark.declared import Count, SettingError, configurable
 from benchmark.models import Classifier
 from benchmark.models.removal import logits_without, operator_for
+from benchmark.settings.declared import Count, SettingError, configurable
 from benchmark.types import Attribution, Batch
-from methods.embeddings import Output, output_drops
-from methods.explainer import Explainer
-from methods.units import logits_of_each, patch_grid, unit_attribution, visible_units
+from methods.shared.explainer import Explainer
+from methods.shared.input_gradients import Output, output_drops
+from methods.shared.unit_scores import logits_of_each, patch_grid, unit_attribution, visible_units
 
 
 @configurable

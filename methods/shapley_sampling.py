@@ -3,8 +3,8 @@
 from captum.attr import ShapleyValueSampling
 from torch import Tensor
 
-from benchmark.declared import Count, configurable
-from methods.unit_game import MANY, UnitExplainer, UnitGame
+from benchmark.settings.declared import Count, configurable
+from methods.shared.unit_game import MANY, UnitExplainer, UnitGame
 
 
 @configurable

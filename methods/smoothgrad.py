@@ -6,10 +6,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.declared import Above, Count, configurable
 from benchmark.models import Classifier
+from benchmark.settings.declared import Above, Count, configurable
 from benchmark.types import Attribution, Batch
-from methods.embeddings import (
+from methods.shared.explainer import Explainer
+from methods.shared.input_gradients import (
     Output,
     Reduce,
     embeddings_of,
@@ -17,8 +18,7 @@ from methods.embeddings import (
     summed_gradients,
     token_attribution,
 )
-from methods.explainer import Explainer
-from methods.seeds import example_generator
+from methods.shared.seeds import example_generator
 
 Scale = Literal["range", "std"]
 

@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.declared import configurable
 from benchmark.models import Classifier
+from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch
-from methods.explainer import Explainer
+from methods.shared.explainer import Explainer
 
 
 @configurable

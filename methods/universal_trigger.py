@@ -10,13 +10,13 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.declared import AtLeast, Count, Share, configurable
 from benchmark.errors import NotApplicable
+from benchmark.evaluations.triggers import Encoded, Exclusion, Placed, Search, Trigger, exclusion, insert
+from benchmark.evaluations.triggers.words import whole_words
 from benchmark.models import Classifier
-from benchmark.triggers import Encoded, Exclusion, Placed, Search, Trigger, exclusion, insert
-from benchmark.triggers.words import whole_words
+from benchmark.settings.declared import AtLeast, Count, Share, configurable
 from benchmark.types import Attribution, Batch
-from methods.explainer import Explainer
+from methods.shared.explainer import Explainer
 
 Words = tuple[int, ...]
 """Token ids of a trigger, one whole word each."""

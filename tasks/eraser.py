@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from benchmark.declared import configurable
 from benchmark.errors import UserError
+from benchmark.settings.declared import configurable
 from benchmark.types import Example
 from tasks.common import SPLITS, check_split, digest, json_lines, label_index
 from tasks.eraser_documents import Documents

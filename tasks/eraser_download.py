@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from tqdm import tqdm
 
-from benchmark.cache import atomic_path, cache_directory
 from benchmark.errors import UserError
+from benchmark.results.cache import atomic_path, cache_directory
 from tasks.archive import DamagedArchive, unpack
 
 DATASETS = ("movies", "boolq", "evidence_inference", "fever", "multirc", "cose", "esnli")

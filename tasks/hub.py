@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from benchmark.errors import UserError
-from tasks.tables import Row
+from tasks.local_tables import Row
 
 Source = tuple[str, str | None, str | None]
 """Id, configuration, revision."""

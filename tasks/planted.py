@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from benchmark.declared import Count, configurable
+from benchmark.settings.declared import Count, configurable
 from benchmark.types import Example
 from tasks.common import SPLITS, check_split, digest
 from tasks.planted_grammar import NEGATIVE, POSITIVE, Review, draw_review

@@ -6,12 +6,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from benchmark.declared import configurable
 from benchmark.errors import UserError
+from benchmark.settings.declared import configurable
 from benchmark.types import Example
 from tasks.common import SPLITS, check_split, digest, label_index
 from tasks.hub import hub_class_names, hub_fingerprints, hub_rows
-from tasks.tables import Quoting, Row, read_table
+from tasks.local_tables import Quoting, Row, read_table
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
 STEMS: Mapping[str, Sequence[str]] = {

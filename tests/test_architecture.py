@@ -9,95 +9,35 @@ from omegaconf import OmegaConf
 
 import benchmark
 from benchmark.analyses.context import Analysis
-from benchmark.configuration import compose, missing_keys, options
+from benchmark.settings.configuration import compose, missing_keys, options
 from benchmark.types import Evaluation, Method
 from tests.conftest import REPOSITORY
 
 MAX_LINES = 300
 PACKAGES = ("benchmark", "methods", "tasks")
-FOUNDATION = {
-    "declared",
-    "printable",
-    "errors",
-    "types",
-    "cache",
-    "units",
-    "randomness",
-    "locks",
-    "identity",
-    "digests",
-}
-STORED = {"store", "commits", "checks", "checkpoints"}
-CORE = FOUNDATION | STORED | {"models", "evaluations", "statistics", "configuration", "data", "cells", "report"}
+WORDS = {"types", "errors"}
+BASE = WORDS | {"units", "settings"}
 
 # Which parts each part may import, itself aside. A name without a package is a part of `benchmark`.
 ALLOWED: dict[str, set[str]] = {
     "benchmark": set(),
-    "printable": set(),
-    "errors": {"printable"},
-    "bounded": set(),
-    "exits": {"errors", "printable"},
-    "types": {"errors"},
-    "cache": {"errors"},
-    "randomness": set(),
-    "locks": set(),
-    "digests": set(),
-    "identity": {"errors", "digests"},
-    "units": {"types", "errors"},
-    "statistics": {"errors"},
-    "checkpoints": {"errors", "cache"},
-    "declared": {"errors"},
-    "defaults": {"errors"},
-    "configuration": {"errors", "declared", "defaults"},
-    "store": {"errors", "cache", "digests", "bounded", "printable"},
-    "commits": {"store", "digests"},
-    "checks": {"store", "digests"},
-    "data": FOUNDATION | {"models"},
-    "models": FOUNDATION,
-    "triggers": FOUNDATION | {"models"},
-    "attribution_graph": {"errors"},
-    "evaluations": FOUNDATION | {"models", "statistics", "triggers", "attribution_graph"},
-    "report": {
-        "exits",
-        "store",
-        "bounded",
-        "printable",
-        "statistics",
-        "errors",
-        "cache",
-        "tables",
-        "attribution_graph",
-        "checks",
-        "digests",
-    },
-    "tracking": {
-        "store",
-        "errors",
-        "tables",
-        "report.cells",
-        "report.heatmaps",
-        "report.run_folders",
-        "report.tables",
-        "report.text",
-    },
-    "stored": FOUNDATION | {"store"},
-    "explaining": FOUNDATION | {"models", "store", "stored"},
-    "tables": {"errors", "store"},
-    "analyses": CORE | {"stored", "tables", "settings", "records", "defaults"},
-    "heatmaps": CORE - {"report"} | {"stored"},
-    "graphs": CORE - {"report"} | {"stored", "attribution_graph"},
-    "cells": CORE - {"report"} | {"stored", "explaining"},
-    "settings": CORE | {"defaults"},
-    "tested": CORE - {"report"} | {"stored"},
-    "records": CORE - {"report"} | {"heatmaps", "graphs", "stored", "tested"},
-    "runner": CORE | {"settings", "records", "analyses", "tables"},
-    "training": CORE,
-    "command": CORE | {"runner", "training", "exits"},
-    "catalogue": {"exits", "configuration", "defaults", "errors"},
-    "train": {"command", "training", "errors", "exits"},
-    "__main__": {"command", "errors"},
-    "methods": {"types", "models", "errors", "units", "triggers", "declared"},
-    "tasks": {"types", "errors", "cache", "declared"},
+    **dict.fromkeys(("units", "types", "errors"), WORDS),
+    "settings": WORDS | {"results.digests"},
+    "results": WORDS,
+    "exits": WORDS,
+    "models": BASE | {"results.cache"},
+    "training": BASE | {"models", "results.cache", "results.locks"},
+    "evaluations": BASE | {"models", "results"},
+    "run": BASE | {"models", "evaluations", "results"},
+    "analyses": BASE | {"models", "evaluations", "results", "run"},
+    "report": WORDS | {"results", "exits"},
+    "tracking": WORDS | {"results", "report"},
+    "methods": BASE | {"models", "evaluations.triggers"},
+    "tasks": BASE | {"results.cache"},
+    "comparison": BASE | {"models", "results", "run", "analyses", "report"},
+    **dict.fromkeys(
+        ("command", "train", "catalogue", "__main__"), BASE | {"comparison", "training", "exits", "report", "command"}
+    ),
 }
 
 
@@ -110,7 +50,7 @@ def module_of(path: Path) -> str:
 
 
 def part_of(module: str) -> str:
-    """`benchmark.models.attention` -> `models`; `methods.lrp` -> `methods`."""
+    """`benchmark.models.attention_interface` -> `models`; `methods.lrp` -> `methods`."""
     package, *rest = module.split(".")
     return rest[0] if package == "benchmark" and rest else package
 
@@ -157,10 +97,10 @@ def test_imports_point_one_way(path):
         ("models", "from benchmark.evaluations import ranks", ["benchmark.evaluations.ranks"]),
         ("types", "from benchmark.models import Classifier", ["benchmark.models.Classifier"]),
         ("types", "if TYPE_CHECKING:\n    from benchmark.models import Classifier", []),
-        ("runner", "def f():\n    import methods.lrp", ["methods.lrp"]),
-        ("methods", "from benchmark import runner", ["benchmark.runner"]),
+        ("comparison", "def f():\n    import methods.lrp", ["methods.lrp"]),
+        ("methods", "from benchmark import comparison", ["benchmark.comparison"]),
         ("tasks", "from benchmark.models import load_model", ["benchmark.models.load_model"]),
-        ("report", "import benchmark.cells", ["benchmark.cells"]),
+        ("report", "import benchmark.run.cell", ["benchmark.run.cell"]),
         ("tracking", "from benchmark.report.heatmaps import heatmap_page", []),
         ("tracking", "from benchmark.report.markdown import markdown", ["benchmark.report.markdown.markdown"]),
     ],
@@ -207,7 +147,7 @@ def test_every_method_evaluation_and_tracker_builds(name):
 
 @pytest.mark.parametrize("experiment", options("experiment"))
 def test_every_method_and_evaluation_of_an_experiment_builds(experiment):
-    from benchmark.configuration import make
+    from benchmark.settings.configuration import make
 
     config = compose("config", [f"+experiment={experiment}"])
     for key in missing_keys(config):

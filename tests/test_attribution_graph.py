@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmark.attribution_graph import (
+from benchmark.errors import UserError
+from benchmark.results.graph import (
     Agreement,
     AttributionGraph,
     agreement,
@@ -14,7 +15,6 @@ from benchmark.attribution_graph import (
     check_threshold,
     layer_shares,
 )
-from benchmark.errors import UserError
 from tests.conftest import shared
 
 

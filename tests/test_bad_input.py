@@ -12,11 +12,11 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
 
-from benchmark import store
 from benchmark.command import checked
-from benchmark.configuration import build, compose, make
+from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
-from benchmark.runner import run_comparison
+from benchmark.results import store
+from benchmark.settings.configuration import build, compose, make
 from tests import text_models, tiny_task
 from tests.conftest import REPOSITORY
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from benchmark.cache import atomic_path
-from benchmark.store import Ragged
+from benchmark.results.cache import atomic_path
+from benchmark.results.store import Ragged
 
 
 @pytest.fixture(params=[0o022, 0o077, 0o002])

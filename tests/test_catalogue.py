@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from benchmark.catalogue import entries, entry, markdown
-from benchmark.configuration import compose, options
+from benchmark.settings.configuration import compose, options
 from tests.conftest import REPOSITORY
 
 

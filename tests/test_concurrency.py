@@ -6,8 +6,8 @@ import shutil
 import pytest
 import torch
 
-from benchmark import store
-from benchmark.checkpoints import Stage
+from benchmark.results import store
+from benchmark.run.stages import Stage
 from tests.load.jobs import (
     Place,
     calls,

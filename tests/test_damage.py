@@ -6,15 +6,15 @@ import shutil
 import numpy as np
 import pytest
 
-from benchmark import commits, statistics, store
-from benchmark.checks import check_figures, check_rows
-from benchmark.digests import sealed, table_bytes
 from benchmark.errors import UserError
+from benchmark.report.analysis_tables import read_tables
 from benchmark.report.cells import load_cells
 from benchmark.report.run_folders import read_config
-from benchmark.report.tables import read_tables
-from benchmark.store import Ragged
-from benchmark.tables import not_applicable
+from benchmark.results import commits, statistics, store
+from benchmark.results.checks import check_figures, check_rows
+from benchmark.results.digests import sealed, table_bytes
+from benchmark.results.store import Ragged
+from benchmark.results.tables import not_applicable
 from tests import tiny_task
 from tests.load.jobs import Place
 
@@ -195,7 +195,7 @@ def test_another_version_of_the_statistics_reduces_the_stored_rows_again(place, 
         raise AssertionError("tested again")
 
     monkeypatch.setattr(statistics, "VERSION", statistics.VERSION + 1)
-    monkeypatch.setattr("benchmark.records.rows_of_test", never)
+    monkeypatch.setattr("benchmark.run.records.rows_of_test", never)
     place.run(cell.parents[2], *TESTS)
     facts = store.read_record(cell)["evaluations"]
     assert {entry["statistics"] for entry in facts.values()} == {statistics.VERSION}

@@ -3,7 +3,7 @@
 import torch
 
 import benchmark
-from benchmark.data import Data
+from benchmark.run.data import Data
 from tests import text_models
 
 

@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 import pytest
 
-from benchmark.configuration import make
-from benchmark.declared import (
+from benchmark.errors import UserError
+from benchmark.settings.configuration import make
+from benchmark.settings.declared import (
     Above,
     AtLeast,
     Budget,
@@ -21,7 +22,6 @@ from benchmark.declared import (
     Within,
     configurable,
 )
-from benchmark.errors import UserError
 from tests.conftest import REPOSITORY
 
 

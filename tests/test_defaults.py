@@ -4,10 +4,10 @@ import pytest
 from omegaconf import OmegaConf
 
 import benchmark
-from benchmark.configuration import KEYED, compose, make, options, widened
-from benchmark.defaults import parameters, whole, written
 from benchmark.errors import UserError
-from benchmark.identity import digest_of
+from benchmark.settings.configuration import KEYED, compose, make, options, widened
+from benchmark.settings.defaults import parameters, whole, written
+from benchmark.settings.identity import digest_of
 
 GROUPS = {"methods": True, "evaluations": True, "analyses": True, "task": False, "model": False, "tracking": False}
 EVERY = [(group, name) for group in GROUPS for name in options(group)]

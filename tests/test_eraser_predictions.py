@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from benchmark import store
-from benchmark.runner import compare
+from benchmark.comparison import compare
+from benchmark.results import store
 from tests.conftest import shared
 from tests.evaluations import eraser_scorer
 from tests.text_models import save_bert

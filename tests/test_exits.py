@@ -12,13 +12,13 @@ from contextlib import contextmanager
 import pytest
 from transformers import BertModel
 
-from benchmark import store
 from benchmark.command import run_guarded
-from benchmark.configuration import compose
 from benchmark.errors import UserError
 from benchmark.exits import Kept, disk_problem, guarded
 from benchmark.report.__main__ import main as report_main
-from benchmark.training import Recipe, finetune
+from benchmark.results import store
+from benchmark.settings.configuration import compose
+from benchmark.training.finetune import Recipe, finetune
 from tests import text_models, tiny_task
 from tests.conftest import REPOSITORY
 from tests.report.folders import Plan, write_cell
@@ -185,7 +185,7 @@ def test_a_report_that_is_interrupted(tmp_path, capsys, monkeypatch, what):
 
 
 @pytest.mark.usefixtures("no_pictures")
-@pytest.mark.parametrize("moment", ["benchmark.runner.write_report", "benchmark.report.terminal_table"])
+@pytest.mark.parametrize("moment", ["benchmark.comparison.write_report", "benchmark.report.terminal_table"])
 def test_an_output_folder_that_is_removed(place, tmp_path, capsys, monkeypatch, moment):
     out = tmp_path / "out"
     module, _, name = moment.rpartition(".")
@@ -245,7 +245,7 @@ def test_a_finished_comparison_is_shown_again_where_nothing_can_be_written(place
     def refuse(folder):
         raise UserError(f"out={folder} cannot be written to (Read-only file system); choose another folder")
 
-    monkeypatch.setattr("benchmark.store.require_writable", refuse)
+    monkeypatch.setattr("benchmark.results.store.require_writable", refuse)
     run_guarded(configuration(place, out))
     assert capsys.readouterr().out == shown
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before

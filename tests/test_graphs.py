@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from benchmark.attribution_graph import AttributionGraph
-from benchmark.configuration import compose
-from benchmark.graphs import GRAPH_EXAMPLES, token_strings
+from benchmark.comparison import run_comparison
 from benchmark.models import load_model
-from benchmark.runner import run_comparison
-from benchmark.store import Ragged, read_record, read_rows
+from benchmark.results.graph import AttributionGraph
+from benchmark.results.store import Ragged, read_record, read_rows
+from benchmark.run.graph_views import GRAPH_EXAMPLES, token_strings
+from benchmark.settings.configuration import compose
 from tests import text_models, tiny_models, tiny_task
 
 EVALUATIONS = "[attribution_graph,kept_edges,receptive_field]"

@@ -13,11 +13,11 @@ import torch
 from omegaconf import OmegaConf
 
 import benchmark
-from benchmark.configuration import options
 from benchmark.errors import UserError
 from benchmark.evaluations.convergence import Convergence
 from benchmark.evaluations.perturbation import Perturbation
-from benchmark.identity import costs_only, digest_of, identity, of_file
+from benchmark.settings.configuration import options
+from benchmark.settings.identity import costs_only, digest_of, identity, of_file
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from benchmark.locks import Lock
+from benchmark.results.locks import Lock
 
 FORK = multiprocessing.get_context("fork")
 

@@ -6,7 +6,7 @@ import torch
 import yaml
 
 from benchmark import load_model
-from benchmark.configuration import compose, make
+from benchmark.settings.configuration import compose, make
 from tests import tiny_models
 from tests.conftest import REPOSITORY
 
@@ -37,8 +37,8 @@ def test_the_method_of_the_readme(tmp_path, monkeypatch):
 
 
 def test_the_readme_counts_methods_and_cells():
-    from benchmark.configuration import options
     from benchmark.report.cells import CONTROLS
+    from benchmark.settings.configuration import options
     from tests.methods.test_contract import CANNOT
 
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -58,7 +58,7 @@ def test_results_name_the_area_of_accuracy():
 
 
 def test_the_readme_names_no_option_that_does_not_exist():
-    from benchmark.configuration import options
+    from benchmark.settings.configuration import options
 
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     for group in ("methods", "evaluations", "experiment"):

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from benchmark.configuration import compose
+from benchmark.settings.configuration import compose
 from tests.conftest import REPOSITORY
 
 SETTINGS = yaml.safe_load((REPOSITORY / "docs" / "results.yaml").read_text(encoding="utf-8"))

@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 
 import benchmark
-from benchmark import store
-from benchmark.configuration import compose
+from benchmark.comparison import analyse, run_comparison
 from benchmark.report import read_leaderboard
 from benchmark.report.write import curve_files
-from benchmark.runner import analyse, run_comparison
+from benchmark.results import store
+from benchmark.settings.configuration import compose
 from tests import text_models, tiny_task
 from tests.conftest import REPOSITORY
 
@@ -88,7 +88,7 @@ def test_what_a_comparison_leaves(place, tmp_path, monkeypatch):
 
 
 def test_the_python_call_and_the_limit(place, tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmark.runner.compose", lambda name, given: compose(name, given, str(place / "conf")))
+    monkeypatch.setattr("benchmark.comparison.compose", lambda name, given: compose(name, given, str(place / "conf")))
     comparison = benchmark.compare(*DEFAULTS, f"model.path={place / 'bert'}", f"out={tmp_path}", "limit=5")
     cell = only_cell(comparison)
     assert store.read_record(cell)["task"]["n"] == 5
@@ -325,7 +325,7 @@ def test_a_kill_between_two_files_of_a_cell(place, tmp_path, done):
 
 def test_parts_survive_in_any_number(tmp_path):
     """Stage by stage, without a process: stop after every batch, and start again."""
-    from benchmark.checkpoints import Stage
+    from benchmark.run.stages import Stage
 
     computed = []
 
@@ -402,7 +402,7 @@ def test_a_job_that_gives_a_test_other_settings_meanwhile_changes_nothing(place,
         run(place, tmp_path / "shared", *DELETE)
         return analyse(*arguments)
 
-    monkeypatch.setattr("benchmark.runner.analyse", interleaved)
+    monkeypatch.setattr("benchmark.comparison.analyse", interleaved)
     assert boards(run(place, tmp_path / "shared", *MASK)) == alone
 
 

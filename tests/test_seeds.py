@@ -5,8 +5,8 @@ from dataclasses import fields
 import pytest
 
 import benchmark
-from benchmark.configuration import compose, make, options
-from benchmark.identity import digest_of
+from benchmark.settings.configuration import compose, make, options
+from benchmark.settings.identity import digest_of
 
 LEAST = {
     "methods": {"random", "lime", "smoothgrad", "kernel_shap", "shapley_sampling", "captum", "universal_trigger"},

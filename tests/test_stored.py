@@ -5,8 +5,8 @@ import torch
 
 import benchmark
 from benchmark.errors import NotApplicable
-from benchmark.store import Ragged
-from benchmark.stored import flat, padded, without_padding
+from benchmark.results.store import Ragged
+from benchmark.run.arrays import flat, padded, without_padding
 from benchmark.types import Attribution
 from tests import text_models
 

@@ -16,10 +16,10 @@ from omegaconf import OmegaConf
 from wandb.proto import wandb_internal_pb2
 
 from benchmark.errors import UserError
+from benchmark.report.analysis_tables import table_files
 from benchmark.report.cells import load_cells
-from benchmark.report.tables import table_files
-from benchmark.store import write_json
-from benchmark.tables import Drawing, Table, line
+from benchmark.results.store import write_json
+from benchmark.results.tables import Drawing, Table, line
 from benchmark.tracking import Wandb, curve_points, run_id, summary
 from tests.report.folders import FRACTIONS, Plan, write_cell
 

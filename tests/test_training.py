@@ -18,8 +18,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 
 from benchmark.errors import UserError
 from benchmark.models import load_model
-from benchmark.models.tiny import TinyModel
-from benchmark.training import Recipe, finetune
+from benchmark.training.finetune import Recipe, finetune
+from benchmark.training.tiny import TinyModel
 from benchmark.types import Example
 from tasks.planted import Planted
 from tests.conftest import REPOSITORY
@@ -260,7 +260,7 @@ def test_tiny_model_learns_the_planted_task(cache: Path) -> None:
 
 
 def test_two_equal_trainings_at_once_train_once(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import benchmark.training as training
+    import benchmark.training.finetune as training
 
     made, log = training._trainer, tmp_path / "log"
 

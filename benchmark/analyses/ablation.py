@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import Variants, run_variants
 from benchmark.models.parts import Block, Part, editing_branches
+from benchmark.models.variants import Variants, run_variants
 from benchmark.types import Batch
 
 Ablation = Literal["attention zero", "feed-forward zero", "attention uniform", "attention identity"]

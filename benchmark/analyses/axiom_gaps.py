@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.completeness import layer_contributions
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import chunks, take
+from benchmark.models.variants import chunks, take
 from benchmark.types import Batch
 
 Edges = Float[Tensor, "B L H T T"]

@@ -12,15 +12,15 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark import statistics
 from benchmark.analyses import axiom_gaps as gaps
 from benchmark.analyses.context import Context
 from benchmark.analyses.twins import INVARIANT, Twins, equal_heads
-from benchmark.declared import AtLeast, Count, configurable
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
 from benchmark.models.precision import double_batch
-from benchmark.tables import Table, line
+from benchmark.results import statistics
+from benchmark.results.tables import Table, line
+from benchmark.settings.declared import AtLeast, Count, configurable
 from benchmark.types import Batch, EdgeMethod, Target
 
 COMPLETENESS, SENSITIVITY, DUMMY, SYMMETRY = "completeness", "sensitivity(a)", "dummy", "symmetry"

@@ -10,14 +10,14 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark import statistics
 from benchmark.analyses.ablation import ABLATIONS, ablated_logits, ablation_plan
 from benchmark.analyses.context import Context
-from benchmark.declared import Count, configurable
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
 from benchmark.models.parts import blocks_parts
-from benchmark.tables import Drawing, Table, line
+from benchmark.results import statistics
+from benchmark.results.tables import Drawing, Table, line
+from benchmark.settings.declared import Count, configurable
 from benchmark.types import Batch, Target
 
 PATHS = ("attention", "feed-forward", "residual")

@@ -7,13 +7,13 @@ from typing import ClassVar, Protocol, runtime_checkable
 from jaxtyping import Int
 from torch import Tensor
 
-from benchmark.cells import Cell
-from benchmark.configuration import make
-from benchmark.data import Data
-from benchmark.identity import digests_of
 from benchmark.models import Classifier
-from benchmark.settings import Setting
-from benchmark.tables import Table
+from benchmark.results.tables import Table
+from benchmark.run.cell import Cell
+from benchmark.run.data import Data
+from benchmark.run.workbench import Setting
+from benchmark.settings.configuration import make
+from benchmark.settings.identity import digests_of
 from benchmark.types import Batch, Target, Task
 
 

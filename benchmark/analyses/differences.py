@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmark.statistics import (
+from benchmark.results.statistics import (
     ALPHA,
     Interval,
     Source,
@@ -19,7 +19,7 @@ from benchmark.statistics import (
     sign_flip_p,
     widened,
 )
-from benchmark.tables import line
+from benchmark.results.tables import line
 
 Values = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class Difference:
     Attributes:
         labels: of its line; the last one is the question.
         values: [n], one per example.
-        beside: sources of error beside the examples (`benchmark.statistics.draws`).
+        beside: sources of error beside the examples (`benchmark.results.statistics.draws`).
         reach: least and largest possible value, None where it has none.
         note: stands behind the figure.
     """

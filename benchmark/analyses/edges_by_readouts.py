@@ -9,19 +9,19 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.figures import tested
 from benchmark.analyses.layouts import Layout, Measure, best, layout, read
+from benchmark.analyses.measured import tested
 from benchmark.analyses.remembered import Remembered
 from benchmark.analyses.variance import OF_MEANS, SOURCES, Decomposition, decompose
-from benchmark.cells import Cell
-from benchmark.configuration import compose, make, missing_keys, options
-from benchmark.declared import Count, configurable
 from benchmark.errors import NotApplicable, UserError
-from benchmark.identity import digests_of
-from benchmark.records import finish
-from benchmark.report.text import bounds, number, slug
-from benchmark.settings import Setting, limited
-from benchmark.tables import Drawing, Table, line
+from benchmark.results.tables import Drawing, Table, line
+from benchmark.results.wording import bounds, number, slug
+from benchmark.run.cell import Cell
+from benchmark.run.records import finish
+from benchmark.run.workbench import Setting, limited
+from benchmark.settings.configuration import compose, make, missing_keys, options
+from benchmark.settings.declared import Count, configurable
+from benchmark.settings.identity import digests_of
 from benchmark.types import Evaluation, Method
 
 logger = logging.getLogger(__name__)

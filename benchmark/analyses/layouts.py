@@ -10,9 +10,9 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from benchmark.analyses.figures import scalar
-from benchmark.report.text import bounds, number
-from benchmark.statistics import Interval
+from benchmark.analyses.measured import scalar
+from benchmark.results.statistics import Interval
+from benchmark.results.wording import bounds, number
 
 Place = tuple[str, str]
 """An edge score and a readout, by name."""

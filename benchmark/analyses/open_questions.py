@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.differences import Difference, columns, difference_lines, halves, of_best, of_extremes
-from benchmark.analyses.figures import tested
-from benchmark.declared import configurable
+from benchmark.analyses.measured import tested
 from benchmark.errors import NotApplicable
-from benchmark.statistics import RESAMPLED, Source, sources
-from benchmark.tables import Table
+from benchmark.results.statistics import RESAMPLED, Source, sources
+from benchmark.results.tables import Table
+from benchmark.settings.declared import configurable
 
 _LABELS = ("method", "question")
 _REACH = (-2.0, 2.0)  # of a difference of two differences of accuracies

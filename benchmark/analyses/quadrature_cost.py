@@ -9,15 +9,15 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.figures import scalar, shown, tested
-from benchmark.configuration import make
-from benchmark.declared import Count, configurable
-from benchmark.defaults import parameters
+from benchmark.analyses.measured import scalar, shown, tested
 from benchmark.errors import NotApplicable, UserError
-from benchmark.identity import digests_of
-from benchmark.records import finish
-from benchmark.settings import limited
-from benchmark.tables import Drawing, Table, line
+from benchmark.results.tables import Drawing, Table, line
+from benchmark.run.records import finish
+from benchmark.run.workbench import limited
+from benchmark.settings.configuration import make
+from benchmark.settings.declared import Count, configurable
+from benchmark.settings.defaults import parameters
+from benchmark.settings.identity import digests_of
 from benchmark.types import Evaluation
 
 logger = logging.getLogger(__name__)

@@ -9,11 +9,11 @@ import pandas as pd
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.resampling import correlation
-from benchmark.declared import configurable
 from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks
 from benchmark.evaluations.head_pruning import Calibration
-from benchmark.tables import Drawing, Table, line
+from benchmark.results.tables import Drawing, Table, line
+from benchmark.settings.declared import configurable
 
 
 @configurable

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.cells import Cell
-from benchmark.statistics import Interval, spread_interval
+from benchmark.results.statistics import Interval, spread_interval
+from benchmark.run.cell import Cell
 
 RESAMPLES = 200
 

@@ -7,10 +7,10 @@ import pandas as pd
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.differences import Difference, columns, difference_lines, of_extremes
-from benchmark.analyses.figures import figures, shown, tested
-from benchmark.declared import configurable
+from benchmark.analyses.measured import figures, shown, tested
 from benchmark.errors import NotApplicable
-from benchmark.tables import FIGURE_COLUMNS, Drawing, Table
+from benchmark.results.tables import FIGURE_COLUMNS, Drawing, Table
+from benchmark.settings.declared import configurable
 
 _LABELS = ("method", "what")
 

@@ -13,14 +13,14 @@ from torch import Tensor
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.resampling import Rank, correlation
-from benchmark.cells import Cell
-from benchmark.configuration import compose, missing_keys
-from benchmark.declared import Count, configurable
-from benchmark.digests import digest
 from benchmark.errors import UserError
 from benchmark.evaluations.head_pruning import Calibration, HeadPruning
-from benchmark.settings import Setting, open_setting
-from benchmark.tables import Drawing, Table, line
+from benchmark.results.digests import digest
+from benchmark.results.tables import Drawing, Table, line
+from benchmark.run.cell import Cell
+from benchmark.run.workbench import Setting, open_setting
+from benchmark.settings.configuration import compose, missing_keys
+from benchmark.settings.declared import Count, configurable
 from benchmark.types import Attribution
 
 _CORRELATIONS: Mapping[str, Rank] = {

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from benchmark.statistics import Interval, Range, resampled_means, spread_interval
+from benchmark.results.statistics import Interval, Range, resampled_means, spread_interval
 
 OF_MEANS = ("first", "second", "interaction")
 SOURCES = (*OF_MEANS, "examples", "residual")

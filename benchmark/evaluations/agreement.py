@@ -13,14 +13,15 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark import randomness, statistics
-from benchmark.declared import Count, configurable
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_units, token_scores
-from benchmark.models.attention import AttentionEdit, hold_constant
+from benchmark.models.attention_interface import AttentionEdit, hold_constant
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import chunks, take
 from benchmark.models.removal import logits_without, operator_for
+from benchmark.models.variants import chunks, take
+from benchmark.results import statistics
+from benchmark.settings import randomness
+from benchmark.settings.declared import Count, configurable
 from benchmark.types import Attribution, Batch, Figure, Metric, Reads, Target
 from benchmark.units import Pool, pool
 

@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from benchmark.declared import Share, Shares, configurable
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, table
-from benchmark.evaluations.documents import rationale_share
 from benchmark.evaluations.perturbation import rank_units
+from benchmark.evaluations.rationale.documents import rationale_share
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import logits_without, operator_for
+from benchmark.settings.declared import Share, Shares, configurable
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 from benchmark.units import Pool
 

@@ -6,11 +6,11 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from benchmark.attribution_graph import Construction, agreement, attribution_graph
-from benchmark.declared import Shares, configurable
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models.classifier import Classifier
+from benchmark.results.graph import Construction, agreement, attribution_graph
+from benchmark.settings.declared import Shares, configurable
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 
 THRESHOLDS = tuple(k / 10 for k in range(1, 10))
@@ -20,7 +20,7 @@ _AGREEMENT = ("recall", "precision", "f1")
 
 @configurable
 class AttributionGraphs(Averaged):
-    """Size and words of the attribution graph at growing thresholds τ (`benchmark.attribution_graph`).
+    """Size and words of the attribution graph at growing thresholds τ (`benchmark.results.graph`).
 
     Against τ: `nodes` (tokens that appeared), `edges` and `depth` (edges from the top node to the deepest leaf), none of
     which counts the terminal edge; and for examples with a rationale `rationale_recall`, `rationale_precision` and

@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark import statistics
 from benchmark.errors import NotApplicable
+from benchmark.results import statistics
 from benchmark.types import Attribution, Batch, Figure, Metric
 
 Column = NDArray[np.float64]
@@ -100,7 +100,7 @@ def _columns(rows: pd.DataFrame) -> dict[tuple[str, float | None], tuple[tuple[s
 
 
 class Averaged:
-    """Mixin whose `reduce` averages rows over examples, per metric and x, with intervals (`benchmark.statistics`).
+    """Mixin whose `reduce` averages rows over examples, per metric and x, with intervals (`benchmark.results.statistics`).
 
     Metrics in `derived` are statistics of several row columns; rows of names that are no metric only feed those.
     Examples are sorted by uid first, so that the figures do not depend on the order of the rows.

@@ -11,12 +11,12 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.declared import Above, Share, configurable
 from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_units, table
 from benchmark.evaluations.curves import counts
 from benchmark.models.classifier import Classifier
+from benchmark.settings.declared import Above, Share, configurable
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 from benchmark.units import Pool, pool
 

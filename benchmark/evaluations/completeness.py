@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.declared import configurable
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, Derived, table
 from benchmark.evaluations.head_pruning import pruned_logits
 from benchmark.models.classifier import Classifier
-from benchmark.statistics import ratio
+from benchmark.results.statistics import ratio
+from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 
 

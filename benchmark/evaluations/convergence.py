@@ -10,11 +10,11 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.declared import configurable
 from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_units, token_scores
 from benchmark.models.classifier import Classifier
+from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch, Method, Metric, Reads, Target
 from benchmark.units import Pool, pool
 

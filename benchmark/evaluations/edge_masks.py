@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from benchmark import randomness
-from benchmark.attribution_graph import AttributionGraph
 from benchmark.evaluations import ranks
 from benchmark.models.classifier import Classifier
 from benchmark.models.edits import KeepEdges
-from benchmark.models.expansion import Variants, run_variants
+from benchmark.models.variants import Variants, run_variants
+from benchmark.results.graph import AttributionGraph
+from benchmark.settings import randomness
 from benchmark.types import Batch
 
 MASK_CELLS = 1 << 26

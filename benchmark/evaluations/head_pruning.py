@@ -10,14 +10,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from benchmark.declared import Count, Natural, SettingError, Shares, configurable
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, table
-from benchmark.models.attention import PruneHeads
+from benchmark.models.attention_interface import PruneHeads
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import Variants, run_variants
-from benchmark.statistics import RESAMPLED, Interval, matrix, sources, widened
+from benchmark.models.variants import Variants, run_variants
+from benchmark.results.statistics import RESAMPLED, Interval, matrix, sources, widened
+from benchmark.settings.declared import Count, Natural, SettingError, Shares, configurable
 from benchmark.types import Attribution, Batch, Figure, Metric, Reads, Target
 
 Aggregate = Callable[[Float[Tensor, "N L H"]], Float[Tensor, "L H"]]
@@ -92,7 +92,7 @@ class HeadPruning(Averaged):
     (`Attribution.orders`), the others are draws 1, 2 …, and figures are means over examples and orders. Elsewhere the
     calibration examples are resampled with replacement, and the rows under the importance of the resamples
     (`Attribution.resamples`) bear names that begin with "resampled": they are in no mean, but tell how far figures hang on
-    these calibration examples. Intervals count both (`benchmark.statistics.draws`), comparisons with random orders too.
+    these calibration examples. Intervals count both (`results.statistics.draws`), comparisons with random orders too.
     With `calibration=same` the runner averages over the scored examples themselves (the published script);
     with `calibration=each` every example is pruned in the order of its own importance, and nothing is averaged.
 

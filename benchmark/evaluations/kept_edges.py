@@ -15,8 +15,6 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.attribution_graph import Construction, attribution_graph
-from benchmark.declared import Count, Shares, configurable
 from benchmark.evaluations import curves
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.edge_masks import (
@@ -32,6 +30,8 @@ from benchmark.evaluations.edge_masks import (
 )
 from benchmark.evaluations.edges import edge_scores, terminals, unpadded
 from benchmark.models.classifier import Classifier
+from benchmark.results.graph import Construction, attribution_graph
+from benchmark.settings.declared import Count, Shares, configurable
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 
 THRESHOLDS = tuple(k / 10 for k in range(1, 10))

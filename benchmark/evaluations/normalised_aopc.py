@@ -12,13 +12,13 @@ from jaxtyping import Bool
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.declared import Count, Within, configurable
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.perturbation import Ranking, rank_units
 from benchmark.evaluations.removal_orders import Bounds, Drops, beam_bounds, exact_bounds, prefixes, recalled, subsets
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import take
 from benchmark.models.removal import Operator, logits_without, operator_for
+from benchmark.models.variants import take
+from benchmark.settings.declared import Count, Within, configurable
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 from benchmark.units import Pool
 

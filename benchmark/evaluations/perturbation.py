@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from benchmark.declared import Shares, configurable
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, rated_units, table, token_scores
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import logits_without, operator_for
+from benchmark.settings.declared import Shares, configurable
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 from benchmark.units import Pool, pool
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 from torch import Tensor
 
-from benchmark.randomness import generator
+from benchmark.settings.randomness import generator
 
 
 def tie_keys(uids: Sequence[str], n: int, seed: int) -> Float[Tensor, "B N"]:

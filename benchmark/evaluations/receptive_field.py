@@ -8,11 +8,11 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from benchmark.attribution_graph import THRESHOLD, layer_shares
-from benchmark.declared import Share, Shares, configurable
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models.classifier import Classifier
+from benchmark.results.graph import THRESHOLD, layer_shares
+from benchmark.settings.declared import Share, Shares, configurable
 from benchmark.types import Attribution, Batch, Metric, Reads, Target
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9)

@@ -1,6 +1,6 @@
 """Instrumented classifiers: record, edit and differentiate attention without touching a model's class."""
 
-from benchmark.models.attention import AttentionEdit, PruneHeads, ValueEdit, hold_constant
+from benchmark.models.attention_interface import AttentionEdit, PruneHeads, ValueEdit, hold_constant
 from benchmark.models.classifier import Classifier, Trace
 from benchmark.models.loading import load_model
 from benchmark.models.single_block import run_block

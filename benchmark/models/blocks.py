@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from benchmark.models.attention import Tape
+from benchmark.models.attention_interface import Tape
 
 
 def blocks_of(model: nn.Module, attention_modules: Sequence[nn.Module]) -> list[nn.Module]:

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from benchmark.errors import UserError
-from benchmark.models.attention import AttentionEdit, Tape, recording
+from benchmark.models.attention_interface import AttentionEdit, Tape, recording
 from benchmark.models.blocks import BlockTape, observing
 from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.models.encoding import Encoder

@@ -1,4 +1,4 @@
-"""Edits of attention probabilities that concern single edges (`benchmark.models.attention`: `PruneHeads` concerns heads)."""
+"""Edits of attention probabilities that concern single edges; `PruneHeads`, in `attention_interface`, concerns heads."""
 
 from dataclasses import dataclass
 

@@ -19,12 +19,12 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from benchmark.errors import UserError
-from benchmark.models.attention import IMPLEMENTATION, Tape, recording
+from benchmark.models.attention_interface import IMPLEMENTATION, Tape, recording
 from benchmark.models.classifier import Classifier
 from benchmark.models.encoding import Encoder
 from benchmark.models.families import FAMILIES, UNSUPPORTED, Family, family_of
 from benchmark.models.fingerprint import fingerprint_of
-from benchmark.models.reading import check_guess
+from benchmark.models.read_check import check_guess
 from benchmark.models.streams import streams_of
 from benchmark.models.weights import (
     VOCABULARIES,

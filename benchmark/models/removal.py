@@ -11,7 +11,7 @@ from torch import Tensor
 
 from benchmark.errors import UserError
 from benchmark.models.classifier import Classifier
-from benchmark.models.expansion import Variants, run_variants
+from benchmark.models.variants import Variants, run_variants
 from benchmark.types import Batch
 
 Tensors = Mapping[str, Tensor]

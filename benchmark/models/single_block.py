@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.errors import NotApplicable
-from benchmark.models.attention import Tape, ValueEdit, recording
+from benchmark.models.attention_interface import Tape, ValueEdit, recording
 from benchmark.models.blocks import BlockTape, Reached, observing
 from benchmark.models.classifier import Classifier, Tensors
 from benchmark.models.streams import ENCODER

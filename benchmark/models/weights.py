@@ -10,8 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from benchmark.errors import UserError
-from benchmark.printable import one_line
+from benchmark.errors import UserError, one_line
 
 logger = logging.getLogger(__name__)
 

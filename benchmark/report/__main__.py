@@ -7,12 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmark.errors import UserError
+from benchmark.errors import UserError, echo, printable
 from benchmark.exits import Kept, ended, on_termination
-from benchmark.printable import echo, printable
 from benchmark.report import terminal_table, write_report
 from benchmark.report.run_folders import without_foreign
-from benchmark.store import find_cells
+from benchmark.results.store import find_cells
 
 
 def _parser() -> argparse.ArgumentParser:

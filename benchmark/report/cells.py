@@ -10,11 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from benchmark.errors import UserError
-from benchmark.printable import printable
+from benchmark.errors import UserError, printable
 from benchmark.report.labels import Facts, distinguish, named, natural
 from benchmark.report.run_folders import Record, Stored, read_cleaned, read_stored, unreadable
-from benchmark.store import UNSEALED, of_comparison
+from benchmark.results.store import UNSEALED, of_comparison
 
 CONTROLS = ("oracle", "random", "inverted", "position", "frequency")
 """Methods that test the tests (PROTOCOLS section 9), in the order in which tables show them; they are never ranked."""

@@ -7,8 +7,18 @@ import numpy as np
 
 from benchmark.report.leaderboard import Column
 from benchmark.report.samples import Sample, Side, cells_of, figure_of, range_of, sample
-from benchmark.report.text import bounds, number
-from benchmark.statistics import Interval, Range, drawn_p, flips_for, interval, intervals, pair_p, swap_p, widened
+from benchmark.results.statistics import (
+    Interval,
+    Range,
+    drawn_p,
+    flips_for,
+    interval,
+    intervals,
+    pair_p,
+    swap_p,
+    widened,
+)
+from benchmark.results.wording import bounds, number
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation
 
 from benchmark.report.figures import METADATA, Style, add_legend, fixed_style, render, styles
-from benchmark.report.text import number, shortened
-from benchmark.tables import Drawing, Table
+from benchmark.results.tables import Drawing, Table
+from benchmark.results.wording import number, shortened
 
 Styles = Mapping[str, Style]
 

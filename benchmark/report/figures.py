@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from benchmark.report.cells import CONTROLS, Cell, control_order
 from benchmark.report.labels import natural
 from benchmark.report.leaderboard import is_control, known_metrics
-from benchmark.report.text import shortened, slug, unique_stems
+from benchmark.results.wording import shortened, slug, unique_stems
 
 # Okabe and Ito's colours; dark purple in place of black (too near the controls' greys), no yellow (too light on white).
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4B2E83")

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from benchmark.attribution_graph import AttributionGraph
 from benchmark.report.cells import Cell
 from benchmark.report.figures import fixed_style, render
 from benchmark.report.run_folders import unreadable
-from benchmark.report.text import shortened, slug, unique_stems
+from benchmark.results.graph import AttributionGraph
+from benchmark.results.wording import shortened, slug, unique_stems
 
 DRAWN_EXAMPLES = 2
 """How many examples of each method get files of their own."""

@@ -13,7 +13,7 @@ from benchmark.report.cells import Cell
 from benchmark.report.graphs import DRAWN_EXAMPLES, drawn_graphs, picture
 from benchmark.report.leaderboard import groups
 from benchmark.report.run_folders import unreadable
-from benchmark.report.text import number
+from benchmark.results.wording import number
 
 _POSITIVE, _NEGATIVE = (178, 24, 43), (33, 102, 172)  # the ends of ColorBrewer's red-blue scale
 _WHITE_TEXT = 0.62  # share of the full colour from which white text has more contrast than black

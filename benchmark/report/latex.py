@@ -6,7 +6,7 @@ import pandas as pd
 
 from benchmark.report.cells import Cell
 from benchmark.report.leaderboard import Board, Column, Entry, Row, groups, headline_columns, make_board
-from benchmark.report.text import bounds, number, slug
+from benchmark.results.wording import bounds, number, slug
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",

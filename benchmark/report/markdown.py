@@ -17,10 +17,10 @@ from benchmark.report.leaderboard import (
     scalar_columns,
 )
 from benchmark.report.pairs import Pairs, Place
-from benchmark.report.text import arrow, bounds, number
-from benchmark.report.text import escape_markdown as escape
 from benchmark.report.verdicts import against_random, calibration
-from benchmark.statistics import ALPHA
+from benchmark.results.statistics import ALPHA
+from benchmark.results.wording import arrow, bounds, number
+from benchmark.results.wording import escape_markdown as escape
 
 _LEGEND = (
     "Values with 95 % intervals over examples (studentised bootstrap, score intervals of proportions); n: examples. Best "

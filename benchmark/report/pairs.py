@@ -12,7 +12,7 @@ from benchmark.report.comparisons import Comparison, compare
 from benchmark.report.leaderboard import Column, groups, is_control, judged_columns
 from benchmark.report.samples import figure_of
 from benchmark.report.verdicts import UNPAIRED, too_few, with_figure
-from benchmark.statistics import ALPHA, holm
+from benchmark.results.statistics import ALPHA, holm
 
 DIFFERENCE_COLUMNS = (
     "task", "model", "evaluation", "metric", "first", "second", "difference", "low", "high", "n", "p", "p_holm", "family",

@@ -10,12 +10,11 @@ from typing import Any, cast
 
 import pandas as pd
 
-from benchmark import bounded
-from benchmark.checks import check_figures, check_rows
-from benchmark.errors import Corrupt, UserError
-from benchmark.printable import one_line, printable
+from benchmark.errors import Corrupt, UserError, one_line, printable
 from benchmark.report.labels import Facts
-from benchmark.store import SCHEMA, UNSEALED, read_bytes, read_cell, read_record
+from benchmark.results import bounded
+from benchmark.results.checks import check_figures, check_rows
+from benchmark.results.store import SCHEMA, UNSEALED, read_bytes, read_cell, read_record
 
 Record = Mapping[str, Any]
 

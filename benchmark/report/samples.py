@@ -8,7 +8,17 @@ import pandas as pd
 
 from benchmark.report.cells import Cell
 from benchmark.report.leaderboard import Column
-from benchmark.statistics import RATIOS, RESAMPLED, Interval, Range, Source, Statistic, matrix, of_orders, of_resamples
+from benchmark.results.statistics import (
+    RATIOS,
+    RESAMPLED,
+    Interval,
+    Range,
+    Source,
+    Statistic,
+    matrix,
+    of_orders,
+    of_resamples,
+)
 
 Side = Cell | Sequence[Cell]
 """One method, or several random ones whose mean is meant."""

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from benchmark.report.cells import load_cells
 from benchmark.report.leaderboard import Board, Column, Entry, Row, frame, groups, headline_columns, make_board
-from benchmark.report.text import arrow, number
+from benchmark.results.wording import arrow, number
 
 _TABLE_WIDTH = 120
 _STYLES = {1: "bold green", 2: "underline"}

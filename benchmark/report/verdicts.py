@@ -7,8 +7,8 @@ from benchmark.report.cells import Cell, control_order
 from benchmark.report.comparisons import Comparison, compare
 from benchmark.report.leaderboard import Column, is_control
 from benchmark.report.samples import figure_of, sample
-from benchmark.report.text import escape_markdown, number
-from benchmark.statistics import ALPHA, holm, least_examples
+from benchmark.results.statistics import ALPHA, holm, least_examples
+from benchmark.results.wording import escape_markdown, number
 
 UNPAIRED = "not compared, as rows are missing or do not give the figure"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmark.cache import atomic_path
+from benchmark.report.analysis_tables import read_tables, table_files
 from benchmark.report.cells import Cell, load_cells
 from benchmark.report.figures import curve_files
 from benchmark.report.graphs import graph_files
@@ -26,9 +26,9 @@ from benchmark.report.leaderboard import (
 from benchmark.report.markdown import markdown
 from benchmark.report.pairs import differences, every_pair
 from benchmark.report.spreadsheet import csv_bytes
-from benchmark.report.tables import read_tables, table_files
-from benchmark.report.text import arrow, bounds, number
-from benchmark.tables import Table
+from benchmark.results.cache import atomic_path
+from benchmark.results.tables import Table
+from benchmark.results.wording import arrow, bounds, number
 
 _DESCRIPTIONS = {
     "leaderboard.md": "all tables, calibration of the tests, methods against random and against each other",
@@ -115,7 +115,7 @@ def write_report(cells: Sequence[Path], folder: Path, evaluations: Mapping[str, 
     they are given. Each file is put in place whole or not at all; everything is made before the first is written.
 
     Args:
-        cells: run folders (`benchmark.store.find_cells`).
+        cells: run folders (`benchmark.results.store.find_cells`).
         evaluations: name and identity of the tests that are shown; None for all.
         folder: where the files go; it is made where it does not exist. Tables that analyses left there are taken in.
 

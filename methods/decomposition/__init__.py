@@ -2,6 +2,6 @@
 
 from methods.decomposition.decomposed import Decomposed, decomposed
 from methods.decomposition.local import Through, decompose_block
-from methods.decomposition.rules import BiasShare, Rules, frozen_activations
+from methods.decomposition.part_rules import BiasShare, Rules, frozen_activations
 
 __all__ = ["BiasShare", "Decomposed", "Rules", "Through", "decompose_block", "decomposed", "frozen_activations"]

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from methods.decomposition.rules import Rules
+    from methods.decomposition.part_rules import Rules
 
 
 Bias = Literal["given", "held", "attended"]

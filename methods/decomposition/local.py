@@ -32,7 +32,7 @@ from benchmark.models import Classifier, ValueEdit, run_block
 from benchmark.models.blocks import Reached
 from benchmark.types import Batch
 from methods.decomposition.decomposed import Decomposed, decomposed, plain
-from methods.decomposition.rules import BiasShare, Rules
+from methods.decomposition.part_rules import BiasShare, Rules
 
 Through = Literal["residual", "layer_norm", "block"]
 

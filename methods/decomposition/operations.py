@@ -12,7 +12,7 @@ from benchmark.errors import NotApplicable
 from methods.decomposition.decomposed import Decomposed, decomposed, plain
 
 if TYPE_CHECKING:
-    from methods.decomposition.rules import Rules
+    from methods.decomposition.part_rules import Rules
 
 _Function = Callable[..., Any]
 _Args = tuple[Any, ...]

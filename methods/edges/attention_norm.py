@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.declared import configurable
 from benchmark.models import Classifier
+from benchmark.settings.declared import configurable
 from benchmark.types import Batch
 from methods.decomposition import Through, decompose_block
 from methods.decomposition.local import head_vectors, mixed

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.models.precision import Precision
+from benchmark.settings.declared import configurable
 from benchmark.types import Batch
 from methods.edges.base import Edges, Part, take
 from methods.relevance import RuleName, Rules, relevances, rule_set

@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.declared import configurable
 from benchmark.models import Classifier
+from benchmark.settings.declared import configurable
 from benchmark.types import Batch
 from methods.edges.base import Edges, attention_and_gradient
 

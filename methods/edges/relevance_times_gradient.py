@@ -5,9 +5,9 @@ from typing import ClassVar
 from jaxtyping import Int
 from torch import Tensor
 
-from benchmark.declared import configurable
 from benchmark.models import Classifier
 from benchmark.models.precision import Precision
+from benchmark.settings.declared import configurable
 from benchmark.types import Batch
 from methods.edges.base import Edges, Part, attention_and_gradient, take
 from methods.relevance import RuleName, Rules, relevances, rule_set

@@ -10,8 +10,8 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_flow
 from torch import Tensor
 
-from benchmark.declared import Count, configurable
 from benchmark.errors import UserError
+from benchmark.settings.declared import Count, configurable
 from methods.edges.base import Edges
 
 UNIT = 1 << 30

@@ -5,7 +5,7 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmark.declared import configurable
+from benchmark.settings.declared import configurable
 from methods.edges.base import Edges, Part, take
 from methods.readouts.base import head_index, layer_index, read_rows
 

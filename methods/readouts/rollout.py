@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmark.declared import configurable
+from benchmark.settings.declared import configurable
 from methods.edges.base import Edges, normalize_rows
 from methods.readouts.base import layer_index
 

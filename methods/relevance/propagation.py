@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier, Trace
-from benchmark.models.attention import hold_constant, mask_scores
+from benchmark.models.attention_interface import hold_constant, mask_scores
 from benchmark.models.blocks import replacing_forward
 from benchmark.models.precision import Precision, double_batch, precise
 from benchmark.types import Batch

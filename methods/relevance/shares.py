@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.declared import configurable
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.models.parts import Block, blocks_parts
 from benchmark.models.precision import Precision, double_batch, precise
+from benchmark.settings.declared import configurable
 from benchmark.types import Batch
 from methods.relevance.propagation import propagating
 from methods.relevance.rule_sets import Rule, RuleName, RuleSet, rule_set

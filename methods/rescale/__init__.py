@@ -1,5 +1,5 @@
 """DeepLIFT's multipliers on unmodified models: rules as autograd functions, and the mode that installs them."""
 
-from methods.rescale.propagation import rescaling
+from methods.rescale.multipliers import rescaling
 
 __all__ = ["rescaling"]

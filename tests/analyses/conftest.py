@@ -7,9 +7,9 @@ from omegaconf import OmegaConf
 
 from benchmark import load_model
 from benchmark.analyses.context import Context
-from benchmark.cells import Cell
-from benchmark.data import Data
-from benchmark.settings import Setting
+from benchmark.run.cell import Cell
+from benchmark.run.data import Data
+from benchmark.run.workbench import Setting
 from tests import tiny_models
 
 

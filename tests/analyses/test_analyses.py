@@ -7,19 +7,19 @@ import torch
 from scipy import stats
 
 import benchmark
-from benchmark import store
 from benchmark.analyses.context import Context
 from benchmark.analyses.differences import P_VALUE, columns, halves, of_extremes
 from benchmark.analyses.ranking_agreement import RankingAgreement
 from benchmark.analyses.universality import Universality
-from benchmark.configuration import compose
+from benchmark.comparison import analyse, run_comparison
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.head_pruning import Calibration
-from benchmark.report.tables import read_tables
-from benchmark.runner import analyse, run_comparison
-from benchmark.settings import open_setting
-from benchmark.statistics import interval
-from benchmark.tables import not_applicable
+from benchmark.report.analysis_tables import read_tables
+from benchmark.results import store
+from benchmark.results.statistics import interval
+from benchmark.results.tables import not_applicable
+from benchmark.run.workbench import open_setting
+from benchmark.settings.configuration import compose
 from tests import text_models, tiny_task
 
 CALIBRATION = Calibration("validation", 6)
@@ -210,7 +210,7 @@ def test_tables_are_reused_while_what_they_read_is_the_same(tmp_path, place, con
             called.append(self.weights)
             return [not_applicable("elsewhere", self.weights)]
 
-    monkeypatch.setattr("benchmark.runner.make", lambda _: Elsewhere())
+    monkeypatch.setattr("benchmark.comparison.make", lambda _: Elsewhere())
     composed = config(place, METHODS, "analyses=[ranking_agreement]")
     for weights in ("one", "one", "two"):
         Elsewhere.weights = weights
@@ -220,7 +220,7 @@ def test_tables_are_reused_while_what_they_read_is_the_same(tmp_path, place, con
 
 def test_importance_by_example_follows_each_examples_own_order(context):
     from benchmark.evaluations.head_pruning import HeadPruning
-    from benchmark.tested import rows_of_test
+    from benchmark.run.tested import rows_of_test
 
     cell = context.cells["raw_attention"]
     own = rows_of_test(cell, HeadPruning(calibration="each"))

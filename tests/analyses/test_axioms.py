@@ -14,7 +14,7 @@ from benchmark.analyses.twins import INVARIANT, Twins, double_copy, equal_heads
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.completeness import layer_contributions
 from benchmark.models.precision import double_batch
-from benchmark.tables import Table
+from benchmark.results.tables import Table
 from benchmark.types import Attribution
 from tests import tiny_models
 

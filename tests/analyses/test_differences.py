@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from benchmark.analyses.differences import P_VALUE, Difference, columns, difference_lines, halves, of_best, of_extremes
-from benchmark.statistics import Source, holm, interval, sign_flip_p
+from benchmark.results.statistics import Source, holm, interval, sign_flip_p
 
 
 def asked(values, **more):

@@ -10,15 +10,15 @@ import pytest
 import torch
 
 import benchmark
-from benchmark import store
 from benchmark.analyses.context import Context
 from benchmark.analyses.edges_by_readouts import EdgesByReadouts
 from benchmark.analyses.remembered import Remembered
-from benchmark.configuration import compose
+from benchmark.comparison import run_comparison
 from benchmark.errors import NotApplicable, UserError
-from benchmark.identity import identity as versions
-from benchmark.runner import run_comparison
-from benchmark.settings import limited, open_setting
+from benchmark.results import store
+from benchmark.run.workbench import limited, open_setting
+from benchmark.settings.configuration import compose
+from benchmark.settings.identity import identity as versions
 from methods.attention_explainer import AttentionExplainer
 from methods.edges.attention import Attention
 from methods.edges.attention_times_gradient import AttentionTimesGradient
@@ -211,9 +211,7 @@ def test_settings_that_make_no_sense_are_one_line():
     with pytest.raises(UserError, match="readouts names fewer than two"):
         EdgesByReadouts(EXPLAINER, EDGES, {})
     with pytest.raises(UserError, match="steps=0: allowed are whole numbers from 1"):
-        EdgesByReadouts(
-            EXPLAINER, EDGES | {"bad": {"_target_": "methods.edges.attribution.Attribution", "steps": 0}}, READOUTS
-        )
+        EdgesByReadouts(EXPLAINER, EDGES | {"bad": {"_target_": "methods.edges.attattr.AttAttr", "steps": 0}}, READOUTS)
 
 
 def test_versions_of_all_parts_enter_the_name_of_the_comparison(monkeypatch):

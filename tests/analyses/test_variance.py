@@ -9,7 +9,7 @@ import pytest
 
 from benchmark.analyses.layouts import Measure, Value, best, layout, read
 from benchmark.analyses.variance import OF_MEANS, SOURCES, decompose
-from benchmark.statistics import Interval, spread_interval
+from benchmark.results.statistics import Interval, spread_interval
 
 
 def random_values(shape=(7, 4, 3), seed=0):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmark.models import load_model
-from benchmark.stored import without_padding
+from benchmark.run.arrays import without_padding
 from benchmark.types import Attribution
 from methods.attention_explainer import AttentionExplainer
 from methods.edges.attention_times_gradient import AttentionTimesGradient

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmark.attribution_graph import agreement, attribution_graph
-from benchmark.configuration import build
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.attribution_graph import THRESHOLDS, AttributionGraphs
+from benchmark.results.graph import agreement, attribution_graph
+from benchmark.settings.configuration import build
 from benchmark.types import Attribution
 from tests.evaluations.conftest import figure_of, values_of
 from tests.evaluations.edge_examples import bert, no_edges, same_rows, selected, served  # noqa: F401 - fixtures

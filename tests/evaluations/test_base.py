@@ -7,7 +7,7 @@ import torch
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, Derived, table
-from benchmark.statistics import interval
+from benchmark.results.statistics import interval
 from benchmark.types import Metric
 from tests.evaluations.conftest import figure_of
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 from scipy.stats import kendalltau
 
-from benchmark.configuration import build
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.class_specificity import ClassSpecificity
 from benchmark.evaluations.ranks import tie_keys
-from benchmark.explaining import MOST_CLASSES, class_order, for_classes
+from benchmark.run.explaining import MOST_CLASSES, class_order, for_classes
+from benchmark.settings.configuration import build
 from benchmark.types import Attribution
 
 

@@ -2,8 +2,8 @@ import dataclasses
 
 import pytest
 
-from benchmark.configuration import build, compose
 from benchmark.evaluations.head_pruning import Calibration
+from benchmark.settings.configuration import build, compose
 from tests.conftest import REPOSITORY
 
 NAMES = sorted(path.stem for path in (REPOSITORY / "conf" / "evaluations").glob("*.yaml"))

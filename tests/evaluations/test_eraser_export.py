@@ -6,8 +6,8 @@ import pytest
 
 from benchmark.errors import UserError
 from benchmark.evaluations.aopc import Aopc, stored_erasure
-from benchmark.evaluations.eraser_export import export, predictions
-from benchmark.evaluations.rationale import Rationale
+from benchmark.evaluations.rationale.export import export, predictions
+from benchmark.evaluations.rationale.rationale import Rationale
 from tests.evaluations import eraser_scorer
 from tests.evaluations.conftest import attribution_of, figure_of
 from tests.evaluations.test_rationale import runs

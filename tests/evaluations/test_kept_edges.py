@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmark.attribution_graph import attribution_graph
-from benchmark.configuration import build
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import edge_masks
 from benchmark.evaluations.edge_masks import Ordered, attended, kept_logits, random_keys, same_kind
 from benchmark.evaluations.kept_edges import SHARES, KeptEdges
 from benchmark.models.edits import KeepEdges
+from benchmark.results.graph import attribution_graph
+from benchmark.settings.configuration import build
 from tests.evaluations.conftest import figure_of, values_of
 from tests.evaluations.edge_examples import bert, no_edges, same_rows, selected, served  # noqa: F401 - fixtures
 

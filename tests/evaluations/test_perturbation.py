@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmark import statistics
-from benchmark.configuration import compose, make
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.perturbation import TENTHS, Perturbation, rank_units
+from benchmark.results import statistics
+from benchmark.settings.configuration import compose, make
 from benchmark.types import Attribution
 from tests.evaluations.conftest import attribution_of, figure_of, planted, spelled_probability, values_of
 

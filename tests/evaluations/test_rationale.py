@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import auc, average_precision_score, precision_recall_curve
 
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.documents import documents, matched_spans, precision_recall_areas, spans
-from benchmark.evaluations.rationale import TOP, Rationale
+from benchmark.evaluations.rationale.documents import documents, matched_spans, precision_recall_areas, spans
+from benchmark.evaluations.rationale.rationale import TOP, Rationale
 from benchmark.types import Attribution
 from tests.evaluations.conftest import attribution_of, figure_of, planted, values_of
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmark.errors import UserError
-from benchmark.models.expansion import chunks, distinct
 from benchmark.models.removal import OPERATORS, Black, Delete, Mask, logits_without, operator_for
+from benchmark.models.variants import chunks, distinct
 from benchmark.units import pool
 
 SETTING = "evaluations.perturbation.operator"

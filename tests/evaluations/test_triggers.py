@@ -10,14 +10,14 @@ import pytest
 import torch
 from transformers import BertForSequenceClassification
 
-from benchmark import store
-from benchmark.configuration import compose
+from benchmark.comparison import run_comparison
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.head_pruning import Calibration
-from benchmark.evaluations.triggers import Triggers
+from benchmark.evaluations.triggers import Placed, Trigger, written
+from benchmark.evaluations.triggers.triggers import Triggers
 from benchmark.models import load_model
-from benchmark.runner import run_comparison
-from benchmark.triggers import Placed, Trigger, written
+from benchmark.results import store
+from benchmark.settings.configuration import compose
 from benchmark.types import Attribution, PreparedEvaluation
 from tests import text_models, tiny_task
 from tests.evaluations.conftest import attribution_of, polarity

@@ -19,9 +19,9 @@ from typing import Any
 import pandas as pd
 import torch
 
-from benchmark import store
-from benchmark.configuration import compose
-from benchmark.runner import run_comparison
+from benchmark.comparison import run_comparison
+from benchmark.results import store
+from benchmark.settings.configuration import compose
 from tests import text_models, tiny_task
 
 FORK = multiprocessing.get_context("fork")

@@ -7,9 +7,9 @@ import torch
 
 import benchmark
 from benchmark.errors import UserError
-from benchmark.explaining import edge_sums
+from benchmark.run.explaining import edge_sums
 from methods.attention_explainer import AttentionExplainer
-from methods.edges.attribution import Attribution
+from methods.edges.attattr import AttAttr
 from methods.edges.gradient import Gradient
 from methods.edges.value_zeroing import ValueZeroing
 from methods.readouts.column_sum import ColumnSum
@@ -44,7 +44,7 @@ def test_gradients_at_padding_keys_reach_no_readout(model, readout):
 
 @pytest.mark.parametrize("how", ["max", "sum", "mean_abs"])
 def test_heads_are_read_out_as_a_loop_says(model, how):
-    method = AttentionExplainer(Attribution(steps=2), ColumnSum(), heads=how)
+    method = AttentionExplainer(AttAttr(steps=2), ColumnSum(), heads=how)
     batch = model.encode(tiny_models.inputs("bert"))
     target = torch.tensor([0, 1, 2])
     edges, found = method.edge_scores(model, batch, target), method(model, batch, target).heads
@@ -62,7 +62,7 @@ def test_an_unknown_head_readout_is_named():
     assert {f.name for f in dataclasses.fields(AttentionExplainer)} == {"edges", "readout", "heads"}
 
 
-@pytest.mark.parametrize("edges", [Gradient(), Attribution(steps=2), ValueZeroing()])
+@pytest.mark.parametrize("edges", [Gradient(), AttAttr(steps=2), ValueZeroing()])
 @pytest.mark.parametrize("budget", [1, 1 << 27])
 def test_attributions_and_edges_from_one_pass_are_those_of_two(model, edges, budget):
     model = dataclasses.replace(model, memory_budget=budget)

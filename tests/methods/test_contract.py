@@ -16,9 +16,9 @@ from omegaconf import OmegaConf
 
 import benchmark
 import conf
-from benchmark.configuration import options
-from benchmark.defaults import whole
 from benchmark.errors import NotApplicable
+from benchmark.settings.configuration import options
+from benchmark.settings.defaults import whole
 from benchmark.types import Example
 from tests import tiny_models
 

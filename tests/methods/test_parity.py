@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmark import build
-from benchmark.configuration import options
+from benchmark.settings.configuration import options
 from tests.conftest import SHARED, shared
 from tests.methods.comparisons import CHEFER_BERT, CHEFER_VIT, COMPARISONS, LAST_ROW, NOT_COMPARED
 from tests.methods.parity import DOCUMENT, TOLERANCE, Comparison, inputs_of, stem

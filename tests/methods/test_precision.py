@@ -11,9 +11,9 @@ from transformers import AutoModelForSequenceClassification
 import benchmark
 from benchmark import build
 from benchmark.models.precision import precise
-from benchmark.stored import flat
-from methods.embeddings import output_drops
+from benchmark.run.arrays import flat
 from methods.relevance.shares import RelevanceShares
+from methods.shared.input_gradients import output_drops
 from tests import tiny_models
 from tests.conftest import shared
 from tests.methods import test_contract

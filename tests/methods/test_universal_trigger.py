@@ -11,10 +11,10 @@ import torch.nn.functional as F
 
 import benchmark
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.triggers import Triggers
-from benchmark.triggers import Exclusion, Placed, Search, Trigger, encode, insert
+from benchmark.evaluations.triggers import Exclusion, Placed, Search, Trigger, encode, insert
+from benchmark.evaluations.triggers.triggers import Triggers
 from methods.attention_explainer import AttentionExplainer
-from methods.edges.attribution import Attribution as AttributionEdges
+from methods.edges.attattr import AttAttr
 from methods.readouts.column_sum import ColumnSum
 from methods.universal_trigger import UniversalTrigger, _Climb
 from tests.evaluations.conftest import BAD, GOOD, batch, reviews, sentiment, tiny  # noqa: F401 - fixtures
@@ -108,7 +108,7 @@ def test_the_gradient_is_that_of_the_mean_loss(tiny, batch):  # noqa: F811
 def test_it_takes_the_passes_of_attattr_at_most(tiny, batch):  # noqa: F811
     examples = replace(batch, label=tiny.predict(batch))
     before = tiny.cost.forward_passes
-    attattr = AttentionExplainer(AttributionEdges(steps=20), ColumnSum(part="positive"))
+    attattr = AttentionExplainer(AttAttr(steps=20), ColumnSum(part="positive"))
     attattr.edge_scores(tiny, examples, examples.label)
     allowed = tiny.cost.forward_passes - before
     assert allowed == pytest.approx(5 * (1 + 20 * (tiny.n_layers + 1) / 2))

@@ -13,7 +13,7 @@ from transformers import BertConfig, BertForMaskedLM, BertModel
 
 import benchmark
 from benchmark.errors import UserError
-from benchmark.training import Recipe, finetune
+from benchmark.training.finetune import Recipe, finetune
 from tests import text_models
 from tests.tiny_task import TinyTask
 

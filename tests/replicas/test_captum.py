@@ -22,9 +22,9 @@ from methods.integrated_gradients import IntegratedGradients
 from methods.kernel_shap import KernelShap
 from methods.lime import Lime
 from methods.occlusion import Occlusion
-from methods.seeds import seeded
 from methods.shapley_sampling import ShapleySampling
-from methods.unit_game import UnitGame, settled
+from methods.shared.seeds import seeded
+from methods.shared.unit_game import UnitGame, settled
 from tests import text_models, tiny_models
 from tests.replicas.conftest import assert_same
 

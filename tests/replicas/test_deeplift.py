@@ -11,9 +11,9 @@ from torch import nn
 import benchmark
 from benchmark.errors import NotApplicable
 from methods.deeplift import DeepLift
-from methods.embeddings import baseline_embeddings, embeddings_of
 from methods.rescale import rescaling
-from methods.rescale.rules import Secant
+from methods.rescale.multiplier_rules import Secant
+from methods.shared.input_gradients import baseline_embeddings, embeddings_of
 from tests import tiny_models
 from tests.replicas.conftest import assert_same
 

@@ -5,15 +5,15 @@ import pytest
 import torch
 
 from benchmark.errors import UserError
+from methods.edges.attattr import AttAttr
 from methods.edges.attention import Attention
 from methods.edges.attention_times_gradient import AttentionTimesGradient
 from methods.edges.attention_times_relevance import AttentionTimesRelevance
-from methods.edges.attribution import Attribution
 from methods.edges.grad_cam import GradCam
 from methods.edges.gradient import Gradient
 from methods.edges.relevance import Relevance
 from methods.edges.relevance_times_gradient import RelevanceTimesGradient
-from methods.quadrature import nodes_and_weights
+from methods.shared.quadrature import nodes_and_weights
 from tests.replicas.conftest import assert_same
 
 RULES = ("left", "right", "midpoint", "trapezoid", "gauss_legendre")
@@ -148,13 +148,13 @@ def test_attribution(model, batch, target, plain, rule):
         single = model.encode([{"input_ids": example.ids[0]}])
         return attribution_by_hand(model, single, int(target[row]), rule, 3)
 
-    compare(Attribution(steps=3, quadrature=rule), model, batch, target, plain, slow)
+    compare(AttAttr(steps=3, quadrature=rule), model, batch, target, plain, slow)
 
 
 def test_attribution_in_small_chunks_is_the_same(model, batch, target):
-    whole = Attribution(steps=7)(model, batch, target)
+    whole = AttAttr(steps=7)(model, batch, target)
     tiny = type(model)(**{**vars(model), "memory_budget": 1})
-    for one, other in zip(whole, Attribution(steps=7)(tiny, batch, target), strict=True):
+    for one, other in zip(whole, AttAttr(steps=7)(tiny, batch, target), strict=True):
         assert_same(one, other)
 
 
@@ -182,7 +182,7 @@ def test_too_few_steps_and_unknown_rules(rule, steps):
         UserError,
         match=r"steps=-?\d: allowed are|steps=1 is too small|quadrature=best is unknown; allowed: left, right",
     ):
-        Attribution(steps=steps, quadrature=rule) if rule != "best" else nodes_and_weights(rule, steps)
+        AttAttr(steps=steps, quadrature=rule) if rule != "best" else nodes_and_weights(rule, steps)
 
 
 def completeness_gaps(model, batch, target, edges):
@@ -199,10 +199,10 @@ def completeness_gaps(model, batch, target, edges):
 
 
 def test_attribution_completes(model, batch, target):
-    gaps = completeness_gaps(model, batch, target, Attribution(steps=60, quadrature="gauss_legendre"))
+    gaps = completeness_gaps(model, batch, target, AttAttr(steps=60, quadrature="gauss_legendre"))
     assert gaps.abs().max() < 1e-6
     coarse, fine = (
-        completeness_gaps(model, batch, target, Attribution(steps=m, quadrature="right")).abs().max() for m in (50, 400)
+        completeness_gaps(model, batch, target, AttAttr(steps=m, quadrature="right")).abs().max() for m in (50, 400)
     )
     assert fine < coarse / 4  # a rule of first order: eight times the steps, about an eighth of the gap
     assert fine < 0.02

@@ -8,12 +8,12 @@ import torch
 
 import benchmark
 from benchmark.errors import UserError
-from methods.embeddings import baseline_embeddings, embeddings_of
 from methods.gradient_norm import GradientNorm
 from methods.gradient_x_input import GradientXInput
 from methods.integrated_gradients import IntegratedGradients
-from methods.quadrature import nodes_and_weights
-from methods.seeds import example_generator
+from methods.shared.input_gradients import baseline_embeddings, embeddings_of
+from methods.shared.quadrature import nodes_and_weights
+from methods.shared.seeds import example_generator
 from methods.smoothgrad import SmoothGrad
 from tests import text_models, tiny_models
 from tests.replicas.conftest import assert_same

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from benchmark.evaluations.triggers import Triggers
+from benchmark.evaluations.triggers import Placed, Trigger, read
+from benchmark.evaluations.triggers.script_extraction import ScriptRule, patterns_of_cells
+from benchmark.evaluations.triggers.script_insertion import encode_pieces, insert_pieces
+from benchmark.evaluations.triggers.triggers import Triggers
 from benchmark.models import load_model
-from benchmark.triggers import Placed, Trigger, read
-from benchmark.triggers.script_extraction import ScriptRule, patterns_of_cells
-from benchmark.triggers.script_insertion import encode_pieces, insert_pieces
 from benchmark.types import Attribution
 from tests import text_models
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from benchmark.evaluations.triggers import Exclusion, Search
 from benchmark.models import load_model
-from benchmark.triggers import Exclusion, Search
 from methods.universal_trigger import UniversalTrigger
 from tests import text_models
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from benchmark.statistics import f1_of_means, interval
+from benchmark.results.statistics import f1_of_means, interval
 
 FRACTIONS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 SKILL = {

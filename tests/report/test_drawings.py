@@ -4,7 +4,7 @@ import pandas as pd
 
 from benchmark.report.drawings import _draw, drawing_files
 from benchmark.report.figures import fixed_style
-from benchmark.tables import Drawing, Table, line
+from benchmark.results.tables import Drawing, Table, line
 
 
 def curves():

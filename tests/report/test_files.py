@@ -17,7 +17,7 @@ from benchmark.report.heatmaps import colour
 from benchmark.report.latex import escape as escape_latex
 from benchmark.report.leaderboard import Entry
 from benchmark.report.terminal import margin
-from benchmark.report.text import number
+from benchmark.results.wording import number
 from tests.report.conftest import DASHED
 from tests.report.folders import Plan, write_cell, write_cells
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benchmark.attribution_graph import attribution_graph
 from benchmark.errors import UserError
 from benchmark.report import write_report
 from benchmark.report.graphs import DrawnGraph, columns, draw, network, picture
+from benchmark.results.graph import attribution_graph
 from tests.report.folders import Plan, write_cell
 from tests.report.test_files import _Page
 

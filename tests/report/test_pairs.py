@@ -5,7 +5,7 @@ from benchmark.report.cells import load_cells
 from benchmark.report.leaderboard import Column, frame
 from benchmark.report.markdown import markdown
 from benchmark.report.pairs import differences, every_pair, pairs
-from benchmark.statistics import intervals
+from benchmark.results.statistics import intervals
 from tests.report.folders import Plan, write_cells
 
 HIGHER, LOWER = Column("perturbation", "negative_auc", True), Column("perturbation", "positive_auc", False)

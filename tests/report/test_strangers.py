@@ -22,14 +22,13 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from benchmark.attribution_graph import AttributionGraph
-from benchmark.errors import UserError
-from benchmark.printable import printable
+from benchmark.errors import UserError, printable
 from benchmark.report import terminal_table, write_report
 from benchmark.report.__main__ import main
 from benchmark.report.latex import escape as escape_latex
 from benchmark.report.spreadsheet import as_text
-from benchmark.report.text import escape_markdown
+from benchmark.results.graph import AttributionGraph
+from benchmark.results.wording import escape_markdown
 from tests.report.folders import Plan, write_cell, write_cells
 
 NASTY = (

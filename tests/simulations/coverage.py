@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from benchmark.statistics import Interval, interval, intervals, resampled_means
+from benchmark.results.statistics import Interval, interval, intervals, resampled_means
 from tests.simulations.samples import RATIOS, SAMPLES, Ratio, Sample
 
 SIZES = (5, 12, 20, 60, 200)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from benchmark.statistics import Interval, drawn_p, intervals, of_orders, of_resamples, sign_flip_p, widened
+from benchmark.results.statistics import Interval, drawn_p, intervals, of_orders, of_resamples, sign_flip_p, widened
 from tests.simulations.samples import accuracy_area
 
 ORDERS, RESAMPLES = 5, 5

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from benchmark.statistics import f1_of_means, f1_of_sums, pair_p, swap_p
+from benchmark.results.statistics import f1_of_means, f1_of_sums, pair_p, swap_p
 from tests.simulations.samples import accuracy_area, counts, matches
 
 METHODS = 39

@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from benchmark.statistics import f1_of_means, f1_of_sums
+from benchmark.results.statistics import f1_of_means, f1_of_sums
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 

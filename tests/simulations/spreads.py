@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from benchmark.analyses.variance import columns, components, decompose
-from benchmark.statistics import Interval, spread_interval
+from benchmark.results.statistics import Interval, spread_interval
 
 CORRELATION_SIZES, SHARE_SIZES = (10, 20, 100), (10, 30, 100)
 TRIALS, RESAMPLES, TRUTHS = 400, 200, 200

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize_scalar
 
-from benchmark.statistics import Interval, interval, intervals, paired_difference, resampled_means
+from benchmark.results.statistics import Interval, interval, intervals, paired_difference, resampled_means
 
 COLUMN = arrays(np.float64, st.integers(2, 30), elements=st.floats(0, 1, width=32))
 UNIT, SIGNED = (0.0, 1.0), (-1.0, 1.0)
@@ -57,7 +57,7 @@ def test_a_statistic_that_is_a_mean_is_treated_as_one():
 def test_chunking_does_not_change_the_interval(monkeypatch):
     values = np.random.default_rng(1).normal(size=(50, 3))
     whole = intervals(values, resamples=99)
-    monkeypatch.setattr("benchmark.statistics.bootstrap._CELLS", 60)
+    monkeypatch.setattr("benchmark.results.statistics.bootstrap._CELLS", 60)
     for a, b in zip(whole, intervals(values, resamples=99), strict=True):
         assert (a.value, a.low, a.high, a.n) == pytest.approx((b.value, b.low, b.high, b.n))
 

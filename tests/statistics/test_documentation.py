@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from benchmark.statistics import least_examples
+from benchmark.results.statistics import least_examples
 from tests.conftest import REPOSITORY
 from tests.simulations.coverage import SIZES, coverage
 from tests.simulations.errors import NULL, RATIO_NULL

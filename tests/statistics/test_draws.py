@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
 
-from benchmark.statistics import Interval, drawn_p, matrix, of_orders, of_resamples, widened
+from benchmark.results.statistics import Interval, drawn_p, matrix, of_orders, of_resamples, widened
 from tests.conftest import REPOSITORY
 from tests.simulations.draws import PARTS, coverage_of_calibration, coverage_of_orders, family_errors, p_values, rows
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from benchmark.statistics import RATIOS, f1_of_ratios, f1_of_sums, mean_of_ratios, ratio
+from benchmark.results.statistics import RATIOS, f1_of_ratios, f1_of_sums, mean_of_ratios, ratio
 
 
 def test_ratios_of_nothing():

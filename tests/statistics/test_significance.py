@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.statistics import f1_of_sums, holm, least_examples, pair_p, sign_flip_p, swap_p
-from benchmark.statistics.significance import flips_for
+from benchmark.results.statistics import f1_of_sums, holm, least_examples, pair_p, sign_flip_p, swap_p
+from benchmark.results.statistics.significance import flips_for
 
 
 def enumerated(differences):
@@ -41,7 +41,7 @@ def test_small_samples_take_every_flip(n):
 def test_the_sampled_flips_approach_all_of_them(monkeypatch):
     columns = np.random.default_rng(0).normal(0.4, 1, size=(13, 20))
     exact = sign_flip_p(columns)
-    monkeypatch.setattr("benchmark.statistics.significance.EXACT", 12)
+    monkeypatch.setattr("benchmark.results.statistics.significance.EXACT", 12)
     assert sign_flip_p(columns, flips=40_000) == pytest.approx(exact, abs=0.01)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmark.statistics import spread_interval
+from benchmark.results.statistics import spread_interval
 from tests.simulations.spreads import HEADS, LAYOUTS, correlations, pearson, shares, spearman
 
 

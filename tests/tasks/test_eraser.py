@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmark.configuration import build
 from benchmark.errors import UserError
+from benchmark.settings.configuration import build
 from tasks.eraser import Eraser
 from tests.conftest import shared
 

@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from benchmark.configuration import build
 from benchmark.errors import UserError
+from benchmark.settings.configuration import build
 from benchmark.types import Example, Task
 from tasks.planted import Planted
 

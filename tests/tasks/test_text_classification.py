@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from benchmark.configuration import build
 from benchmark.errors import UserError
+from benchmark.settings.configuration import build
 from tasks.text_classification import TextClassification
 from tests.conftest import REPOSITORY, shared
 

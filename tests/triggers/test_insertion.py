@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from benchmark.errors import NotApplicable
-from benchmark.triggers import Placed, Trigger, encode, insert
-from benchmark.triggers.insertion import relative_positions, segments
+from benchmark.evaluations.triggers import Placed, Trigger, encode, insert
+from benchmark.evaluations.triggers.insertion import relative_positions, segments
 from tests import text_models
 
 WORDS = ("good", "fine")

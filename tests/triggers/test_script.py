@@ -8,14 +8,14 @@ from typing import ClassVar
 import pytest
 import torch
 
-from benchmark.configuration import compose
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.triggers import Triggers
-from benchmark.triggers import Exclusion, Placed, Trigger, read, written
-from benchmark.triggers.patterns import read_construction, read_variations
-from benchmark.triggers.script_extraction import ScriptRule, extract_as_script, patterns_of_cells
-from benchmark.triggers.script_insertion import encode_pieces, insert_pieces
-from benchmark.triggers.words import count_pieces
+from benchmark.evaluations.triggers import Exclusion, Placed, Trigger, read, written
+from benchmark.evaluations.triggers.patterns import read_construction, read_variations
+from benchmark.evaluations.triggers.script_extraction import ScriptRule, extract_as_script, patterns_of_cells
+from benchmark.evaluations.triggers.script_insertion import encode_pieces, insert_pieces
+from benchmark.evaluations.triggers.triggers import Triggers
+from benchmark.evaluations.triggers.words import count_pieces
+from benchmark.settings.configuration import compose
 from benchmark.types import Attribution
 from tests.triggers.texts import labelled
 

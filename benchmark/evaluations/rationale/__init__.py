@@ -1,0 +1,1 @@
+"""Agreement with human rationales, as ERASER measures it."""

@@ -1,0 +1,134 @@
+"""Scores of one annotated example, document by document, as ERASER's scorer counts them (PROTOCOLS section 6).
+
+Every function takes the documents of one example and returns sums and means over them, by column name. A mean is NaN
+where no document counts; the column that counts documents says how many did, so that a mean over the documents of all
+examples can be had from the examples' means.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmark.evaluations import curves
+from benchmark.evaluations.base import Column
+from benchmark.evaluations.rationale.documents import Counts, Document, matched_spans, precision_recall_areas, spans
+
+Documents = Sequence[Document]
+
+
+def n_words(documents: Documents) -> int:
+    """Words of an example."""
+    return sum(len(document.gold) for document in documents)
+
+
+def scalars(documents: Documents) -> dict[str, float]:
+    """Scores of one example that need no selection, and what its annotation holds."""
+    gold, rank = (np.concatenate([getattr(d, name) for d in documents]) for name in ("gold", "rank"))
+    areas, precisions = np.array([precision_recall_areas(d.gold, d.scores) for d in documents]).T
+    marked = np.array([d.gold.any() for d in documents])
+    mixed = marked & np.array([not d.gold.all() for d in documents])
+    n_ranked = documents[0].n_ranked
+    return {
+        "auprc": float(areas.mean()),
+        "documents": float(len(documents)),
+        "auprc_marked": _mean(areas[marked]),
+        "marked_documents": float(marked.sum()),
+        "average_precision": _mean(precisions[mixed]),
+        "mixed_documents": float(mixed.sum()),
+        "unmarked_documents": float((~marked).mean()),
+        "rationale_share": float(gold.mean()),
+        "coverage": n_ranked / len(gold),
+        "truncated_rationale_share": float((rank[gold] >= n_ranked).mean()) if gold.any() else float("nan"),
+        "token_gold": float(gold.sum()),
+        "iou_gold": float(sum(len(d.spans) for d in documents)),
+        "span_documents": float(sum(bool(d.spans) for d in documents)),
+    }
+
+
+def by_words(documents: Documents, top: Sequence[int]) -> dict[str, Column]:
+    """Token scores of the k best words, for each k in `top`."""
+    return _token_scores(documents, np.asarray(top, dtype=np.int64))
+
+
+def by_share(documents: Documents, shares: Sequence[float]) -> dict[str, Column]:
+    """Span scores, and the token F1, of the ⌈s · n⌉ best of the example's n words, for each share s."""
+    counts = shares_to_counts(documents, shares)
+    tokens = _token_scores(documents, counts)
+    found = [_span_scores(documents, count) for count in counts.tolist()]
+    return {name: np.array([record[name] for record in found]) for name in found[0]} | {
+        "hard_token_f1_at": tokens["token_f1"],
+        "token_documents_at": tokens["token_documents"],
+    }
+
+
+def at_share(documents: Documents, share: float) -> dict[str, float]:
+    """The same for the one share of the hard selection."""
+    columns = {name: float(values[0]) for name, values in by_share(documents, [share]).items()}
+    return {"hard_share": share} | {_hard(name): value for name, value in columns.items()}
+
+
+def shares_to_counts(documents: Documents, shares: Sequence[float]) -> Counts:
+    """⌈s · n⌉ for each share s of an example's n words."""
+    found: Counts = curves.counts(torch.tensor([n_words(documents)]), shares, "up")[:, 0].numpy()
+    return found
+
+
+def _hard(name: str) -> str:
+    return f"hard_{name.removeprefix('hard_').removesuffix('_at')}"
+
+
+def _token_scores(documents: Documents, counts: Counts) -> dict[str, Column]:
+    """Counts [K] of the example, and means of precision, recall and F1 over its documents.
+
+    A document counts where it has a rationale word or a selected one; precision and recall are 0 where it lacks the
+    words that they are a share of.
+    """
+    counted = [document.counted(counts) for document in documents]
+    hits, chosen = (np.stack(part) for part in zip(*counted, strict=True))
+    gold = np.array([[document.gold.sum()] for document in documents])
+    present = gold + chosen > 0
+    n = present.sum(axis=0)
+
+    def mean(over: NDArray, under: NDArray) -> Column:
+        return _ratio(_ratio(over, under, 0.0).sum(axis=0), n, np.nan)
+
+    return {
+        "token_hits": hits.sum(axis=0).astype(np.float64),
+        "token_selected": chosen.sum(axis=0).astype(np.float64),
+        "token_documents": n.astype(np.float64),
+        "token_precision": mean(hits, chosen),
+        "token_recall": mean(hits, np.broadcast_to(gold, hits.shape)),
+        "token_f1": mean(2 * hits, gold + chosen),
+    }
+
+
+def _span_scores(documents: Documents, count: int) -> Mapping[str, float]:
+    """Counts of the spans of the `count` best words, and sums of precision and recall over the documents."""
+    matched = selected = predicted_documents = 0
+    precision = recall = 0.0
+    for document in documents:
+        predicted = spans(document.selected(count))
+        hits = matched_spans(predicted, document.spans)
+        matched, selected = matched + hits, selected + len(predicted)
+        predicted_documents += bool(predicted)
+        precision += hits / len(predicted) if predicted else 0.0
+        recall += hits / len(document.spans) if document.spans else 0.0
+    return {
+        "iou_matched": float(matched),
+        "iou_selected": float(selected),
+        "predicted_documents": float(predicted_documents),
+        "iou_precision": precision,
+        "iou_recall": recall,
+    }
+
+
+def _mean(values: Column) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _ratio(over: NDArray, under: NDArray, otherwise: float) -> Column:
+    out = np.full(over.shape, otherwise, dtype=np.float64)
+    found: Column = np.divide(over, under, out=out, where=np.asarray(under) > 0)
+    return found

@@ -1,0 +1,200 @@
+"""What a trigger is, and how it is written down so that it can be tried on another model of the same task."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtime_checkable
+
+from benchmark.errors import UserError
+from benchmark.evaluations.triggers.words import Exclusion
+from benchmark.types import Batch
+
+if TYPE_CHECKING:
+    from benchmark.models import Classifier
+
+SCHEMA = 1
+
+Construction = Literal["paper", "script"]
+"""Whole words at relative positions, or word pieces inserted as the published script does."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A word of a trigger and where it stands.
+
+    Attributes:
+        word: a whole word as it is written; as published, an entry of the vocabulary.
+        segment: 0 for a single text or the first of a pair, 1 for the second.
+        position: tokens of the segment before it (as published, those up to it), divided by the tokens of the segment,
+            in [0, 1].
+    """
+
+    word: str
+    segment: int
+    position: float
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """Words that are inserted together.
+
+    Classes are named, not numbered: another model may order them in another way.
+
+    Attributes:
+        words: in the order of the text.
+        source: the class whose examples it was found in.
+        attacks: the classes whose examples it is inserted into.
+        score: what it was ranked by.
+        uid: the example that it was found in; None where it was found in none.
+        random: words in place of `words`, drawn from the source examples, once per draw.
+        matched: words of similar frequency in place of `words`, once per draw.
+    """
+
+    words: tuple[Placed, ...]
+    source: str
+    attacks: tuple[str, ...]
+    score: float
+    uid: str | None = None
+    random: tuple[tuple[str, ...], ...] = ()
+    matched: tuple[tuple[str, ...], ...] = ()
+
+    def saying(self, words: Sequence[str]) -> "Trigger":
+        """The same places with other words."""
+        placed = tuple(replace(old, word=word) for old, word in zip(self.words, words, strict=True))
+        return replace(self, words=placed, random=(), matched=())
+
+    def at(self, position: float) -> "Trigger":
+        """All words at one relative position of their segments."""
+        return replace(self, words=tuple(replace(word, position=position) for word in self.words))
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is asked of a method that searches for triggers itself.
+
+    Attributes:
+        triggers: how many for each attacked class.
+        words: how many words each has.
+        exclusion: which words may not be used.
+    """
+
+    triggers: int
+    words: int
+    exclusion: Exclusion
+
+
+@runtime_checkable
+class TriggerSearch(Protocol):
+    """A method that finds triggers itself rather than by scoring inputs."""
+
+    def search_triggers(self, model: "Classifier", batches: Sequence[Batch], search: Search) -> list[Trigger]:
+        """Triggers from labelled, correctly classified examples; NotApplicable with a reason where there are none."""
+        ...
+
+
+Variations = Mapping[str, Sequence[tuple[float, Sequence[Trigger]]]]
+"""By metric, the triggers of other rules at each x."""
+
+
+def written(
+    triggers: Sequence[Trigger],
+    model: "Classifier",
+    variations: Variations | None = None,
+    construction: Construction = "paper",
+) -> dict[str, Any]:
+    """The artifact: what `read`, `read_variations` and `read_construction` take, as plain JSON values."""
+    others = {
+        metric: [{"x": x, "triggers": [_plain(asdict(trigger)) for trigger in found]} for x, found in curve]
+        for metric, curve in (variations or {}).items()
+    }
+    return {
+        "schema": SCHEMA,
+        "model": model.name,
+        "fingerprint": model.fingerprint,
+        "construction": construction,
+        "triggers": [_plain(asdict(trigger)) for trigger in triggers],
+        "variations": others,
+    }
+
+
+def load(path: str, setting: str) -> dict[str, Any]:
+    """An artifact of triggers from a file.
+
+    Raises:
+        UserError: naming `setting`, where the file cannot be read or is no such artifact.
+    """
+    try:
+        loaded = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{setting} cannot be read ({type(error).__name__}); give the triggers-….json of a run folder"
+        ) from error
+    if not isinstance(loaded, dict):
+        raise UserError(f"{setting} holds no triggers; give the triggers-….json of a run folder")
+    read(loaded, setting)
+    return loaded
+
+
+def read(artifact: Mapping[str, Any], setting: str) -> tuple[Trigger, ...]:
+    """The triggers of an artifact.
+
+    Raises:
+        UserError: naming `setting`, where it is no artifact of triggers.
+    """
+    if artifact.get("schema") != SCHEMA or not artifact.get("triggers"):
+        raise UserError(f"{setting} holds no triggers of schema {SCHEMA}; give the JSON file that this test wrote")
+    try:
+        construction = read_construction(artifact)
+        return tuple(_trigger(value, construction) for value in artifact["triggers"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{setting} holds a trigger that cannot be read ({type(error).__name__}: {error})") from error
+
+
+def read_variations(artifact: Mapping[str, Any]) -> Variations:
+    """The triggers of other rules that an artifact holds, by metric."""
+    construction = read_construction(artifact)
+
+    def triggers(point: Mapping[str, Any]) -> tuple[Trigger, ...]:
+        return tuple(_trigger(value, construction) for value in point["triggers"])
+
+    return {
+        str(metric): [(float(point["x"]), triggers(point)) for point in curve]
+        for metric, curve in artifact.get("variations", {}).items()
+    }
+
+
+def read_construction(artifact: Mapping[str, Any]) -> Construction:
+    """How the triggers of an artifact are spelled and inserted; ValueError where it is unknown."""
+    found = artifact.get("construction", "paper")
+    for known in get_args(Construction):
+        if found == known:
+            return cast(Construction, known)
+    raise ValueError(f"construction={found} is unknown")
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists: what JSON gives back, so that an artifact from a file equals a fresh one."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _trigger(value: Mapping[str, Any], construction: Construction) -> Trigger:
+    words = tuple(Placed(str(w["word"]), int(w["segment"]), float(w["position"])) for w in value["words"])
+    if not words and construction == "paper":
+        raise ValueError("a trigger has no words")
+    if not all(0 <= word.position <= 1 and word.segment >= 0 for word in words):
+        raise ValueError("words need positions in [0, 1] and segments from 0")
+    drawn = {name: tuple(tuple(map(str, draw)) for draw in value.get(name, ())) for name in ("random", "matched")}
+    if any(len(draw) != len(words) for draws in drawn.values() for draw in draws):
+        raise ValueError("a control has another number of words than its trigger")
+    return Trigger(
+        words=words,
+        source=str(value["source"]),
+        attacks=tuple(map(str, value["attacks"])),
+        score=float(value["score"]),
+        uid=None if value.get("uid") is None else str(value["uid"]),
+        random=drawn["random"],
+        matched=drawn["matched"],
+    )

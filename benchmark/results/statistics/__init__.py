@@ -1,0 +1,80 @@
+"""What may be said of examples: intervals of figures, p-values of paired differences, and their correction (numpy, scipy).
+
+Everywhere the unit is the example. `docs/statistics.md` derives what is done and tables how often it is right.
+"""
+
+from benchmark.results.statistics.bootstrap import (
+    Interval,
+    Range,
+    Statistic,
+    interval,
+    intervals,
+    paired_difference,
+    resampled_means,
+)
+from benchmark.results.statistics.draws import (
+    RESAMPLED,
+    Source,
+    drawn_p,
+    matrix,
+    of_orders,
+    of_resamples,
+    sources,
+    widened,
+)
+from benchmark.results.statistics.ratios import (
+    RATIOS,
+    f1_of_means,
+    f1_of_ratios,
+    f1_of_sums,
+    mean_of_ratios,
+    name_of,
+    ratio,
+)
+from benchmark.results.statistics.significance import (
+    ALPHA,
+    flips_for,
+    holm,
+    least_examples,
+    pair_p,
+    sign_flip_p,
+    swap_p,
+)
+from benchmark.results.statistics.spread import spread_interval
+
+VERSION = 2
+"""Raised when a stored figure would come out differently: 1 was the percentile bootstrap."""
+
+__all__ = [
+    "ALPHA",
+    "RATIOS",
+    "RESAMPLED",
+    "VERSION",
+    "Interval",
+    "Range",
+    "Source",
+    "Statistic",
+    "drawn_p",
+    "f1_of_means",
+    "f1_of_ratios",
+    "f1_of_sums",
+    "flips_for",
+    "holm",
+    "interval",
+    "intervals",
+    "least_examples",
+    "matrix",
+    "mean_of_ratios",
+    "name_of",
+    "of_orders",
+    "of_resamples",
+    "pair_p",
+    "paired_difference",
+    "ratio",
+    "resampled_means",
+    "sign_flip_p",
+    "sources",
+    "spread_interval",
+    "swap_p",
+    "widened",
+]

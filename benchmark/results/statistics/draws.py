@@ -1,0 +1,100 @@
+"""Means over examples that also hang on something drawn: random orders of heads, or the examples that an order came from.
+
+A figure of head pruning is a mean over n examples under one order of the heads. Its error has two crossed sources, the
+examples and the order, and an interval over examples alone takes the order as given. Two kinds of draws show the second:
+
+- *orders*: K random orders of equal standing. The figure is the mean over examples and orders; of its error, s²(b) / K
+  comes from the orders, b_k being the mean over examples under order k.
+- *resamples*: R orders from bootstrap resamples of the examples that the one order of the figure came from. The figure is
+  that of the one order; of its error, s²(b) comes from that order.
+
+Either is estimated with K − 1 (R − 1) degrees of freedom, and holds 1/n of the interaction of example and order, which the
+examples' part holds too: counted twice it errs on the safe side. `docs/draws.md` has the simulations.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from benchmark.results.statistics.bootstrap import Interval
+
+RESAMPLED = "resampled "
+"""Rows of the metric m under resampled orders bear the name of m after this."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A part of a mean's error that is not its examples': a variance estimated with so many degrees of freedom."""
+
+    variance: float
+    degrees: int
+
+
+def matrix(rows: pd.DataFrame) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Examples in order, and values [n, K] by example and draw, from rows `uid, value[, draw]` of one metric and x."""
+    drawn = rows if "draw" in rows else rows.assign(draw=0)
+    table = drawn.pivot(index="uid", columns="draw", values="value").sort_index()
+    return tuple(map(str, table.index)), table.to_numpy(dtype=np.float64)
+
+
+def of_orders(values: NDArray[np.float64]) -> list[Source]:
+    """What K orders of equal standing add to the error of the mean of values [n, K]; nothing where K is 1."""
+    n_draws = values.shape[1]
+    return [Source(_between(values) / n_draws, n_draws - 1)] if n_draws > 1 else []
+
+
+def of_resamples(values: NDArray[np.float64]) -> list[Source]:
+    """What the one order adds, from the values [n, R] under R resampled orders; nothing where R is at most 1."""
+    n_draws = values.shape[1]
+    return [Source(_between(values), n_draws - 1)] if n_draws > 1 else []
+
+
+def _between(values: NDArray[np.float64]) -> float:
+    return float(values.mean(axis=0).var(ddof=1)) if len(values) else math.nan
+
+
+def sources(own: pd.DataFrame, resampled: pd.DataFrame | None) -> list[Source]:
+    """Both kinds, from the rows of a metric at one x and those of its resampled orders."""
+    found = of_orders(matrix(own)[1])
+    return found if resampled is None or resampled.empty else [*found, *of_resamples(matrix(resampled)[1])]
+
+
+def widened(found: Interval, beside: Sequence[Source], level: float = 0.95) -> Interval:
+    """The interval over examples, made wider by other sources of error.
+
+    Each side is √(side² + Σ (t · s)²), s² and t being the variance and the quantile of Student's t of a source: the
+    margins of independent parts of an error add up in squares (Zou & Donner 2008).
+    """
+    margins = [stats.t.ppf((1 + level) / 2, source.degrees) ** 2 * source.variance for source in beside]
+    if not margins:
+        return found
+    low, high = (math.sqrt((found.value - bound) ** 2 + sum(margins)) for bound in (found.low, found.high))
+    return Interval(found.value, found.value - low, found.value + high, found.n)
+
+
+def drawn_p(differences: NDArray[np.float64], beside: Sequence[Source], p: float) -> float:
+    """Two-sided p-value of mean difference 0 where the differences also hang on draws.
+
+    Student's t of d̄ / √V with V = s²(d) / n + Σ s², and Satterthwaite's degrees of freedom V² / Σ (part² / its degrees);
+    but never below `p`, which takes the draws as given (`sign_flip_p`), and that alone where there are none.
+
+    Args:
+        differences: [n], one per example, means over the draws.
+        beside: the sources of error beside the examples.
+        p: of the same differences, draws taken as given.
+    """
+    n = len(differences)
+    if not beside or n < 2:
+        return p
+    parts = [Source(float(differences.var(ddof=1)) / n, n - 1), *beside]
+    variance = sum(part.variance for part in parts)
+    if variance == 0:
+        return p
+    degrees = variance**2 / sum(part.variance**2 / part.degrees for part in parts)
+    own = float(2 * stats.t.sf(abs(float(differences.mean())) / math.sqrt(variance), degrees))
+    return own if math.isnan(own) else max(p, own)

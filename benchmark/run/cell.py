@@ -1,0 +1,204 @@
+"""One cell of a comparison: explain with one method, test, and keep everything in its run folder."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from benchmark.errors import NotApplicable
+from benchmark.models import Classifier
+from benchmark.results import commits, locks, store
+from benchmark.results.digests import digest
+from benchmark.results.store import Ragged
+from benchmark.run.arrays import padded
+from benchmark.run.data import Data
+from benchmark.run.explaining import class_order, edge_sums, for_classes, for_target, measured
+from benchmark.run.stages import Stage
+from benchmark.types import (
+    Attribution,
+    Batch,
+    EdgeMethod,
+    JointMethod,
+    Method,
+    Target,
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Computes and stores one method's attributions and test rows.
+
+    What is not stored yet is computed under the cell's lock, so that processes with one `out` take turns.
+
+    Attributes:
+        folder: the run folder; its name ends in the hash of everything that the attributions depend on.
+        name: the method's name.
+        method: the explainer.
+        model: the classifier.
+        data: the examples.
+        identity: what the hash covers, for the record.
+        config: the method's configuration, for `config.yaml`.
+        checkpoint_seconds: least time between two parts of an unfinished stage.
+    """
+
+    folder: Path
+    name: str
+    method: Method
+    model: Classifier
+    data: Data
+    identity: Mapping[str, Any]
+    config: Mapping[str, Any]
+    checkpoint_seconds: float
+
+    @cached_property
+    def lock(self) -> locks.Lock:
+        """Held while anything in the run folder changes."""
+        return locks.beside(self.folder, self.name)
+
+    def explain(self, which: Target) -> Ragged:
+        """Attributions of all scored examples for the predicted or the annotated class; reused where they are stored."""
+
+        base = self.explain("predicted") if which == "label" else None
+
+        def compute(index: int) -> Ragged:
+            batch, target = self.data.batches[index], self.data.target(self.model, index, which)
+            known = None if base is None else padded(base, self.data.start(index), batch)
+            return self._attribute(batch, target, known)
+
+        return self._attributions(f"attributions-{which}", self.data.batches, compute)
+
+    def head_importance(self, calibration: Any, which: Target) -> Tensor:
+        """Importance of each head [L H]: the mean over the calibration examples, explained for their labels.
+
+        A method that combines examples in another way says so with `aggregate_heads([N L H]) -> [L H]`.
+        """
+        return self.aggregate(self.head_scores(calibration, which))
+
+    def head_scores(self, calibration: Any, which: Target) -> Float[Tensor, "N L H"]:
+        """Head scores of each calibration example (`same`: of each scored one).
+
+        Raises:
+            NotApplicable: the method does not score heads.
+        """
+        if calibration == "same":
+            stored = self.explain(which)
+        else:
+            batches = self.data.calibration(calibration.split, calibration.examples)
+            name = f"attributions-calibration-{calibration.split}-{calibration.examples}"
+            stored = self._attributions(name, batches, lambda i: self._attribute(batches[i], batches[i].label))
+        if "heads" not in stored.arrays:
+            raise NotApplicable("the method does not score heads")
+        return torch.as_tensor(stored.arrays["heads"])
+
+    def aggregate(self, scores: Float[Tensor, "N L H"]) -> Float[Tensor, "L H"]:
+        """Importance from the scores of several examples: their mean, or what the method says."""
+        rule = getattr(self.method, "aggregate_heads", lambda heads: heads.mean(0))
+        importance: Tensor = rule(scores)
+        return importance
+
+    def edges(self, which: Target) -> Ragged:
+        """Edge scores of all scored examples, summed over heads; reused where they are stored.
+
+        Raises:
+            NotApplicable: the method does not score edges.
+        """
+        method = self.method
+        if not isinstance(method, EdgeMethod):
+            raise NotApplicable("the method does not score edges")
+
+        def compute(index: int) -> Ragged:
+            batch, target = self.data.batches[index], self.data.target(self.model, index, which)
+            return measured(self.model, batch, lambda: edge_sums(method, self.model, batch, target))
+
+        return self._attributions(f"edges-{which}", self.data.batches, compute)
+
+    def explain_with_edges(self) -> None:
+        """Attributions and edge scores for the predicted class at once, where the method can and neither is stored."""
+        method, names = self.method, ("attributions-predicted", "edges-predicted")
+        if not isinstance(method, JointMethod) or any(self._path(name).exists() for name in names):
+            return
+
+        def compute(index: int) -> Ragged:
+            batch, target = self.data.batches[index], self.data.target(self.model, index, "predicted")
+            return measured(self.model, batch, lambda: method.with_edges(self.model, batch, target))
+
+        with self.lock:
+            try:
+                both, stage = self._computed("explained-with-edges", self.data.batches, compute)
+            except NotApplicable:
+                return  # one of the two may serve all the same: each is asked for by itself
+            edges = {name: both.arrays[name] for name in ("target", "lengths", "edges")}
+            tokens = {name: array for name, array in both.arrays.items() if name != "edges"}
+            for name, arrays in zip(names, (tokens, edges), strict=True):
+                self._keep(name, replace(both, arrays=arrays))
+            stage.clear()
+
+    def classes(self) -> Ragged:
+        """Token scores of all scored examples for the most probable classes (`class_order`); reused where stored.
+
+        Raises:
+            NotApplicable: the method gives no token scores, or the model has a single class.
+        """
+        base = self.explain("predicted")
+
+        def compute(index: int) -> Ragged:
+            batch, order = self.data.batches[index], class_order(self.data.logits(self.model, index))
+            known = padded(base, self.data.start(index), batch)
+            return measured(self.model, batch, lambda: for_classes(self.method, self.model, batch, order, known))
+
+        return self._attributions("classes", self.data.batches, compute)
+
+    def _attributions(self, name: str, batches: Sequence[Batch], compute: Callable[[int], Ragged]) -> Ragged:
+        if not self._path(name).exists():
+            with self.lock:
+                if not self._path(name).exists():  # another process may have been at it
+                    result, stage = self._computed(name, batches, compute)
+                    self._keep(name, result)
+                    stage.clear()
+                    return result
+        stored = Ragged.read(self._path(name))
+        if stored.uids != tuple(uid for batch in batches for uid in batch.uids):
+            raise store.corrupt(self._path(name), "it holds other examples than this comparison asks for")
+        return stored
+
+    def _computed(
+        self, name: str, batches: Sequence[Batch], compute: Callable[[int], Ragged]
+    ) -> tuple[Ragged, Stage[Ragged]]:
+        """The result for all batches, each example once, and its stage, to be cleared when the result is stored."""
+        stage = Stage[Ragged](
+            folder=self.parts(name, batches),
+            suffix=".safetensors",
+            write=lambda ragged, part: ragged.write(part),
+            read=Ragged.read,
+            merge=Ragged.merge,
+            seconds=self.checkpoint_seconds,
+        )
+        result = stage.run(len(batches), compute, f"{self.name}: explain")
+        if result.uids != tuple(uid for batch in batches for uid in batch.uids):
+            raise store.corrupt(stage.folder, "its parts do not hold each example once")
+        return result, stage
+
+    def _keep(self, name: str, result: Ragged) -> None:
+        result.write(self._path(name))
+        commits.note(self._path(name))
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.safetensors"
+
+    def parts(self, stage: str, batches: Sequence[Batch]) -> Path:
+        """Where the parts of an unfinished stage over these batches lie."""
+        cut = digest([len(batch) for batch in batches])[:8]
+        return self.folder / "parts" / f"{stage}-{cut}"
+
+    def _attribute(self, batch: Batch, target: Tensor, known: Attribution | None = None) -> Ragged:
+        if known is None:
+            return measured(self.model, batch, lambda: self.method(self.model, batch, target))
+        return measured(self.model, batch, lambda: for_target(self.method, self.model, batch, target, known))

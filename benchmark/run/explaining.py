@@ -1,0 +1,81 @@
+"""What a method is asked for one batch beyond a single explanation: another class, several classes, its edges."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from benchmark.errors import NotApplicable
+from benchmark.models import Classifier
+from benchmark.results.store import Ragged
+from benchmark.run.arrays import flat, without_padding
+from benchmark.types import Attribution, Batch, EdgeMethod, Method
+
+MOST_CLASSES = 10
+"""How many classes of an example are explained at most."""
+
+
+def class_order(logits: Float[Tensor, "B C"]) -> Int[Tensor, "B K"]:
+    """The classes of each example, most probable first, at most `MOST_CLASSES` of them.
+
+    Raises:
+        NotApplicable: there is a single class.
+    """
+    if logits.shape[1] < 2:
+        raise NotApplicable("the model has a single class")
+    return logits.argsort(dim=1, descending=True, stable=True)[:, :MOST_CLASSES]
+
+
+def for_target(
+    method: Method, model: Classifier, batch: Batch, target: Int[Tensor, "B"], known: Attribution
+) -> Attribution:
+    """Explain only the examples whose target differs from the one that `known` explains; none, if no class matters."""
+    changed = (known.target != target).nonzero().flatten().tolist() if method.class_specific else []
+    if not changed:
+        return replace(known, target=target)
+    fresh = method(model, batch.select(changed), target[changed])
+    arrays: dict[str, Tensor | None] = {}
+    for name in ("tokens", "heads", "layers", "totals"):
+        old, new = getattr(known, name), getattr(fresh, name)
+        arrays[name] = None if old is None else old.index_copy(0, torch.tensor(changed, device=old.device), new)
+    return Attribution(target=target, **arrays)
+
+
+def for_classes(
+    method: Method, model: Classifier, batch: Batch, order: Int[Tensor, "B K"], known: Attribution
+) -> Attribution:
+    """`classes[b, k]`: the token scores for class `order[b, k]`; the class that `known` explains is not asked again.
+
+    Raises:
+        NotApplicable: the method gives no token scores.
+    """
+    scores = []
+    for target in order.unbind(1):
+        tokens = for_target(method, model, batch, target, known).tokens
+        if tokens is None:
+            raise NotApplicable("the method gives no token scores")
+        scores.append(tokens)
+    return Attribution(target=known.target, classes=torch.stack(scores, dim=1))
+
+
+def edge_sums(method: EdgeMethod, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    """Edge scores summed over heads, in chunks that keep attention-sized tensors within the memory budget."""
+    parts = model.parts(batch)
+    sums = [without_padding(method.edge_scores(model, part, target[rows]), part) for part, rows in parts]
+    return Attribution(target=target, edges=torch.cat(sums))
+
+
+def measured(model: Classifier, batch: Batch, compute: Callable[[], Attribution]) -> Ragged:
+    """What `compute` gives for a batch, with its cost."""
+    torch.manual_seed(0)  # for methods that draw from the global generator: the same after a restart
+    before, start = replace(model.cost), time.perf_counter()
+    attribution = compute().cpu()
+    cost = {
+        "seconds": time.perf_counter() - start + model.cost.remembered_seconds - before.remembered_seconds,
+        "forward_passes": model.cost.forward_passes - before.forward_passes,
+        "backward_passes": model.cost.backward_passes - before.backward_passes,
+    }
+    return flat(batch, attribution, cost)

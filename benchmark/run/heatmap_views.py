@@ -1,0 +1,109 @@
+"""What a run folder holds for people and for other tools: token heatmaps, and predictions in ERASER's format."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from benchmark import units
+from benchmark.evaluations.aopc import THRESHOLDS, Aopc, stored_erasure
+from benchmark.evaluations.rationale.export import Prediction, json_lines, predictions
+from benchmark.evaluations.rationale.rationale import Rationale
+from benchmark.results.store import Ragged
+from benchmark.run.arrays import padded
+from benchmark.run.cell import Cell
+
+HEATMAP_EXAMPLES = 8
+
+
+def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
+    """Words and their scores for the first few examples, for the report's page and for tracking."""
+    if "tokens" not in stored.arrays:
+        return []
+    pages: list[dict[str, Any]] = []
+    for index, batch in enumerate(cell.data.batches):
+        if len(pages) >= HEATMAP_EXAMPLES:
+            break
+        attribution = padded(stored, cell.data.start(index), batch)
+        assert attribution.tokens is not None
+        scores, present = units.pool(attribution.tokens, batch.units)
+        predicted = cell.data.target(cell.model, index, "predicted")
+        probabilities = cell.data.logits(cell.model, index).softmax(-1)
+        for b in range(min(len(batch), HEATMAP_EXAMPLES - len(pages))):
+            words = batch.words[b]
+            known = [u < present.shape[1] and bool(present[b, u]) for u in range(len(words))]
+            label, rationale = int(batch.label[b]), batch.rationale[b]
+            pages.append(
+                {
+                    "uid": batch.uids[b],
+                    "words": list(words),
+                    "scores": [float(scores[b, u]) if known[u] else None for u in range(len(words))],
+                    "label": cell.model.labels[label] if label >= 0 else None,
+                    "predicted": cell.model.labels[int(predicted[b])],
+                    "probability": float(probabilities[b, predicted[b]]),
+                    "target": cell.model.labels[int(attribution.target[b])],
+                    "rationale": None if rationale is None else [bool(r) for r in rationale],
+                }
+            )
+    return pages
+
+
+def eraser_predictions(cell: Cell, tested: Mapping[str, Mapping[str, Any]], rows: pd.DataFrame) -> dict[str, bytes]:
+    """ERASER's predictions, by file name, of each agreement with rationales that was tested.
+
+    There are none unless every example is an annotation of ERASER. The file is `eraser_predictions.jsonl` for the
+    evaluation named `rationale`, `eraser_predictions-<name>.jsonl` for others. Its spans and soft scores are those that
+    the evaluation scored: same target, pooling, clamping, seed and share. Where an AOPC at ERASER's five shares was
+    tested too, it holds the probabilities that were compared.
+
+    Args:
+        cell: the run folder, with its attributions.
+        tested: what `record.json` says of each evaluation.
+        rows: of all of them.
+    """
+    if not all("annotation_id" in meta for batch in cell.data.batches for meta in batch.meta):
+        return {}
+    erased, found = _erased(tested, rows), {}
+    for name, facts in tested.items():
+        if (settings := _settings(facts, Rationale)) is not None:
+            (share,) = (figure["value"] for figure in facts["figures"] if figure["metric"] == "hard_share")
+            file = "eraser_predictions.jsonl" if name == "rationale" else f"eraser_predictions-{name}.jsonl"
+            found[file] = json_lines(_predictions(cell, settings, share, erased)).encode()
+    return found
+
+
+def _settings(facts: Mapping[str, Any], kind: type) -> Mapping[str, Any] | None:
+    """The settings of a test of this class and version that gave figures, else None."""
+    name, version, settings = facts.get("identity") or (None, None, {})
+    here = f"{kind.__module__}.{kind.__qualname__}", getattr(kind, "version", 0)
+    return settings if (name, version) == here and facts["figures"] else None
+
+
+def _erased(tested: Mapping[str, Mapping[str, Any]], rows: pd.DataFrame) -> pd.DataFrame | None:
+    """Rows of the tested AOPC at ERASER's shares (of that named `aopc` where there are several), or None."""
+    settings = {name: _settings(facts, Aopc) for name, facts in tested.items()}
+    fit = [name for name, own in settings.items() if own is not None and tuple(own["fractions"]) == THRESHOLDS]
+    chosen = "aopc" if "aopc" in fit else next(iter(fit), None)
+    return None if chosen is None else rows[rows["evaluation"] == chosen]
+
+
+def _predictions(
+    cell: Cell, settings: Mapping[str, Any], share: float, erased: pd.DataFrame | None
+) -> list[Prediction]:
+    """The rows of the export: of an agreement with rationales with these settings."""
+    spelled = {label.casefold(): label for label in cell.data.labels}
+    labels = [spelled.get(label.casefold(), label) for label in cell.model.labels]
+    stored, found = cell.explain(settings["target"]), []
+    for index, batch in enumerate(cell.data.batches):
+        found += predictions(
+            batch,
+            padded(stored, cell.data.start(index), batch),
+            labels=labels,
+            hard_share=share,
+            probabilities=cell.data.logits(cell.model, index).double().softmax(-1),
+            erasure=None if erased is None else stored_erasure(erased, batch.uids, THRESHOLDS, len(labels)),
+            how=settings["pool"],
+            clamp=settings["clamp"],
+            seed=settings["seed"],
+        )
+    return found

@@ -1,0 +1,264 @@
+"""Compose configurations by name: what the command, the Python API and the tests share."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal, cast, get_origin
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException, InstantiationException
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from benchmark.errors import UserError, near
+from benchmark.settings.declared import SettingError, described, fits
+from benchmark.settings.defaults import additions
+
+CONFIG_MODULE = "conf"
+KEYED = ("methods", "evaluations", "analyses")
+"""Groups of which a comparison has several, by name."""
+
+ALL = "all"
+_GROUPS = ("task", "model", "tracking")
+_NAMES = ("name", "split", "out")
+_LONGEST_NAME = 150  # file systems take 255, and an ending and a hash are added
+_LEAST = {"seed": 0, "batch_size": 1}
+
+
+def compose(config_name: str | None, overrides: Sequence[str] = (), directory: str | None = None) -> DictConfig:
+    """The configuration that these overrides describe.
+
+    Args:
+        config_name: a YAML of `conf/` without its ending, or None for the overrides alone.
+        overrides: in Hydra's syntax.
+        directory: one more folder of YAMLs, as `--config-dir` gives.
+
+    Returns:
+        The composed configuration, unresolved.
+
+    Raises:
+        UserError: an option, key or value does not exist; one line, with near matches.
+    """
+    return _settled(config_name, overrides, directory)[1]
+
+
+def widened(config_name: str | None, overrides: Sequence[str], directory: str | None = None) -> list[str]:
+    """The overrides, those of settings that a YAML leaves to its class in the form in which Hydra adds them.
+
+    Raises:
+        UserError: an option, key or value does not exist; one line, with near matches.
+    """
+    return _settled(config_name, overrides, directory)[0]
+
+
+def _settled(config_name: str | None, overrides: Sequence[str], directory: str | None) -> tuple[list[str], DictConfig]:
+    try:
+        return list(overrides), _composed(config_name, overrides, directory)
+    except _UnknownKey as error:
+        (unknown,) = error.args
+    others = [text for text in overrides if _key(text) != unknown and not _is_value(text)]
+    try:
+        plain = OmegaConf.to_container(_composed(config_name, others, directory), resolve=False)
+    except _UnknownKey as error:
+        raise UserError(f"{error.args[0]} is no setting") from error
+    chosen: list[str] = []
+    for text in overrides:
+        given = _is_value(text) or _key(text) == unknown
+        before = additions(cast(dict[str, Any], plain), _key(text)) if given else None
+        chosen += [text] if before is None else [*before, f"++{text}"]
+    return chosen, _composed(config_name, chosen, directory)
+
+
+class _UnknownKey(Exception):  # noqa: N818 - an answer of Hydra's
+    """No YAML has this key."""
+
+
+def _composed(config_name: str | None, overrides: Sequence[str], directory: str | None) -> DictConfig:
+    offer_all(directory)
+    try:
+        with _own_hydra():
+            config: DictConfig = hydra.compose(config_name, [*_searched(directory), *overrides])
+            return config
+    except (HydraException, OmegaConfBaseException) as error:
+        if unknown := re.match(r"Could not override '([^']+)'", str(error)):
+            raise _UnknownKey(unknown[1]) from error
+        raise UserError(explain(error)) from error
+
+
+def _searched(directory: str | None) -> list[str]:
+    return [f"hydra.searchpath=[file://{directory}]"] if directory else []
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0]
+
+
+def _is_value(override: str) -> bool:
+    """Whether an override sets a value deep in the configuration, which others do not depend on."""
+    key = _key(override)
+    return "." in key and key[0] not in "+~" and not key.endswith("._target_")
+
+
+@contextmanager
+def _own_hydra() -> Iterator[None]:
+    """Hydra on `conf/`, whether or not the command has set it up already."""
+    previous = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        with hydra.initialize_config_module(version_base="1.3", config_module=CONFIG_MODULE, job_name="benchmark"):
+            yield
+    finally:
+        GlobalHydra.instance().clear()
+        if previous is not None:
+            GlobalHydra.instance().initialize(previous)
+
+
+def explain(error: Exception) -> str:
+    """Hydra's message in one line; for an option that does not exist, with the nearest names."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and (missing := re.search(r"Could not (?:find|load) '(.+)/(.+?)'", lines[0])):
+        found = [line for line in lines[2:] if ":" not in line and "provider=" not in line]
+        known = found or options(missing[1])
+        return f"{missing[1]}={missing[2]} does not exist; {near(missing[2], known)}"
+    return " ".join(lines) or type(error).__name__
+
+
+def options(group: str, directory: str | None = None) -> list[str]:
+    """Names of the YAMLs in a group of `conf/`, and of a further folder."""
+    folders = [files(CONFIG_MODULE) / group, *([Path(directory, group)] if directory else [])]
+    found = [entry.name for folder in folders if folder.is_dir() for entry in folder.iterdir()]
+    return sorted({name.removesuffix(".yaml") for name in found if name.endswith(".yaml")})
+
+
+def offer_all(directory: str | None = None) -> None:
+    """Make `methods=all` stand for every YAML of the group, likewise `evaluations=all` and `analyses=all`."""
+    for group in KEYED:
+        every: Any = {"defaults": options(group, directory)}
+        ConfigStore.instance().store(group=group, name=ALL, node=every, provider="benchmark")
+
+
+def check(config: DictConfig) -> None:
+    """UserError for settings of a comparison that no task or model can make sense of."""
+    for group in ("methods", "evaluations"):
+        if not config.get(group):
+            raise UserError(f"{group} is empty; name at least one of: {', '.join(options(group))}")
+    for key in (*_GROUPS, *_NAMES, *_LEAST, "limit", "checkpoint_seconds"):
+        if key not in config:
+            raise UserError(f"{key} is not set; give it on the command line: {key}=...")
+    if missing := missing_keys(config):
+        raise UserError(f"{missing[0]} is not set; give it on the command line: {missing[0]}=...")
+    _check_values(config)
+
+
+def missing_keys(config: DictConfig) -> list[str]:
+    """Settings that have to be given (`???`), sorted; interpolations are left alone, for they may lead to one."""
+
+    def walk(node: Any, path: str) -> Iterator[str]:
+        if node == "???":
+            yield path
+        elif isinstance(node, dict):
+            for key, value in node.items():
+                yield from walk(value, f"{path}.{key}" if path else str(key))
+
+    return sorted(walk(OmegaConf.to_container(config, resolve=False), ""))
+
+
+def _check_values(config: DictConfig) -> None:
+    for key in _NAMES:
+        if not isinstance(config[key], str) or not config[key]:
+            raise UserError(f"{key}={config[key]} must be a text")
+    for key, name in (
+        ("name", config.name),
+        *((group, name) for group in KEYED for name in config[group]),
+    ):
+        check_name(key, str(name))
+    for key, least in _LEAST.items():
+        if not _whole(config[key], least):
+            raise UserError(f"{key}={config[key]} must be a whole number of at least {least}")
+    if config.limit is not None and not _whole(config.limit, 1):
+        raise UserError(f"limit={config.limit} leaves no example; give a positive whole number, or null for all")
+    if not isinstance(config.checkpoint_seconds, int | float):
+        raise UserError(f"checkpoint_seconds={config.checkpoint_seconds} must be a number")
+
+
+def check_name(key: str, name: str) -> None:
+    """UserError for what would not be the name of a file in the folder that it belongs to."""
+    if {"/", "\\", "\0"} & {*name} or name.startswith(".") or len(name.encode()) > _LONGEST_NAME:
+        raise UserError(
+            f"{key}={name!r} names files: it may not hold / or \\, begin with a dot or exceed {_LONGEST_NAME} bytes"
+        )
+
+
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def make(config: Any) -> Any:
+    """Instantiate what `_target_` names; a UserError of its constructor comes out as it was raised.
+
+    Raises:
+        UserError: the target does not exist, or does not take these settings.
+    """
+    try:
+        made = instantiate(config)
+    except (InstantiationException, OmegaConfBaseException) as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, UserError):
+            cause = cause.__cause__
+        if isinstance(cause, SettingError):
+            raise cause.at(_path(error)) from error
+        if isinstance(cause, UserError):
+            raise cause from error
+        if isinstance(error.__cause__, ImportError | TypeError | None):
+            raise UserError(explain(error)) from error
+        raise
+    _hold(made, config._get_full_key("") if isinstance(config, DictConfig) else "")
+    return made
+
+
+def _path(error: Exception) -> str:
+    """Where in the configuration an object could not be made, as Hydra says at the end of its message."""
+    found = re.search(r"full_key: (\S+)\s*$", str(error))
+    return found[1] if found else ""
+
+
+def _hold(made: Any, path: str) -> None:
+    """SettingError for a choice that does not exist, also where a class of somebody else's does not look."""
+    for part in fields(made) if is_dataclass(made) else ():
+        value = getattr(made, part.name)
+        _hold(value, f"{path}.{part.name}" if path else part.name)
+        if get_origin(part.type) is Literal and not fits(part.type, value):
+            raise SettingError(part.name, value, described(part.type), path)
+
+
+def build(name: str, *overrides: str) -> Any:
+    """Instantiate one YAML of `conf/` by its name.
+
+    Args:
+        name: "methods/attattr", "evaluations/perturbation", "task/planted", ...
+        overrides: settings of it, such as "edges.steps=50".
+
+    Returns:
+        The object that its `_target_` makes.
+
+    Raises:
+        UserError: there is no such YAML or setting.
+    """
+    group, _, option = name.partition("/")
+    keyed = group in KEYED
+    prefix = f"{group}.{option}" if keyed else group
+    config = compose(
+        None, [f"+{group}={f'[{option}]' if keyed else option}", *(_prefixed(o, prefix) for o in overrides)]
+    )
+    return make(OmegaConf.select(config, prefix))
+
+
+def _prefixed(override: str, prefix: str) -> str:
+    sign = "++" if override.startswith("++") else override[0] if override[:1] in "+~" else ""
+    return f"{sign}{prefix}.{override[len(sign) :]}"

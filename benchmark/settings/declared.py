@@ -1,0 +1,206 @@
+"""Settings held to what their annotations declare: choices (`Literal`) and ranges (`Annotated[int, AtLeast(1)]`).
+
+`@configurable` makes a frozen dataclass of a class and looks at every value when an object is made, from Python as from a
+YAML. What is wrong is a `SettingError`; `benchmark.settings.configuration.make` puts the user's own path before its name.
+"""
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from benchmark.errors import UserError
+
+Made = TypeVar("Made")
+
+
+class SettingError(UserError):
+    """A value that a setting does not take.
+
+    Attributes:
+        name: of the setting, without the path that leads to it.
+        value: what was given.
+        allowed: what may be, in words.
+    """
+
+    def __init__(self, name: str, value: Any, allowed: str, path: str = "") -> None:
+        where = f"{path}.{name}" if path else name
+        shown = "null" if value is None else list(value) if isinstance(value, tuple) else value
+        super().__init__(f"{where}={shown}: allowed are {allowed}")
+        self.name, self.value, self.allowed = name, value, allowed
+
+    def at(self, path: str) -> "SettingError":
+        """The same with the path of the object that has the setting."""
+        return SettingError(self.name, self.value, self.allowed, path)
+
+
+class Range(Protocol):
+    """What an annotation adds to a type."""
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value lies within."""
+        ...
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """Numbers from a bound on."""
+
+    least: float | int
+
+    def holds(self, value: Any) -> bool:
+        """value ≥ least (false for NaN)."""
+        return bool(value >= self.least)
+
+    def __str__(self) -> str:
+        return f"numbers from {self.least:g}"
+
+
+@dataclass(frozen=True)
+class Above:
+    """Numbers above a bound."""
+
+    bound: float | int
+
+    def holds(self, value: Any) -> bool:
+        """value > bound."""
+        return bool(value > self.bound)
+
+    def __str__(self) -> str:
+        return f"numbers above {self.bound:g}"
+
+
+@dataclass(frozen=True)
+class Within:
+    """Numbers of an interval."""
+
+    low: float | int
+    high: float | int
+    without_high: bool = False
+
+    def holds(self, value: Any) -> bool:
+        """low ≤ value ≤ high, or below high."""
+        return bool(self.low <= value < self.high if self.without_high else self.low <= value <= self.high)
+
+    def __str__(self) -> str:
+        return f"numbers from {self.low:g} to {'just below ' if self.without_high else ''}{self.high:g}"
+
+
+@dataclass(frozen=True)
+class Rising:
+    """Sequences of at least one number, each above the one before it."""
+
+    def holds(self, value: Any) -> bool:
+        """Whether it is one."""
+        return len(value) > 0 and all(a < b for a, b in pairwise(value))
+
+    def __str__(self) -> str:
+        return "increasing numbers"
+
+
+Count = Annotated[int, AtLeast(1)]
+Natural = Annotated[int, AtLeast(0)]
+Share = Annotated[float | int, Within(0, 1)]
+Shares = Annotated[Sequence[Share], Rising()]
+
+
+@dataclass_transform(frozen_default=True)
+def configurable(made: type[Made]) -> type[Made]:
+    """A frozen dataclass whose values are held to their annotations when an object is made, before its `__post_init__`."""
+    own: Callable[[Any], None] | None = made.__dict__.get("__post_init__")
+
+    def checked(self: Any) -> None:
+        hold(self)
+        if own is not None:
+            own(self)
+
+    made.__post_init__ = checked  # type: ignore[attr-defined]
+    return dataclass(frozen=True)(made)
+
+
+def hold(made: Any) -> None:
+    """SettingError for the first field of a dataclass whose value its annotation does not allow; lists become tuples."""
+    hints = get_type_hints(type(made), include_extras=True)
+    for part in fields(made):
+        if part.init:
+            value, hint = getattr(made, part.name), hints[part.name]
+            if not fits(hint, value):
+                raise SettingError(part.name, value, described(hint))
+            if isinstance(value, Sequence) and not isinstance(value, str | tuple) and _items(hint) is not None:
+                object.__setattr__(made, part.name, tuple(value))
+
+
+def fits(hint: Any, value: Any) -> bool:
+    """Whether an annotation allows a value; what is neither number, text, choice nor sequence of those allows everything."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return value in arguments
+    if origin is Annotated:
+        return fits(arguments[0], value) and all(one.holds(value) for one in _ranges(hint))
+    if origin in (Union, types.UnionType):
+        return any(isinstance(value, part) if _is_class(part) else fits(part, value) for part in arguments)
+    if (item := _items(hint)) is not None:
+        return isinstance(value, Sequence) and not isinstance(value, str) and all(fits(item, one) for one in value)
+    if hint in _SCALARS:
+        kinds, _ = _SCALARS[hint]
+        return isinstance(value, kinds) and (hint is bool or not isinstance(value, bool))
+    return True
+
+
+def described(hint: Any) -> str:
+    """What an annotation allows, in words."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return ", ".join(map(str, arguments))
+    if origin is Annotated:
+        ranges = " ".join(map(str, _ranges(hint)))
+        if (item := _items(hint)) is not None:
+            return f"{ranges} {' '.join(str(one).removeprefix('numbers ') for one in _ranges(item))}".strip()
+        return f"whole {ranges}" if arguments[0] is int else ranges or described(arguments[0])
+    if origin in (Union, types.UnionType):
+        plain = [part for part in arguments if not _is_class(part)] or arguments  # nobody types an object
+        return ", and ".join(dict.fromkeys(map(described, plain)))
+    if (item := _items(hint)) is not None:
+        return f"lists of {described(item)}"
+    return _SCALARS[hint][1] if hint in _SCALARS else getattr(hint, "__name__", str(hint))
+
+
+_SCALARS: Mapping[Any, tuple[tuple[type, ...], str]] = {
+    int: ((int,), "whole numbers"),
+    float: ((int, float), "numbers"),
+    str: ((str,), "texts"),
+    bool: ((bool,), "true and false"),
+    type(None): ((type(None),), "null"),
+}
+
+
+def _is_class(hint: Any) -> bool:
+    """Whether an annotation is a class of its own; protocols say nothing."""
+    return isinstance(hint, type) and hint not in _SCALARS and not getattr(hint, "_is_protocol", False)
+
+
+def _ranges(hint: Any) -> list[Any]:
+    return [one for one in get_args(hint)[1:] if hasattr(one, "holds")] if get_origin(hint) is Annotated else []
+
+
+def _items(hint: Any) -> Any:
+    """The annotation of a sequence's items, None where it is no sequence (or says nothing of them)."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _items(get_args(hint)[0])
+    if origin in (Union, types.UnionType):
+        return next((item for part in get_args(hint) if (item := _items(part)) is not None), None)
+    sequence = isinstance(origin, type) and issubclass(origin, Sequence)
+    return get_args(hint)[0] if sequence and get_args(hint) else None

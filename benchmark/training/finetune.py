@@ -1,0 +1,254 @@
+"""Fine-tune a base model for a task, so that a comparison can explain it."""
+
+import json
+import logging
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from omegaconf import DictConfig
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    DataCollatorWithPadding,
+    EarlyStoppingCallback,
+    EvalPrediction,
+    PrinterCallback,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
+
+from benchmark.errors import UserError
+from benchmark.models.loading import quiet_transformers
+from benchmark.models.weights import existing_source, from_source, load_weights
+from benchmark.results.cache import atomic_path
+from benchmark.results.digests import digest
+from benchmark.results.locks import beside
+from benchmark.settings.configuration import make
+from benchmark.settings.declared import Above, AtLeast, Count, configurable
+from benchmark.training.tiny import texts_of
+from benchmark.types import Example, Task
+
+logger = logging.getLogger(__name__)
+
+_NO_LIMIT = 1 << 20  # tokenizers without a limit say so with a huge number
+
+
+@configurable
+class Recipe:
+    """How to fine-tune.
+
+    Attributes:
+        epochs: passes over the training split, at most.
+        batch_size: examples per step.
+        learning_rate: peak of AdamW's, after a linear warm-up over a tenth of the steps and before a linear decay.
+        max_length: tokens of an example; None for the model's window.
+        checks_per_epoch: how often validation accuracy is measured and a checkpoint written.
+        patience: training stops after so many checks without a better accuracy.
+        seed: of the classifier's first weights and of the order of examples.
+    """
+
+    epochs: Count = 3
+    batch_size: Count = 16
+    learning_rate: Annotated[float, Above(0)] = 2e-5
+    max_length: Annotated[int, AtLeast(4)] | None = None
+    checks_per_epoch: Count = 2
+    patience: Count = 4
+    seed: int = 0
+
+
+def run_training(config: DictConfig) -> dict[str, Any]:
+    """Fine-tune what a configuration of `conf/train.yaml` describes; returns the record of `finetune`."""
+    return finetune(make(config.task), str(config.model.path), Path(config.out), make(config.recipe))
+
+
+def finetune(task: Task, base: str, out: Path, recipe: Recipe) -> dict[str, Any]:
+    """Fine-tune `base` for `task` and keep the weights with the best validation accuracy.
+
+    Of several equal calls at once one trains, and the others wait and find it finished.
+
+    `out` appears at once, when everything is finished: an ordinary checkpoint with the task's label names, its tokenizer
+    and `training.json`. Until then checkpoints lie in a hidden folder beside it, named by a digest of task, base and
+    recipe; after a kill, the same call goes on from the last complete one. A finished `out` of the same call is
+    returned as it is. Trained in float32, on the GPU where there is one.
+
+    Args:
+        task: gives the training and validation splits.
+        base: directory or hub id of an encoder or a classifier; its classifier is replaced where it does not fit.
+        out: where the checkpoint goes.
+        recipe: how to train.
+
+    Returns:
+        Content of `training.json`: validation accuracy, the step it was reached at, all steps, task, base and recipe.
+
+    Raises:
+        UserError: `out` holds something else or cannot be written, or the base or the task cannot be used.
+    """
+    about: dict[str, Any] = {
+        "task": task.name,
+        "fingerprint": task.fingerprint,
+        "labels": list(task.labels),
+        "base": base,
+    }
+    about["recipe"] = asdict(recipe)
+    if out.exists():
+        return _finished(out, about)
+    source = existing_source(base)
+    work = out.absolute().parent / f".{out.name}-training-{digest(about)[:12]}"
+    lock = beside(out.absolute(), f"training of {out}")
+    try:
+        lock.acquire(wait=True)
+    except OSError as error:
+        raise UserError(f"out={out} cannot be written ({error.strerror}); choose another directory") from error
+    try:
+        return _finished(out, about) if out.exists() else _trained(task, source, out, work, recipe, about)
+    finally:
+        lock.release()
+
+
+def _trained(task: Task, source: str, out: Path, work: Path, recipe: Recipe, about: dict[str, Any]) -> dict[str, Any]:
+    """Train, or go on where a kill ended it; the lock of `out` must be held."""
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"out={out} cannot be written ({error.strerror}); choose another directory") from error
+    with quiet_transformers():
+        trainer, tokenizer = _trainer(task, source, work, recipe)
+        trainer.train(resume_from_checkpoint=_last_complete(work))
+        accuracy = trainer.evaluate()["eval_accuracy"]
+    record = {**about, "accuracy": {"validation": accuracy}, "best_step": trainer.state.best_global_step}
+    record["steps"] = trainer.state.global_step
+    with atomic_path(out) as temporary, quiet_transformers():
+        trainer.model.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+        (temporary / "training.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    shutil.rmtree(work, ignore_errors=True)
+    logger.info("validation accuracy %.4f; use it with model=hf model.path=%s", accuracy, out)
+    return record
+
+
+def _finished(out: Path, about: dict[str, Any]) -> dict[str, Any]:
+    """The record of a directory that the same call made; UserError for anything else."""
+    try:
+        record: dict[str, Any] = json.loads((out / "training.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        record = {}
+    if {name: record.get(name) for name in about} != about:
+        raise UserError(f"out={out} exists and holds something else; choose another directory or remove it")
+    logger.info("%s is finished already (validation accuracy %.4f)", out, record["accuracy"]["validation"])
+    return record
+
+
+def _last_complete(work: Path) -> str | None:
+    """The newest checkpoint that was written to its end; later, half-written ones are removed."""
+    numbered = {int(path.name.removeprefix("checkpoint-")): path for path in work.glob("checkpoint-*")}
+    for _, checkpoint in sorted(numbered.items(), reverse=True):
+        try:
+            json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))  # the last file to be written
+        except (OSError, ValueError):
+            shutil.rmtree(checkpoint)
+        else:
+            logger.info("going on from %s", checkpoint.name)
+            return str(checkpoint)
+    return None
+
+
+def _trainer(task: Task, source: str, work: Path, recipe: Recipe) -> tuple[Trainer, Any]:
+    """A trainer of the base with a classifier for the task's labels, and its tokenizer."""
+    torch.manual_seed(recipe.seed)  # the new classifier's weights
+    config = from_source(
+        AutoConfig,
+        source,
+        num_labels=len(task.labels),
+        id2label=dict(enumerate(task.labels)),
+        label2id={label: index for index, label in enumerate(task.labels)},
+    )
+    model: Any = load_weights(
+        AutoModelForSequenceClassification, source, fresh_head=True, config=config, dtype=torch.float32
+    )
+    tokenizer = from_source(AutoTokenizer, source)
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # transformers makes an empty one where no file is found
+        raise UserError(f"model.path={source} has no tokenizer; fine-tuning needs a base with its tokenizer files")
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    model.config.pad_token_id = tokenizer.pad_token_id
+    window = recipe.max_length or min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))
+    train, validation = (
+        _encode(tokenizer, task.split(split), min(window, _NO_LIMIT)) for split in ("train", "validation")
+    )
+    trainer = Trainer(
+        model=model,
+        args=_arguments(work, recipe, len(train)),
+        train_dataset=train,
+        eval_dataset=validation,
+        data_collator=DataCollatorWithPadding(tokenizer),
+        compute_metrics=_accuracy,
+        callbacks=[EarlyStoppingCallback(recipe.patience), _LogAccuracy()],
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer, tokenizer
+
+
+def _arguments(work: Path, recipe: Recipe, n_examples: int) -> TrainingArguments:
+    steps = -(-n_examples // recipe.batch_size)
+    interval = max(1, -(-steps // recipe.checks_per_epoch))
+    return TrainingArguments(
+        output_dir=str(work),
+        num_train_epochs=recipe.epochs,
+        per_device_train_batch_size=recipe.batch_size,
+        per_device_eval_batch_size=2 * recipe.batch_size,
+        learning_rate=recipe.learning_rate,
+        warmup_steps=0.1,  # below 1 it is a share of all steps
+        weight_decay=0.01,
+        eval_strategy="steps",
+        eval_steps=interval,
+        save_strategy="steps",
+        save_steps=interval,
+        save_total_limit=2,
+        load_best_model_at_end=True,
+        metric_for_best_model="accuracy",
+        greater_is_better=True,
+        restore_callback_states_from_checkpoint=True,  # the early stop goes on counting after a kill
+        logging_strategy="no",
+        report_to="none",
+        disable_tqdm=not sys.stderr.isatty(),
+        dataloader_pin_memory=torch.cuda.is_available(),
+        seed=recipe.seed,
+    )
+
+
+class _LogAccuracy(TrainerCallback):  # type: ignore[misc]
+    """Says each validation accuracy in one line."""
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float], **others: Any) -> None:
+        logger.info(
+            "step %d of %d: validation accuracy %.4f", state.global_step, state.max_steps, metrics["eval_accuracy"]
+        )
+
+
+def _accuracy(prediction: EvalPrediction) -> dict[str, float]:
+    return {"accuracy": float((np.argmax(prediction.predictions, axis=-1) == prediction.label_ids).mean())}
+
+
+def _encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> list[dict[str, Any]]:
+    """Token ids and label of each example, truncated as the comparison truncates."""
+    texts = [texts_of(example) for example in examples]
+    if len({len(parts) for parts in texts}) != 1:
+        raise UserError("the task mixes single texts and pairs, which one model cannot be trained on")
+    encoded = tokenizer(
+        *map(list, zip(*texts, strict=True)),
+        truncation="longest_first",
+        max_length=max_length,
+        split_special_tokens=True,
+    )
+    return [
+        {**{name: encoded[name][row] for name in encoded}, "labels": example.label}
+        for row, example in enumerate(examples)
+    ]

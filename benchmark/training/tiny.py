@@ -1,0 +1,264 @@
+"""The small model of the embedded default: a BERT trained from scratch for a task on first use, then cached."""
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from benchmark.errors import UserError
+from benchmark.models.loading import quiet_transformers
+from benchmark.results.cache import atomic_path, cache_directory
+from benchmark.results.locks import beside
+from benchmark.settings.declared import Count, SettingError, configurable
+from benchmark.training.local_heads import look_nearby
+from benchmark.training.wordpiece import train_vocabulary
+from benchmark.types import Example, Task
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+Encoded = tuple[list[int], list[int]]
+"""Token ids and segment ids of an example."""
+
+_LOADING = ("dtype", "device", "threads", "max_tokens", "memory_budget")
+_VERSION = 1  # enters the cache's key: raise it when the training changes
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_PAD, _MASK = 0, 4
+_BUCKET = 16  # batches are cut from so many batches' worth of examples sorted by length, which spares padding
+
+
+@configurable
+class TinyModel:
+    """A `BertForSequenceClassification` and a lower-casing WordPiece tokenizer, both trained on the task's training split.
+
+    Trained in float32 on the CPU with AdamW, linear warm-up and decay; the same settings give the same weights on the
+    same machine. It learns from labels alone, never from rationales, so that no explainer is favoured. In half of the
+    examples of a batch a share of tokens drawn from [0, mask_share] is replaced by [MASK], so that the model has seen the
+    token that the perturbation tests put in. The random state of the process is left as it was.
+
+    The checkpoint is an ordinary directory in the cache, under a digest of task and settings; `training.json` beside the
+    weights holds accuracies, seconds and settings.
+
+    Attributes:
+        seed: of the weights, the order of examples and the masks.
+        layers, heads, hidden, intermediate: shape of the encoder.
+        vocab_size: entries of the WordPiece vocabulary; a small one splits words.
+        max_length: window in tokens.
+        steps, batch_size, learning_rate, weight_decay: the training.
+        embedding_learning_rate: of the word embeddings, whose gradients are sparse.
+        mask_share: largest share of tokens masked in training.
+        dtype, device, threads, window, max_tokens, memory_budget: how the comparison loads and runs it.
+    """
+
+    seed: int = 0
+    layers: Count = 4
+    heads: Count = 4
+    hidden: Count = 64
+    intermediate: Count = 128
+    vocab_size: int = 700
+    max_length: Count = 256
+    steps: Count = 700
+    batch_size: Count = 32
+    learning_rate: float = 1e-3
+    embedding_learning_rate: float = 5e-3
+    weight_decay: float = 0.01
+    mask_share: float = 0.15
+    dtype: str = "float32"
+    device: str = "auto"
+    threads: int | None = 1
+    window: int | None = None
+    max_tokens: int | None = None
+    memory_budget: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.hidden % (2 * self.heads):
+            raise SettingError("hidden", self.hidden, f"multiples of 2 × heads={self.heads}")
+
+    def resolve(self, task: Task) -> str:
+        """Directory of the checkpoint for a task; trains it where the cache has none.
+
+        Raises:
+            UserError: the task has no texts, or fewer than two labels.
+        """
+        settings = {name: value for name, value in asdict(self).items() if name not in _LOADING}
+        key = json.dumps([_VERSION, task.fingerprint, list(task.labels), settings], sort_keys=True)
+        directory = cache_directory() / "models" / f"tiny-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+        if directory.is_dir():
+            return str(directory)
+        if len(task.labels) < 2:
+            raise UserError(f"task {task.name} has the labels {list(task.labels)}; a classifier needs at least two")
+        with beside(directory, "the tiny model"):
+            if not directory.is_dir():  # another process may have trained it
+                with atomic_path(directory) as temporary, torch.random.fork_rng(devices=[]), _one_thread():
+                    torch.manual_seed(self.seed)
+                    self._train(task, settings, temporary)
+        return str(directory)
+
+    def _train(self, task: Task, settings: dict[str, Any], directory: Path) -> None:
+        """Train on the task's training split and write checkpoint, tokenizer and `training.json`."""
+        train = task.split("train")
+        tokenizer = _train_tokenizer(
+            [" ".join(texts_of(example)) for example in train], self.vocab_size, self.max_length
+        )
+        model = self._new_model(task.labels, tokenizer.get_vocab_size())
+        started = time.monotonic()
+        self._fit(model, _encode(tokenizer, train), torch.tensor([example.label for example in train]))
+        seconds = time.monotonic() - started
+        accuracies = {
+            split: _accuracy(model, _encode(tokenizer, task.split(split)), [e.label for e in task.split(split)])
+            for split in ("validation", "test")
+        }
+        logger.info("tiny model: %.1f %% test accuracy after %.0f s", 100 * accuracies["test"], seconds)
+        record = {"accuracy": accuracies, "seconds": round(seconds, 1), "examples": len(train), "settings": settings}
+        with quiet_transformers():
+            model.save_pretrained(directory)
+        _as_pretrained(tokenizer, self.max_length).save_pretrained(directory)
+        (directory / "training.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+    def _new_model(self, labels: Sequence[str], vocabulary: int) -> Any:
+        from transformers import BertConfig, BertForSequenceClassification
+
+        config = BertConfig(
+            vocab_size=vocabulary,
+            hidden_size=self.hidden,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            intermediate_size=self.intermediate,
+            max_position_embeddings=self.max_length,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            initializer_range=0.05,
+            id2label=dict(enumerate(labels)),
+            label2id={label: index for index, label in enumerate(labels)},
+        )
+        model = BertForSequenceClassification(config)
+        model.set_attn_implementation("sdpa")
+        look_nearby(model.bert, layers=min(2, self.layers))
+        return model
+
+    def _fit(self, model: Any, encoded: Sequence[Encoded], labels: Tensor) -> None:
+        embeddings = model.bert.embeddings.word_embeddings.weight
+        others = [parameter for parameter in model.parameters() if parameter is not embeddings]
+        groups: list[dict[str, Any]] = [
+            {"params": [embeddings], "lr": self.embedding_learning_rate},
+            {"params": others},
+        ]
+        optimizer = torch.optim.AdamW(groups, self.learning_rate, (0.9, 0.98), weight_decay=self.weight_decay)
+        warm_up = max(1, self.steps // 10)
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: min(1.0, (step + 1) / warm_up) * (1 - step / self.steps)
+        )
+        batches = _batches([len(ids) for ids, _ in encoded], self.batch_size)
+        model.train()
+        for _ in tqdm(range(self.steps), "training the tiny model", disable=None, leave=False):
+            rows = next(batches)
+            tensors = _pad([encoded[row] for row in rows])
+            tensors["input_ids"] = _mask(tensors["input_ids"], self.mask_share)
+            optimizer.zero_grad()
+            model(**tensors, labels=labels[rows]).loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+        model.eval()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Train on one thread: a model this small gains nothing from more, and its weights do not depend on their number."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def texts_of(example: Example) -> tuple[str, ...]:
+    """The text of an example, or the two of a pair, words joined by spaces; UserError where it holds anything else."""
+    parts = example.inputs if isinstance(example.inputs, tuple) else (example.inputs,)
+    texts = tuple(part if isinstance(part, str) else " ".join(part) for part in parts if isinstance(part, str | list))
+    if len(texts) != len(parts):
+        raise UserError(
+            f"example '{example.uid}' holds no text to train on; use model=hf with a finished model.path=..."
+        )
+    return texts
+
+
+def _train_tokenizer(texts: Sequence[str], vocab_size: int, max_length: int) -> "Tokenizer":
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    vocabulary = train_vocabulary(texts, vocab_size, _SPECIAL)
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", _SPECIAL.index("[CLS]")), ("[SEP]", _SPECIAL.index("[SEP]"))],
+    )
+    tokenizer.enable_truncation(max_length)
+    return tokenizer
+
+
+def _as_pretrained(tokenizer: "Tokenizer", max_length: int) -> Any:
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer.no_truncation()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_max_length=max_length,
+        **{f"{token.strip('[]').lower()}_token": token for token in _SPECIAL},
+    )
+
+
+def _encode(tokenizer: "Tokenizer", examples: Sequence[Example]) -> list[Encoded]:
+    """Token ids and segment ids of each example."""
+    texts: list[Any] = [parts[0] if len(parts) == 1 else parts for parts in map(texts_of, examples)]
+    return [(encoding.ids, encoding.type_ids) for encoding in tokenizer.encode_batch(texts)]
+
+
+def _pad(encoded: Sequence[Encoded]) -> dict[str, Tensor]:
+    ids, types = (
+        torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+        for rows in zip(*encoded, strict=True)
+    )
+    return {"input_ids": ids, "token_type_ids": types, "attention_mask": (ids != _PAD).long()}
+
+
+def _mask(ids: Tensor, share: float) -> Tensor:
+    """The ids with [MASK] in place of some content tokens, in half of the rows."""
+    rate = torch.rand(len(ids), 1) * share * (torch.rand(len(ids), 1) < 0.5)
+    return torch.where((torch.rand(ids.shape) < rate) & (ids >= len(_SPECIAL)), _MASK, ids)
+
+
+def _batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+    """Endless passes over the examples in random order, examples of similar length together."""
+    while True:
+        order = torch.randperm(len(lengths)).tolist()
+        for start in range(0, len(order), batch_size * _BUCKET):
+            bucket = sorted(order[start : start + batch_size * _BUCKET], key=lengths.__getitem__)
+            cuts = range(0, len(bucket), batch_size)
+            for index in torch.randperm(len(cuts)).tolist():
+                yield bucket[cuts[index] : cuts[index] + batch_size]
+
+
+def _accuracy(model: Any, encoded: Sequence[Encoded], labels: Sequence[int]) -> float:
+    order = sorted(range(len(encoded)), key=lambda row: len(encoded[row][0]))
+    right = 0
+    with torch.no_grad():
+        for start in range(0, len(order), 64):
+            rows = order[start : start + 64]
+            predicted = model(**_pad([encoded[row] for row in rows])).logits.argmax(dim=1)
+            right += sum(int(predicted[i]) == labels[row] for i, row in enumerate(rows))
+    return right / len(order)

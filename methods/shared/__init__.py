@@ -1,0 +1,1 @@
+"""What methods share; every other file beside this folder is a method."""

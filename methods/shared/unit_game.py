@@ -1,0 +1,127 @@
+"""v(S) = F(x with the units of S, the others removed): what Shapley values and local surrogates ask of a model."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import frexp, inf
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from benchmark.models import Classifier
+from benchmark.models.removal import Operator, logits_without, operator_for
+from benchmark.settings.declared import configurable
+from benchmark.types import Attribution, Batch
+from methods.shared.explainer import Explainer
+from methods.shared.input_gradients import Output, target_output
+from methods.shared.seeds import seeded
+from methods.shared.unit_scores import unit_attribution, visible_units
+
+MANY = 512  # coalitions that captum hands over at once; they are run in chunks that suit the device
+
+
+@dataclass(frozen=True)
+class UnitGame:
+    """`v(z) = F(x without the units u with z_u = 0)` of one example, as a function of V presences.
+
+    Attributes:
+        model: the classifier.
+        batch: one example.
+        target: its class.
+        operator: how units are removed.
+        output: what F is.
+        units: indices of the V units that take part.
+        n_units: units as `benchmark.units.pool` counts them.
+    """
+
+    model: Classifier
+    batch: Batch
+    target: Int[Tensor, "1"]
+    operator: Operator
+    output: Output
+    units: Int[Tensor, "V"]
+    n_units: int
+
+    @property
+    def everything(self) -> Float[Tensor, "1 V"]:
+        """The presences of the example as it is."""
+        return torch.ones(1, len(self.units), device=self.units.device)
+
+    def __call__(self, present: Float[Tensor, "K V"]) -> Float[Tensor, "K"]:
+        """The output under each of K coalitions."""
+        removed = torch.zeros(len(present), 1, self.n_units, dtype=torch.bool, device=self.units.device)
+        removed[:, 0, self.units] = present < 0.5
+        logits = logits_without(self.model, self.batch, removed, self.operator)[:, 0]
+        return target_output(logits, self.target.expand(len(logits)), self.output)
+
+
+@configurable
+class UnitExplainer(Explainer):
+    """What explainers of a `UnitGame` share: how units are removed, what is explained, and what draws are seeded by.
+
+    Attributes:
+        operator: how units are removed: `auto`, or a name in `benchmark.models.removal.OPERATORS`.
+        output: "probability" p_t, or "logit" y_t.
+        seed: of what is drawn.
+    """
+
+    operator: str = "auto"
+    output: Output = "probability"
+    seed: int = 0
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = True
+
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """Token scores; raises UserError for an operator that cannot serve the model."""
+        return explain_units(
+            model, batch, target, self._values, operator=self.operator, output=self.output, seed=self.seed
+        )
+
+    def _values(self, game: UnitGame) -> Float[Tensor, "1 V"]:
+        """One score per unit of an example."""
+        raise NotImplementedError
+
+
+def explain_units(
+    model: Classifier,
+    batch: Batch,
+    target: Int[Tensor, "B"],
+    explain: Callable[[UnitGame], Float[Tensor, "1 V"]],
+    *,
+    operator: str,
+    output: Output,
+    seed: int,
+) -> Attribution:
+    """`explain` of each example's game, every token with the score of its unit.
+
+    One example at a time, since captum fits and draws for one; its coalitions are batched. The random states of torch and
+    numpy are seeded by the example.
+    """
+    chosen = operator_for(operator, model, batch, "operator")
+    visible = visible_units(batch)
+    scores = torch.zeros(visible.shape, dtype=model.scores_dtype, device=visible.device)
+    for row, uid in enumerate(batch.uids):
+        units = visible[row].nonzero()[:, 0]
+        if len(units) == 0:
+            continue
+        one = slice(row, row + 1)
+        game = UnitGame(model, batch.select([row]), target[one], chosen, output, units, visible.shape[1])
+        with seeded(uid, seed, model.device), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scores[row, units] = settled(explain(game)[0].double()).to(scores)
+    return unit_attribution(batch, target, scores)
+
+
+def settled(values: Float[Tensor, "V"]) -> Float[Tensor, "V"]:
+    """Values to 40 binary digits of the largest.
+
+    A least-squares solver's last bits depend on where in memory its arrays happen to lie, so that the same call gives
+    other bits the second time.
+    """
+    largest = float(values.abs().max())
+    if not 0 < largest < inf:
+        return values
+    unit = 2.0 ** (frexp(largest)[1] - 40)
+    return (values / unit).round() * unit
