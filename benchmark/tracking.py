@@ -15,7 +15,7 @@ import pandas as pd
 
 from benchmark.errors import UserError
 from benchmark.report.analysis_tables import read_tables
-from benchmark.report.cells import Cell, load_cells
+from benchmark.report.cells import NamedCell, load_cells
 from benchmark.report.heatmaps import heatmap_page
 from benchmark.report.run_folders import read_config
 from benchmark.results.tables import Table
@@ -188,7 +188,7 @@ class Wandb:
             finish_timeout=self.timeout,
         )
 
-    def _fill(self, wandb: ModuleType, run: Any, cell: Cell) -> None:
+    def _fill(self, wandb: ModuleType, run: Any, cell: NamedCell) -> None:
         run.define_metric("curve/*", summary="none")
         for point in curve_points(cell):
             run.log(point)
@@ -235,12 +235,12 @@ def run_id(parts: Sequence[Any]) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
-def run_config(cell: Cell) -> dict[str, Any]:
+def run_config(cell: NamedCell) -> dict[str, Any]:
     """The cell's configuration and the facts of its record."""
     return {"config": read_config(cell.stored.folder), **{key: cell.record.get(key) for key in _RECORD_FACTS}}
 
 
-def _figures(cell: Cell) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _figures(cell: NamedCell) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """All figures with the name of their evaluation."""
     for name, entry in cell.record["evaluations"].items():
         for figure in entry.get("figures") or ():
@@ -251,7 +251,7 @@ def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def summary(cell: Cell) -> dict[str, float | int | str]:
+def summary(cell: NamedCell) -> dict[str, float | int | str]:
     """Scalar figures as `EVALUATION/METRIC`, `…/low`, `…/high`, `…/n`; the reasons of dashes as `EVALUATION/dash`."""
     found: dict[str, float | int | str] = {}
     for name, entry in cell.record["evaluations"].items():
@@ -265,7 +265,7 @@ def summary(cell: Cell) -> dict[str, float | int | str]:
     return found | ({"dash": cell.dash} if cell.dash else {})
 
 
-def curve_points(cell: Cell) -> list[dict[str, float]]:
+def curve_points(cell: NamedCell) -> list[dict[str, float]]:
     """One mapping per evaluation and x, sorted: the x under its axis' name and every curve's value, low and high."""
     points: dict[tuple[str, str, float], dict[str, float]] = {}
     for name, figure in _figures(cell):
@@ -279,13 +279,13 @@ def curve_points(cell: Cell) -> list[dict[str, float]]:
     return [points[key] for key in sorted(points)]
 
 
-def _rows(cell: Cell) -> pd.DataFrame:
+def _rows(cell: NamedCell) -> pd.DataFrame:
     """All rows; none for a method that could not serve."""
     columns = ["evaluation", "metric", "uid", "x", "value"]
     return pd.DataFrame(columns=columns) if cell.dash else cell.rows[columns]
 
 
-def rows_table(cell: Cell, limit: int) -> pd.DataFrame:
+def rows_table(cell: NamedCell, limit: int) -> pd.DataFrame:
     """The first `limit` of the cell's rows: evaluation, metric, uid, x, value."""
     return _rows(cell).head(limit)
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from benchmark.comparison import Comparison, compare
 from benchmark.report import terminal_table
 from benchmark.report.analysis_tables import read_tables, table_lines
-from benchmark.report.cells import Cell, load_cells
+from benchmark.report.cells import NamedCell, load_cells
 from benchmark.report.leaderboard import Column, frame, make_board
 from benchmark.report.markdown import board_lines
 from benchmark.report.pairs import every_pair
@@ -47,7 +47,7 @@ class Results:
     def __init__(self, comparisons: Mapping[str, Sequence[str]], folders: Mapping[str, str], out: Path) -> None:
         self._overrides, self._folders, self._out = comparisons, folders, out
         self._done: dict[str, Comparison] = {}
-        self._cells: dict[str, list[Cell]] = {}
+        self._cells: dict[str, list[NamedCell]] = {}
 
     def run(self, name: str) -> Comparison:
         """The comparison, computed where it is not finished."""
@@ -56,7 +56,7 @@ class Results:
             self._done[name] = compare(*overrides, f"out={self._out}")
         return self._done[name]
 
-    def cells(self, name: str) -> list[Cell]:
+    def cells(self, name: str) -> list[NamedCell]:
         """Its cells, with the tests that it ran."""
         if name not in self._cells:
             done = self.run(name)

@@ -13,7 +13,6 @@ from benchmark.settings.configuration import make
 from benchmark.settings.declared import (
     Above,
     AtLeast,
-    Budget,
     Count,
     Natural,
     SettingError,
@@ -34,7 +33,7 @@ class Inner:
     share: Share = 0.5
     shares: Shares = (0.1, 0.5)
     how: Literal["sum", "mean"] = "sum"
-    batch: Budget = None
+    batch: Count | None = None
     noise: Annotated[float | int, Above(0)] = 0.1
     gamma: Annotated[float | int, AtLeast(0.0)] = 0.0
     dropout: Annotated[float | int, Within(0, 1, without_high=True)] = 0.0

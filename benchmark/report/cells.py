@@ -23,7 +23,7 @@ _NOT_OF_THE_METHOD = ("task", "model", "split", "limit", "seed")  # sections of 
 
 
 @dataclass(frozen=True)
-class Cell:
+class NamedCell:
     """One finished run folder under the names that tables show.
 
     Attributes:
@@ -169,7 +169,7 @@ def _unique(folders: Sequence[Path], evaluations: Mapping[str, str] | None) -> l
     return sorted(first.values(), key=lambda cell: str(cell.record["hash"]))
 
 
-def load_cells(folders: Sequence[Path], evaluations: Mapping[str, str] | None = None) -> list[Cell]:
+def load_cells(folders: Sequence[Path], evaluations: Mapping[str, str] | None = None) -> list[NamedCell]:
     """Read run folders and name them; sorted by task, model and method, controls last.
 
     Args:
@@ -192,7 +192,7 @@ def load_cells(folders: Sequence[Path], evaluations: Mapping[str, str] | None = 
     shown: dict[Path, dict[str, str]] = {}
     for place in set(places.values()):
         shown |= _evaluation_labels([cell for cell in stored if places[cell.folder] == place])
-    cells = [Cell(c, *places[c.folder], methods[c.folder], shown[c.folder]) for c in stored]
+    cells = [NamedCell(c, *places[c.folder], methods[c.folder], shown[c.folder]) for c in stored]
     return sorted(
         cells,
         key=lambda cell: (natural(cell.task), natural(cell.model), control_order(cell.kind), natural(cell.method)),

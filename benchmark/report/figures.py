@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from benchmark.report.cells import CONTROLS, Cell, control_order
+from benchmark.report.cells import CONTROLS, NamedCell, control_order
 from benchmark.report.labels import natural
 from benchmark.report.leaderboard import is_control, known_metrics
 from benchmark.results.wording import shortened, slug, unique_stems
@@ -84,7 +84,7 @@ class Style:
     front: int
 
 
-def curves(cells: Sequence[Cell]) -> list[Curve]:
+def curves(cells: Sequence[NamedCell]) -> list[Curve]:
     """The curve metrics that some cell declares."""
     found = {
         (shown, name): Curve(shown, name, str(metric["x"]), metric.get("higher_is_better"))
@@ -211,7 +211,7 @@ def render(figure: Figure, kind: str) -> bytes:
     return stream.getvalue()
 
 
-def curve_files(cells: Sequence[Cell], table: pd.DataFrame) -> Iterator[tuple[str, bytes]]:
+def curve_files(cells: Sequence[NamedCell], table: pd.DataFrame) -> Iterator[tuple[str, bytes]]:
     """File name and content of every curve figure, as PNG and as PDF.
 
     Args:

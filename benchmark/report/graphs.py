@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from benchmark.report.cells import Cell
+from benchmark.report.cells import NamedCell
 from benchmark.report.figures import fixed_style, render
 from benchmark.report.run_folders import unreadable
 from benchmark.results.graph import AttributionGraph
@@ -50,7 +50,7 @@ class DrawnGraph:
         return f"{graph.construction}, τ = {graph.threshold:g}: {what}"
 
 
-def drawn_graphs(cell: Cell) -> list[DrawnGraph]:
+def drawn_graphs(cell: NamedCell) -> list[DrawnGraph]:
     """The graphs of a cell; UserError where its `graphs.json` does not have the documented form."""
     try:
         return [
@@ -150,7 +150,7 @@ def picture(shown: DrawnGraph, kind: str) -> bytes:
         return render(draw(shown), kind)
 
 
-def graph_files(cells: Sequence[Cell]) -> Iterator[tuple[str, bytes]]:
+def graph_files(cells: Sequence[NamedCell]) -> Iterator[tuple[str, bytes]]:
     """File name and content of the first graphs of every method, as PNG and as PDF."""
     drawn = [shown for cell in cells for shown in drawn_graphs(cell)[:DRAWN_EXAMPLES]]
     stems = unique_stems(f"graph-{slug(shown.method)}-{slug(shown.uid)}" for shown in drawn)

@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 
-from benchmark.report.cells import Cell
+from benchmark.report.cells import NamedCell
 from benchmark.report.graphs import DRAWN_EXAMPLES, drawn_graphs, picture
 from benchmark.report.leaderboard import groups
 from benchmark.report.run_folders import unreadable
@@ -93,7 +93,7 @@ def _line(method: str, entry: dict[str, Any]) -> Line:
     return Line(method, words, number(largest))
 
 
-def sections(cells: Sequence[Cell]) -> list[Section]:
+def sections(cells: Sequence[NamedCell]) -> list[Section]:
     """The examples of named cells, grouped by task and model, then by example and explained class.
 
     Raises:
@@ -146,6 +146,6 @@ def environment() -> Environment:
     return Environment(loader=FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
-def heatmap_page(cells: Sequence[Cell]) -> str:
+def heatmap_page(cells: Sequence[NamedCell]) -> str:
     """The whole page; says so where no cell holds heatmaps."""
     return environment().get_template("heatmaps.html.jinja").render(sections=sections(cells)) + "\n"

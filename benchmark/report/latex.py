@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from benchmark.report.cells import Cell
+from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import Board, Column, Entry, Row, groups, headline_columns, make_board
 from benchmark.results.wording import bounds, number, slug
 
@@ -90,7 +90,7 @@ def _table(board: Board, evaluation: str, label: str) -> list[str]:
     return [*lines, r"\end{table}"]
 
 
-def latex(cells: Sequence[Cell], table: pd.DataFrame) -> str:
+def latex(cells: Sequence[NamedCell], table: pd.DataFrame) -> str:
     """One table per task, model and test (split where a test has more than four headline metrics).
 
     Args:

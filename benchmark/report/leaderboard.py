@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmark.report.cells import Cell, control_order, load_cells
+from benchmark.report.cells import NamedCell, control_order, load_cells
 from benchmark.report.labels import natural
 from benchmark.report.run_folders import Record, unreadable
 
@@ -81,7 +81,7 @@ def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def _figures(cell: Cell, shown: str, entry: Record) -> Iterator[dict[str, Any]]:
+def _figures(cell: NamedCell, shown: str, entry: Record) -> Iterator[dict[str, Any]]:
     """One row per figure of an evaluation that the method could serve."""
     metrics, remark = entry.get("metrics") or {}, entry.get("remark")
     place = {"task": cell.task, "model": cell.model, "method": cell.method, "evaluation": shown}
@@ -99,7 +99,7 @@ def _figures(cell: Cell, shown: str, entry: Record) -> Iterator[dict[str, Any]]:
         }
 
 
-def _dashes(cell: Cell, shown: str, metrics: Mapping[str, Record], reason: str) -> Iterator[dict[str, Any]]:
+def _dashes(cell: NamedCell, shown: str, metrics: Mapping[str, Record], reason: str) -> Iterator[dict[str, Any]]:
     """One row without a value per scalar metric that the method could not serve."""
     place = {"task": cell.task, "model": cell.model, "method": cell.method, "evaluation": shown}
     nothing = {
@@ -117,7 +117,7 @@ def _dashes(cell: Cell, shown: str, metrics: Mapping[str, Record], reason: str) 
             yield {**place, "metric": name, **nothing, **ranked}
 
 
-def _cell_rows(cell: Cell, known: Mapping[str, Mapping[str, Record]]) -> Iterator[dict[str, Any]]:
+def _cell_rows(cell: NamedCell, known: Mapping[str, Mapping[str, Record]]) -> Iterator[dict[str, Any]]:
     """Rows of one cell over all evaluations (name shown -> metrics) of its task and model."""
     for shown, metrics in known.items():
         entry = cell.evaluation(shown)
@@ -134,7 +134,7 @@ def _cell_rows(cell: Cell, known: Mapping[str, Mapping[str, Record]]) -> Iterato
         yield from _dashes(cell, "", {}, cell.dash or NO_TEST)
 
 
-def known_metrics(cells: Sequence[Cell]) -> dict[str, dict[str, Record]]:
+def known_metrics(cells: Sequence[NamedCell]) -> dict[str, dict[str, Record]]:
     """Evaluation (name shown) -> metric -> its declaration, over all cells given; metrics in the order declared."""
     known: dict[str, dict[str, Record]] = {
         shown: {} for shown in sorted({name for cell in cells for name in cell.evaluations})
@@ -146,12 +146,12 @@ def known_metrics(cells: Sequence[Cell]) -> dict[str, dict[str, Record]]:
     return known
 
 
-def groups(cells: Sequence[Cell]) -> list[tuple[str, str, list[Cell]]]:
+def groups(cells: Sequence[NamedCell]) -> list[tuple[str, str, list[NamedCell]]]:
     """The cells of each task and model: what a table compares."""
     return [(*place, list(members)) for place, members in groupby(cells, key=lambda cell: (cell.task, cell.model))]
 
 
-def frame(cells: Sequence[Cell]) -> pd.DataFrame:
+def frame(cells: Sequence[NamedCell]) -> pd.DataFrame:
     """All figures of named cells, see `read_leaderboard`.
 
     Raises:

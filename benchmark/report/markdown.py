@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from benchmark.report.cells import Cell
+from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import (
     Board,
     Column,
@@ -73,7 +73,7 @@ def board_lines(board: Board, *, full: bool, titles: Sequence[str] = ()) -> list
     return lines
 
 
-def _verdicts(cells: Sequence[Cell], table: pd.DataFrame) -> list[str]:
+def _verdicts(cells: Sequence[NamedCell], table: pd.DataFrame) -> list[str]:
     columns = judged_columns(table)
     if not columns:
         return ["The test is descriptive: its figures are not ranked, and calibration does not apply."]
@@ -131,7 +131,7 @@ def _pairs(every: Sequence[Pairs]) -> list[str]:
     return [*lines, *(line for found in known for line in _matrix(found))]
 
 
-def _facts(cell: Cell) -> str:
+def _facts(cell: NamedCell) -> str:
     task, model = cell.record["task"], cell.record["model"]
     seed = "" if task["seed"] is None else f", seed {task['seed']}"
     limit = "no limit" if task["limit"] is None else f"limit {task['limit']}"
@@ -141,7 +141,7 @@ def _facts(cell: Cell) -> str:
     )
 
 
-def _section(cells: Sequence[Cell], table: pd.DataFrame, pairs: Sequence[Pairs]) -> list[str]:
+def _section(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[Pairs]) -> list[str]:
     lines = [f"## {escape(cells[0].task)} · {escape(cells[0].model)}", "", _facts(cells[0]), ""]
     columns = headline_columns(table)
     if not columns:
@@ -158,7 +158,7 @@ def _section(cells: Sequence[Cell], table: pd.DataFrame, pairs: Sequence[Pairs])
     return lines
 
 
-def markdown(cells: Sequence[Cell], table: pd.DataFrame, pairs: Mapping[Place, Sequence[Pairs]]) -> str:
+def markdown(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Mapping[Place, Sequence[Pairs]]) -> str:
     """The whole leaderboard.
 
     Args:

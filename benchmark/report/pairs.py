@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from benchmark.report.cells import Cell
-from benchmark.report.comparisons import Comparison, compare
+from benchmark.report.cells import NamedCell
+from benchmark.report.gains import Gain, gains_of
 from benchmark.report.leaderboard import Column, groups, is_control, judged_columns
 from benchmark.report.samples import figure_of
 from benchmark.report.verdicts import UNPAIRED, too_few, with_figure
@@ -44,7 +44,7 @@ class Pairs:
     column: Column
     methods: tuple[str, ...]
     controls: tuple[str, ...]
-    comparisons: Mapping[Pair, Comparison | None]
+    comparisons: Mapping[Pair, Gain | None]
     adjusted: Mapping[Pair, float]
 
     def better(self, one: str, other: str) -> bool:
@@ -78,7 +78,7 @@ class Pairs:
         return found + lacking
 
 
-def pairs(cells: Sequence[Cell], column: Column) -> Pairs | None:
+def pairs(cells: Sequence[NamedCell], column: Column) -> Pairs | None:
     """The pairs of a ranked metric; None where fewer than two methods or controls have a figure."""
     known = with_figure(cells, column)
     sign = -1 if column.higher_is_better else 1
@@ -89,7 +89,7 @@ def pairs(cells: Sequence[Cell], column: Column) -> Pairs | None:
     if column.higher_is_better is None or len(ordered) < 2:
         return None
     chosen = {f"{i} {j}": (ordered[i], ordered[j]) for i, j in combinations(range(len(ordered)), 2)}
-    by_name = compare(chosen, column)
+    by_name = gains_of(chosen, column)
     found = {(chosen[name][0].method, chosen[name][1].method): one for name, one in by_name.items()}
     own = {pair: one for pair, one in found.items() if one is not None and not any(map(is_control, pair))}
     return Pairs(
@@ -101,7 +101,7 @@ def pairs(cells: Sequence[Cell], column: Column) -> Pairs | None:
     )
 
 
-def every_pair(cells: Sequence[Cell], table: pd.DataFrame) -> dict[Place, list[Pairs]]:
+def every_pair(cells: Sequence[NamedCell], table: pd.DataFrame) -> dict[Place, list[Pairs]]:
     """The pairs of every task and model, for the judged metrics of each of its tests.
 
     Args:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from benchmark.report.cells import Cell
+from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import Column
 from benchmark.results.statistics import (
     RATIOS,
@@ -20,7 +20,7 @@ from benchmark.results.statistics import (
     of_resamples,
 )
 
-Side = Cell | Sequence[Cell]
+Side = NamedCell | Sequence[NamedCell]
 """One method, or several random ones whose mean is meant."""
 
 
@@ -41,12 +41,12 @@ class Sample:
     draws: int = 1
 
 
-def cells_of(side: Side) -> Sequence[Cell]:
+def cells_of(side: Side) -> Sequence[NamedCell]:
     """The cells of one side of a comparison."""
-    return [side] if isinstance(side, Cell) else side
+    return [side] if isinstance(side, NamedCell) else side
 
 
-def figure_of(cell: Cell, column: Column) -> Interval | None:
+def figure_of(cell: NamedCell, column: Column) -> Interval | None:
     """The cell's figure for a scalar metric, or None where there is none or it is not finite."""
     for figure in cell.evaluation(column.evaluation).get("figures") or ():
         if figure["metric"] == column.metric and figure.get("x") is None and figure.get("value") is not None:
@@ -56,7 +56,7 @@ def figure_of(cell: Cell, column: Column) -> Interval | None:
     return None
 
 
-def range_of(cell: Cell, column: Column) -> Range:
+def range_of(cell: NamedCell, column: Column) -> Range:
     """Least and largest possible value of a metric; infinite where the record names none."""
     declared = (cell.evaluation(column.evaluation).get("metrics") or {}).get(column.metric) or {}
     low, high = declared.get("bounds") or (None, None)
@@ -81,7 +81,7 @@ def sample(side: Side, column: Column) -> Sample | None:
     return Sample(table.dropna() / len(known), first.statistic)
 
 
-def _of_means(cells: Sequence[Cell], tables: Sequence[pd.DataFrame], column: Column) -> Sample:
+def _of_means(cells: Sequence[NamedCell], tables: Sequence[pd.DataFrame], column: Column) -> Sample:
     """The mean over all draws of all cells, and what the draws add to its error."""
     drawn = [_draws(cell, column, column.metric, table) for cell, table in zip(cells, tables, strict=True)]
     joint = pd.concat(drawn, axis=1, join="inner")
@@ -93,7 +93,7 @@ def _of_means(cells: Sequence[Cell], tables: Sequence[pd.DataFrame], column: Col
     return Sample(joint.mean(axis=1).to_frame(0), None, tuple(beside), joint.shape[1])
 
 
-def _draws(cell: Cell, column: Column, metric: str, table: pd.DataFrame) -> pd.DataFrame:
+def _draws(cell: NamedCell, column: Column, metric: str, table: pd.DataFrame) -> pd.DataFrame:
     """Values [n, K] of one metric by example, of those in `table`, and draw; empty where there are none."""
     rows = cell.scalar_rows.get((cell.evaluations.get(column.evaluation, ""), metric))
     if rows is None:
@@ -103,7 +103,7 @@ def _draws(cell: Cell, column: Column, metric: str, table: pd.DataFrame) -> pd.D
     return found.loc[found.index.intersection(table.index)]
 
 
-def _sample(cell: Cell, column: Column) -> Sample | None:
+def _sample(cell: NamedCell, column: Column) -> Sample | None:
     figure = figure_of(cell, column)
     if figure is None:
         return None
@@ -123,7 +123,7 @@ def _sample(cell: Cell, column: Column) -> Sample | None:
     return Sample(table, statistic) if math.isclose(value, figure.value, rel_tol=1e-4, abs_tol=1e-6) else None
 
 
-def _values(cell: Cell, evaluation: str, metric: str, x: float | None) -> "pd.Series[float] | None":
+def _values(cell: NamedCell, evaluation: str, metric: str, x: float | None) -> "pd.Series[float] | None":
     """The rows of one metric of one test at one x, by uid."""
     if x is None:
         chosen = cell.scalar_rows.get((evaluation, metric))

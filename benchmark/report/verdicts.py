@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmark.report.cells import Cell, control_order
-from benchmark.report.comparisons import Comparison, compare
+from benchmark.report.cells import NamedCell, control_order
+from benchmark.report.gains import Gain, gains_of
 from benchmark.report.leaderboard import Column, is_control
 from benchmark.report.samples import figure_of, sample
 from benchmark.results.statistics import ALPHA, holm, least_examples
@@ -13,17 +13,17 @@ from benchmark.results.wording import escape_markdown, number
 UNPAIRED = "not compared, as rows are missing or do not give the figure"
 
 
-def is_random(cell: Cell) -> bool:
+def is_random(cell: NamedCell) -> bool:
     """Whether a cell is a random control: `random`, or `random_3` with a seed of its own."""
     return control_order(cell.kind) == control_order("random")
 
 
-def with_figure(cells: Sequence[Cell], column: Column) -> list[Cell]:
+def with_figure(cells: Sequence[NamedCell], column: Column) -> list[NamedCell]:
     """The cells that have a figure of the metric."""
     return [cell for cell in cells if figure_of(cell, column) is not None]
 
 
-def controls_of(cells: Sequence[Cell], column: Column) -> dict[str, list[Cell]]:
+def controls_of(cells: Sequence[NamedCell], column: Column) -> dict[str, list[NamedCell]]:
     """The cells of oracle, random (all of them: their mean is the control) and inverted that have a figure."""
     known = with_figure(cells, column)
     first = {name: [cell for cell in known if cell.kind == name][:1] for name in ("oracle", "inverted")}
@@ -36,7 +36,7 @@ def too_few(n: int, family: int, what: str) -> str:
     return "" if not family or n >= least else f"no verdict: n = {n}, and {what} need at least {least} examples"
 
 
-def calibration(cells: Sequence[Cell], column: Column) -> str:
+def calibration(cells: Sequence[NamedCell], column: Column) -> str:
     """Whether the metric ranks oracle above random above inverted.
 
     Above: the 95 % interval of the paired difference lies above 0 and its p-value below 5 %. Both steps must hold, so that
@@ -49,7 +49,7 @@ def calibration(cells: Sequence[Cell], column: Column) -> str:
     if None not in remarks:
         return f"calibration does not apply ({'; '.join(sorted(escape_markdown(str(remark)) for remark in remarks))})"
     steps = (("oracle", "random"), ("random", "inverted"))
-    every = compare({better: (controls[better], controls[worse]) for better, worse in steps}, column)
+    every = gains_of({better: (controls[better], controls[worse]) for better, worse in steps}, column)
     found = {name: comparison for name, comparison in every.items() if comparison is not None}
     if len(found) < len(steps):
         return f"calibration not assessed ({UNPAIRED})"
@@ -104,17 +104,17 @@ class AgainstRandom:
         return "; ".join([reason, *groups] if reason else groups) + drawn
 
 
-def decided(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
+def decided(comparisons: Mapping[str, Gain]) -> dict[str, Gain]:
     """The comparisons that are significant after Holm's correction over all of them."""
     adjusted = holm({name: comparison.p for name, comparison in comparisons.items()})
     return {name: comparison for name, comparison in comparisons.items() if adjusted[name] < ALPHA}
 
 
-def against_random(cells: Sequence[Cell], column: Column) -> AgainstRandom | None:
+def against_random(cells: Sequence[NamedCell], column: Column) -> AgainstRandom | None:
     """Every real method against the mean of all random cells, Holm-corrected over the methods; None without either."""
     random = controls_of(cells, column)["random"]
     real = [cell for cell in cells if not is_control(cell.method)]
-    found = compare({cell.method: (cell, random) for cell in real}, column)
+    found = gains_of({cell.method: (cell, random) for cell in real}, column)
     if not found:
         return None
     known = {method: comparison for method, comparison in found.items() if comparison is not None}

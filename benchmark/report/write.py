@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from benchmark.report.analysis_tables import read_tables, table_files
-from benchmark.report.cells import Cell, load_cells
+from benchmark.report.cells import NamedCell, load_cells
 from benchmark.report.figures import curve_files
 from benchmark.report.graphs import graph_files
 from benchmark.report.heatmaps import environment, heatmap_page
@@ -44,7 +44,7 @@ _DESCRIPTIONS = {
 _COST = ("seconds", "forward_passes", "backward_passes", "peak_memory_bytes")
 
 
-def _cost(cells: Sequence[Cell]) -> pd.DataFrame:
+def _cost(cells: Sequence[NamedCell]) -> pd.DataFrame:
     """What each cell cost, as its record says."""
     rows = [
         {"task": cell.task, "model": cell.model, "method": cell.method, "n": cell.record["task"]["n"]}
@@ -78,7 +78,7 @@ def _html_board(board: Board) -> dict[str, Any]:
     }
 
 
-def _index(cells: Sequence[Cell], table: pd.DataFrame, names: Sequence[str]) -> str:
+def _index(cells: Sequence[NamedCell], table: pd.DataFrame, names: Sequence[str]) -> str:
     boards = []
     for task, model, _ in groups(cells):
         part = table[(table["task"] == task) & (table["model"] == model)]
@@ -89,7 +89,7 @@ def _index(cells: Sequence[Cell], table: pd.DataFrame, names: Sequence[str]) -> 
     return page.render(links=links, boards=boards, figures=pictures) + "\n"
 
 
-def _files(cells: Sequence[Cell], tables: Sequence[Table]) -> Iterator[tuple[str, bytes]]:
+def _files(cells: Sequence[NamedCell], tables: Sequence[Table]) -> Iterator[tuple[str, bytes]]:
     """Name and content of every file of the report; equal cells and tables give equal bytes."""
     table = frame(cells)
     scalars = table[table["x"].isna()]

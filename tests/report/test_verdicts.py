@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from benchmark.report.cells import load_cells
-from benchmark.report.comparisons import compare
+from benchmark.report.gains import gains_of
 from benchmark.report.leaderboard import Column
 from benchmark.report.verdicts import against_random, calibration
 from tests.report.folders import Plan, write_cells
@@ -72,7 +72,7 @@ def test_random_orders_that_differ_among_themselves_leave_a_small_difference_und
     assert (verdict.above, verdict.undecided) == (("good",), ("slight",))
     assert verdict.sentence.endswith("(random: mean of 5 draws)")
     random, slight = cells[2], cells[1]
-    alike = compare({"slight": (slight, random)}, LOWER)["slight"]
+    alike = gains_of({"slight": (slight, random)}, LOWER)["slight"]
     assert alike.gain.value == pytest.approx(0.06, abs=0.01)  # of the mean of the orders
     assert alike.gain.low < 0
 
@@ -113,7 +113,7 @@ def test_without_a_random_control_there_is_no_verdict(tmp_path):
 
 def test_pairing_makes_the_interval_narrower_than_the_figures_own(tmp_path):
     good, random = load(tmp_path, Plan("good", 0.3), Plan("random"))
-    found = compare({"good": (good, random)}, LOWER)["good"]
+    found = gains_of({"good": (good, random)}, LOWER)["good"]
     assert found.left_out == 0
     figures = [
         next(f for f in cell.evaluation("perturbation")["figures"] if f["metric"] == "positive_auc")
@@ -125,7 +125,7 @@ def test_pairing_makes_the_interval_narrower_than_the_figures_own(tmp_path):
 
 def test_a_ratio_is_compared_by_swaps_of_the_two_methods(tmp_path):
     cells = load(tmp_path, *CONTROLS, Plan("rollout"), Plan("lrp"))
-    found = compare({"lrp": (cells[0], cells[3])}, RATIO)["lrp"]
+    found = gains_of({"lrp": (cells[0], cells[3])}, RATIO)["lrp"]
     figures = [
         next(f["value"] for f in cell.evaluation("rationale")["figures"] if f["metric"] == "iou_f1")
         for cell in (cells[0], cells[3])
@@ -152,7 +152,7 @@ def test_what_cannot_be_paired_is_never_compared_unpaired(tmp_path, lost):
 
 def test_examples_that_only_one_has_are_left_out_and_said(tmp_path):
     cells = load(tmp_path, *CONTROLS, Plan("good", 0.5, without=(1, 5, 7)))
-    found = compare({"good": (cells[0], cells[1])}, LOWER)["good"]
+    found = gains_of({"good": (cells[0], cells[1])}, LOWER)["good"]
     assert (found.gain.n, found.left_out) == (57, 3)
     assert found.words.endswith("(without 3 examples that only one has)")
 

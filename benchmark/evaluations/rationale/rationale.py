@@ -9,8 +9,8 @@ import pandas as pd
 import torch
 
 from benchmark.errors import NotApplicable
-from benchmark.evaluations import rationale_scores as scores
 from benchmark.evaluations.base import Averaged, Column, Derived, table
+from benchmark.evaluations.rationale import scores
 from benchmark.evaluations.rationale.documents import documents, rationale_share, rationales
 from benchmark.models.classifier import Classifier
 from benchmark.results.statistics import f1_of_means, f1_of_ratios, f1_of_sums, mean_of_ratios, ratio

@@ -22,7 +22,7 @@ from benchmark.results.wording import bounds, number
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Gain:
     """How much better one method is than another on a metric.
 
     Attributes:
@@ -51,7 +51,7 @@ class Comparison:
 Pairs = Mapping[str, tuple[Sample, Sample]]
 
 
-def compare(pairs: Mapping[str, tuple[Side, Side]], column: Column) -> dict[str, Comparison | None]:
+def gains_of(pairs: Mapping[str, tuple[Side, Side]], column: Column) -> dict[str, Gain | None]:
     """How much better the first side of each pair is than the second.
 
     Args:
@@ -65,7 +65,7 @@ def compare(pairs: Mapping[str, tuple[Side, Side]], column: Column) -> dict[str,
     every = {id(side): side for sides in pairs.values() for side in sides if cells_of(side)}
     figures = {key: all(figure_of(cell, column) is not None for cell in cells_of(side)) for key, side in every.items()}
     known = {key: sample(side, column) for key, side in every.items() if figures[key]}
-    found: dict[str, Comparison | None] = {}
+    found: dict[str, Gain | None] = {}
     complete: dict[str, tuple[Sample, Sample]] = {}
     reach: Range = (-np.inf, np.inf)
     for name, (one, other) in pairs.items():
@@ -82,20 +82,20 @@ def compare(pairs: Mapping[str, tuple[Side, Side]], column: Column) -> dict[str,
     return found | _compared(complete, 1 if column.higher_is_better else -1, reach)
 
 
-def _compared(pairs: Pairs, sign: int, reach: Range) -> dict[str, Comparison]:
+def _compared(pairs: Pairs, sign: int, reach: Range) -> dict[str, Gain]:
     """Comparisons; those over the same examples share resamples and flips."""
     groups: dict[tuple[tuple[str, ...], object], list[str]] = {}
     for name, (first, second) in pairs.items():
         common = first.table.index.intersection(second.table.index).sort_values()
         groups.setdefault((tuple(common), first.statistic), []).append(name)
     flips = flips_for(len(pairs))
-    found: dict[str, Comparison] = {}
+    found: dict[str, Gain] = {}
     for (uids, _), names in groups.items():
         found |= _together({name: pairs[name] for name in names}, uids, sign, reach, flips)
     return found
 
 
-def _together(pairs: Pairs, uids: Sequence[str], sign: int, reach: Range, flips: int) -> dict[str, Comparison]:
+def _together(pairs: Pairs, uids: Sequence[str], sign: int, reach: Range, flips: int) -> dict[str, Gain]:
     """Comparisons over the same examples."""
     sides = {id(side): side for both in pairs.values() for side in both}
     place = {key: number for number, key in enumerate(sides)}
@@ -121,6 +121,6 @@ def _together(pairs: Pairs, uids: Sequence[str], sign: int, reach: Range, flips:
             for i, j in columns
         ]
     return {
-        name: Comparison(gain, float(own), max(len(first.table), len(second.table)) - len(uids))
+        name: Gain(gain, float(own), max(len(first.table), len(second.table)) - len(uids))
         for (name, (first, second)), gain, own in zip(pairs.items(), gains, p, strict=True)
     }
