@@ -73,7 +73,14 @@ def file_limit(size):
 def started(place, out, errors):
     environment = os.environ | {"TINY_SECONDS": "0.2", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-m", "benchmark", "--config-dir", str(place / "conf"), *settings(place, out)]
-    return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
+    return subprocess.Popen(
+        command, cwd=REPOSITORY, env=environment, stdout=subprocess.DEVNULL, stderr=errors, preexec_fn=heed_interrupts
+    )
+
+
+def heed_interrupts():
+    """Undo what a shell does to its background jobs, of which the tests may be one: they ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_an_interrupt_is_one_line_and_what_is_done_is_kept(place, tmp_path):
