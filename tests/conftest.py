@@ -19,3 +19,20 @@ def shared(relative: str) -> Path:
     if not path.exists():
         pytest.skip(f"the reference data '{relative}' is not beside the repository")
     return path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the YAMLs of the tiny task and a checkpoint `bert`."""
+    from tests import text_models, tiny_task
+
+    folder = tmp_path_factory.mktemp("place")
+    text_models.save_bert(folder / "bert")
+    tiny_task.write_yamls(folder / "conf")
+    return folder
+
+
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Curves are drawn in the tests of the report alone."""
+    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))

@@ -17,16 +17,14 @@ from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.results import store
 from benchmark.settings.configuration import build, compose, make
-from tests import text_models, tiny_task
+from tests import text_models
 from tests.conftest import REPOSITORY
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """YAMLs, and checkpoints that are good or bad in one way each."""
-    folder = tmp_path_factory.mktemp("place")
-    tiny_task.write_yamls(folder / "conf")
-    text_models.save_bert(folder / "bert")
+def place(place):
+    """The same with checkpoints that are bad in one way each."""
+    folder = place
     text_models.save_bert(folder / "nan")
     model = AutoModelForSequenceClassification.from_pretrained(folder / "nan")
     with torch.no_grad():

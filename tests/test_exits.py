@@ -19,22 +19,9 @@ from benchmark.report.__main__ import main as report_main
 from benchmark.results import store
 from benchmark.settings.configuration import compose
 from benchmark.training.finetune import Recipe, finetune
-from tests import text_models, tiny_task
+from tests import tiny_task
 from tests.conftest import REPOSITORY
 from tests.report.folders import Plan, write_cell
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("place")
-    tiny_task.write_yamls(folder / "conf")
-    text_models.save_bert(folder / "bert")
-    return folder
-
-
-@pytest.fixture
-def no_pictures(monkeypatch):
-    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
 
 
 def settings(place, out):

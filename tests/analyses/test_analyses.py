@@ -20,7 +20,7 @@ from benchmark.results.statistics import interval
 from benchmark.results.tables import not_applicable
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
-from tests import text_models, tiny_task
+from tests import text_models
 
 CALIBRATION = Calibration("validation", 6)
 
@@ -31,14 +31,6 @@ def stored(comparison, name):
 
 
 METHODS = "methods=[raw_attention,taylor,random,probe]"
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("place")
-    text_models.save_bert(folder / "bert")
-    tiny_task.write_yamls(folder / "conf")
-    return folder
 
 
 def config(place, *overrides):
@@ -115,8 +107,8 @@ def test_universality_refuses_what_it_cannot_compare(place, context, monkeypatch
         unequal(context)
 
 
-def test_the_cost_of_quadrature_names_the_cheapest(place, monkeypatch):
-    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+@pytest.mark.usefixtures("no_pictures")
+def test_the_cost_of_quadrature_names_the_cheapest(place):
     smaller = "analyses.quadrature_cost.{}={}".format
     composed = config(
         place, "methods=[attattr]", "evaluations=[completeness]", "analyses=[quadrature_cost]", "limit=6",
@@ -150,8 +142,8 @@ def test_the_cost_of_quadrature_needs_steps_and_a_rule(place, context):
         benchmark.build("analyses/quadrature_cost", "method=attattr")(context)
 
 
-def test_finished_analyses_are_reused_and_a_dash_has_its_reason(place, monkeypatch):
-    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+@pytest.mark.usefixtures("no_pictures")
+def test_finished_analyses_are_reused_and_a_dash_has_its_reason(place):
     settings = ("methods=[probe]", "evaluations=[rationale]", "analyses=[ranking_agreement]")
     first = run_comparison(config(place, *settings))
     path = first.folder / "analyses" / "ranking_agreement.json"
@@ -163,8 +155,8 @@ def test_finished_analyses_are_reused_and_a_dash_has_its_reason(place, monkeypat
     assert without.folder != first.folder
 
 
-def test_a_broken_table_is_one_clear_error(place, monkeypatch):
-    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+@pytest.mark.usefixtures("no_pictures")
+def test_a_broken_table_is_one_clear_error(place):
     settings = ("methods=[probe]", "evaluations=[rationale]", "analyses=[ranking_agreement]", "limit=4")
     comparison = run_comparison(config(place, *settings))
     store.write_json(comparison.folder / "analyses" / "ranking_agreement.json", [{"name": "half"}])
@@ -172,8 +164,8 @@ def test_a_broken_table_is_one_clear_error(place, monkeypatch):
         run_comparison(config(place, *settings))
 
 
-def test_a_changed_figure_of_a_table_is_found(place, monkeypatch):
-    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+@pytest.mark.usefixtures("no_pictures")
+def test_a_changed_figure_of_a_table_is_found(place):
     settings = ("methods=[raw_attention,random]", "evaluations=[rationale]", "analyses=[ranking_agreement]", "limit=5")
     comparison = run_comparison(config(place, *settings))
     path = comparison.folder / "analyses" / "ranking_agreement.json"
@@ -239,8 +231,8 @@ def test_importance_by_example_follows_each_examples_own_order(context):
     assert np.allclose(merged["value"], merged["value_own"], equal_nan=True)
 
 
-def test_open_questions_are_paired_differences(place, monkeypatch):
-    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+@pytest.mark.usefixtures("no_pictures")
+def test_open_questions_are_paired_differences(place):
     smaller = [f"evaluations.head_pruning{each}.shares=[0,0.5,1]" for each in ("", "_each")]
     comparison = run_comparison(
         config(
@@ -274,8 +266,8 @@ def test_open_questions_are_paired_differences(place, monkeypatch):
     assert len(facts["sentences"]) == len(answers)
 
 
-def test_thresholds_are_compared_on_the_same_examples(place, monkeypatch):
-    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+@pytest.mark.usefixtures("no_pictures")
+def test_thresholds_are_compared_on_the_same_examples(place):
     settings = ("methods=[raw_attention]", "evaluations=[attribution_graph]", "analyses=[threshold]", "limit=10")
     comparison = run_comparison(config(place, *settings))
     curves, ranges = stored(comparison, "threshold")

@@ -25,7 +25,6 @@ from methods.edges.attention_times_gradient import AttentionTimesGradient
 from methods.edges.gradient import Gradient
 from methods.readouts.column_sum import ColumnSum
 from methods.readouts.rollout import Rollout
-from tests import text_models, tiny_task
 from tests.conftest import REPOSITORY
 
 EXPLAINER = {"_target_": "methods.attention_explainer.AttentionExplainer"}
@@ -61,14 +60,6 @@ class Counted:
     def __call__(self, model, batch, target):
         self.calls.append(batch.uids)
         return Attention()(model, batch, target)
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("place")
-    text_models.save_bert(folder / "bert")
-    tiny_task.write_yamls(folder / "conf")
-    return folder
 
 
 def config(place, *overrides):
@@ -247,8 +238,8 @@ def test_the_yaml_lists_every_edge_score_and_every_readout(key, folder):
     assert len(listed) >= 4
 
 
-def test_the_command_writes_the_tables(place, monkeypatch):
-    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+@pytest.mark.usefixtures("no_pictures")
+def test_the_command_writes_the_tables(place):
     keep = {"edges": ("attention", "gradient"), "readouts": ("mean_layers", "rollout")}
     settings = benchmark.build("analyses/edges_by_readouts")
     without = [

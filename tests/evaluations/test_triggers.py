@@ -247,8 +247,8 @@ def compared(place, out, *overrides):
     return run_comparison(compose("config", settings, str(place / "conf"))).cells
 
 
-def test_a_comparison(place, monkeypatch):
-    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+@pytest.mark.usefixtures("no_pictures")
+def test_a_comparison(place):
     settings = ("methods=[raw_attention,probe]", "evaluations.triggers.min_words=2")
     edges, tokens = compared(place, place / "runs", *settings)
     for cell in (edges, tokens):
@@ -265,8 +265,8 @@ def test_a_comparison(place, monkeypatch):
     pd.testing.assert_frame_equal(a, b)
 
 
-def test_too_few_source_examples_leave_a_dash(place, monkeypatch):
-    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+@pytest.mark.usefixtures("no_pictures")
+def test_too_few_source_examples_leave_a_dash(place):
     (cell,) = compared(place, place / "runs", "methods=[probe]", "evaluations.triggers.calibration.examples=1")
     assert "two classes" in store.read_record(cell)["evaluations"]["triggers"]["dash"]
     assert Triggers().calibration == Calibration("train", 100)

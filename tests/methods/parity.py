@@ -216,7 +216,7 @@ Settings are those of the method's YAML but for what the second column says. In 
 |---|---|---|---|---|---|---|"""
 
 _MIDDLE = """
-Attribution graphs are the same edge by edge (`tests/test_attribution_graph.py`, YRdddream/attattr f5a7396).
+Attribution graphs are the same edge by edge (`tests/results/test_graph.py`, YRdddream/attattr f5a7396).
 
 What the figures do not say: on texts of 256 tokens `lrp` differed by up to 3e-3 of its maximum, since the published code
 takes the mask of attention through its rule for sums; with `mask: sum` (second line of `lrp`) by 1e-6. `attnlrp` is compared

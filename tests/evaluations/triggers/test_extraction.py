@@ -15,7 +15,7 @@ from benchmark.evaluations.triggers.extraction import Rule, extract, patterns_of
 from benchmark.evaluations.triggers.random_words import Controls
 from benchmark.evaluations.triggers.words import count_words, eligible_tokens, whole_words
 from benchmark.types import Attribution
-from tests.triggers.texts import TEXTS, labelled
+from tests.evaluations.triggers.texts import TEXTS, labelled
 
 TEXT = "the untoldly film was dull, bad"  # [CLS] the un ##told ##ly film was dull , bad [SEP]
 THE, UN, TOLD, LY, FILM, WAS, DULL, COMMA, BAD, SEP = range(1, 11)

@@ -10,17 +10,9 @@ from benchmark.results.graph import AttributionGraph
 from benchmark.results.store import Ragged, read_record, read_rows
 from benchmark.run.graph_views import GRAPH_EXAMPLES, token_strings
 from benchmark.settings.configuration import compose
-from tests import text_models, tiny_models, tiny_task
+from tests import text_models, tiny_models
 
 EVALUATIONS = "[attribution_graph,kept_edges,receptive_field]"
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("place")
-    text_models.save_bert(folder / "bert")
-    tiny_task.write_yamls(folder / "conf")
-    return folder
 
 
 def test_an_explainer_of_tokens_and_edges_scores_edges_once(comparison, place):

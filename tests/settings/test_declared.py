@@ -90,9 +90,9 @@ def test_what_is_not_allowed_is_named_with_what_is(name, value, message):
 
 @pytest.mark.parametrize(("name", "value", "message"), WRONG)
 def test_from_a_yaml_the_message_has_the_whole_path(name, value, message):
-    inner = {"_target_": "tests.test_declared.Inner", name: list(value) if isinstance(value, tuple) else value}
+    inner = {"_target_": "tests.settings.test_declared.Inner", name: list(value) if isinstance(value, tuple) else value}
     with pytest.raises(SettingError, match=rf"^inner\.{name}="):
-        make({"_target_": "tests.test_declared.Outer", "inner": inner})
+        make({"_target_": "tests.settings.test_declared.Outer", "inner": inner})
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import torch
 
 from benchmark.models import load_model
 from tests import text_models
-from tests.triggers.texts import TEXTS
+from tests.evaluations.triggers.texts import TEXTS
 
 
 @pytest.fixture(scope="session")

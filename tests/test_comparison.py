@@ -24,15 +24,6 @@ LEADERBOARDS = ("leaderboard.csv", "leaderboard.md", "leaderboard.tex", "curves.
 DEFAULTS = ("task=tiny_task", "model=hf", "tracking=none", "batch_size=4", "methods=[probe]", "evaluations=[rationale]")
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A folder with YAMLs and a checkpoint `bert`."""
-    folder = tmp_path_factory.mktemp("place")
-    text_models.save_bert(folder / "bert")
-    tiny_task.write_yamls(folder / "conf")
-    return folder
-
-
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """No pictures: they are tested with the report."""

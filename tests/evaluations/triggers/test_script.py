@@ -17,7 +17,7 @@ from benchmark.evaluations.triggers.triggers import Triggers
 from benchmark.evaluations.triggers.words import count_pieces
 from benchmark.settings.configuration import compose
 from benchmark.types import Attribution
-from tests.triggers.texts import labelled
+from tests.evaluations.triggers.texts import labelled
 
 TEXT = "the untoldly film was dull, bad"  # [CLS] the un ##told ##ly film was dull , bad [SEP]
 CLS, THE, UN, TOLD, LY, FILM, WAS, DULL, COMMA, BAD, SEP = range(11)
