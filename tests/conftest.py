@@ -19,3 +19,8 @@ def shared(relative: str) -> Path:
     if not path.exists():
         pytest.skip(f"the reference data '{relative}' is not beside the repository")
     return path
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests first, so that no core waits for another's last one."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
