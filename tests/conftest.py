@@ -36,3 +36,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Curves are drawn in the tests of the report alone."""
     monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests first, so that no core waits for another's last one."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)

@@ -279,6 +279,7 @@ def test_the_command_ends_with_status_2_and_one_line(tmp_path, arguments, expect
     assert nothing_written(tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_bug_keeps_its_traceback(place, tmp_path):
     chosen = settings(place, tmp_path / "out", "methods.probe.how=bug")
     done = start("--config-dir", str(place / "conf"), *chosen)

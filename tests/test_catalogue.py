@@ -27,6 +27,7 @@ def test_the_readme_holds_the_current_list():
     assert text.split(begin)[1].split(end)[0].strip() == markdown(entries()).strip()
 
 
+@pytest.mark.slow
 def test_the_command_prints_it(tmp_path):
     (tmp_path / "methods").mkdir()
     (tmp_path / "methods" / "mine.yaml").write_text("mine:\n  _target_: methods.controls.Random\n  seed: 3\n")

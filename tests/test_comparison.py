@@ -258,6 +258,7 @@ def kill_when(appears, arguments):
     process.stderr.close()
 
 
+@pytest.mark.slow
 def test_killed_at_several_moments_it_carries_on_to_the_identical_result(place, tmp_path, monkeypatch):
     settings = (
         "methods=[probe,random]",

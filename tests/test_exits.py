@@ -70,6 +70,7 @@ def heed_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.slow
 def test_an_interrupt_is_one_line_and_what_is_done_is_kept(place, tmp_path):
     out = tmp_path / "out"
     with (tmp_path / "errors").open("w") as errors:

@@ -168,9 +168,10 @@ def test_every_method_explains_real_texts_to_five_digits(name, minilm):
     held_to_five_digits(name, minilm, real_texts(25))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LONG)
 def test_relevance_of_long_texts_keeps_five_digits(name, minilm):
-    held_to_five_digits(name, minilm, real_texts(200))
+    held_to_five_digits(name, minilm, real_texts(120))
 
 
 # What a precision costs at most, of the largest score, on a small model. Effects of removals are small differences, and

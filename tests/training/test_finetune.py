@@ -93,6 +93,7 @@ def command(base: Path, out: Path) -> list[str]:
     return [sys.executable, "-m", "benchmark.train", f"model.path={base}", f"out={out}", *overrides]
 
 
+@pytest.mark.slow
 def test_killed_training_goes_on_and_ends_as_an_undisturbed_one(base: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     whole, broken = tmp_path / "whole", tmp_path / "broken"
