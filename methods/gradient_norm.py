@@ -16,8 +16,8 @@ from methods.shared.input_gradients import Output, gradient_at_input, reduce_dim
 class GradientNorm(Explainer):
     """`s_j = (Σ_d |∂y_t/∂e[j,d]|^p)^(1/p)` with e the token embedding before positions are added; never negative.
 
-    Simonyan 2014 takes the largest magnitude over the colours of a pixel, Li 2016a shows every dimension of an embedding;
-    neither says how a vector becomes one score. We take a norm, the Euclidean by default.
+    Simonyan 2014 takes the largest magnitude over the colours of a pixel, Li 2016a shows every dimension of an
+    embedding; neither says how a vector becomes one score. We take a norm, the Euclidean by default.
 
     Source: Simonyan et al. 2014, section 3; Li et al. 2016a (first-derivative saliency).
     Cost: 1 forward pass, 1 backward pass.
