@@ -1,4 +1,7 @@
-"""One comparison: task × model × methods × evaluations, from configuration to leaderboard (DESIGN, "Run folder")."""
+"""One comparison: task × model × methods × evaluations, from configuration to leaderboard.
+
+Defined in docs/protocols.md, section 15.
+"""
 
 import logging
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""From token scores to unit scores (PROTOCOLS section 6)."""
+"""From token scores to unit scores (docs/protocols.md, section 1)."""
 
 from typing import Literal
 

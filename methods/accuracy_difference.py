@@ -1,4 +1,7 @@
-"""I[l,h] = [ŷ(x) = y] − [ŷ(x without head l,h) = y]: accuracy lost when a head alone is masked (PROTOCOLS section 4)."""
+"""I[l,h] = [ŷ(x) = y] − [ŷ(x without head l,h) = y]: accuracy lost when a head alone is masked.
+
+Defined in docs/protocols.md, section 7.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar

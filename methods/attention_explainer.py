@@ -1,4 +1,4 @@
-"""An attention explainer is an edge score and a readout (DESIGN, "the idea that carries the design", 2)."""
+"""An attention explainer is an edge score and a readout (docs/protocols.md, sections 2 and 3)."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -34,7 +34,7 @@ class AttentionExplainer(Explainer):
     Attributes:
         edges: scores of the attention edges, [B L H T T]; [B L 1 T T] where they know no heads (value zeroing, ALTI).
         readout: edge scores to token scores.
-        heads: edge scores to head scores: "max", "sum" or "mean_abs" (PROTOCOLS section 1, "Head readout").
+        heads: edge scores to head scores: "max", "sum" or "mean_abs" (docs/protocols.md, section 3).
     """
 
     edges: EdgeScore

@@ -40,7 +40,7 @@ class AttentionMasking(Explainer):
     hidden (the first token of a decoder) attends to nothing. The source replaces inputs; that the erasure may be done in
     the attention, which changes no token and moves no position, is our choice, and serves images too.
 
-    Source: Li 2016 (representation erasure).
+    Source: Li et al. 2016b (representation erasure).
     Cost: U + 1 forward passes.
 
     Attributes:

@@ -56,7 +56,7 @@ class Captum(Explainer):
     token has its unit's score. Algorithms that draw get one example at a time and are seeded by it. Algorithms of layers
     and neurons, and those that need a module rather than a function, are refused with the reason.
 
-    Source: Kokhlikyan 2020 (captum); that of the algorithm.
+    Source: Kokhlikyan et al. 2020 (captum); that of the algorithm.
     Cost: that of the algorithm, and 1 forward pass (2 with a baseline token) for the embeddings.
 
     Attributes:

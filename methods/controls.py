@@ -1,4 +1,4 @@
-"""Controls: scores whose place in a ranking is known beforehand (PROTOCOLS section 9)."""
+"""Controls: scores whose place in a ranking is known beforehand (docs/protocols.md, section 11)."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -32,7 +32,7 @@ class DecompX(Explainer):
     Value and output bias of an attention are one, `W_O b_V + b_O`, and `order` says whose it is:
     "code": that of the parts of the residual sum, attention's and the residual's together. In the first block
     the values belong to their tokens whole, b_V included, also with "apart".
-    "paper": that of attention's parts, before the residual is added (equations 4 to 6), in every block.
+    "paper": that of attention's parts, before the residual is added (eq. 4-6), in every block.
 
     The parts of a feed-forward layer take (T + 1)·T·4D numbers per example: long inputs may need "apart".
     Open in the source: blocks whose norms come before the sublayers, where the values of the first block contain the

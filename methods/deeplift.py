@@ -27,7 +27,7 @@ class DeepLift(Explainer):
     rule. captum's DeepLift hooks modules and leaves a transformer's products, softmax and GELU at their gradient, which
     is not complete.
 
-    Source: Shrikumar 2017, sections 3.1, 3.2 and 3.5.
+    Source: Shrikumar et al. 2017, sections 3.1, 3.2 and 3.5.
     Cost: 3 forward passes, 1 backward pass (1 forward pass more for a baseline token).
 
     Attributes:

@@ -1,4 +1,4 @@
-"""s_j = ‖∂F/∂e_j‖_p: how strongly the output reacts to a token's embedding (Simonyan 2014; Li 2016)."""
+"""s_j = ‖∂F/∂e_j‖_p: how strongly the output reacts to a token's embedding (Simonyan 2014; Li 2016a)."""
 
 from typing import ClassVar, Literal
 
@@ -16,10 +16,10 @@ from methods.shared.input_gradients import Output, gradient_at_input, reduce_dim
 class GradientNorm(Explainer):
     """`s_j = (Σ_d |∂y_t/∂e[j,d]|^p)^(1/p)` with e the token embedding before positions are added; never negative.
 
-    Simonyan 2014 takes the largest magnitude over the colours of a pixel, Li 2016 shows every dimension of an embedding;
-    neither says how a vector becomes one score. We take a norm, the Euclidean by default.
+    Simonyan 2014 takes the largest magnitude over the colours of a pixel, Li 2016a shows every dimension of an
+    embedding; neither says how a vector becomes one score. We take a norm, the Euclidean by default.
 
-    Source: Simonyan 2014, section 3; Li 2016 (first-derivative saliency).
+    Source: Simonyan et al. 2014, section 3; Li et al. 2016a (first-derivative saliency).
     Cost: 1 forward pass, 1 backward pass.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""s_j = Σ_d ∂y_t/∂e[j,d] · e[j,d] (Denil 2014; Shrikumar 2017; PROTOCOLS section 7)."""
+"""s_j = Σ_d ∂y_t/∂e[j,d] · e[j,d] (Denil 2014; Shrikumar 2017; docs/protocols.md, section 13)."""
 
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ class GradientXInput(Explainer):
     first-order effect of setting the whole embedding to zero (Denil 2014); the L2 norm of the element-wise product is
     one of the reductions that Atanasova 2020 compares.
 
-    Source: Denil 2014; Shrikumar 2017, section 2.
+    Source: Denil et al. 2014; Shrikumar et al. 2017, section 2.
     Cost: 1 forward pass, 1 backward pass.
 
     Attributes:

@@ -32,7 +32,7 @@ class IntegratedGradients(Explainer):
     normalises the embeddings themselves, no position added (Llama, ModernBERT), changes almost wholly next to the zero
     baseline, where few steps fall: take `pad` there, or check completeness.
 
-    Source: Sundararajan 2017, sections 3 and 5.
+    Source: Sundararajan et al. 2017, sections 3 and 5.
     Cost: m + 1 forward passes, m backward passes (1 forward pass more for a baseline token).
 
     Attributes:

@@ -20,7 +20,7 @@ class Lime(UnitExplainer):
     ridge regression on all units. The kernel that the package has for texts is σ = ¼ in our scale of the distance; unlike
     here, it draws the number of removed words uniformly.
 
-    Source: Ribeiro 2016, section 3.4.
+    Source: Ribeiro et al. 2016, section 3.4.
     Cost: at most m forward passes (equal samples are run once).
 
     Attributes:

@@ -1,4 +1,7 @@
-"""s_j = Σ_d R[j,d] at the embedding output: relevance propagated all the way down ("full LRP"; PROTOCOLS section 2)."""
+"""s_j = Σ_d R[j,d] at the embedding output: relevance propagated all the way down ("full LRP").
+
+Defined in docs/protocols.md, section 5.
+"""
 
 from typing import ClassVar
 

@@ -24,7 +24,7 @@ class Occlusion(Explainer):
     sources slide a grey square over a picture and erase one word at a time: how a unit's score follows from several
     windows is open, and we take the mean. With window = 1 this is leave-one-out (erasure).
 
-    Source: Zeiler & Fergus 2014, section 4.2; Li 2016 (representation erasure).
+    Source: Zeiler & Fergus 2014, section 4.2; Li et al. 2016b (representation erasure).
     Cost: U/stride + 1 forward passes.
 
     Attributes:

@@ -14,7 +14,7 @@ class ShapleySampling(UnitExplainer):
     v(S) is the output with the units outside S removed. The scores of an example sum to v(all) − v(none) whatever m is.
     A game of features needs a way to take one out, which the source leaves to the user: it is the benchmark's removal.
 
-    Source: Castro 2009; Strumbelj & Kononenko 2010.
+    Source: Castro et al. 2009; Strumbelj & Kononenko 2010.
     Cost: m · U + 1 forward passes.
 
     Attributes:

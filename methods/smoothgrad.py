@@ -33,7 +33,7 @@ class SmoothGrad(Explainer):
     included. The paper smooths a map of pixels and leaves embeddings open: the vectors are averaged first and reduced
     then, so that noise cancels; with `times_input` the mean gradient is multiplied by the embedding without noise.
 
-    Source: Smilkov 2017.
+    Source: Smilkov et al. 2017.
     Cost: m + 1 forward passes, m backward passes.
 
     Attributes:

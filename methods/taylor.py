@@ -1,4 +1,7 @@
-"""I[l,h] = Σ_i |ctx_h[i] · ∂L/∂ctx_h[i]|: first-order effect of removing a head (Michel 2019, eq. 2; PROTOCOLS 4)."""
+"""I[l,h] = Σ_i |ctx_h[i] · ∂L/∂ctx_h[i]|: first-order effect of removing a head (Michel 2019, eq. 2).
+
+Defined in docs/protocols.md, section 7.
+"""
 
 from typing import ClassVar, Literal
 

@@ -1,4 +1,7 @@
-"""ERASER data sets: a document (and a query where there is one), a label, and the human rationale (PROTOCOLS section 6)."""
+"""ERASER data sets: a document (and a query where there is one), a label, and the human rationale.
+
+Defined in docs/protocols.md, section 9.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -16,7 +16,7 @@ from tasks.planted_grammar import NEGATIVE, POSITIVE, Review, draw_review
 
 @configurable
 class Planted:
-    """Film reviews of 20 to 60 words from a seeded grammar (PROTOCOLS section 9; after Zhou 2022).
+    """Film reviews of 20 to 60 words from a seeded grammar (docs/protocols.md, section 11; after Zhou 2022).
 
     Each review holds 2 to 4 opinion phrases of one polarity, fewer of the other (distractors) and neutral sentences. An
     opinion phrase votes +1 or -1; an intensifier doubles the vote, a negator ("not", "never", ...) flips the opinion

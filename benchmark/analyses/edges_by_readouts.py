@@ -1,4 +1,7 @@
-"""Every edge score with every readout: which is best, and which of the two parts matters (PROTOCOLS section 1)."""
+"""Every edge score with every readout: which is best, and which of the two parts matters.
+
+Defined in docs/protocols.md, section 14.
+"""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""How many steps, and which quadrature rule, does a path-integrated edge score need? (Hao 2021; PROTOCOLS section 3)."""
+"""How many steps, and which quadrature rule, does a path-integrated edge score need? (Hao 2021).
+
+Defined in docs/protocols.md, section 6.
+"""
 
 import logging
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Do measures of head importance agree? (Hao 2021, "Attention Head Pruning"; PROTOCOLS section 4)."""
+"""Do measures of head importance agree? (Hao 2021, "Attention Head Pruning"; docs/protocols.md, section 7)."""
 
 from collections.abc import Sequence
 from dataclasses import field

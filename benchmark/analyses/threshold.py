@@ -1,4 +1,4 @@
-"""How much does the threshold τ of the attribution graph matter? (Hao 2021; PROTOCOLS sections 1 and 4)."""
+"""How much does the threshold τ of the attribution graph matter? (Hao 2021; docs/protocols.md, section 4)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar

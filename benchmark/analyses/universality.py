@@ -1,4 +1,7 @@
-"""Are the same heads important in every task? (Hao 2021, "Universality of Important Heads"; PROTOCOLS section 4)."""
+"""Are the same heads important in every task? (Hao 2021, "Universality of Important Heads").
+
+Defined in docs/protocols.md, section 7.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field

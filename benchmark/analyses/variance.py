@@ -68,8 +68,8 @@ def decompose(values: Float[NDArray, "N E F"], *, seed: int = 0, resamples: int 
     The intervals (`spread_interval`) are over examples, whose E·F values are resampled together, and hold the shares of n
     examples.
 
-    Source: Fisher 1925 ("Statistical Methods for Research Workers", chapter VII); Montgomery ("Design and Analysis of
-    Experiments", sections 5.3 and 5.6: two factors, blocking in a factorial design).
+    Source: Fisher 1925, chapter VII; Montgomery 2013, sections 5.3 and 5.6 (two factors, blocking in a factorial
+    design).
     """
     table, shape = columns(values), (values.shape[1], values.shape[2])
     once = components(table.mean(0, keepdims=True), shape)

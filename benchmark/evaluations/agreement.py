@@ -1,4 +1,4 @@
-"""Rank agreement with gradient and leave-one-out importance (Jain & Wallace 2019; PROTOCOLS section 7)."""
+"""Rank agreement with gradient and leave-one-out importance (Jain & Wallace 2019; docs/protocols.md, section 10)."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Comprehensiveness and sufficiency (DeYoung et al. 2020, ERASER; PROTOCOLS section 5)."""
+"""Comprehensiveness and sufficiency (DeYoung et al. 2020, ERASER; docs/protocols.md, section 8)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

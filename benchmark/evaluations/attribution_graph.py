@@ -1,4 +1,7 @@
-"""How large an attribution graph is, and whether its words are the rationale's (Hao 2021; PROTOCOLS section 1)."""
+"""How large an attribution graph is, and whether its words are the rationale's (Hao 2021).
+
+Defined in docs/protocols.md, section 4.
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar

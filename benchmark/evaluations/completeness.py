@@ -1,4 +1,4 @@
-"""Does a layer's attribution add up to what its attention contributes? (Hao 2021, PROTOCOLS section 3)."""
+"""Does a layer's attribution add up to what its attention contributes? (Hao 2021, docs/protocols.md, section 6)."""
 
 from collections.abc import Mapping
 from typing import ClassVar

@@ -1,4 +1,7 @@
-"""How near a cheap approximation comes to a reference method: rank correlation per example (PROTOCOLS section 3)."""
+"""How near a cheap approximation comes to a reference method: rank correlation per example.
+
+Defined in docs/protocols.md, section 6.
+"""
 
 from collections.abc import Mapping
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""Accuracy against the share of pruned attention heads (Hao 2021; Michel 2019; PROTOCOLS section 4)."""
+"""Accuracy against the share of pruned attention heads (Hao 2021; Michel 2019; docs/protocols.md, section 7)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

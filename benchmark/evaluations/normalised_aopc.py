@@ -1,4 +1,7 @@
-"""Comprehensiveness and sufficiency between the worst and the best order of removal (Edin 2024; PROTOCOLS section 5)."""
+"""Comprehensiveness and sufficiency between the worst and the best order of removal (Edin 2024).
+
+Defined in docs/protocols.md, section 8.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -50,7 +53,7 @@ class NormalisedAopc(Averaged):
     each method's own orders above `exhaustive`. Bounds do not depend on the method: an evaluation remembers them, so
     that the methods of one comparison share them within one process.
 
-    Source: Edin et al. 2024, "Normalized AOPC", and the authors' package, which differs in the class (given by the caller).
+    Source: Edin et al. 2024, and the authors' package, which differs in the class (given by the caller).
 
     Args:
         target: the class that is explained, and whose probability is followed; the authors' experiments take the label's.

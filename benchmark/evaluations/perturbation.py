@@ -1,4 +1,4 @@
-"""Positive and negative perturbation (Chefer 2021a; PROTOCOLS section 5)."""
+"""Positive and negative perturbation (Chefer 2021a; docs/protocols.md, section 8)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The best and the worst order in which units can be removed (Edin et al. 2024; PROTOCOLS section 5).
+"""The best and the worst order in which units can be removed (Edin et al. 2024; docs/protocols.md, section 8).
 
 The area over the perturbation curve of an order π of U units is `AOPC(π) = (1/U) Σ_{k=1..U} d({π_1 … π_k})`, d(S) being how
 much the probability of a class falls when the units S are removed. d depends on the set alone, not on the order of its

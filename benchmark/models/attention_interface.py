@@ -1,4 +1,4 @@
-"""The one attention function that records and edits probabilities (DESIGN: one instrumented attention, no model forks).
+"""The one attention function that records and edits probabilities, without model forks (docs/protocols.md, section 1).
 
 `transformers` dispatches attention by name through `AttentionInterface`; ours is registered once under `IMPLEMENTATION`,
 with the eager mask builder as its twin (without it padding and causal masks would be lost silently). It computes what
@@ -159,9 +159,10 @@ AttentionMaskInterface.register(IMPLEMENTATION, eager_mask)
 
 @dataclass(frozen=True)
 class PruneHeads:
-    """Edit that multiplies the post-softmax probabilities of pruned heads by 0 (PROTOCOLS section 4; Michel 2019).
+    """Edit that multiplies the post-softmax probabilities of pruned heads by 0 (Michel 2019).
 
     `keep` is True where a head stays; its first dimension is 1 (the same heads for all examples) or B.
+    See docs/protocols.md, section 7.
     """
 
     keep: Bool[Tensor, "B L H"]

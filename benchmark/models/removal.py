@@ -1,4 +1,7 @@
-"""Removing units from an input: small operators, and the logits of many removals at once (PROTOCOLS section 5)."""
+"""Removing units from an input: small operators, and the logits of many removals at once.
+
+Defined in docs/protocols.md, section 8.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -16,7 +16,10 @@ from benchmark.report.run_folders import Record, Stored, read_cleaned, read_stor
 from benchmark.results.store import UNSEALED, of_comparison
 
 CONTROLS = ("oracle", "random", "inverted", "position", "frequency")
-"""Methods that test the tests (PROTOCOLS section 9), in the order in which tables show them; they are never ranked."""
+"""Methods that test the tests, in the order in which tables show them; they are never ranked.
+
+Defined in docs/protocols.md, section 11.
+"""
 
 _log = logging.getLogger(__name__)
 _NOT_OF_THE_METHOD = ("task", "model", "split", "limit", "seed")  # sections of config.yaml

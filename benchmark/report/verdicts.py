@@ -1,4 +1,4 @@
-"""Is a test calibrated, and which methods beat random scores? (PROTOCOLS section 9)"""
+"""Is a test calibrated, and which methods beat random scores? (docs/protocols.md, section 11)"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

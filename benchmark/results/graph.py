@@ -1,6 +1,6 @@
 """Attribution graphs: which tokens pass information to which, layer by layer (Hao 2021, "attribution tree").
 
-Plain numpy: no model is needed to build, store, read or draw a graph (PROTOCOLS section 1, "Graph readout").
+Plain numpy: no model is needed to build, store, read or draw a graph (docs/protocols.md, section 4).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

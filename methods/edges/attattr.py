@@ -1,4 +1,4 @@
-"""E = A ⊙ ∫₀¹ ∂F(αA)/∂A dα: self-attention attribution, ATTATTR (Hao 2021, eq. 4-5; PROTOCOLS section 3)."""
+"""E = A ⊙ ∫₀¹ ∂F(αA)/∂A dα: self-attention attribution, ATTATTR (Hao 2021, eq. 4-5; docs/protocols.md, section 6)."""
 
 from typing import ClassVar
 

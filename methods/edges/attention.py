@@ -1,4 +1,4 @@
-"""E = A: the attention probability itself (Bahdanau 2015; Vaswani 2017; PROTOCOLS section 1)."""
+"""E = A: the attention probability itself (Bahdanau 2015; Vaswani 2017; docs/protocols.md, section 2)."""
 
 from dataclasses import dataclass
 from typing import ClassVar

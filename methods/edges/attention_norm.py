@@ -1,4 +1,7 @@
-"""E[i,j] = ‖Σ_h A_hij f_h(x_j)‖: norms of what is mixed, not of the weights (Kobayashi 2020, 2021; PROTOCOLS section 1)."""
+"""E[i,j] = ‖Σ_h A_hij f_h(x_j)‖: norms of what is mixed, not of the weights (Kobayashi 2020, 2021).
+
+Defined in docs/protocols.md, section 2.
+"""
 
 from collections.abc import Iterable
 from typing import ClassVar, Literal

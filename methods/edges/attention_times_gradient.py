@@ -1,4 +1,4 @@
-"""E = A ⊙ ∂y_t/∂A (Barkan 2021; Chefer 2021b; PROTOCOLS section 1)."""
+"""E = A ⊙ ∂y_t/∂A (Barkan 2021; Chefer 2021b; docs/protocols.md, section 2)."""
 
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ class AttentionTimesGradient:
     Attributes:
         part: "signed", or "positive" as in Chefer 2021b; since A ≥ 0 that is A ⊙ (∂y_t/∂A)⁺, as Grad-SAM has it.
 
-    Source: Barkan et al. 2021 (Grad-SAM), section 3; Chefer et al. 2021b, section 3.2, equation 5.
+    Source: Barkan et al. 2021 (Grad-SAM), section 3; Chefer et al. 2021b, section 3.2, eq. 5.
     Cost: 1 forward pass, 1 backward pass.
     """
 

@@ -1,4 +1,7 @@
-"""E = (A ⊙ R)⁺: relevance weighted by attention instead of its gradient (Chefer 2021a, ablation i; PROTOCOLS section 2)."""
+"""E = (A ⊙ R)⁺: relevance weighted by attention instead of its gradient (Chefer 2021a, ablation i).
+
+Defined in docs/protocols.md, sections 2 and 5.
+"""
 
 from typing import ClassVar
 

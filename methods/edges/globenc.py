@@ -1,4 +1,7 @@
-"""E[i,j] = ‖part_ij of the block's output‖ with residuals and both layer norms (Modarressi 2022; PROTOCOLS section 1)."""
+"""E[i,j] = ‖part_ij of the block's output‖ with residuals and both layer norms (Modarressi 2022).
+
+Defined in docs/protocols.md, section 2.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar

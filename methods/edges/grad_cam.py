@@ -1,4 +1,7 @@
-"""E = A · mean_{i,j}(∂y_t/∂A) per head (Selvaraju 2017 as applied to attention by Chefer 2021a; PROTOCOLS section 1)."""
+"""E = A · mean_{i,j}(∂y_t/∂A) per head (Selvaraju 2017 as applied to attention by Chefer 2021a).
+
+Defined in docs/protocols.md, section 2.
+"""
 
 from typing import ClassVar, Literal
 

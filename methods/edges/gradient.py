@@ -1,4 +1,7 @@
-"""E = ∂y_t/∂A: how the target's logit reacts to an attention probability (Serrano & Smith 2019; PROTOCOLS section 1)."""
+"""E = ∂y_t/∂A: how the target's logit reacts to an attention probability (Serrano & Smith 2019).
+
+Defined in docs/protocols.md, section 2.
+"""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""E = R: the relevance that reaches A in relevance propagation (Voita 2019; PROTOCOLS sections 1 and 2)."""
+"""E = R: the relevance that reaches A in relevance propagation (Voita 2019; docs/protocols.md, sections 2 and 5)."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""E = (∂y_t/∂A ⊙ R)⁺ (Chefer 2021a, eq. 13; PROTOCOLS sections 1 and 2)."""
+"""E = (∂y_t/∂A ⊙ R)⁺ (Chefer 2021a, eq. 13; docs/protocols.md, sections 2 and 5)."""
 
 from typing import ClassVar
 

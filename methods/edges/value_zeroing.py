@@ -1,4 +1,7 @@
-"""E[i,j] = cosine distance of token i's block output without the value of token j (Mohebbi 2023; PROTOCOLS section 1)."""
+"""E[i,j] = cosine distance of token i's block output without the value of token j (Mohebbi 2023).
+
+Defined in docs/protocols.md, section 2.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar

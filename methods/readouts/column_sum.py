@@ -1,4 +1,4 @@
-"""s_j = Σ_{l,h,i} E[l,h,i,j]: everything that flows into a token (PROTOCOLS section 1)."""
+"""s_j = Σ_{l,h,i} E[l,h,i,j]: everything that flows into a token (docs/protocols.md, section 3)."""
 
 from typing import ClassVar, Literal
 

@@ -1,4 +1,7 @@
-"""s_j = maximum flow from the read token in the last layer to input token j (Abnar & Zuidema 2020; PROTOCOLS section 1)."""
+"""s_j = maximum flow from the read token in the last layer to input token j (Abnar & Zuidema 2020).
+
+Defined in docs/protocols.md, section 3.
+"""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""R ← I; R ← R + mean_h(E_l⁺) R for l = 1 … L; s = read · R (Chefer 2021b; PROTOCOLS section 1)."""
+"""R ← I; R ← R + mean_h(E_l⁺) R for l = 1 … L; s = read · R (Chefer 2021b; docs/protocols.md, section 3)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,7 +18,7 @@ class Generic:
     entry to 0 before it shows the row ("disregard the [CLS] token itself"), which no test here reads where the read token
     is special, and which would silence a word where it is the last token of the text.
 
-    Source: Chefer et al. 2021b ("Generic attention-model explainability"), section 3.2, equations 5 and 6.
+    Source: Chefer et al. 2021b, section 3.2, eq. 5 and 6.
     Cost: no pass.
     """
 

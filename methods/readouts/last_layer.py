@@ -1,4 +1,7 @@
-"""s_j = mean_h E[l,h,read,j]: the read token's row in one layer, of all heads or of one (PROTOCOLS section 1)."""
+"""s_j = mean_h E[l,h,read,j]: the read token's row in one layer, of all heads or of one.
+
+Defined in docs/protocols.md, section 3.
+"""
 
 from typing import ClassVar
 

@@ -1,4 +1,7 @@
-"""s_j = max_l mean_h E[l,h,read,j]: the largest of the read token's rows over all layers (PROTOCOLS section 1)."""
+"""s_j = max_l mean_h E[l,h,read,j]: the largest of the read token's rows over all layers.
+
+Defined in docs/protocols.md, section 3.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,7 +20,7 @@ class MaxLayers:
 
     A readout for the comparison of readouts; no paper proposes it on its own.
 
-    Source: PROTOCOLS section 1 (`max`).
+    Source: this project, docs/protocols.md, section 3.
     Cost: no pass.
     """
 

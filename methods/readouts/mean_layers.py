@@ -1,4 +1,4 @@
-"""s_j = mean_{l,h} E[l,h,read,j]: the read token's row, over all layers (PROTOCOLS section 1)."""
+"""s_j = mean_{l,h} E[l,h,read,j]: the read token's row, over all layers (docs/protocols.md, section 3)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,7 +17,7 @@ class MeanLayers:
 
     A readout for the comparison of readouts; no paper proposes it on its own.
 
-    Source: PROTOCOLS section 1 (`mean_layers`).
+    Source: this project, docs/protocols.md, section 3.
     Cost: no pass.
     """
 

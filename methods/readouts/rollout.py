@@ -1,4 +1,7 @@
-"""s = read · Â_L ⋯ Â_start with Â_l = I + mean_h E_l (Abnar & Zuidema 2020; Chefer 2021a, eq. 14; PROTOCOLS section 1)."""
+"""s = read · Â_L ⋯ Â_start with Â_l = I + mean_h E_l (Abnar & Zuidema 2020; Chefer 2021a, eq. 14).
+
+Defined in docs/protocols.md, section 3.
+"""
 
 from typing import ClassVar, Literal
 
@@ -24,7 +27,7 @@ class Rollout:
         residual: add the identity. False: Â_l = mean_h E_l, for edge scores that contain the residual (value zeroing,
             ALTI, GlobEnc).
 
-    Source: Abnar & Zuidema 2020, section 3; Chefer 2021a, equation 14.
+    Source: Abnar & Zuidema 2020, section 3; Chefer et al. 2021a, eq. 14.
     Cost: no pass.
     """
 

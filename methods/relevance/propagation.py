@@ -1,4 +1,4 @@
-"""Relevance propagation backwards through the unmodified model's own graph (PROTOCOLS section 2).
+"""Relevance propagation backwards through the unmodified model's own graph (docs/protocols.md, section 5).
 
 The forward pass runs inside a `TorchFunctionMode` that replaces each operation by an autograd function whose backward is
 a relevance rule. Gradients of the logits with respect to any recorded tensor are then relevances.

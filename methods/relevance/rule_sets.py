@@ -1,4 +1,7 @@
-"""Named rule sets (PROTOCOLS section 2): which rule serves which operation, and whether Σ R is the same at every depth."""
+"""Named rule sets: which rule serves which operation, and whether Σ R is the same at every depth.
+
+Defined in docs/protocols.md, section 5.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -81,7 +84,7 @@ class Conservative:
     has no gates: of a product of two activations each factor gets half, without which a gated layer would count twice.
     Relevance of A itself (edges) is A ⊙ ∂y_t/∂A in the same pass, so that of the paths over later layers' values alone.
 
-    Source: Ali et al. 2022 ("XAI for Transformers: better explanations through conservative propagation"), section 4.
+    Source: Ali et al. 2022, section 4.
     Cost: 1 forward pass, 1 backward pass.
     """
 

@@ -1,7 +1,7 @@
 """Relevance rules as autograd functions: the forward pass is the operation itself, the backward pass is the rule.
 
-PROTOCOLS section 2. In the equations R is the relevance that reaches the output; what a rule returns is the relevance of
-its inputs. `divide` is the published stabiliser.
+In the equations R is the relevance that reaches the output; what a rule returns is the relevance of its inputs.
+`divide` is the published stabiliser. Defined in docs/protocols.md, section 5.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Quadrature rules on [0, 1] for path-integrated methods (PROTOCOLS section 3)."""
+"""Quadrature rules on [0, 1] for path-integrated methods (docs/protocols.md, section 6)."""
 
 from typing import Literal, get_args
 

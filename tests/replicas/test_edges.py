@@ -1,4 +1,4 @@
-"""Edge scores against transcriptions of PROTOCOLS sections 1 and 3: one example, one layer, one cell at a time."""
+"""Edge scores against transcriptions of docs/protocols.md, sections 2 and 6: one cell at a time."""
 
 import numpy as np
 import pytest
@@ -107,7 +107,7 @@ def test_attention_times_relevance_has_attention_in_the_place_of_its_gradient(mo
 
 
 def rule_by_hand(rule, m):
-    """(α_k, w_k) for k = 1 … m, as written in PROTOCOLS section 3."""
+    """(α_k, w_k) for k = 1 … m, as written in docs/protocols.md, section 6."""
     if rule == "left":
         return [(k / m, 1 / m) for k in range(m)]
     if rule == "right":

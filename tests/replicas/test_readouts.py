@@ -1,4 +1,4 @@
-"""Readouts against transcriptions of PROTOCOLS section 1, on random edges and on a model with padding."""
+"""Readouts against transcriptions of docs/protocols.md, section 3, on random edges and on a model with padding."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The published relevance rules against PROTOCOLS section 2, one number at a time."""
+"""The published relevance rules against docs/protocols.md, section 5, one number at a time."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Words, scores and spans of annotated documents (PROTOCOLS section 6)."""
+"""Words, scores and spans of annotated documents (docs/protocols.md, section 9)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Predictions in ERASER's JSON Lines, so that its own scorer can check ours (PROTOCOLS section 6).
+"""Predictions in ERASER's JSON Lines, so that its own scorer can check ours (docs/protocols.md, section 9).
 
 A prediction is made for one batch (`predictions`), those of all batches of a split are written at once (`export`):
 one row per annotation, hard spans and soft scores for every document, probabilities of the classes, and, where an

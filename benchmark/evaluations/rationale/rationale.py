@@ -1,4 +1,4 @@
-"""Agreement with human rationales (DeYoung et al. 2020, ERASER; Chefer 2021a; PROTOCOLS section 6)."""
+"""Agreement with human rationales (DeYoung et al. 2020, ERASER; Chefer 2021a; docs/protocols.md, section 9)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

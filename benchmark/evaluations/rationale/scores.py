@@ -1,4 +1,4 @@
-"""Scores of one annotated example, document by document, as ERASER's scorer counts them (PROTOCOLS section 6).
+"""Scores of one annotated example, document by document, as ERASER's scorer counts them (docs/protocols.md, section 9).
 
 Every function takes the documents of one example and returns sums and means over them, by column name. A mean is NaN
 where no document counts; the column that counts documents says how many did, so that a mean over the documents of all

@@ -1,4 +1,7 @@
-"""Read triggers off edge scores as the published script does (Hao 2021, `run_adver_connection.py`; PROTOCOLS section 11)."""
+"""Read triggers off edge scores as the published script does (Hao 2021, `run_adver_connection.py`).
+
+Defined in docs/protocols.md, section 12.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

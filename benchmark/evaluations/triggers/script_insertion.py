@@ -1,4 +1,7 @@
-"""Insert word pieces as the published script does (Hao 2021, `run_adver_evaluate.py`; PROTOCOLS section 11)."""
+"""Insert word pieces as the published script does (Hao 2021, `run_adver_evaluate.py`).
+
+Defined in docs/protocols.md, section 12.
+"""
 
 from collections.abc import Mapping, Sequence
 

@@ -81,7 +81,7 @@ class Triggers(Averaged):
     poor one is not lost.
 
     Source: Hao et al. 2021, section "Adversarial Attack"; `run_adver_connection.py`, `run_adver_evaluate.py` of the
-    authors' repository (YRdddream/attattr, commit f5a7396); PROTOCOLS section 11.
+    authors' repository (YRdddream/attattr, commit f5a7396); docs/protocols.md, section 12.
 
     Args:
         target: the class that `construction=script` explains; with `paper` both are the same.
