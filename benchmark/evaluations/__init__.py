@@ -1,1 +1,1 @@
-"""Tests of explanations: one file per test; pure arithmetic in `curves` and `ranks`, removals in `removal`."""
+"""Tests of explanations: one file per test; pure arithmetic in `curves` and `ranks`."""

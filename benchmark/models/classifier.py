@@ -259,7 +259,6 @@ class Classifier:
         inputs: Sequence[Tensor],
         *,
         weights: Tensor | None = None,
-        retain_graph: bool = False,
         from_layer: int = 0,
     ) -> tuple[Tensor, ...]:
         """`∂(Σ outputs · weights)/∂inputs` in `scores_dtype`; zeros where there is no path.
@@ -268,7 +267,7 @@ class Classifier:
         """
         self.cost.backward_passes += len(outputs) * (1 - from_layer / self.n_layers)
         weights = torch.ones_like(outputs) if weights is None else weights
-        found = torch.autograd.grad(outputs, list(inputs), weights, retain_graph=retain_graph, allow_unused=True)
+        found = torch.autograd.grad(outputs, list(inputs), weights, allow_unused=True)
         pairs = zip(inputs, found, strict=True)
         return tuple((torch.zeros_like(x) if grad is None else grad).to(self.scores_dtype) for x, grad in pairs)
 

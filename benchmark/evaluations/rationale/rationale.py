@@ -48,7 +48,7 @@ class Rationale(Averaged):
       (`token_f1_mean`), and `token_f1_micro`, F1 of the summed counts. A document counts where it has a rationale word
       or a selected one.
     - `auprc`: area under the precision-recall curve of the soft scores, mean over all documents; one without a rationale
-      word counts as 1/2, whatever the scores (`documents.precision_recall_area`). `auprc_marked` leaves those out;
+      word counts as 1/2, whatever the scores (`documents.precision_recall_areas`). `auprc_marked` leaves those out;
       `average_precision` also those that are rationale throughout.
     - `iou_f1`: spans match where intersection over union ≥ 0.5. Predicted spans are maximal runs of selected words
       within a document; the rationale's are the annotated ones, adjacent ones apart and empty ones included (these match
@@ -59,7 +59,7 @@ class Rationale(Averaged):
     - `hard_token_f1`: the token F1 of the selection that `iou_f1` is taken of. It holds the best ⌈s · n⌉ of an example's
       n words. s is `hard_share`: a number, or `task`, the mean over the examples of the share of words in the rationale
       (`rationale_share`), exactly. ERASER's paper sets s so for each data set, on which split it does not say; here
-      it is that of the scored examples, and the export (`eraser_export`) uses the same one. `iou_f1_at`,
+      it is that of the scored examples, and the export (`export`) uses the same one. `iou_f1_at`,
       `iou_f1_micro_at` and `hard_token_f1_at` are the same at each of `hard_shares`.
     - `documents`: their number per example; `unmarked_documents`: share of all documents without a rationale word.
       `coverage`: share of the words that lie within the model's window; `truncated_rationale_share`: share of the
