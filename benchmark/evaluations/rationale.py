@@ -48,7 +48,7 @@ class Rationale(Averaged):
       (`token_f1_mean`), and `token_f1_micro`, F1 of the summed counts. A document counts where it has a rationale word
       or a selected one.
     - `auprc`: area under the precision-recall curve of the soft scores, mean over all documents; one without a rationale
-      word counts as 1/2, whatever the scores (`documents.precision_recall_area`). `auprc_marked` leaves those out;
+      word counts as 1/2, whatever the scores (`documents.precision_recall_areas`). `auprc_marked` leaves those out;
       `average_precision` also those that are rationale throughout.
     - `iou_f1`: spans match where intersection over union ≥ 0.5. Predicted spans are maximal runs of selected words
       within a document; the rationale's are the annotated ones, adjacent ones apart and empty ones included (these match
