@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 
 from benchmark.errors import UserError, near, printable
 from benchmark.exits import Kept, guarded, on_termination
-from benchmark.settings.configuration import ALL, KEYED, check, options, widened
+from benchmark.settings.configuration import ALL, KEYED, check, offer_all, options, widened
 
 GROUPS = ("task", "model", "methods", "evaluations", "analyses", "tracking", "experiment")
 
@@ -30,6 +30,7 @@ def prepare(arguments: Sequence[str], config_name: str) -> list[str]:
     directory = None if given is None else str(Path(given).absolute())
     if directory is not None and not Path(directory).is_dir():
         raise UserError(f"--config-dir={directory} is no folder; give one that holds YAMLs such as methods/NAME.yaml")
+    offer_all(directory)
     if any(argument in ("--help", "-h", "--version", "--hydra-help") for argument in arguments):
         return list(arguments)
     overrides = [argument for argument in arguments if not argument.startswith("-") and argument != given]

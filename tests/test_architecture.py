@@ -103,7 +103,7 @@ def test_imports_point_one_way(path):
         ("tasks", "from benchmark.models import load_model", ["benchmark.models.load_model"]),
         ("report", "import benchmark.run.cell", ["benchmark.run.cell"]),
         ("tracking", "from benchmark.report.heatmaps import heatmap_page", []),
-        ("tracking", "from benchmark.report.markdown import markdown", ["benchmark.report.markdown.markdown"]),
+        ("tracking", "from benchmark.run.cell import Cell", ["benchmark.run.cell.Cell"]),
     ],
 )
 def test_the_walker_sees_a_wrong_arrow(part, code, wrong):

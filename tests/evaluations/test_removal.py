@@ -115,9 +115,9 @@ def test_distinct_restores_every_mask(k, b, m, seed):
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=30), st.integers(1, 200))
 def test_chunks_cover_all_rows_within_the_budget(tiny, lengths, budget):
-    parts = [part.tolist() for part in chunks(torch.tensor(lengths), budget, tiny)]
+    parts = [part.tolist() for part in chunks(torch.tensor(lengths), replace(tiny, max_tokens=budget))]
     assert sorted(i for part in parts for i in part) == list(range(len(lengths)))
-    one_by_one = [part.tolist() for part in chunks(torch.tensor([600, 600]), None, tiny)]
+    one_by_one = [part.tolist() for part in chunks(torch.tensor([600, 600]), tiny)]
     assert one_by_one == [[0], [1]]
     for part in parts:
         assert len(part) == 1 or len(part) * max(lengths[i] for i in part) <= budget

@@ -159,7 +159,7 @@ def test_it_scores_nothing_and_names_wrong_settings(sentiment, reviews):  # noqa
         benchmark.build("methods/universal_trigger")(sentiment, reviews, reviews.label)
     assert benchmark.build("methods/universal_trigger") == UniversalTrigger()
     for settings in (
-        {"steps": 0}, {"candidates": 0}, {"position": 1.5}, {"segment": 2}, {"forward_passes_per_example": 1},
+        {"steps": 0}, {"candidates": 0}, {"position": 1.5}, {"forward_passes_per_example": 1},
         {"lexicon": "nowhere.txt"},
     ):  # fmt: skip
         with pytest.raises(UserError, match=f"^(methods.universal_trigger.)?{next(iter(settings))}="):
