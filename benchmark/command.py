@@ -30,8 +30,8 @@ def prepare(arguments: Sequence[str], config_name: str) -> list[str]:
     directory = None if given is None else str(Path(given).absolute())
     if directory is not None and not Path(directory).is_dir():
         raise UserError(f"--config-dir={directory} is no folder; give one that holds YAMLs such as methods/NAME.yaml")
-    offer_all(directory)
     if any(argument in ("--help", "-h", "--version", "--hydra-help") for argument in arguments):
+        offer_all(directory)  # which composing does for itself
         return list(arguments)
     overrides = [argument for argument in arguments if not argument.startswith("-") and argument != given]
     flags = [argument for argument in arguments if argument not in overrides]

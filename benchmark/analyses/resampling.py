@@ -51,8 +51,6 @@ def correlation(
 
     n, m = len(scores), len(others)
     value = measure(np.arange(n), np.arange(m))
-    if min(n, m) < 2:
-        return Interval(value, float("nan"), float("nan"), min(n, m))
     generator = np.random.default_rng(seed)
     found = []
     for _ in range(resamples):

@@ -7,9 +7,7 @@ from scipy import stats
 
 from benchmark.results.statistics.bootstrap import Array, Interval, Range
 
-DEFINED = 0.9
-"""Share of resamples in which the statistic must be defined for an interval."""
-
+_DEFINED = 0.9  # share of resamples in which the statistic must be defined for an interval
 _SURE = 1 - 1e-9  # of the way to an end, where z is infinite
 _NOTHING = 1e-9  # standard deviation of z
 
@@ -37,7 +35,7 @@ def spread_interval(
     found = np.asarray(resampled, dtype=np.float64)
     defined = found[np.isfinite(found)]
     nothing = Interval(value, float("nan"), float("nan"), n)
-    if n < 2 or not np.isfinite(value) or len(defined) < max(2, DEFINED * len(found)):
+    if n < 2 or not np.isfinite(value) or len(defined) < max(2, _DEFINED * len(found)):
         return nothing
     low, high = bounds
     place = (2 * np.append(defined, value) - low - high) / (high - low)
