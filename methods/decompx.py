@@ -9,9 +9,10 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch
-from methods.decomposition import Decomposed, Rules, decomposed, frozen_activations
-from methods.decomposition.local import refuse_cross_attention
-from methods.decomposition.part_rules import Order
+from methods.propagation.block_parts import refuse_cross_attention
+from methods.propagation.decomposed import Decomposed, decomposed, settled
+from methods.propagation.mode import propagating
+from methods.propagation.parts import Order, Parts
 from methods.shared.explainer import Explainer
 
 Bias = Literal["absdot", "apart"]
@@ -23,7 +24,7 @@ class DecompX(Explainer):
 
     All blocks, the feed-forward networks and the classification head take part, each as the affine map that it is at the
     example: attention and deviations of norms are constants, activations are lines through the origin (`x · f(x)/x`);
-    see `methods.decomposition.decomposed`. Nothing is aggregated: the parts are vectors until they are logits.
+    see `methods.propagation.parts`. Nothing is aggregated: the parts are vectors until they are logits.
 
     With "absdot" a bias vector b is shared by the parts that it is added to, part k getting `|b·x_k| / Σ_k |b·x_k|`; what
     no part has a share of stays apart (0 but for exact orthogonality). With "apart" the map from the input to the logit is
@@ -87,8 +88,8 @@ class DecompX(Explainer):
         n_tokens = hidden.shape[1]
         rows = torch.eye(n_tokens, dtype=hidden.dtype, device=hidden.device)
         own = torch.cat([rows, torch.zeros_like(rows[:1])])[:, None, :, None]
-        rules = Rules("absdot", self.order, self._owners(rows[:, None].expand(-1, len(batch), -1)))
-        parts = self._logit_parts(model, batch, target, decomposed(hidden, hidden * own, rules))
+        mode = Parts("absdot", self.order, self._owners(rows[:, None].expand(-1, len(batch), -1)))
+        parts = self._logit_parts(model, batch, target, decomposed(hidden, hidden * own), mode)
         return parts[:-1].T, parts[-1]
 
     def _by_gradient(
@@ -98,11 +99,11 @@ class DecompX(Explainer):
         with torch.enable_grad():
             source = hidden.detach().requires_grad_()
             factor = torch.ones_like(hidden[..., 0]).requires_grad_()
-            rules = Rules("apart", self.order, self._owners(factor[None]))
-            parts = torch.stack([source, torch.zeros_like(source)])
-            found = self._logit_parts(model, batch, target, decomposed(hidden, parts, rules), grad=True)
-        gradient, biases = model.gradients(found[0], [source, factor])
-        return (gradient * hidden).sum(-1) + biases, found[1].detach()
+            mode = Parts("apart", self.order, self._owners(factor[None]))
+            both = decomposed(hidden, torch.stack([source, torch.zeros_like(source)]))
+            of_tokens, rest = self._logit_parts(model, batch, target, both, mode, grad=True)
+        gradient, biases = model.gradients(of_tokens, [source, factor])
+        return (gradient * hidden).sum(-1) + biases, rest.detach()
 
     def _owners(self, parts: Float[Tensor, "N B T"]) -> Tensor | None:
         """Whose the values of the first block are."""
@@ -110,12 +111,11 @@ class DecompX(Explainer):
 
     @staticmethod
     def _logit_parts(
-        model: Classifier, batch: Batch, target: Int[Tensor, "B"], start: Decomposed, *, grad: bool = False
+        model: Classifier, batch: Batch, target: Int[Tensor, "B"], start: Decomposed, mode: Parts, *, grad: bool = False
     ) -> Float[Tensor, "N B"]:
         """The parts of the target's logit."""
-        with frozen_activations(model.model):
+        with propagating(model.model, mode):
             logits = model.run(batch, start=(0, start), grad=grad).logits
         model.cost.forward_passes += len(batch) * len(start.parts)
         assert isinstance(logits, Decomposed)
-        logits = start.rules.settled(logits)
-        return logits.parts.gather(2, target.expand(len(start.parts), -1).unsqueeze(-1)).squeeze(-1)
+        return settled(logits).parts.gather(2, target.expand(len(start.parts), -1).unsqueeze(-1)).squeeze(-1)

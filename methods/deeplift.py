@@ -9,7 +9,8 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch
-from methods.rescale import rescaling
+from methods.propagation.mode import propagating
+from methods.propagation.multipliers import RescaleRule
 from methods.shared.explainer import Explainer
 from methods.shared.input_gradients import Baseline, baseline_embeddings, embeddings_of, token_attribution
 
@@ -60,7 +61,7 @@ def _multipliers(
     """Multipliers of these examples, whose embeddings and references stand one after the other."""
     embeddings.requires_grad_()
     tensors = {name: torch.cat([tensor[rows], tensor[rows]]) for name, tensor in batch.tensors.items()}
-    with rescaling(model.model):
+    with propagating(model.model, RescaleRule()):
         trace = model.run(tensors, embedding_edit=lambda _: embeddings, grad=True)
     n = len(rows)
     (multipliers,) = model.gradients(trace.logits[:n], [embeddings], weights=model.one_hot(target[rows]))

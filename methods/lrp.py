@@ -13,7 +13,8 @@ from benchmark.models import Classifier
 from benchmark.models.precision import Precision
 from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch
-from methods.relevance import RuleName, Rules, relevances, rule_set
+from methods.propagation.relevance import relevances
+from methods.propagation.rule_sets import RuleName, Rules, rule_set
 from methods.shared.explainer import Explainer
 
 
@@ -27,10 +28,10 @@ class Lrp(Explainer):
     An encoder–decoder has two first blocks: a token's score is the sum over the places that hold it (`Streams.fold`).
 
     Attributes:
-        rules: name of a rule set of `methods.relevance.rule_sets`, or one made with settings of its own; "lrp" is the
+        rules: name of a rule set of `methods.propagation.rule_sets`, or one made with settings of its own; "lrp" is the
             baseline of Chefer 2021a.
         precision: "float64", in which shares of sums that cancel keep their digits, or "model", the model's own; the
-            latter on a device without float64, or where the error it makes (`methods.relevance.relevances`) is no matter.
+            latter on a device without float64, or where the error it makes (see `relevances`) is no matter.
 
     Source: Bach et al. 2015; the rule set names the source of its rules.
     Cost: 1 forward pass, 1 backward pass; with precision=float64 both in float64.

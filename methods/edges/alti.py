@@ -9,8 +9,8 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.types import Batch
-from methods.decomposition import decompose_block
 from methods.edges.base import Edges, normalize_rows
+from methods.propagation.block_parts import decompose_block
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Alti:
     """`c_ij = max(0, ‖y_i‖₁ − ‖y_i − T_i(x_j)‖₁)`, `E = c / Σ_j c`: rows in [0, 1] that sum to 1, no heads.
 
     y_i is the state after the attention sublayer's residual sum and layer norm, T_i(x_j) token j's part of it (see
-    `methods.decomposition.local`). y_i contains the biases, which belong to no token. Rollout adds no identity
+    `methods.propagation.block_parts`). y_i contains the biases, which belong to no token. Rollout adds no identity
     (`residual: false`): T_i(x_i) contains the residual.
 
     Open in the source: pre-LN blocks, where y_i is the residual sum (no norm follows); a row whose clamped contributions

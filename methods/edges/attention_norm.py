@@ -13,9 +13,8 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
 from benchmark.types import Batch
-from methods.decomposition import Through, decompose_block
-from methods.decomposition.local import head_vectors, mixed
 from methods.edges.base import Edges
+from methods.propagation.block_parts import Through, decompose_block, head_vectors, mixed
 
 Depth = Literal["residual", "layer_norm"]
 

@@ -14,7 +14,8 @@ from benchmark.models.precision import Precision
 from benchmark.settings.declared import configurable
 from benchmark.types import Batch
 from methods.edges.base import Edges, Part, take
-from methods.relevance import RuleName, Rules, relevances, rule_set
+from methods.propagation.relevance import relevances
+from methods.propagation.rule_sets import RuleName, Rules, rule_set
 
 
 @configurable
@@ -25,7 +26,7 @@ class AttentionTimesRelevance:
     `Relevance` with `part: positive`.
 
     Attributes:
-        rules: name of a rule set of `methods.relevance.rule_sets`, or one made with settings of its own.
+        rules: name of a rule set of `methods.propagation.rule_sets`, or one made with settings of its own.
         part: "positive" as in equation 13, or "signed".
         precision: of A and R, as in `Relevance`.
 

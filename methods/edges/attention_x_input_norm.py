@@ -11,8 +11,8 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.types import Batch
-from methods.decomposition.local import refuse_cross_attention
 from methods.edges.base import Edges
+from methods.propagation.block_parts import refuse_cross_attention
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from benchmark.models.precision import Precision
 from benchmark.settings.declared import configurable
 from benchmark.types import Batch
 from methods.edges.base import Edges, Part, take
-from methods.relevance import RuleName, Rules, relevances, rule_set
+from methods.propagation.relevance import relevances
+from methods.propagation.rule_sets import RuleName, Rules, rule_set
 
 
 @configurable
@@ -18,10 +19,10 @@ class Relevance:
     """`E[l,h,i,j] = R[l,h,i,j]`, read after the halving of the product A·V and before the softmax.
 
     Attributes:
-        rules: name of a rule set of `methods.relevance.rule_sets`, or one made with settings of its own.
+        rules: name of a rule set of `methods.propagation.rule_sets`, or one made with settings of its own.
         part: "signed" or "positive".
         precision: "float64", in which shares of sums that cancel keep their digits, or "model", the model's own; the
-            latter on a device without float64, or where the error it makes (`methods.relevance.relevances`) is no matter.
+            latter on a device without float64, or where the error it makes (see `relevances`) is no matter.
 
     Source: Voita et al. 2019, section 4.
     Cost: 1 forward pass, 1 backward pass; with precision=float64 both in float64.

@@ -10,7 +10,8 @@ from benchmark.models.precision import Precision
 from benchmark.settings.declared import configurable
 from benchmark.types import Batch
 from methods.edges.base import Edges, Part, attention_and_gradient, take
-from methods.relevance import RuleName, Rules, relevances, rule_set
+from methods.propagation.relevance import relevances
+from methods.propagation.rule_sets import RuleName, Rules, rule_set
 
 
 @configurable
@@ -22,10 +23,10 @@ class RelevanceTimesGradient:
     the published code's `blocks[1]`, the second from the input: `LastLayer(layer=1)`.
 
     Attributes:
-        rules: name of a rule set of `methods.relevance.rule_sets`, or one made with settings of its own.
+        rules: name of a rule set of `methods.propagation.rule_sets`, or one made with settings of its own.
         part: "positive" as published, or "signed".
         precision: of R: "float64", in which shares of sums that cancel keep their digits, or "model", the model's own; the
-            latter on a device without float64, or where the error it makes (`methods.relevance.relevances`) is no matter.
+            latter on a device without float64, or where the error it makes (see `relevances`) is no matter.
 
     Source: Chefer et al. 2021a, section 3.2.
     Cost: 2 forward passes, 2 backward passes; with precision=float64 one of each in float64.

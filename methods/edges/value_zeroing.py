@@ -13,8 +13,8 @@ from torch.nn.functional import normalize
 
 from benchmark.models import Classifier, run_block
 from benchmark.types import Batch
-from methods.decomposition.local import refuse_cross_attention
 from methods.edges.base import Edges, normalize_rows
+from methods.propagation.block_parts import refuse_cross_attention
 
 
 @dataclass(frozen=True)

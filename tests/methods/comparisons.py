@@ -19,7 +19,7 @@ VALUE_ZEROING = Source("hmohebbi/ValueZeroing", "57d448d", "published/value_zero
 LAST, SECOND, ALL_BLOCKS = "readout.start_layer=-1", "readout.start_layer=1", "readout.normalize=none"
 LAST_ROW = ("readout._target_=methods.readouts.last_layer.LastLayer",)
 MATRIX = (-2, -1)
-MASK_SUM = "rules={_target_: methods.relevance.rule_sets.lrp, mask: sum}"
+MASK_SUM = "rules={_target_: methods.propagation.rule_sets.lrp, mask: sum}"
 
 
 def _chefer(method, what, source, key, read, *settings, **options):

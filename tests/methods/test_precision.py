@@ -12,7 +12,7 @@ import benchmark
 from benchmark import build
 from benchmark.models.precision import precise
 from benchmark.run.arrays import flat
-from methods.relevance.shares import RelevanceShares
+from methods.propagation.shares import RelevanceShares
 from methods.shared.input_gradients import output_drops
 from tests import tiny_models
 from tests.conftest import shared

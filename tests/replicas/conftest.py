@@ -67,6 +67,10 @@ def plain(folder):
     ]
 
 
+def numbers(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
 def assert_same(ours, slow):
     assert ours.shape == slow.shape
     assert torch.allclose(ours, slow, atol=1e-9, rtol=1e-9), float((ours - slow).abs().max())

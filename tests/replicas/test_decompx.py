@@ -6,8 +6,10 @@ import torch.nn.functional as F
 
 import benchmark
 from benchmark.errors import NotApplicable
-from methods.decomposition import Rules, decomposed
 from methods.decompx import DecompX
+from methods.propagation.decomposed import decomposed
+from methods.propagation.mode import propagating
+from methods.propagation.parts import Parts
 from tests import tiny_models
 from tests.replicas.blocks_by_hand import LENGTHS, Case, norm_of_part
 from tests.replicas.conftest import assert_same
@@ -18,7 +20,7 @@ def case(request, tmp_path_factory):
     return Case(request.param, tmp_path_factory.mktemp("decompx"))
 
 
-class Parts:
+class Vectors:
     """The vectors that one token's state is the sum of, the bias' own part last, and one operation after the other."""
 
     def __init__(self, vectors, bias_rule):
@@ -29,15 +31,15 @@ class Parts:
         return sum(self.vectors)
 
     def map(self, function):
-        return Parts([function(part) for part in self.vectors], self.bias_rule)
+        return Vectors([function(part) for part in self.vectors], self.bias_rule)
 
     def plus(self, bias):
         *tokens, own = self.vectors
         dots = [abs(float(bias @ part)) for part in tokens]
         if self.bias_rule == "apart" or sum(dots) == 0:
-            return Parts([*tokens, own + bias], self.bias_rule)
+            return Vectors([*tokens, own + bias], self.bias_rule)
         shared = [part + dot / sum(dots) * bias for part, dot in zip(tokens, dots, strict=True)]
-        return Parts([*shared, own], self.bias_rule)
+        return Vectors([*shared, own], self.bias_rule)
 
     def linear(self, weight, bias=None):
         product = self.map(lambda part: weight @ part)
@@ -52,13 +54,13 @@ class Parts:
         return self.map(lambda part: slope * part)
 
     def add(self, other):
-        return Parts([a + b for a, b in zip(self.vectors, other.vectors, strict=True)], self.bias_rule)
+        return Vectors([a + b for a, b in zip(self.vectors, other.vectors, strict=True)], self.bias_rule)
 
     def owned_by(self, token, bias):
         """All that belongs to nobody, and a bias, is the token's."""
         *tokens, own = self.vectors
         tokens[token] = tokens[token] + own + bias
-        return Parts([*tokens, 0 * own], self.bias_rule)
+        return Vectors([*tokens, 0 * own], self.bias_rule)
 
 
 def attention_sublayer(values, x, attention, value_bias, out, order, first):
@@ -84,7 +86,7 @@ def mix(values, attention):
             heads = [values[j].vectors[k].view(n_heads, -1) for j in range(n)]
             rows = [sum(attention[h, i, j] * heads[j][h] for j in range(n)) for h in range(n_heads)]
             vectors.append(torch.cat(rows))
-        mixed.append(Parts(vectors, values[0].bias_rule))
+        mixed.append(Vectors(vectors, values[0].bias_rule))
     return mixed
 
 
@@ -123,7 +125,7 @@ def by_hand(case, row, bias_rule, order):
     layers = case.layers(row)
     first = layers[0][1]
     n, zero = len(first), torch.zeros_like(first[0])
-    states = [Parts([first[i] if k == i else zero for k in range(n)] + [zero], bias_rule) for i in range(n)]
+    states = [Vectors([first[i] if k == i else zero for k in range(n)] + [zero], bias_rule) for i in range(n)]
     block = bert_block if case.plain.config.model_type == "bert" else gpt2_block
     for number, (by_layer, _, attention) in enumerate(layers):
         states = block(by_layer.block, states, attention, order, number == 0)
@@ -195,8 +197,7 @@ def test_the_gradient_gives_what_the_parts_give(any_model):
     hidden = model.run(batch, record=("hidden",)).hidden[0]
     rows = torch.eye(hidden.shape[1], dtype=hidden.dtype)
     own = torch.cat([rows, torch.zeros_like(rows[:1])])[:, None, :, None]
-    start = decomposed(hidden, hidden * own, Rules("apart", owners=owners))
-    parts = DecompX._logit_parts(model, batch, target, start)
+    parts = DecompX._logit_parts(model, batch, target, decomposed(hidden, hidden * own), Parts("apart", owners=owners))
     assert torch.allclose(parts[:-1].T, tokens, atol=tolerance(model), rtol=0)
     assert torch.allclose(parts[-1], rest, atol=tolerance(model), rtol=0)
 
@@ -205,21 +206,10 @@ def test_the_model_computes_what_it_computed(any_model):
     """The parts ride along: the whole is the model's own, to the last bit."""
     model, batch = any_model
     hidden = model.run(batch, record=("hidden",)).hidden[0]
-    start = decomposed(hidden, hidden[None].repeat(2, 1, 1, 1), Rules("apart"))
-    logits = model.run(batch, start=(0, start)).logits.as_subclass(torch.Tensor)
+    start = decomposed(hidden, hidden[None].repeat(2, 1, 1, 1))
+    with propagating(model.model, Parts()):
+        logits = model.run(batch, start=(0, start)).logits.as_subclass(torch.Tensor)
     assert torch.equal(logits, model.run(batch).logits)
-
-
-def test_an_unknown_operation_is_named():
-    x = torch.randn(2, 3, dtype=torch.float64)
-    carried = decomposed(x, x[None], Rules("apart"))
-    for operation, name in ((torch.sin, "sin"), (torch.cumsum, "cumsum"), (torch.sigmoid, "sigmoid")):
-        with pytest.raises(NotApplicable, match=f"vector decomposition has no rule for .*{name}"):
-            operation(carried, -1) if name == "cumsum" else operation(carried)
-    with pytest.raises(NotApplicable, match="division by an activation"):
-        torch.div(x, carried)
-    with pytest.raises(NotApplicable, match="joining an activation and a constant"):
-        torch.cat([carried, x])
 
 
 def test_cross_attention_is_refused(case, monkeypatch):

@@ -1,5 +1,6 @@
 """Where relevance flows in a block: through the attention, through the feed-forward layers, or past both."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -13,8 +14,10 @@ from benchmark.models.parts import Block, blocks_parts
 from benchmark.models.precision import Precision, double_batch, precise
 from benchmark.settings.declared import configurable
 from benchmark.types import Batch
-from methods.relevance.propagation import propagating
-from methods.relevance.rule_sets import Rule, RuleName, RuleSet, rule_set
+from methods.propagation.mode import propagating
+from methods.propagation.relevance import RelevancePropagation
+from methods.propagation.rule_sets import RuleName, RuleSet, rule_set
+from methods.propagation.rules import Rule
 
 
 @configurable
@@ -42,7 +45,7 @@ class RelevanceShares:
     Cost: 1 forward pass, 1 backward pass.
 
     Attributes:
-        rules: name of a rule set of `methods.relevance`.
+        rules: name of a rule set of `methods.propagation.rule_sets`.
         precision: "float64" or "model", as in `methods.lrp.Lrp`.
     """
 
@@ -91,7 +94,8 @@ def relevance_of_operands(
 ) -> tuple[Operands, ...]:
     """Relevance of both operands of every addition of two hidden states, in the order of the forward pass."""
     operands: list[tuple[Tensor, Tensor]] = []
-    with propagating(model.model, replace(rules, add=Noting(rules.add, operands))):
+    noting = RelevancePropagation(replace(rules, add=Noting(rules.add, operands)))
+    with propagating(model.model, noting):
         trace = model.run(batch, record=("hidden",), grad=True)
     shape = trace.hidden[0].shape
     flat = [operand for pair in operands if pair[0].shape == shape == pair[1].shape for operand in pair]
@@ -117,9 +121,9 @@ class Noting:
     rule: Rule
     operands: list[tuple[Tensor, Tensor]]
 
-    def apply(self, *operands: Any) -> Any:
+    def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
         """The addition."""
         a, b = operands
         views = a.view_as(a), b.view_as(b)
         self.operands.append(views)
-        return self.rule.apply(*views)
+        return self.rule(operation, *views)

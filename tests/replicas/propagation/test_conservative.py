@@ -8,9 +8,9 @@ from torch import nn
 from benchmark.errors import NotApplicable
 from methods.edges.relevance import Relevance
 from methods.lrp import Lrp
-from methods.relevance.conservative import freezing
-from tests.replicas.conftest import assert_same
-from tests.replicas.test_rule_sets import numbers
+from methods.propagation.conservative import FrozenNorms
+from methods.propagation.mode import propagating
+from tests.replicas.conftest import assert_same, numbers
 
 
 def recorded_deviations(norms, example):
@@ -98,7 +98,7 @@ def test_a_norm_keeps_its_result_and_conserves(norm):
     norm.requires_grad_(requires_grad=False)
     x, seed = numbers(3, 5, seed=1).requires_grad_(), numbers(3, 5, seed=2)
     plain = norm(x).detach()
-    with freezing(norm):
+    with propagating(norm, FrozenNorms()):
         frozen = norm(x)
     assert_same(frozen.detach(), plain)
     relevance = (torch.autograd.grad(frozen, x, seed)[0] * x).detach()
@@ -109,7 +109,7 @@ def test_a_norm_keeps_its_result_and_conserves(norm):
 
 def test_each_factor_of_a_gate_gets_half():
     a, b, seed = numbers(3, 5).requires_grad_(), numbers(1, 5, seed=1).requires_grad_(), numbers(3, 5, seed=2)
-    with freezing(nn.Module()):
+    with propagating(nn.Module(), FrozenNorms()):
         product = a * b
     whole = (seed * a * b).sum().detach()
     assert_same(product.detach(), (a * b).detach())
@@ -123,12 +123,15 @@ def test_activation_modules_keep_their_derivative():
 
     x = numbers(7).requires_grad_()
     gelu = NewGELUActivation()
-    with freezing(gelu):
+    with propagating(gelu, FrozenNorms()):
         found = gelu(x)
     assert_same(torch.autograd.grad(found.sum(), x)[0], torch.autograd.grad(gelu(x).sum(), x)[0])
     assert "forward" not in gelu.__dict__
 
 
 def test_a_norm_without_a_rule_is_not_passed_over():
-    with freezing(nn.Module()), pytest.raises(NotApplicable, match="no rule for group or batch normalisation"):
-        nn.functional.group_norm(numbers(2, 4), 2)
+    with (
+        propagating(nn.Module(), FrozenNorms()),
+        pytest.raises(NotApplicable, match="no rule for group or batch normalisation"),
+    ):
+        nn.functional.group_norm(numbers(2, 4).requires_grad_(), 2)

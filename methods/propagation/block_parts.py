@@ -20,7 +20,6 @@ ModernBERT) nothing stands between the two sums: there `layer_norm` and `block` 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -28,11 +27,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.errors import NotApplicable
-from benchmark.models import Classifier, ValueEdit, run_block
+from benchmark.models import Classifier, run_block
 from benchmark.models.blocks import Reached
 from benchmark.types import Batch
-from methods.decomposition.decomposed import Decomposed, decomposed, plain
-from methods.decomposition.part_rules import BiasShare, Rules
+from methods.propagation.decomposed import Decomposed, decomposed, plain
+from methods.propagation.mode import propagating
+from methods.propagation.parts import Parts
 
 Through = Literal["residual", "layer_norm", "block"]
 
@@ -40,11 +40,11 @@ Through = Literal["residual", "layer_norm", "block"]
 _SHARE_OF_A_BLOCK = 1 / 12
 
 
-@dataclass
-class _SublayerRules(Rules):
-    """Rules from the value vectors to the residual sum, which ends the pass."""
+class _SublayerParts(Parts):
+    """From the value vectors to the residual sum, which ends the pass; biases belong to no token."""
 
-    bias: BiasShare = "none"
+    def __init__(self) -> None:
+        super().__init__("none")
 
     def normalising(self) -> None:
         """What W_O gives is taken apart without the attention of the example, so that its deviation is unknown."""
@@ -62,9 +62,8 @@ class _SublayerRules(Rules):
         raise Reached(x)
 
 
-@dataclass
-class _BlockRules(_SublayerRules):
-    """Rules of one run of one block; `through` says how far.
+class _BlockParts(_SublayerParts):
+    """One run of one block.
 
     Attributes:
         through: where the pass ends.
@@ -72,30 +71,30 @@ class _BlockRules(_SublayerRules):
         tokens: one-hot rows [n, T]: those tokens j.
     """
 
-    through: Through = "block"
-    parts: Tensor = field(default_factory=lambda: torch.empty(0))
-    tokens: Tensor = field(default_factory=lambda: torch.empty(0))
-    summed: bool = False
+    def __init__(self, through: Through, parts: Float[Tensor, "n B T D"], tokens: Float[Tensor, "n T"]) -> None:
+        super().__init__()
+        self.through, self.parts, self.tokens = through, parts, tokens
+        self._summed = False
 
     def normalising(self) -> None:
         """Norms are known once the sum is."""
-        if not self.summed:
+        if not self._summed:
             super().normalising()
 
-    def linear(self, x: Decomposed, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Linear layers after the residual sum belong to the feed-forward network, which is a constant."""
-        if self.summed:
+        if self._summed:
             return torch.nn.functional.linear(plain(x), weight, bias)
         return super().linear(x, weight, bias)
 
     def residual_sum(self, x: Decomposed, other: Tensor) -> Tensor:
         """The first is that of the attention sublayer, the second closes the feed-forward network."""
-        if self.summed:
+        if self._summed:
             if self.through == "layer_norm":
                 raise Reached(x)
-            return Rules.add(self, x, other)
-        self.summed = True
-        result = decomposed(plain(x) + other, self.parts + other * self.tokens[:, None, :, None], self)
+            return Parts.add(self, x, other)
+        self._summed = True
+        result = decomposed(plain(x) + other, self.parts + other * self.tokens[:, None, :, None])
         if self.through == "residual":
             raise Reached(result)
         return result
@@ -126,11 +125,9 @@ def decompose_block(
     rows = iter(torch.eye(hidden.shape[1], dtype=hidden.dtype, device=hidden.device))
     for parts in mixed(model, attention, vectors):
         tokens = torch.stack([next(rows) for _ in parts])
-        rules = _BlockRules(through=through, parts=parts, tokens=tokens)
-        output = run_block(model, batch.tensors, layer, hidden, value_edits=[_marked(rules)])
-        if not isinstance(output, Decomposed):
-            raise NotApplicable("the output of this model's attention does not reach the residual stream")
-        yield plain(output), output.parts
+        with propagating(model.model, _BlockParts(through, parts, tokens)):
+            output = run_block(model, batch.tensors, layer, hidden, value_edits=[_marked])
+        yield plain(output), _parts(output)
 
 
 def mixed(
@@ -145,9 +142,15 @@ def mixed(
         yield torch.einsum("bhij,hbjd->jbid", probabilities, own)
 
 
-def _marked(rules: Rules) -> ValueEdit:
+def _marked(_layer: int, value: Tensor) -> Decomposed:
     """The value vectors as one part, so that what descends from them is known."""
-    return lambda _layer, value: decomposed(value, value[None], rules)
+    return decomposed(value, value[None])
+
+
+def _parts(output: Tensor) -> Tensor:
+    if not isinstance(output, Decomposed):
+        raise NotApplicable("the output of this model's attention does not reach the residual stream")
+    return output.parts
 
 
 def head_vectors(
@@ -156,18 +159,16 @@ def head_vectors(
     """`f_h(x_j) = v_hj W_O^h` of every head and token: the sublayer's parts by head where each token attends to itself."""
     refuse_cross_attention(model)
     n_tokens, n_heads = hidden.shape[1], model.n_heads
-    rules = _SublayerRules()
     heads = torch.eye(n_heads, dtype=hidden.dtype, device=hidden.device)
     itself = torch.eye(n_tokens, dtype=hidden.dtype, device=hidden.device).expand(len(batch), n_heads, -1, -1)
 
     def by_head(_layer: int, value: Tensor) -> Decomposed:
-        return decomposed(value, value * heads[:, None, :, None, None], rules)
+        return decomposed(value, value * heads[:, None, :, None, None])
 
-    output = run_block(model, batch.tensors, layer, hidden, value_edits=[by_head], replace={layer: itself})
+    with propagating(model.model, _SublayerParts()):
+        output = run_block(model, batch.tensors, layer, hidden, value_edits=[by_head], replace={layer: itself})
     model.cost.forward_passes += _SHARE_OF_A_BLOCK * len(batch) * n_heads / model.n_layers
-    if not isinstance(output, Decomposed):
-        raise NotApplicable("the output of this model's attention does not reach the residual stream")
-    return output.parts
+    return _parts(output)
 
 
 def refuse_cross_attention(model: Classifier) -> None:

@@ -8,8 +8,9 @@ import torch
 
 import benchmark
 from benchmark.models.parts import blocks_parts
-from methods.relevance import relevance_pass, rule_set
-from methods.relevance.shares import RelevanceShares, block_shares, relevance_of_operands
+from methods.propagation.relevance import relevance_pass
+from methods.propagation.rule_sets import rule_set
+from methods.propagation.shares import RelevanceShares, block_shares, relevance_of_operands
 from tests import tiny_models
 
 TARGET = torch.tensor([0, 2, 1])

@@ -7,13 +7,12 @@ import torch
 import benchmark
 from benchmark.errors import NotApplicable
 from methods.attention_explainer import AttentionExplainer
-from methods.decomposition import decompose_block
-from methods.decomposition.local import head_vectors, mixed
 from methods.edges.alti import Alti
 from methods.edges.attention_norm import AttentionNorm, AttentionNormResidual
 from methods.edges.attention_x_input_norm import AttentionTimesInputNorm
 from methods.edges.globenc import GlobEnc
 from methods.edges.value_zeroing import ValueZeroing
+from methods.propagation.block_parts import decompose_block, head_vectors, mixed
 from methods.readouts.last_layer import LastLayer
 from tests import tiny_models
 from tests.replicas.blocks_by_hand import LENGTHS, Case, layer_norm, norm_of_part

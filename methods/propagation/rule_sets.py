@@ -4,49 +4,20 @@ Defined in docs/protocols.md, section 5.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
-
-import torch
+from typing import ClassVar, Literal
 
 from benchmark.errors import UserError
-from methods.relevance.rules import (
-    HalvedMatmul,
+from methods.propagation.linear_rules import AlphaBeta, Gamma, PositiveLinear, SeparateLinear
+from methods.propagation.rules import (
+    HALVED_SUM,
+    PASS,
+    SUM,
+    FrozenNorm,
     MaskedSoftmax,
     NormalisedAdd,
-    PositiveLinear,
-    ProportionalAdd,
-    SeparateLinear,
+    Proportional,
+    Rule,
 )
-from methods.relevance.signed_rules import (
-    AlphaBetaLinear,
-    EpsilonAdd,
-    EpsilonLinear,
-    EpsilonMatmul,
-    FrozenNorm,
-    GammaLinear,
-    TaylorSoftmax,
-)
-
-
-@runtime_checkable
-class Rule(Protocol):
-    """An operation whose backward pass is a relevance rule."""
-
-    def apply(self, *operands: Any) -> Any:
-        """The operation on its operands."""
-        ...
-
-
-@dataclass(frozen=True)
-class Configured:
-    """A rule with its settings, which its `forward` takes after the operands."""
-
-    function: type[torch.autograd.Function]
-    settings: tuple[float | int, ...]
-
-    def apply(self, *operands: Any) -> Any:
-        """The operation on its operands."""
-        return self.function.apply(*operands, *self.settings)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)
@@ -56,12 +27,12 @@ class RuleSet:
     A product of two activations (a gate) gives half to each factor.
 
     Attributes:
-        linear: takes (x, weight, bias).
-        matmul: takes (a, b), both activations.
-        add: takes (a, b), both activations.
+        linear: of F.linear, takes x, weight and bias.
+        matmul: takes two activations.
+        add: takes two activations.
         conserves: whether Σ R is the same at every depth, on the conditions that the set's own docstring states.
-        softmax: takes (x, result, dim); None passes relevance unchanged.
-        norm: takes (x, the layer's forward pass); None passes relevance unchanged.
+        softmax: of attention.
+        norm: of a whole normalisation layer.
         seed: relevance of the target's logit: "logit", the logit itself, as in Bach et al. 2015 (a logit below 0 hands on
             what speaks against its class as relevance below 0), or "one", 1 whatever its sign, as in Chefer 2021a's code.
     """
@@ -70,8 +41,8 @@ class RuleSet:
     matmul: Rule
     add: Rule
     conserves: bool
-    softmax: Rule | None = None
-    norm: Rule | None = None
+    softmax: Rule = PASS
+    norm: Rule = PASS
     seed: Literal["one", "logit"] = "logit"
 
 
@@ -99,14 +70,15 @@ def _check_minimum(setting: str, value: float | int | str, minimum: float = 0.0)
         raise UserError(f"rules.{setting}={value} is out of range: a number of {minimum:g} or more is allowed")
 
 
-def _stabilised(epsilon: float | int) -> RuleSet:
-    """The ε-rule for everything that has operands."""
+def _stabilised(epsilon: float | int, linear: Rule | None = None) -> RuleSet:
+    """The ε-rule for everything that has operands; `linear` in its place for linear layers."""
     _check_minimum("epsilon", epsilon)
+    proportional = Proportional(epsilon)
     return RuleSet(
-        linear=Configured(EpsilonLinear, (epsilon,)),
-        matmul=Configured(EpsilonMatmul, (epsilon,)),
-        add=Configured(EpsilonAdd, (epsilon,)),
-        norm=Configured(FrozenNorm, (epsilon,)),
+        linear=proportional if linear is None else linear,
+        matmul=Proportional(epsilon, weight=0.5),
+        add=proportional,
+        norm=FrozenNorm(epsilon),
         conserves=True,
     )
 
@@ -119,7 +91,7 @@ def chefer2021() -> RuleSet:
     Source: Chefer et al. 2021a, section 3.1.
     Cost: 1 forward pass, 1 backward pass.
     """
-    return RuleSet(linear=PositiveLinear, matmul=HalvedMatmul, add=NormalisedAdd, conserves=True, seed="one")
+    return RuleSet(linear=PositiveLinear(), matmul=HALVED_SUM, add=NormalisedAdd(), conserves=True, seed="one")
 
 
 def lrp(mask: str = "pass") -> RuleSet:
@@ -138,11 +110,11 @@ def lrp(mask: str = "pass") -> RuleSet:
     if mask not in ("pass", "sum"):
         raise UserError(f"rules.mask={mask} is unknown; allowed: pass, sum")
     return RuleSet(
-        linear=SeparateLinear,
-        matmul=HalvedMatmul,
-        add=ProportionalAdd,
+        linear=SeparateLinear(),
+        matmul=HALVED_SUM,
+        add=SUM,
         conserves=False,
-        softmax=MaskedSoftmax if mask == "sum" else None,
+        softmax=MaskedSoftmax() if mask == "sum" else PASS,
         seed="one",
     )
 
@@ -178,17 +150,10 @@ def alpha_beta(alpha: float | int = 2.0, beta: float | int = 1.0, epsilon: float
     Source: Bach et al. 2015, eq. 60.
     Cost: 1 forward pass, 1 backward pass.
     """
-    _check_minimum("epsilon", epsilon)
     _check_minimum("beta", beta)
     if abs(alpha - beta - 1) > 1e-9:
         raise UserError(f"rules.alpha={alpha} and rules.beta={beta} do not go together: alpha - beta = 1 is allowed")
-    return RuleSet(
-        linear=Configured(AlphaBetaLinear, (alpha, beta, epsilon)),
-        matmul=Configured(EpsilonMatmul, (epsilon,)),
-        add=Configured(EpsilonAdd, (epsilon,)),
-        norm=Configured(FrozenNorm, (epsilon,)),
-        conserves=True,
-    )
+    return _stabilised(epsilon, AlphaBeta(alpha, beta, epsilon))
 
 
 def gamma(gamma: float | int = 0.25, epsilon: float | int = 1e-9) -> RuleSet:
@@ -206,14 +171,7 @@ def gamma(gamma: float | int = 0.25, epsilon: float | int = 1e-9) -> RuleSet:
     Cost: 1 forward pass, 1 backward pass.
     """
     _check_minimum("gamma", gamma)
-    _check_minimum("epsilon", epsilon)
-    return RuleSet(
-        linear=Configured(GammaLinear, (gamma, epsilon)),
-        matmul=Configured(EpsilonMatmul, (epsilon,)),
-        add=Configured(EpsilonAdd, (epsilon,)),
-        norm=Configured(FrozenNorm, (epsilon,)),
-        conserves=True,
-    )
+    return _stabilised(epsilon, Gamma(gamma, epsilon))
 
 
 def attnlrp(epsilon: float | int = 1e-6) -> RuleSet:
@@ -229,7 +187,7 @@ def attnlrp(epsilon: float | int = 1e-6) -> RuleSet:
     Source: Achtibat et al. 2024, section 3.
     Cost: 1 forward pass, 1 backward pass.
     """
-    return replace(_stabilised(epsilon), conserves=False, softmax=TaylorSoftmax)
+    return replace(_stabilised(epsilon), conserves=False, softmax=Proportional())
 
 
 RuleName = Literal["chefer2021", "lrp", "epsilon", "alpha_beta", "gamma", "attnlrp", "conservative"]

@@ -1,0 +1,53 @@
+"""Gradient × input with normalisers held constant and gates halved (Ali 2022; `rule_sets.Conservative`).
+
+An ordinary backward pass; attention probabilities are held constant by an edit of the instrumented attention.
+"""
+
+from typing import Any
+
+from torch import Tensor
+
+from methods.propagation.mode import Propagation, ordinary
+from methods.propagation.operations import Args, Function, Kwargs, norm_operands
+
+
+class FrozenNorms(Propagation):
+    """Detaches the denominators of normalisation layers, and of those written out with a root (RMS norms of decoders).
+
+    All other operations keep their gradient; activations are single operations: products inside GELU's formula are no gates.
+    """
+
+    name = "conservative propagation"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handlers = {
+            "activation": ordinary,
+            "product": self._product,
+            "layer_norm": _norm,
+            "rms_norm": _norm,
+            "root": _root,
+            "reciprocal_root": _root,
+            "group_norm": lambda *_: self.refuse("group or batch normalisation"),
+        }
+
+    def unknown(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
+        """Its gradient is what is wanted."""
+        return ordinary(function, args, kwargs)
+
+    def _product(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
+        a, b = args[:2]
+        if not (self.acts_on(a) and self.acts_on(b)):
+            return function(*args, **kwargs)
+        return (a * b.detach() + a.detach() * b) / 2
+
+
+def _norm(function: Function, args: Args, kwargs: Kwargs) -> Tensor:
+    norm = norm_operands(function, args, kwargs)
+    centred = norm.centre()
+    return norm.scaled(centred / (centred.detach().square().mean(norm.dims, keepdim=True) + norm.epsilon).sqrt())
+
+
+def _root(function: Function, args: Args, kwargs: Kwargs) -> Tensor:
+    root: Tensor = function(*args, **kwargs)
+    return root.detach()

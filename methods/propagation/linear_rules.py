@@ -1,0 +1,156 @@
+"""Relevance rules of linear layers that tell signs apart; called as `rule(F.linear, x, weight, bias)`, see `rules`.
+
+c_ij = x_i w_ji is what input i contributes to output j; c⁺ and c⁻ are its positive and negative parts.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from methods.propagation.rules import divide
+
+
+@dataclass(frozen=True)
+class PositiveLinear:
+    """α = 1, both signs of x in one denominator (Chefer 2021a, eq. 6-7 as in their code; bias ignored).
+
+    `R_i = Σ_j c_ij⁺ R_j / Σ_i c_ij⁺`: α-β with β = 0. Computed with Z = (xWᵀ + |x||W|ᵀ)/2, S = R/Z as
+    `R_x = (x ⊙ (S W) + |x| ⊙ (S|W|))/2`, which is the same with half of the products.
+    """
+
+    def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
+        """`x Wᵀ + b`."""
+        result: Tensor = _PositiveLinear.apply(*operands)  # type: ignore[no-untyped-call]
+        return result
+
+
+class _PositiveLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        product = F.linear(x, weight)
+        magnitude = weight.abs()
+        denominator = F.linear(x.abs(), magnitude).add_(product).mul_(0.5)
+        ctx.save_for_backward(x, weight, magnitude, denominator)
+        return product if bias is None else product + bias
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, magnitude, denominator = ctx.saved_tensors
+        shares = divide(relevance, denominator)
+        signed = (shares @ weight).mul_(x)
+        return torch.addcmul(signed, x.abs(), shares @ magnitude).mul_(0.5), None, None
+
+
+@dataclass(frozen=True)
+class SeparateLinear:
+    """α = 1, each sign of x with its own denominator (the baseline "full LRP"; bias ignored; not conservative).
+
+    `R_x = x⁺ ⊙ (R/(x⁺W⁺ᵀ) W⁺) + x⁻ ⊙ (R/(x⁻W⁻ᵀ) W⁻)`.
+    """
+
+    def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
+        """`x Wᵀ + b`."""
+        result: Tensor = _SeparateLinear.apply(*operands)  # type: ignore[no-untyped-call]
+        return result
+
+
+class _SeparateLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+
+        def part(x_part: Tensor, weight_part: Tensor) -> Tensor:
+            return x_part * (divide(relevance, F.linear(x_part, weight_part)) @ weight_part)
+
+        return part(x.clamp(min=0), weight.clamp(min=0)) + part(x.clamp(max=0), weight.clamp(max=0)), None, None
+
+
+class SignSplitting(ABC):
+    """`R_i = Σ_j c_ij⁺ s_j⁺ + c_ij⁻ s_j⁻` with the shares s that the rule makes of R and of the sums Σ c⁺, Σ c⁻.
+
+    A bias counts as one more input of activation 1: it takes its share of the relevance, which then goes nowhere.
+    """
+
+    def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
+        """`x Wᵀ + b`."""
+        result: Tensor = _SignSplitting.apply(self, *operands)  # type: ignore[no-untyped-call]
+        return result
+
+    @abstractmethod
+    def shares(self, relevance: Tensor, positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the positive and of the negative contributions."""
+
+
+class _SignSplitting(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rule: SignSplitting, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        halves = torch.cat((x.clamp(min=0), x.clamp(max=0)), -1)
+        up, down = weight.clamp(min=0), weight.clamp(max=0)
+        positive, negative = F.linear(halves, torch.cat((up, down), 1)), F.linear(halves, torch.cat((down, up), 1))
+        if bias is not None:
+            positive, negative = positive + bias.clamp(min=0), negative + bias.clamp(max=0)
+        ctx.rule = rule
+        ctx.save_for_backward(x, weight, positive, negative)
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, positive, negative = ctx.saved_tensors
+        to_positive, to_negative = ctx.rule.shares(relevance, positive, negative)
+        up, down = weight.clamp(min=0), weight.clamp(max=0)
+        above, below = to_positive @ up + to_negative @ down, to_positive @ down + to_negative @ up
+        return None, x.clamp(min=0).mul_(above).add_(x.clamp(max=0).mul_(below)), None, None
+
+
+@dataclass(frozen=True)
+class AlphaBeta(SignSplitting):
+    """α-β rule (Bach 2015, eq. 60): `R_i = Σ_j (α c_ij⁺/z_j⁺ − β c_ij⁻/z_j⁻) R_j`, z⁺ = Σ c⁺ and z⁻ = Σ c⁻ with the bias.
+
+    Attributes:
+        alpha: α.
+        beta: β.
+        epsilon: stabiliser of either denominator.
+    """
+
+    alpha: float
+    beta: float
+    epsilon: float
+
+    def shares(self, relevance: Tensor, positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the positive and of the negative contributions."""
+        above, below = (divide(relevance, z, self.epsilon, signed=True) for z in (positive, negative))
+        return self.alpha * above, -self.beta * below
+
+
+@dataclass(frozen=True)
+class Gamma(SignSplitting):
+    """γ-rule: the contributions that agree in sign with their sum z_j = Σ_i c_ij count 1 + γ times.
+
+    `R_i = Σ_j (c_ij + γ c_ij^s) R_j / (z_j + γ z_j^s)`, s the sign of z_j, c^s the part of c of that sign. For x ≥ 0 and
+    z > 0 this is Montavon 2019 (section 10.2.3: W + γW⁺), whose definition leaves signed inputs open.
+
+    Attributes:
+        gamma: γ.
+        epsilon: stabiliser of the denominator.
+    """
+
+    gamma: float
+    epsilon: float
+
+    def shares(self, relevance: Tensor, positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the positive and of the negative contributions."""
+        z = positive + negative
+        raised_sum = z + self.gamma * torch.where(z > 0, positive, negative)
+        plain = divide(relevance, raised_sum, self.epsilon, signed=True)
+        raised = (1 + self.gamma) * plain
+        return torch.where(z > 0, raised, plain), torch.where(z > 0, plain, raised)

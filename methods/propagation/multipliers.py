@@ -1,0 +1,88 @@
+"""DeepLIFT's multipliers through the unmodified model's own graph: the rescale rule (Shrikumar 2017, section 3).
+
+Inputs and references run together, as the two halves of one batch, in a mode that gives every operation that is not linear a
+backward pass of multipliers: `m = Δout/Δin`, Δ the difference between an input's row and its reference's. Linear operations
+keep their ordinary gradient, which is their multiplier. Gradients of the first half are then multipliers, and every rule
+here is exact: `Σ m_in Δin = m_out Δout`.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from methods.propagation.mode import Propagation, ordinary
+from methods.propagation.multiplier_rules import MatrixProduct, Normalised, Product, ReciprocalRoot, Secant, Softmax
+from methods.propagation.operations import Args, Function, Kind, Kwargs, norm_operands
+
+
+class RescaleRule(Propagation):
+    """Gives operations on activations their multipliers; one that is neither linear nor known is refused."""
+
+    name = "DeepLIFT"
+
+    def __init__(self) -> None:
+        super().__init__()
+        linear: tuple[Kind, ...] = (
+            "move", "identity", "detach", "mask", "select", "linear", "add", "accumulate", "subtract", "negate", "reduce",
+        )  # fmt: skip
+        self.handlers = {
+            **dict.fromkeys(linear, ordinary),
+            **dict.fromkeys(("activation", "elementwise"), _secant),
+            **dict.fromkeys(("layer_norm", "rms_norm"), _norm),
+            "softmax": _softmax,
+            "matmul": self._matmul,
+            "product": self._product,
+            "quotient": self._quotient,
+            "power": self._power,
+            "reciprocal_root": self._reciprocal_root,
+        }
+        self._roots: list[Tensor] = []
+
+    def _matmul(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
+        both = all(map(self.acts_on, args))
+        return _apply(MatrixProduct, *args) if both else function(*args, **kwargs)
+
+    def _product(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
+        """Of an activation and one of a norm's reciprocal roots: the division that it stands for."""
+        a, b = args[:2]
+        if not (self.acts_on(a) and self.acts_on(b)):
+            return function(*args, **kwargs)
+        if (root := next((root for root in self._roots if root is a or root is b), None)) is not None:
+            return _apply(Normalised, a if b is root else b, root)
+        return _apply(Product, a, b)
+
+    def _quotient(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
+        return self.unknown(function, args, kwargs) if self.acts_on(*args[1:]) else function(*args, **kwargs)
+
+    def _power(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
+        square = args[1:] in ((2,), ())  # () of torch.square
+        return _apply(Product, args[0], args[0]) if square else self.unknown(function, args, kwargs)
+
+    def _reciprocal_root(self, _function: Function, args: Args, _kwargs: Kwargs) -> Any:
+        self._roots.append(_apply(ReciprocalRoot, *args))
+        return self._roots[-1]
+
+
+def _apply(rule: type[torch.autograd.Function], *args: Any) -> Any:
+    return rule.apply(*args)  # type: ignore[no-untyped-call]
+
+
+def _secant(function: Function, args: Args, kwargs: Kwargs) -> Any:
+    return _apply(Secant, args[0], lambda x: function(x, *args[1:], **kwargs))
+
+
+def _softmax(_function: Function, args: Args, kwargs: Kwargs) -> Any:
+    def call(z: Tensor, dim: int = -1, dtype: torch.dtype | None = None, **_: Any) -> Any:
+        z = z if dtype is None else z.to(dtype)
+        return _apply(Softmax, z.transpose(dim, -1)).transpose(dim, -1)
+
+    return call(*args, **kwargs)
+
+
+def _norm(function: Function, args: Args, kwargs: Kwargs) -> Tensor:
+    """Linear centring, a product for the square, the root, and the division by it."""
+    norm = norm_operands(function, args, kwargs)
+    centred = norm.centre()
+    mean_square = _apply(Product, centred, centred).mean(norm.dims, keepdim=True)
+    return norm.scaled(_apply(Normalised, centred, _apply(ReciprocalRoot, mean_square + norm.epsilon)))

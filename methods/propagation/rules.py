@@ -1,0 +1,192 @@
+"""Relevance rules: the forward pass is the operation itself, the backward pass is the rule (docs/protocols.md, section 5).
+
+A rule is called as `rule(operation, *operands)`. In the equations R is the relevance that reaches the operation's result;
+what a rule gives is the relevance of its operands.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from methods.propagation.conservative import FrozenNorms
+
+STABILISER = 1e-9
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """An operation whose backward pass is a relevance rule."""
+
+    def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
+        """`operation(*operands)`."""
+        ...
+
+
+def divide(relevance: Tensor, z: Tensor, epsilon: float = STABILISER, *, signed: bool = False) -> Tensor:
+    """`R / (z + ε)`, or `R / (z + ε sign z)` where `signed`; 0 where z = 0: a sum of zero has nothing to share out.
+
+    Unsigned with ε = 1e-9 it is the stabiliser of Chefer 2021a's code; leaving it out moves results by about 1e-3.
+    """
+    return torch.where(z == 0, 0.0, relevance / (z + (epsilon * z.sign() if signed else epsilon)))
+
+
+def unbroadcast(relevance: Tensor, shape: torch.Size) -> Tensor:
+    """Relevance in the shape of an operand that was broadcast."""
+    return relevance if relevance.shape == shape else relevance.sum_to_size(shape)
+
+
+@dataclass(frozen=True)
+class Passing:
+    """Relevance passes unchanged, whatever the operation: `R_x = w R` for each operand.
+
+    Attributes:
+        weight: w; ½ gives each factor of a product its half.
+    """
+
+    weight: float = 1.0
+
+    def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
+        """The operation's result."""
+        with torch.no_grad():
+            result = operation(*operands)
+        passed: Tensor = _Pass.apply(self.weight, result, *operands)  # type: ignore[no-untyped-call]
+        return passed
+
+
+class _Pass(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: float, result: Tensor, *operands: Tensor) -> Tensor:
+        ctx.weight, ctx.shapes = weight, [operand.shape for operand in operands]
+        return result.view_as(result)
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, ...]:
+        weighted = relevance if ctx.weight == 1 else relevance * ctx.weight
+        return None, None, *(unbroadcast(weighted, shape) for shape in ctx.shapes)
+
+
+@dataclass(frozen=True)
+class Proportional:
+    """Shares in proportion to contributions to first order: `R_x = w x ⊙ Jᵀ(R / (z + ε sign z))`, z the result, J = ∂z/∂x.
+
+    For what is linear in x these are its terms in the sum z: the ε-rule of a linear layer (bias among the terms), of a
+    product of matrices in either factor, of a sum, of a mean. Of a softmax, with ε = 0, it is the Taylor expansion at its
+    input (Achtibat 2024, proposition 3.1), `R_x = x ⊙ (R − z Σ R)`, which loses what the constant term takes.
+    Where z = 0 nothing is shared out.
+
+    Attributes:
+        epsilon: stabiliser ε.
+        weight: w; ½ for products, of whose relevance each factor gets half.
+        signed: whether ε takes the sign of z.
+    """
+
+    epsilon: float = 0.0
+    weight: float = 1.0
+    signed: bool = True
+
+    def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
+        """The operation's result."""
+        result: Tensor = _Share.apply(self, operation, *operands)  # type: ignore[no-untyped-call]
+        return result
+
+
+class _Share(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rule: Proportional, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
+        needed = [isinstance(x, Tensor) and x.requires_grad for x in operands]
+        inputs = [x.detach().requires_grad_() if need else x for x, need in zip(operands, needed, strict=True)]
+        with torch.enable_grad():
+            z = operation(*inputs)
+        ctx.rule, ctx.needed, ctx.z = rule, needed, z
+        ctx.inputs = [x for x, need in zip(inputs, needed, strict=True) if need]
+        return z.detach()
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, ...]:
+        rule = ctx.rule
+        shares = divide(relevance, ctx.z.detach(), rule.epsilon, signed=rule.signed).mul_(rule.weight)
+        gradients = iter(torch.autograd.grad(ctx.z, ctx.inputs, shares, retain_graph=True))
+        inputs = iter(ctx.inputs)
+        return None, None, *(next(inputs).detach() * next(gradients) if need else None for need in ctx.needed)
+
+
+PASS, HALVES = Passing(), Passing(0.5)
+SUM, HALVED_SUM = Proportional(STABILISER, signed=False), Proportional(STABILISER, 0.5, signed=False)
+"""Shares as Chefer 2021a's code stabilises them."""
+
+
+@dataclass(frozen=True)
+class FrozenNorm:
+    """Normalisation layer y = γ (x − m)/σ + β: identity for the division by σ, the ε-rule for all that is linear in x.
+
+    `R_x = x ⊙ Jᵀ(R / (y + ε sign y))` with J the Jacobian for constant σ (Achtibat 2024, proposition 3.4; the rule that Ali
+    2022 derives). An RMS norm, which subtracts no mean, passes relevance unchanged.
+
+    Attributes:
+        epsilon: stabiliser ε.
+    """
+
+    epsilon: float
+
+    def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
+        """The layer's result."""
+
+        def frozen(x: Tensor) -> Tensor:
+            with FrozenNorms():
+                return operation(x)
+
+        return Proportional(self.epsilon)(frozen, *operands)
+
+
+@dataclass(frozen=True)
+class MaskedSoftmax:
+    """Softmax that passes relevance through the sum of scores and mask as the published code does: `R_x = x R/(x + 1e-9)`.
+
+    The mask is 0 where a key is seen, so that the rule for sums leaves R but for the stabiliser: it loses about 1e-9/x,
+    which is much where a score x is near 0, and all where it is 0. Keys that are not seen have no relevance.
+    """
+
+    def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
+        """The softmax; the operand is scores and mask together."""
+        return PASS(operation, SUM(torch.clone, *operands))
+
+
+@dataclass(frozen=True)
+class NormalisedAdd:
+    """Sum of two activations (Chefer 2021a, eq. 8-10): proportional shares, then both rescaled to conserve.
+
+    S = R/(a+b), R_a = aS, R_b = bS; then Σ R_a is scaled to |ΣR_a|/(|ΣR_a|+|ΣR_b|)·ΣR and R_b likewise, the sums
+    being over one example.
+    """
+
+    def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
+        """`a + b`."""
+        result: Tensor = _NormalisedAdd.apply(*operands)  # type: ignore[no-untyped-call]
+        return result
+
+
+class _NormalisedAdd(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        ctx.save_for_backward(a, b)
+        return a + b
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, ...]:
+        a, b = ctx.saved_tensors
+        proportional = divide(relevance, a + b)
+        parts = (a * proportional, b * proportional)
+        sums = [_per_example(part) for part in parts]
+        total, magnitude = _per_example(relevance), sums[0].abs() + sums[1].abs()
+        return tuple(
+            unbroadcast(part * divide(divide(part_sum.abs(), magnitude) * total, part_sum), operand.shape)
+            for part, part_sum, operand in zip(parts, sums, (a, b), strict=True)
+        )
+
+
+def _per_example(relevance: Tensor) -> Tensor:
+    """Sum over one example, kept broadcastable: never over the batch, so that results are batch-invariant."""
+    return relevance.flatten(1).sum(1).view(-1, *[1] * (relevance.dim() - 1))
