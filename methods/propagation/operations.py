@@ -4,7 +4,7 @@ An operation that a new model brings is entered here once.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -68,7 +68,6 @@ _OPERATIONS: Mapping[Kind, tuple[Function, ...]] = {
 }  # fmt: skip
 
 KINDS: Mapping[Function, Kind] = {function: kind for kind, functions in _OPERATIONS.items() for function in functions}
-assert {*_OPERATIONS, "norm_module"} == set(get_args(Kind))
 
 
 def module_kind(module: nn.Module) -> Kind | None:

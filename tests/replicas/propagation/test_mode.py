@@ -1,5 +1,7 @@
 """What a mode does with operations that it does not know, or knows in another form."""
 
+from typing import get_args
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,7 +9,7 @@ from torch import nn
 
 from benchmark.errors import NotApplicable
 from methods.propagation.mode import propagating
-from methods.propagation.operations import KINDS, module_kind
+from methods.propagation.operations import KINDS, Kind, module_kind
 from methods.propagation.relevance import RelevancePropagation
 from methods.propagation.rule_sets import epsilon
 from tests.replicas.conftest import assert_same, numbers
@@ -93,5 +95,6 @@ def test_activation_and_norm_modules_are_single_operations():
     assert "forward" not in vars(norm)
 
 
-def test_functions_of_both_spellings_are_known():
+def test_every_kind_has_operations():
+    assert {*KINDS.values(), "norm_module"} == set(get_args(Kind))
     assert KINDS[torch.softmax] == KINDS[F.softmax] == KINDS[torch.Tensor.softmax] == "softmax"
