@@ -12,7 +12,7 @@ from benchmark.types import Attribution, Batch
 from methods.propagation.block_parts import refuse_cross_attention
 from methods.propagation.decomposed import Decomposed, decomposed, settled
 from methods.propagation.mode import propagating
-from methods.propagation.parts import Order, Parts
+from methods.propagation.part_rules import Order, Parts
 from methods.shared.explainer import Explainer
 
 Bias = Literal["absdot", "apart"]
@@ -24,7 +24,7 @@ class DecompX(Explainer):
 
     All blocks, the feed-forward networks and the classification head take part, each as the affine map that it is at the
     example: attention and deviations of norms are constants, activations are lines through the origin (`x · f(x)/x`);
-    see `methods.propagation.parts`. Nothing is aggregated: the parts are vectors until they are logits.
+    see `methods.propagation.part_rules`. Nothing is aggregated: the parts are vectors until they are logits.
 
     With "absdot" a bias vector b is shared by the parts that it is added to, part k getting `|b·x_k| / Σ_k |b·x_k|`; what
     no part has a share of stays apart (0 but for exact orthogonality). With "apart" the map from the input to the logit is

@@ -32,7 +32,7 @@ from benchmark.models.blocks import Reached
 from benchmark.types import Batch
 from methods.propagation.decomposed import Decomposed, decomposed, plain
 from methods.propagation.mode import propagating
-from methods.propagation.parts import Parts
+from methods.propagation.part_rules import Parts
 
 Through = Literal["residual", "layer_norm", "block"]
 

@@ -12,7 +12,7 @@ shared out; or those that attention has mixed, which wait until the residual sum
 
 
 class Decomposed(Tensor):
-    """An activation and its parts; made by `decomposed`. Under `parts.Parts` operations act on the parts as well.
+    """An activation and its parts; made by `decomposed`. Under `part_rules.Parts` operations act on the parts as well.
 
     Attributes:
         parts: [N, *shape].

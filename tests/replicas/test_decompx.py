@@ -9,7 +9,7 @@ from benchmark.errors import NotApplicable
 from methods.decompx import DecompX
 from methods.propagation.decomposed import decomposed
 from methods.propagation.mode import propagating
-from methods.propagation.parts import Parts
+from methods.propagation.part_rules import Parts
 from tests import tiny_models
 from tests.replicas.blocks_by_hand import LENGTHS, Case, norm_of_part
 from tests.replicas.conftest import assert_same

@@ -7,7 +7,7 @@ from torch import nn
 from benchmark.errors import NotApplicable
 from methods.propagation.decomposed import decomposed
 from methods.propagation.mode import propagating
-from methods.propagation.parts import Parts
+from methods.propagation.part_rules import Parts
 from tests.replicas.conftest import assert_same, numbers
 
 
