@@ -22,7 +22,7 @@ def test_every_method_says_what_it_is_what_it_needs_and_where_it_is_from():
 
 
 def explainer(edges, readout):
-    parts = {"edges": {"_target_": "methods.edges.product.Product", **edges}}
+    parts = {"edges": {"_target_": "methods.edges.product.FactorProduct", **edges}}
     parts["readout"] = {"_target_": "methods.readouts.read_row.ReadRow", **readout}
     return {"_target_": "methods.attention_explainer.AttentionExplainer", **parts}
 

@@ -21,7 +21,7 @@ Factor = Literal["attention", "gradient", "relevance"]
 
 
 @configurable
-class Product:
+class FactorProduct:
     """`E = A^a ⊙ (∂y_t/∂A)^g ⊙ R^r` or its positive part; exponents are 1 for the factors and 0 for the others.
 
     With relevance, A is that of the relevance pass, in its precision; the gradient is always that of the model itself.

@@ -21,15 +21,15 @@ from benchmark.run.workbench import limited, open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.identity import identity as versions
 from methods.attention_explainer import AttentionExplainer
-from methods.edges.product import Product
+from methods.edges.product import FactorProduct
 from methods.readouts.column_sum import ColumnSum
 from methods.readouts.rollout import Rollout
 from tests.conftest import REPOSITORY
 
 EXPLAINER = {"_target_": "methods.attention_explainer.AttentionExplainer"}
 EDGES = {
-    "attention": {"_target_": "methods.edges.product.Product"},
-    "gradient": {"_target_": "methods.edges.product.Product", "factors": ["gradient"]},
+    "attention": {"_target_": "methods.edges.product.FactorProduct"},
+    "gradient": {"_target_": "methods.edges.product.FactorProduct", "factors": ["gradient"]},
 }
 READOUTS = {
     "mean_layers": {"_target_": "methods.readouts.read_row.ReadRow", "layer": "mean"},
@@ -58,7 +58,7 @@ class Counted:
 
     def __call__(self, model, batch, target):
         self.calls.append(batch.uids)
-        return Product()(model, batch, target)
+        return FactorProduct()(model, batch, target)
 
 
 def config(place, *overrides):
@@ -74,7 +74,7 @@ def context(place):
 
 @pytest.mark.parametrize(
     "edges",
-    [Product(), Product(("gradient",)), Product(("attention", "gradient"), "positive")],
+    [FactorProduct(), FactorProduct(("gradient",)), FactorProduct(("attention", "gradient"), "positive")],
     ids=lambda edges: "-".join(edges.factors),
 )
 def test_remembered_edges_give_the_attributions_and_the_cost_of_the_plain_method(context, edges):
@@ -103,7 +103,7 @@ def measured(method, model, batch, target):
 
 def test_edges_are_computed_once_as_far_as_the_memory_goes(context):
     model, batches = context.model, context.data.batches
-    one = Product()(model, batches[0], batches[0].label)
+    one = FactorProduct()(model, batches[0], batches[0].label)
     size = sum(layer.numel() * layer.element_size() for layer in one)
     for budget, expected in ((2**30, 3), (size, 3 + 2 + 2), (0, 9)):
         calls = []
@@ -206,7 +206,7 @@ def test_settings_that_make_no_sense_are_one_line():
 def test_versions_of_all_parts_enter_the_name_of_the_comparison(monkeypatch):
     before = versions(EdgesByReadouts(EXPLAINER, EDGES, READOUTS))
     assert versions(EdgesByReadouts(EXPLAINER, EDGES, READOUTS)) == before
-    monkeypatch.setattr(Product, "version", 2)
+    monkeypatch.setattr(FactorProduct, "version", 2)
     assert versions(EdgesByReadouts(EXPLAINER, EDGES, READOUTS)) != before
 
 

@@ -10,7 +10,7 @@ from benchmark.errors import UserError
 from benchmark.run.explaining import edge_sums
 from methods.attention_explainer import AttentionExplainer
 from methods.edges.attattr import AttAttr
-from methods.edges.product import Product
+from methods.edges.product import FactorProduct
 from methods.edges.value_zeroing import ValueZeroing
 from methods.readouts.column_sum import ColumnSum
 from methods.readouts.flow import Flow
@@ -31,7 +31,7 @@ def model(tmp_path_factory):
     "readout", [ReadRow(), ReadRow("mean"), ReadRow("max"), ColumnSum(), Rollout(), Generic(), Flow()]
 )
 def test_gradients_at_padding_keys_reach_no_readout(model, readout):
-    method = AttentionExplainer(Product(("gradient",)), readout)
+    method = AttentionExplainer(FactorProduct(("gradient",)), readout)
     inputs = tiny_models.inputs("bert")
     together = method(model, model.encode(inputs), torch.tensor([0, 1, 2]))
     for row, given in enumerate(inputs):
@@ -62,7 +62,7 @@ def test_an_unknown_head_readout_is_named():
     assert {f.name for f in dataclasses.fields(AttentionExplainer)} == {"edges", "readout", "heads"}
 
 
-@pytest.mark.parametrize("edges", [Product(("gradient",)), AttAttr(steps=2), ValueZeroing()])
+@pytest.mark.parametrize("edges", [FactorProduct(("gradient",)), AttAttr(steps=2), ValueZeroing()])
 @pytest.mark.parametrize("budget", [1, 1 << 27])
 def test_attributions_and_edges_from_one_pass_are_those_of_two(model, edges, budget):
     model = dataclasses.replace(model, memory_budget=budget)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from benchmark.errors import NotApplicable
-from methods.edges.product import Product
+from methods.edges.product import FactorProduct
 from methods.lrp import Lrp
 from methods.relevance.conservative import freezing
 from tests.replicas.conftest import assert_same
@@ -75,7 +75,7 @@ def test_token_scores(model, batch, target, plain):
 
 def test_edges(model, batch, target, plain):
     """A ⊙ ∂y_t/∂A along the values of later layers alone."""
-    found = Product(("relevance",), rules="conservative")(model, batch, target)
+    found = FactorProduct(("relevance",), rules="conservative")(model, batch, target)
     for row, example in enumerate(plain):
         for layer, slow in zip(found, by_hand(example)[1], strict=True):
             assert_same(layer[row, :, : example.length, : example.length], slow)

@@ -12,7 +12,7 @@ from benchmark.errors import UserError
 from benchmark.settings.identity import digest_of
 from methods.edges.attattr import AttAttr
 from methods.edges.grad_cam import GradCam
-from methods.edges.product import Product
+from methods.edges.product import FactorProduct
 from methods.relevance import relevances, rule_set
 from methods.shared.quadrature import nodes_and_weights
 from tests.replicas.conftest import assert_same
@@ -32,7 +32,7 @@ def compare(edges, model, batch, target, plain, slow):
 
 
 def test_attention(model, batch, target, plain):
-    compare(Product(), model, batch, target, plain, lambda _, example: example.attentions_and_gradients()[0])
+    compare(FactorProduct(), model, batch, target, plain, lambda _, example: example.attentions_and_gradients()[0])
 
 
 FACTORS = ("attention", "gradient", "relevance")
@@ -60,13 +60,13 @@ def test_product(model, batch, target, plain, factors, rules, part):
             result[layer, head, i, j] = product if part == "signed" or product > 0 else 0
         return result
 
-    compare(Product(factors, part, rules), model, batch, target, plain, slow)
+    compare(FactorProduct(factors, part, rules), model, batch, target, plain, slow)
 
 
 @pytest.mark.parametrize("factors", itertools.permutations(FACTORS))
 def test_the_order_of_factors_makes_no_difference(factors):
-    assert Product(factors) == Product(list(factors)) == Product(FACTORS)
-    assert digest_of(Product(factors)) == digest_of(Product(FACTORS))
+    assert FactorProduct(factors) == FactorProduct(list(factors)) == FactorProduct(FACTORS)
+    assert digest_of(FactorProduct(factors)) == digest_of(FactorProduct(FACTORS))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_the_order_of_factors_makes_no_difference(factors):
 )  # fmt: skip
 def test_a_product_makes_the_passes_that_its_factors_need(model, batch, target, factors, passes):
     before = replace(model.cost)
-    Product(factors)(model, batch, target)
+    FactorProduct(factors)(model, batch, target)
     forward, backward = (
         (getattr(model.cost, name) - getattr(before, name)) / len(batch)
         for name in ("forward_passes", "backward_passes")
@@ -87,12 +87,12 @@ def test_a_product_makes_the_passes_that_its_factors_need(model, batch, target, 
     text = entry("mine", explainer(factors)).cost
     assert text.startswith(f"{forward:.0f} forward pass")
     assert ("backward" in text) == (backward > 0)
-    assert Product(factors).class_specific == (factors != ("attention",))
+    assert FactorProduct(factors).class_specific == (factors != ("attention",))
 
 
 def explainer(factors):
     """The settings of an attention explainer with such edges."""
-    edges = {"_target_": "methods.edges.product.Product", "factors": list(factors)}
+    edges = {"_target_": "methods.edges.product.FactorProduct", "factors": list(factors)}
     return {
         "_target_": "methods.attention_explainer.AttentionExplainer", "edges": edges,
         "readout": {"_target_": "methods.readouts.rollout.Rollout"},

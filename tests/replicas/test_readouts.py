@@ -6,7 +6,7 @@ import torch
 
 from benchmark.errors import UserError
 from methods.attention_explainer import AttentionExplainer
-from methods.edges.product import Product
+from methods.edges.product import FactorProduct
 from methods.readouts.column_sum import ColumnSum
 from methods.readouts.read_row import ReadRow
 from methods.readouts.rollout import Rollout
@@ -139,14 +139,14 @@ def test_a_layer_that_does_not_exist(edges, read, readout):
         readout(edges, read)
 
 
-@pytest.mark.parametrize("edge_score", [Product(), Product(("attention", "gradient"))])
+@pytest.mark.parametrize("edge_score", [FactorProduct(), FactorProduct(("attention", "gradient"))])
 def test_heads_layers_totals_and_padding(model, batch, target, plain, edge_score):
     """Heads are the signed maximum over the example's own cells; padding enters nothing."""
     result = AttentionExplainer(edge_score, ColumnSum())(model, batch, target)
     assert result.heads.shape == (len(batch), model.n_layers, model.n_heads)
     for b, example in enumerate(plain):
         attention, gradient = example.attentions_and_gradients()
-        scores = attention if edge_score == Product() else attention * gradient
+        scores = attention if edge_score == FactorProduct() else attention * gradient
         n = example.length
         for layer, head in np.ndindex(*scores.shape[:2]):
             cells = [float(scores[layer, head, i, j]) for i in range(n) for j in range(n)]
@@ -162,7 +162,7 @@ def test_heads_layers_totals_and_padding(model, batch, target, plain, edge_score
 
 
 def test_small_chunks_of_a_batch_give_the_same(model, batch, target):
-    explainer = AttentionExplainer(Product(("attention", "gradient")), Rollout(normalize="none"))
+    explainer = AttentionExplainer(FactorProduct(("attention", "gradient")), Rollout(normalize="none"))
     one_by_one = type(model)(**{**vars(model), "memory_budget": 1})
     whole, chunked = explainer(model, batch, target), explainer(one_by_one, batch, target)
     for name in ("tokens", "heads", "layers", "totals"):

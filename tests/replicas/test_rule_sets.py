@@ -16,7 +16,7 @@ from torch import nn
 
 import benchmark
 from benchmark.errors import UserError
-from methods.edges.product import Product
+from methods.edges.product import FactorProduct
 from methods.relevance import RULE_SETS, Conservative, relevance_pass, rule_set, rule_sets
 from methods.relevance import rules as R
 from methods.relevance import signed_rules as S
@@ -391,8 +391,8 @@ def test_the_seed_is_the_logit_with_its_sign(name, model, family):
 def test_edges_take_the_same_rule_sets(name, model, family):
     """Half of what reaches the product A·V reaches A; the conservative set gives A ⊙ ∂y/∂A with the rest held constant."""
     batch = model.encode(tiny_models.inputs(family))
-    edges = Product(("relevance",), rules=rule_set(name))(model, batch, TARGET)
-    named = Product(("relevance",), rules=name)(model, batch, TARGET)
+    edges = FactorProduct(("relevance",), rules=rule_set(name))(model, batch, TARGET)
+    named = FactorProduct(("relevance",), rules=name)(model, batch, TARGET)
     assert all(torch.equal(one, other) for one, other in zip(edges, named, strict=True))
     trace, relevance = relevance_pass(model, batch, TARGET, rule_set(name), "attentions")
     assert len(edges) == len(trace.attentions)
