@@ -15,7 +15,7 @@ from benchmark.settings.declared import configurable
 from benchmark.types import Batch
 from methods.decomposition import Through, decompose_block
 from methods.decomposition.local import head_vectors, mixed
-from methods.edges.base import Edges
+from methods.edges.base import Edges, each_layer
 
 
 def norms(parts: Iterable[Float[Tensor, "n B T D"]]) -> Float[Tensor, "B 1 T T"]:
@@ -44,11 +44,9 @@ class AttentionNorm:
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Norms of the L layers."""
-        trace = model.run(batch, record=("attentions", "hidden"))
-        layers = enumerate(zip(trace.hidden, trace.attentions, strict=True))
         return tuple(
             self._layer(model, attention, head_vectors(model, batch, layer, hidden))
-            for layer, (hidden, attention) in layers
+            for layer, hidden, attention in each_layer(model, batch)
         )
 
     def _layer(
@@ -89,9 +87,7 @@ class AttentionNormResidual:
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Norms of the L layers, each [B 1 T T]."""
-        trace = model.run(batch, record=("attentions", "hidden"))
-        layers = enumerate(zip(trace.hidden, trace.attentions, strict=True))
         return tuple(
-            norms(parts for _, parts in decompose_block(model, batch, layer, hidden, attention, self.through))
-            for layer, (hidden, attention) in layers
+            norms(parts for _, parts in decompose_block(model, batch, *recorded, self.through))
+            for recorded in each_layer(model, batch)
         )

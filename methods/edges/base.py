@@ -1,5 +1,6 @@
 """What an edge score is."""
 
+from collections.abc import Iterator
 from typing import Literal, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
@@ -34,6 +35,15 @@ class EdgeScore(Protocol):
 def take(part: Signs, scores: Tensor) -> Tensor:
     """The scores themselves, or their positive part."""
     return scores if part == "signed" else scores.clamp(min=0)
+
+
+def each_layer(
+    model: Classifier, batch: Batch
+) -> Iterator[tuple[int, Float[Tensor, "B T D"], Float[Tensor, "B H T T"]]]:
+    """(l, the input of block l, its attention) of every layer, from one forward pass."""
+    trace = model.run(batch, record=("attentions", "hidden"))
+    for layer, (hidden, attention) in enumerate(zip(trace.hidden, trace.attentions, strict=True)):
+        yield layer, hidden, attention
 
 
 def attention_and_gradient(model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> tuple[Edges, Edges]:
