@@ -29,7 +29,7 @@ class FactorProduct:
 
     Attributes:
         factors: which are multiplied, in any order.
-        part: "signed" or "positive"; published products of more than attention or its gradient alone are "positive".
+        part: "signed" or "positive"; the published methods are "positive", but for attention and its gradient alone.
         rules: of relevance: name of a rule set of `methods.relevance.rule_sets`, or one made with settings of its own.
         precision: of relevance, and of A beside it: "float64", in which shares of sums that cancel keep their digits, or
             "model", the model's own; the latter on a device without float64, or where the error it makes
