@@ -19,6 +19,7 @@ from benchmark.settings.configuration import compose, options
 from benchmark.settings.defaults import whole
 
 _FACT = re.compile(r"^\s*(Source|Cost): (.+?)\.?\s*$", re.MULTILINE)
+_BLOCK = re.compile(r"^With (\w+)=(.+):\n((?: {4}.+(?:\n|$))+)", re.MULTILINE)
 _NO_PASS = "no pass"
 _NO_PASS_BUT = re.compile(r"^no pass \((.+)\)$")
 
@@ -30,7 +31,7 @@ class Entry:
     Attributes:
         name: of its YAML.
         family: what it scores, and of what kind it is.
-        definition: the first line of its docstring, or edge score and readout.
+        definition: what its docstring says first, or those of edge score and readout.
         needs: `gradients`, `forward passes` or `no model`.
         cost: passes per example.
         source: where it is from.
@@ -66,7 +67,7 @@ def entry(name: str, config: Any) -> Entry:
     """
     parts = list(_parts(config))
     found = [(get_object(part["_target_"]), part) for part in parts]
-    facts = [dict(_FACT.findall(inspect.getdoc(made) or "")) for made, _ in found]
+    facts = [_facts(inspect.getdoc(made) or "", part) for made, part in found]
     for (made, _), own in zip(found, facts, strict=True):
         if missing := {"Source", "Cost"} - set(own):
             raise ValueError(f"the docstring of {made.__name__} lacks a line '{sorted(missing)[0]}: ...'")
@@ -76,11 +77,25 @@ def entry(name: str, config: Any) -> Entry:
     return Entry(
         name=name,
         family=_family(parts[0]["_target_"], edges="edges" in config),
-        definition=" · ".join(_first_line(made, part) for made, part in found),
+        definition=" · ".join(own["Definition"] + _settings(part) for part, own in zip(parts, facts, strict=True)),
         needs=_needs(costs),
         cost="; ".join(dict.fromkeys(costs)) or _NO_PASS,
         source="; ".join(dict.fromkeys(own["Source"] for own in facts)),
     )
+
+
+def _facts(text: str, config: Any) -> dict[str, str]:
+    """Definition (the first line), source and cost of a docstring: those of a block `With layer=mean:` where that is set."""
+    blocks = [block for setting, value, block in _BLOCK.findall(text) if _holds(value, config.get(setting))]
+    facts: dict[str, str] = {}
+    for part in (_BLOCK.sub("", text), *blocks):
+        facts |= {"Definition": part.strip().partition("\n")[0].rstrip("."), **dict(_FACT.findall(part))}
+    return facts
+
+
+def _holds(value: str, given: Any) -> bool:
+    """Whether a setting has a value; that of a list in any order."""
+    return set(value.split(", ")) == (set(map(str, given)) if isinstance(given, list) else {str(given)})
 
 
 def _tops(config: Any) -> list[Any]:
@@ -101,13 +116,15 @@ def _family(target: str, *, edges: bool) -> str:
     return "control" if ".controls." in target else "direct"
 
 
-def _first_line(made: Any, config: Any) -> str:
-    """The docstring's first line, with the settings that the YAML gives."""
-    settings = ", ".join(
-        f"{key}={value}" for key, value in config.items() if key != "_target_" and isinstance(value, str | int | float)
-    )
-    first = (inspect.getdoc(made) or "").splitlines()[0].rstrip(".")
-    return f"{first} ({settings})" if settings else first
+def _settings(config: Any) -> str:
+    """The settings in brackets."""
+    shown = {
+        key: f"[{', '.join(map(str, value))}]" if isinstance(value, list) else value for key, value in config.items()
+    }
+    listed = [
+        f"{key}={value}" for key, value in shown.items() if key != "_target_" and isinstance(value, str | int | float)
+    ]
+    return f" ({', '.join(listed)})" if listed else ""
 
 
 def _plain(value: Any) -> bool:

@@ -21,6 +21,24 @@ def test_every_method_says_what_it_is_what_it_needs_and_where_it_is_from():
     assert "Abnar & Zuidema 2020" in found["rollout"].source
 
 
+def explainer(edges, readout):
+    parts = {"edges": {"_target_": "methods.edges.product.FactorProduct", **edges}}
+    parts["readout"] = {"_target_": "methods.readouts.read_row.ReadRow", **readout}
+    return {"_target_": "methods.attention_explainer.AttentionExplainer", **parts}
+
+
+def test_a_docstring_may_say_something_else_of_a_setting():
+    plain = entry("mine", explainer({"factors": ["attention"]}, {"layer": -1}))
+    assert plain.definition.startswith("`E[l,h,i,j] = A[l,h,i,j]`, in [0, 1]")
+    assert (plain.needs, plain.cost) == ("forward passes", "1 forward pass")
+    assert plain.source.startswith("Bahdanau et al. 2015, section 3.1; ")
+    assert "Serrano & Smith 2019, section 3" in plain.source
+    other = entry("mine", explainer({"factors": ["relevance", "gradient"]}, {"layer": "max"}))
+    assert "(factors=[relevance, gradient]) · `s_j = max_l" in other.definition
+    assert other.cost.startswith("2 forward passes, 2 backward passes")
+    assert other.source == "Chefer et al. 2021a, section 3.2, eq. 13; this project, docs/protocols.md, section 3"
+
+
 def test_the_readme_holds_the_current_list():
     text = (REPOSITORY / "README.md").read_text()
     begin, end = "<!-- python -m benchmark.catalogue -->\n", "<!-- end of the list -->"

@@ -19,12 +19,12 @@ from benchmark.models.classifier import Classifier
 from benchmark.models.variants import chunks, take
 from benchmark.types import Batch
 
-Edges = Float[Tensor, "B L H T T"]
+StackedEdges = Float[Tensor, "B L H T T"]
 _EQUAL = 1e-10
 """Largest difference of logits between models that count as the same function (relative to the largest logit)."""
 
 
-def own_edges(scores: Edges, batch: Batch) -> Edges:
+def own_edges(scores: StackedEdges, batch: Batch) -> StackedEdges:
     """The scores with those of padding at 0."""
     return scores * batch.cells[:, None, None]
 
@@ -48,7 +48,7 @@ def require_equal_heads(attentions: Sequence[Float[Tensor, "B H T T"]]) -> None:
 
 
 def completeness(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"], scores: Edges
+    model: Classifier, batch: Batch, target: Int[Tensor, "B"], scores: StackedEdges
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "B"]]:
     """Mean over layers of `|Σ E_l − (F(A_l) − F(0·A_l))|` and of `|F(A_l) − F(0·A_l)|`; their ratio is the gap."""
     contributions = layer_contributions(model, batch, target)
@@ -70,7 +70,7 @@ def null_edges(model: Classifier, batch: Batch) -> Bool[Tensor, "B L H T T"]:
 
 
 def dummy(
-    scores: Edges, null: Bool[Tensor, "B L all_heads T T"], batch: Batch
+    scores: StackedEdges, null: Bool[Tensor, "B L all_heads T T"], batch: Batch
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "B"]]:
     """Largest |score| on a null edge, relative to the largest of its layer, in the worst layer; and how many null edges an
     example has among its own tokens."""
@@ -80,12 +80,12 @@ def dummy(
     return gaps, own_edges(null.to(scores.dtype), batch).sum((1, 2, 3, 4))
 
 
-def difference(scores: Edges, others: Edges) -> Float[Tensor, "B"]:
+def difference(scores: StackedEdges, others: StackedEdges) -> Float[Tensor, "B"]:
     """`max |E − E'| / max |E|`, over all edges of an example."""
     return relative((scores - others).abs().amax((1, 2, 3, 4)), scores.abs().amax((1, 2, 3, 4)))
 
 
-def head_difference(scores: Edges, a: int, b: int) -> Float[Tensor, "B"]:
+def head_difference(scores: StackedEdges, a: int, b: int) -> Float[Tensor, "B"]:
     """`max |E_a − E_b| / max |E_l|` of two heads of every layer; the worst layer."""
     gaps = (scores[:, :, a] - scores[:, :, b]).abs().amax((2, 3))
     return relative(gaps, scores.abs().amax((2, 3, 4))).amax(1)
@@ -163,7 +163,7 @@ def removal_effects(
 
 
 def unscored(
-    scores: Edges, edges: Removals, effects: Float[Tensor, "R"], threshold: float | int, zero: float = 1e-12
+    scores: StackedEdges, edges: Removals, effects: Float[Tensor, "R"], threshold: float | int, zero: float = 1e-12
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "B"]]:
     """How many of an example's edges with `|ΔF| > threshold` have a score of 0, and how many there are.
 

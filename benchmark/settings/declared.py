@@ -110,6 +110,18 @@ class Rising:
         return "increasing numbers"
 
 
+@dataclass(frozen=True)
+class Distinct:
+    """Sequences of at least one value, none of them twice."""
+
+    def holds(self, value: Any) -> bool:
+        """Whether it is one."""
+        return 0 < len(value) == len(set(value))
+
+    def __str__(self) -> str:
+        return "at least one, none twice"
+
+
 Count = Annotated[int, AtLeast(1)]
 Natural = Annotated[int, AtLeast(0)]
 Share = Annotated[float | int, Within(0, 1)]
@@ -167,7 +179,8 @@ def described(hint: Any) -> str:
     if origin is Annotated:
         ranges = " ".join(map(str, _ranges(hint)))
         if (item := _items(hint)) is not None:
-            return f"{ranges} {' '.join(str(one).removeprefix('numbers ') for one in _ranges(item))}".strip()
+            of_items = " ".join(str(one).removeprefix("numbers ") for one in _ranges(item))
+            return f"{ranges} {of_items}" if of_items else f"{described(arguments[0])}: {ranges}"
         return f"whole {ranges}" if arguments[0] is int else ranges or described(arguments[0])
     if origin in (Union, types.UnionType):
         plain = [part for part in arguments if not _is_class(part)] or arguments  # nobody types an object

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.types import Batch
-from methods.edges.base import Edges, normalize_rows
+from methods.edges.base import Edges, each_layer, normalize_rows
 from methods.propagation.block_parts import decompose_block
 
 
@@ -33,9 +33,7 @@ class Alti:
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Contributions of the L layers, each [B 1 T T]."""
-        trace = model.run(batch, record=("attentions", "hidden"))
-        layers = enumerate(zip(trace.hidden, trace.attentions, strict=True))
-        return tuple(self._layer(model, batch, layer, hidden, attention) for layer, (hidden, attention) in layers)
+        return tuple(self._layer(model, batch, *recorded) for recorded in each_layer(model, batch))
 
     @staticmethod
     def _layer(

@@ -1,4 +1,4 @@
-"""E[i,j] = ‖Σ_h A_hij f_h(x_j)‖: norms of what is mixed, not of the weights (Kobayashi 2020, 2021).
+"""E[i,j] = ‖Σ_h A_hij f_h(x_j)‖: norms of what is mixed, not of the weights (Kobayashi 2020, 2021; Modarressi 2022).
 
 Defined in docs/protocols.md, section 2.
 """
@@ -13,25 +13,13 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
 from benchmark.types import Batch
-from methods.edges.base import Edges
+from methods.edges.base import Edges, each_layer
 from methods.propagation.block_parts import Through, decompose_block, head_vectors, mixed
-
-Depth = Literal["residual", "layer_norm"]
 
 
 def norms(parts: Iterable[Float[Tensor, "n B T D"]]) -> Float[Tensor, "B 1 T T"]:
     """`‖part_ij‖₂` of the parts of n tokens j at a time."""
     return torch.cat([torch.linalg.vector_norm(some, dim=-1) for some in parts]).permute(1, 2, 0).unsqueeze(1)
-
-
-def part_norms(model: Classifier, batch: Batch, through: Through) -> Edges:
-    """Per layer `‖part_ij‖₂` [B 1 T T] of the block's decomposition up to `through`."""
-    trace = model.run(batch, record=("attentions", "hidden"))
-    layers = enumerate(zip(trace.hidden, trace.attentions, strict=True))
-    return tuple(
-        norms(parts for _, parts in decompose_block(model, batch, layer, hidden, attention, through))
-        for layer, (hidden, attention) in layers
-    )
 
 
 @configurable
@@ -55,11 +43,9 @@ class AttentionNorm:
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Norms of the L layers."""
-        trace = model.run(batch, record=("attentions", "hidden"))
-        layers = enumerate(zip(trace.hidden, trace.attentions, strict=True))
         return tuple(
             self._layer(model, attention, head_vectors(model, batch, layer, hidden))
-            for layer, (hidden, attention) in layers
+            for layer, hidden, attention in each_layer(model, batch)
         )
 
     def _layer(
@@ -76,21 +62,31 @@ class AttentionNormResidual:
     """`E[i,j] = ‖f_ij + δ_ij x_j‖` or `‖LN'_i(f_ij + δ_ij x_j)‖`: the norm with the residual, and with the layer norm.
 
     f_ij = Σ_h A_hij f_h(x_j) as in `AttentionNorm`; LN' has the deviation of the whole vector and no β (a part's own mean
-    is taken off). No heads. Pre-LN blocks have no norm after the residual sum: there both depths are the same. The
+    is taken off). No heads. Pre-LN blocks have no norm on the residual stream: there all depths are the same. The
     source reads no token scores off; the configured readout is rollout of the rows normalised to 1, without an identity
     since the edges contain the residual: what the code of Ferrando et al. 2022 compares ALTI with under the name "norm".
 
     Attributes:
-        through: "residual" (AttnRes) or "layer_norm" (AttnResLn).
+        through: "residual" (AttnRes), "layer_norm" (AttnResLn) or "block" (GlobEnc).
 
     Source: Kobayashi et al. 2021, section 3.
     Cost: 3 + H/12 forward passes.
+
+    With through=block:
+        `E[i,j] = ‖LN2'_i(LN1'_i(Σ_h A_hij f_h(x_j) + δ_ij x_j))‖`, no heads.
+        The feed-forward network is no part of the decomposition but of the vector whose deviation LN2' has, as in the
+        source (N_Enc). Its code aggregates by the product of the matrices as they are (`normalize: none`), without an added
+        identity (`residual: false`). Pre-LN blocks are open in the source.
+        Source: Modarressi et al. 2022, section 3, and its code.
     """
 
-    through: Depth = "layer_norm"
+    through: Through = "layer_norm"
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Norms of the L layers, each [B 1 T T]."""
-        return part_norms(model, batch, self.through)
+        return tuple(
+            norms(parts for _, parts in decompose_block(model, batch, *recorded, self.through))
+            for recorded in each_layer(model, batch)
+        )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.types import Batch
-from methods.edges.base import Edges
+from methods.edges.base import Edges, each_layer
 from methods.propagation.block_parts import refuse_cross_attention
 
 
@@ -32,8 +32,5 @@ class AttentionTimesInputNorm:
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Products of the L layers."""
         refuse_cross_attention(model)
-        trace = model.run(batch, record=("attentions", "hidden"))
-        return tuple(
-            attention * hidden.norm(dim=-1)[:, None, None, :]
-            for attention, hidden in zip(trace.attentions, trace.hidden, strict=True)
-        )
+        layers = each_layer(model, batch)
+        return tuple(attention * hidden.norm(dim=-1)[:, None, None, :] for _, hidden, attention in layers)

@@ -1,5 +1,6 @@
 """What an edge score is."""
 
+from collections.abc import Iterator
 from typing import Literal, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
@@ -11,7 +12,8 @@ from benchmark.types import Batch
 Edges = tuple[Float[Tensor, "B H T T"], ...]
 """One tensor per layer; entry [b, h, i, j] scores the edge from query i to key j."""
 
-Part = Literal["signed", "positive"]
+Signs = Literal["signed", "positive"]
+"""Scores as they are, or their positive part."""
 
 
 @runtime_checkable
@@ -19,16 +21,29 @@ class EdgeScore(Protocol):
     """Scores every attention edge of every layer for a target class."""
 
     version: int
-    class_specific: bool
+
+    @property
+    def class_specific(self) -> bool:
+        """Whether the scores depend on the target class."""
+        ...
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Scores of the L layers."""
         ...
 
 
-def take(part: Part, scores: Tensor) -> Tensor:
+def take(part: Signs, scores: Tensor) -> Tensor:
     """The scores themselves, or their positive part."""
     return scores if part == "signed" else scores.clamp(min=0)
+
+
+def each_layer(
+    model: Classifier, batch: Batch
+) -> Iterator[tuple[int, Float[Tensor, "B T D"], Float[Tensor, "B H T T"]]]:
+    """(l, the input of block l, its attention) of every layer, from one forward pass."""
+    trace = model.run(batch, record=("attentions", "hidden"))
+    for layer, (hidden, attention) in enumerate(zip(trace.hidden, trace.attentions, strict=True)):
+        yield layer, hidden, attention
 
 
 def attention_and_gradient(model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> tuple[Edges, Edges]:

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.settings.declared import configurable
-from methods.edges.base import Edges, Part, take
+from methods.edges.base import Edges, Signs, take
 
 End = Literal["key", "query"]
 
@@ -33,7 +33,7 @@ class ColumnSum:
     Cost: no pass.
     """
 
-    part: Part = "signed"
+    part: Signs = "signed"
     scored: End = "key"
     version: ClassVar[int] = 1
 

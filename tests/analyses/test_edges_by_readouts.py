@@ -1,6 +1,7 @@
 """The product of edge scores and readouts: remembered scores, run folders, what cannot serve, and a complete YAML."""
 
 import ast
+import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar
@@ -20,20 +21,18 @@ from benchmark.run.workbench import limited, open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.identity import identity as versions
 from methods.attention_explainer import AttentionExplainer
-from methods.edges.attention import Attention
-from methods.edges.attention_times_gradient import AttentionTimesGradient
-from methods.edges.gradient import Gradient
+from methods.edges.product import FactorProduct
 from methods.readouts.column_sum import ColumnSum
 from methods.readouts.rollout import Rollout
 from tests.conftest import REPOSITORY
 
 EXPLAINER = {"_target_": "methods.attention_explainer.AttentionExplainer"}
 EDGES = {
-    "attention": {"_target_": "methods.edges.attention.Attention"},
-    "gradient": {"_target_": "methods.edges.gradient.Gradient"},
+    "attention": {"_target_": "methods.edges.product.FactorProduct"},
+    "gradient": {"_target_": "methods.edges.product.FactorProduct", "factors": ["gradient"]},
 }
 READOUTS = {
-    "mean_layers": {"_target_": "methods.readouts.mean_layers.MeanLayers"},
+    "mean_layers": {"_target_": "methods.readouts.read_row.ReadRow", "layer": "mean"},
     "rollout": {"_target_": "methods.readouts.rollout.Rollout"},
 }
 
@@ -59,7 +58,7 @@ class Counted:
 
     def __call__(self, model, batch, target):
         self.calls.append(batch.uids)
-        return Attention()(model, batch, target)
+        return FactorProduct()(model, batch, target)
 
 
 def config(place, *overrides):
@@ -74,7 +73,9 @@ def context(place):
 
 
 @pytest.mark.parametrize(
-    "edges", [Attention(), Gradient(), AttentionTimesGradient("positive")], ids=lambda e: type(e).__name__
+    "edges",
+    [FactorProduct(), FactorProduct(("gradient",)), FactorProduct(("attention", "gradient"), "positive")],
+    ids=lambda edges: "-".join(edges.factors),
 )
 def test_remembered_edges_give_the_attributions_and_the_cost_of_the_plain_method(context, edges):
     setting, memory = context.setting, Remembered(edges, 2**20)
@@ -102,7 +103,7 @@ def measured(method, model, batch, target):
 
 def test_edges_are_computed_once_as_far_as_the_memory_goes(context):
     model, batches = context.model, context.data.batches
-    one = Attention()(model, batches[0], batches[0].label)
+    one = FactorProduct()(model, batches[0], batches[0].label)
     size = sum(layer.numel() * layer.element_size() for layer in one)
     for budget, expected in ((2**30, 3), (size, 3 + 2 + 2), (0, 9)):
         calls = []
@@ -161,11 +162,8 @@ def test_run_folders_are_those_of_the_plain_methods(place, context, tables):
     found = {path.name for path in store.find_cells(place / "runs")}
     published = limited(open_setting(config(place, "methods=[rollout]")), 8).cell("rollout")
     assert published.folder.name in found, "the combination that a YAML names"
-    edges, readout = EDGES["gradient"]["_target_"], READOUTS["mean_layers"]["_target_"]
-    own = (
-        f"+methods.gradient-mean_layers={{_target_: {EXPLAINER['_target_']}, "
-        f"edges: {{_target_: {edges}}}, readout: {{_target_: {readout}}}}}"
-    )
+    explainer = {**EXPLAINER, "edges": EDGES["gradient"], "readout": READOUTS["mean_layers"]}
+    own = "+methods.gradient-mean_layers=" + json.dumps(explainer).replace('"', "")
     settings = ("methods=[]", own, "limit=8", "evaluations=[rationale]")
     plain = open_setting(config(place, *settings)).cell("gradient-mean_layers")
     assert plain.folder.name in found
@@ -208,7 +206,7 @@ def test_settings_that_make_no_sense_are_one_line():
 def test_versions_of_all_parts_enter_the_name_of_the_comparison(monkeypatch):
     before = versions(EdgesByReadouts(EXPLAINER, EDGES, READOUTS))
     assert versions(EdgesByReadouts(EXPLAINER, EDGES, READOUTS)) == before
-    monkeypatch.setattr(Gradient, "version", 2)
+    monkeypatch.setattr(FactorProduct, "version", 2)
     assert versions(EdgesByReadouts(EXPLAINER, EDGES, READOUTS)) != before
 
 

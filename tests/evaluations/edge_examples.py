@@ -10,7 +10,7 @@ from benchmark.models import load_model
 from benchmark.run.arrays import without_padding
 from benchmark.types import Attribution
 from methods.attention_explainer import AttentionExplainer
-from methods.edges.attention_times_gradient import AttentionTimesGradient
+from methods.edges.product import FactorProduct
 from methods.readouts.column_sum import ColumnSum
 from tests import tiny_models
 
@@ -39,7 +39,7 @@ def bert(tmp_path_factory):
 
 def scored(model, batch):
     """Edge scores of a published kind, as a cell gives them to an evaluation."""
-    method = AttentionExplainer(AttentionTimesGradient(), ColumnSum())
+    method = AttentionExplainer(FactorProduct(("attention", "gradient")), ColumnSum())
     target = model.predict(batch)
     return Attribution(target=target, edges=without_padding(method.edge_scores(model, batch, target), batch))
 

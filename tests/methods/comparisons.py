@@ -17,7 +17,7 @@ LXT = Source("rachtibat/LRP-eXplains-Transformers", "f043441", "published/lxt_be
 VALUE_ZEROING = Source("hmohebbi/ValueZeroing", "57d448d", "published/value_zeroing.npz")
 
 LAST, SECOND, ALL_BLOCKS = "readout.start_layer=-1", "readout.start_layer=1", "readout.normalize=none"
-LAST_ROW = ("readout._target_=methods.readouts.last_layer.LastLayer",)
+LAST_ROW = ("readout._target_=methods.readouts.read_row.ReadRow",)
 MATRIX = (-2, -1)
 MASK_SUM = "rules={_target_: methods.propagation.rule_sets.lrp, mask: sum}"
 

@@ -10,14 +10,12 @@ from benchmark.errors import UserError
 from benchmark.run.explaining import edge_sums
 from methods.attention_explainer import AttentionExplainer
 from methods.edges.attattr import AttAttr
-from methods.edges.gradient import Gradient
+from methods.edges.product import FactorProduct
 from methods.edges.value_zeroing import ValueZeroing
 from methods.readouts.column_sum import ColumnSum
 from methods.readouts.flow import Flow
 from methods.readouts.generic import Generic
-from methods.readouts.last_layer import LastLayer
-from methods.readouts.max_layers import MaxLayers
-from methods.readouts.mean_layers import MeanLayers
+from methods.readouts.read_row import ReadRow
 from methods.readouts.rollout import Rollout
 from tests import tiny_models
 
@@ -29,9 +27,11 @@ def model(tmp_path_factory):
     )
 
 
-@pytest.mark.parametrize("readout", [LastLayer(), MeanLayers(), MaxLayers(), ColumnSum(), Rollout(), Generic(), Flow()])
+@pytest.mark.parametrize(
+    "readout", [ReadRow(), ReadRow("mean"), ReadRow("max"), ColumnSum(), Rollout(), Generic(), Flow()]
+)
 def test_gradients_at_padding_keys_reach_no_readout(model, readout):
-    method = AttentionExplainer(Gradient(), readout)
+    method = AttentionExplainer(FactorProduct(("gradient",)), readout)
     inputs = tiny_models.inputs("bert")
     together = method(model, model.encode(inputs), torch.tensor([0, 1, 2]))
     for row, given in enumerate(inputs):
@@ -62,7 +62,7 @@ def test_an_unknown_head_readout_is_named():
     assert {f.name for f in dataclasses.fields(AttentionExplainer)} == {"edges", "readout", "heads"}
 
 
-@pytest.mark.parametrize("edges", [Gradient(), AttAttr(steps=2), ValueZeroing()])
+@pytest.mark.parametrize("edges", [FactorProduct(("gradient",)), AttAttr(steps=2), ValueZeroing()])
 @pytest.mark.parametrize("budget", [1, 1 << 27])
 def test_attributions_and_edges_from_one_pass_are_those_of_two(model, edges, budget):
     model = dataclasses.replace(model, memory_budget=budget)

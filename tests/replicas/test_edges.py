@@ -1,18 +1,19 @@
 """Edge scores against transcriptions of docs/protocols.md, sections 2 and 6: one cell at a time."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from methods.relevance import relevances, rule_set
 
+from benchmark.catalogue import entry
 from benchmark.errors import UserError
+from benchmark.settings.identity import digest_of
 from methods.edges.attattr import AttAttr
-from methods.edges.attention import Attention
-from methods.edges.attention_times_gradient import AttentionTimesGradient
-from methods.edges.attention_times_relevance import AttentionTimesRelevance
 from methods.edges.grad_cam import GradCam
-from methods.edges.gradient import Gradient
-from methods.edges.relevance import Relevance
-from methods.edges.relevance_times_gradient import RelevanceTimesGradient
+from methods.edges.product import FactorProduct
 from methods.shared.quadrature import nodes_and_weights
 from tests.replicas.conftest import assert_same
 
@@ -31,32 +32,71 @@ def compare(edges, model, batch, target, plain, slow):
 
 
 def test_attention(model, batch, target, plain):
-    compare(Attention(), model, batch, target, plain, lambda _, example: example.attentions_and_gradients()[0])
+    compare(FactorProduct(), model, batch, target, plain, lambda _, example: example.attentions_and_gradients()[0])
+
+
+FACTORS = ("attention", "gradient", "relevance")
+SETS = [chosen for size in (1, 2, 3) for chosen in itertools.combinations(FACTORS, size)]
+WITH_LRP = [(chosen, "lrp") for chosen in SETS if "relevance" in chosen]
 
 
 @pytest.mark.parametrize("part", ["signed", "positive"])
-def test_gradient(model, batch, target, plain, part):
-    def slow(_, example):
-        gradient = example.attentions_and_gradients()[1]
-        for cell in np.ndindex(*gradient.shape):
-            if part == "positive" and gradient[cell] < 0:
-                gradient[cell] = 0
-        return gradient
+@pytest.mark.parametrize(("factors", "rules"), [(chosen, "chefer2021") for chosen in SETS] + WITH_LRP)
+def test_product(model, batch, target, plain, factors, rules, part):
+    """Cell by cell, of A and its gradient as transformers computes them, and of the relevance that a pass alone gives."""
+    relevance = relevances(model, batch, target, rule_set(rules), "attentions") if "relevance" in factors else None
 
-    compare(Gradient(part), model, batch, target, plain, slow)
-
-
-@pytest.mark.parametrize("part", ["signed", "positive"])
-def test_attention_times_gradient(model, batch, target, plain, part):
-    def slow(_, example):
+    def slow(row, example):
         attention, gradient = example.attentions_and_gradients()
         result = torch.zeros_like(attention)
-        for cell in np.ndindex(*attention.shape):
-            product = attention[cell] * gradient[cell]
-            result[cell] = product if part == "signed" or product > 0 else 0
+        for layer, head, i, j in np.ndindex(*attention.shape):
+            product = 1.0
+            if "attention" in factors:
+                product *= float(attention[layer, head, i, j])
+            if "gradient" in factors:
+                product *= float(gradient[layer, head, i, j])
+            if relevance is not None:
+                product *= float(relevance[layer][row, head, i, j])
+            result[layer, head, i, j] = product if part == "signed" or product > 0 else 0
         return result
 
-    compare(AttentionTimesGradient(part), model, batch, target, plain, slow)
+    compare(FactorProduct(factors, part, rules), model, batch, target, plain, slow)
+
+
+@pytest.mark.parametrize("factors", itertools.permutations(FACTORS))
+def test_the_order_of_factors_makes_no_difference(factors):
+    assert FactorProduct(factors) == FactorProduct(list(factors)) == FactorProduct(FACTORS)
+    assert digest_of(FactorProduct(factors)) == digest_of(FactorProduct(FACTORS))
+
+
+@pytest.mark.parametrize(
+    ("factors", "passes"),
+    [
+        (("attention",), (1, 0)), (("gradient",), (1, 1)), (("attention", "gradient"), (1, 1)), (("relevance",), (1, 1)),
+        (("attention", "relevance"), (1, 1)), (("gradient", "relevance"), (2, 2)), (FACTORS, (2, 2)),
+    ],
+)  # fmt: skip
+def test_a_product_makes_the_passes_that_its_factors_need(model, batch, target, factors, passes):
+    before = replace(model.cost)
+    FactorProduct(factors)(model, batch, target)
+    forward, backward = (
+        (getattr(model.cost, name) - getattr(before, name)) / len(batch)
+        for name in ("forward_passes", "backward_passes")
+    )
+    assert (forward, backward) == passes
+    text = entry("mine", explainer(factors)).cost
+    assert text.startswith(f"{forward:.0f} forward pass")
+    assert ("backward" in text) == (backward > 0)
+    assert FactorProduct(factors).class_specific == (factors != ("attention",))
+
+
+def explainer(factors):
+    """The settings of an attention explainer with such edges."""
+    edges = {"_target_": "methods.edges.product.FactorProduct", "factors": list(factors)}
+    return {
+        "_target_": "methods.attention_explainer.AttentionExplainer", "edges": edges,
+        "readout": {"_target_": "methods.readouts.rollout.Rollout"},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("mean_over", ["matrix", "read_row"])
@@ -74,36 +114,6 @@ def test_grad_cam(model, batch, target, plain, mean_over):
         return result
 
     compare(GradCam(mean_over), model, batch, target, plain, slow)
-
-
-@pytest.mark.parametrize("rules", ["chefer2021", "lrp"])
-def test_relevance_times_gradient_is_the_positive_part_of_its_parts(model, batch, target, plain, rules):
-    relevance = Relevance(rules=rules)(model, batch, target)
-
-    def slow(row, example):
-        gradient = example.attentions_and_gradients()[1]
-        result = torch.zeros_like(gradient)
-        for layer, head, i, j in np.ndindex(*gradient.shape):
-            product = gradient[layer, head, i, j] * relevance[layer][row, head, i, j]
-            result[layer, head, i, j] = max(float(product), 0.0)
-        return result
-
-    compare(RelevanceTimesGradient(rules=rules), model, batch, target, plain, slow)
-
-
-@pytest.mark.parametrize("part", ["positive", "signed"])
-def test_attention_times_relevance_has_attention_in_the_place_of_its_gradient(model, batch, target, plain, part):
-    relevance = Relevance()(model, batch, target)
-
-    def slow(row, example):
-        attention = example.attentions_and_gradients()[0]
-        result = torch.zeros_like(attention)
-        for layer, head, i, j in np.ndindex(*attention.shape):
-            product = float(attention[layer, head, i, j] * relevance[layer][row, head, i, j])
-            result[layer, head, i, j] = max(product, 0.0) if part == "positive" else product
-        return result
-
-    compare(AttentionTimesRelevance(part=part), model, batch, target, plain, slow)
 
 
 def rule_by_hand(rule, m):

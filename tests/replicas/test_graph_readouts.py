@@ -12,8 +12,7 @@ import benchmark
 from benchmark.errors import UserError
 from methods.readouts.flow import UNIT, Flow, flows
 from methods.readouts.generic import Generic
-from methods.readouts.last_layer import LastLayer
-from methods.readouts.max_layers import MaxLayers
+from methods.readouts.read_row import ReadRow
 from methods.readouts.rollout import Rollout
 from tests.replicas.conftest import assert_same
 
@@ -168,8 +167,8 @@ def test_generic_of_one_layer_is_the_row_plus_the_identity_and_of_several_an_unn
     assert_same(Generic()(edges, read), Rollout(normalize="none")(positive, read))
 
 
-def test_max_layers(edges, read):
-    found = MaxLayers()(edges, read)
+def test_the_maximum_over_layers(edges, read):
+    found = ReadRow("max")(edges, read)
     for b, j in np.ndindex(B, T):
         rows = [
             sum(float(read[b, i] * layer[b, h, i, j]) for i in range(T) for h in range(layer.shape[1])) / layer.shape[1]
@@ -182,7 +181,7 @@ def test_max_layers(edges, read):
 @pytest.mark.parametrize("layer", [0, -1])
 def test_a_single_head(read, layer, head):
     edges = random_edges()
-    found = LastLayer(layer, "positive", head)(edges, read)
+    found = ReadRow(layer, "positive", head)(edges, read)
     for b, j in np.ndindex(B, T):
         slow = sum(float(read[b, i] * edges[layer % L][b, head % H, i, j]) for i in range(T))
         assert float(found[b, j]) == pytest.approx(max(slow, 0.0), abs=1e-12)
@@ -191,9 +190,9 @@ def test_a_single_head(read, layer, head):
 @pytest.mark.parametrize(
     ("readout", "message"),
     [
-        (LastLayer(head=4), r"readout\.head=4 is out of range: these edge scores have 4 heads; -4 to 3 are allowed"),
-        (LastLayer(head=-5), r"readout\.head=-5 is out of range"),
-        (LastLayer(layer=3), r"readout\.layer=3 is out of range: the model has 3 layers; -3 to 2 are allowed"),
+        (ReadRow(head=4), r"readout\.head=4 is out of range: these edge scores have 4 heads; -4 to 3 are allowed"),
+        (ReadRow(head=-5), r"readout\.head=-5 is out of range"),
+        (ReadRow(layer=3), r"readout\.layer=3 is out of range: the model has 3 layers; -3 to 2 are allowed"),
     ],
 )
 def test_a_layer_or_head_that_does_not_exist(readout, message):

@@ -6,11 +6,9 @@ import torch
 
 from benchmark.errors import UserError
 from methods.attention_explainer import AttentionExplainer
-from methods.edges.attention import Attention
-from methods.edges.attention_times_gradient import AttentionTimesGradient
+from methods.edges.product import FactorProduct
 from methods.readouts.column_sum import ColumnSum
-from methods.readouts.last_layer import LastLayer
-from methods.readouts.mean_layers import MeanLayers
+from methods.readouts.read_row import ReadRow
 from methods.readouts.rollout import Rollout
 from tests.replicas.conftest import assert_same
 
@@ -47,17 +45,28 @@ def by_token(score):
 
 @pytest.mark.parametrize("layer", [-1, 0, 1])
 @pytest.mark.parametrize("part", ["signed", "positive"])
-def test_last_layer(edges, read, layer, part):
+def test_the_read_row_of_a_layer(edges, read, layer, part):
     def slow(b, j):
         value = row(edges, read, b, layer % L, j)
         return value if part == "signed" else max(value, 0.0)
 
-    assert_same(LastLayer(layer, part)(edges, read), by_token(slow))
+    assert_same(ReadRow(layer, part)(edges, read), by_token(slow))
 
 
-def test_mean_layers(edges, read):
-    slow = by_token(lambda b, j: sum(row(edges, read, b, layer, j) for layer in range(L)) / L)
-    assert_same(MeanLayers()(edges, read), slow)
+@pytest.mark.parametrize("part", ["signed", "positive"])
+@pytest.mark.parametrize("how", ["mean", "max"])
+def test_the_read_row_over_all_layers(edges, read, how, part):
+    def slow(b, j):
+        rows = [row(edges, read, b, layer, j) for layer in range(L)]
+        value = max(rows) if how == "max" else sum(rows) / L
+        return value if part == "signed" else max(value, 0.0)
+
+    assert_same(ReadRow(how, part)(edges, read), by_token(slow))
+
+
+def test_the_read_row_of_one_head_over_all_layers(edges, read):
+    single = tuple(layer[:, 2:3].expand(-1, H, -1, -1) for layer in edges)
+    assert_same(ReadRow("mean", head=2)(edges, read), ReadRow("mean")(single, read))
 
 
 @pytest.mark.parametrize("part", ["signed", "positive"])
@@ -124,20 +133,20 @@ def test_rollout_of_one_layer_is_the_read_row_of_normalised_identity_plus_attent
     assert_same(Rollout()((layer,), read), expected)
 
 
-@pytest.mark.parametrize("readout", [LastLayer(layer=3), LastLayer(layer=-4), Rollout(start_layer=3)])
+@pytest.mark.parametrize("readout", [ReadRow(layer=3), ReadRow(layer=-4), Rollout(start_layer=3)])
 def test_a_layer_that_does_not_exist(edges, read, readout):
     with pytest.raises(UserError, match=r"readout\.(layer|start_layer)=-?\d is out of range: the model has 3 layers"):
         readout(edges, read)
 
 
-@pytest.mark.parametrize("edge_score", [Attention(), AttentionTimesGradient()])
+@pytest.mark.parametrize("edge_score", [FactorProduct(), FactorProduct(("attention", "gradient"))])
 def test_heads_layers_totals_and_padding(model, batch, target, plain, edge_score):
     """Heads are the signed maximum over the example's own cells; padding enters nothing."""
     result = AttentionExplainer(edge_score, ColumnSum())(model, batch, target)
     assert result.heads.shape == (len(batch), model.n_layers, model.n_heads)
     for b, example in enumerate(plain):
         attention, gradient = example.attentions_and_gradients()
-        scores = attention if isinstance(edge_score, Attention) else attention * gradient
+        scores = attention if edge_score == FactorProduct() else attention * gradient
         n = example.length
         for layer, head in np.ndindex(*scores.shape[:2]):
             cells = [float(scores[layer, head, i, j]) for i in range(n) for j in range(n)]
@@ -153,7 +162,7 @@ def test_heads_layers_totals_and_padding(model, batch, target, plain, edge_score
 
 
 def test_small_chunks_of_a_batch_give_the_same(model, batch, target):
-    explainer = AttentionExplainer(AttentionTimesGradient(), Rollout(normalize="none"))
+    explainer = AttentionExplainer(FactorProduct(("attention", "gradient")), Rollout(normalize="none"))
     one_by_one = type(model)(**{**vars(model), "memory_budget": 1})
     whole, chunked = explainer(model, batch, target), explainer(one_by_one, batch, target)
     for name in ("tokens", "heads", "layers", "totals"):

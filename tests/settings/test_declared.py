@@ -14,6 +14,7 @@ from benchmark.settings.declared import (
     Above,
     AtLeast,
     Count,
+    Distinct,
     Natural,
     SettingError,
     Share,
@@ -38,6 +39,7 @@ class Inner:
     gamma: Annotated[float | int, AtLeast(0.0)] = 0.0
     dropout: Annotated[float | int, Within(0, 1, without_high=True)] = 0.0
     names: Sequence[str] | None = None
+    kinds: Annotated[Sequence[Literal["a", "b"]], Distinct()] = ("a",)
     on: bool = False
     label: str = "a"
     anything: object = None
@@ -75,6 +77,10 @@ WRONG = [
     ("dropout", 1, "dropout=1: allowed are numbers from 0 to just below 1"),
     ("names", "one", "names=one: allowed are lists of texts, and null"),
     ("names", (1,), "names=[1]: allowed are lists of texts, and null"),
+    ("kinds", ("c",), "kinds=['c']: allowed are lists of a, b: at least one, none twice"),
+    ("kinds", ("b", "b"), "none twice"),
+    ("kinds", (), "kinds=[]: allowed are lists of a, b: at least one"),
+    ("kinds", "a", "kinds=a: allowed are lists of a, b"),
     ("on", 1, "on=1: allowed are true and false"),
     ("label", 3, "label=3: allowed are texts"),
 ]
@@ -97,7 +103,16 @@ def test_from_a_yaml_the_message_has_the_whole_path(name, value, message):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("n", 7), ("share", 0), ("share", 1.0), ("shares", [0, 0.5, 1]), ("batch", 3), ("names", ["a"]), ("on", True)],
+    [
+        ("n", 7),
+        ("share", 0),
+        ("share", 1.0),
+        ("shares", [0, 0.5, 1]),
+        ("batch", 3),
+        ("names", ["a"]),
+        ("kinds", ["b", "a"]),
+        ("on", True),
+    ],
 )
 def test_what_is_allowed_is_kept_and_lists_are_frozen(name, value):
     kept = getattr(Inner(**{name: value}), name)
@@ -114,7 +129,8 @@ BUILT = """
 import benchmark
 for name, override in (
     ("methods/attention_norm", "edges.heads=max"), ("methods/decompx", "bias=norm"), ("methods/lrp", "rules=chefer"),
-    ("methods/attention_norm_residual", "edges.through=block"), ("evaluations/triggers", "construction=neither"),
+    ("methods/attention_norm_residual", "edges.through=all"), ("methods/rollout", "edges.factors=[value]"),
+    ("evaluations/triggers", "construction=neither"),
 ):
     try:
         benchmark.build(name, override)
@@ -130,6 +146,8 @@ def test_choices_of_our_own_name_the_whole_path():
         "methods.attention_norm.edges.heads=max: allowed are sum, each",
         "methods.decompx.bias=norm: allowed are absdot, apart",
         "methods.lrp.rules=chefer: allowed are chefer2021, lrp, epsilon, alpha_beta, gamma, attnlrp, conservative",
-        "methods.attention_norm_residual.edges.through=block: allowed are residual, layer_norm",
+        "methods.attention_norm_residual.edges.through=all: allowed are residual, layer_norm, block",
+        "methods.rollout.edges.factors=['value']: allowed are lists of attention, gradient, relevance: at least one, "
+        "none twice",
         "evaluations.triggers.construction=neither: allowed are paper, script",
     ]

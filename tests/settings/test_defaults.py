@@ -66,12 +66,12 @@ def test_a_part_that_the_yaml_leaves_to_the_class_keeps_its_other_settings():
 
 def test_another_class_has_other_settings():
     overrides = [
-        "methods.rollout.edges._target_=methods.edges.gradient.Gradient",
-        "methods.rollout.edges.part=positive",
+        "methods.rollout.edges._target_=methods.edges.attattr.AttAttr",
+        "methods.rollout.edges.quadrature=right",
     ]
-    assert compose("config", overrides).methods.rollout.edges.part == "positive"
-    with pytest.raises(UserError, match="there is no 'prt'; did you mean part"):
-        compose("config", [overrides[0], "methods.rollout.edges.prt=positive"])
+    assert compose("config", overrides).methods.rollout.edges.quadrature == "right"
+    with pytest.raises(UserError, match="there is no 'stps'; did you mean steps"):
+        compose("config", [overrides[0], "methods.rollout.edges.stps=3"])
 
 
 @pytest.mark.parametrize(("override", "expected"), [

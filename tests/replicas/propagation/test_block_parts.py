@@ -10,10 +10,9 @@ from methods.attention_explainer import AttentionExplainer
 from methods.edges.alti import Alti
 from methods.edges.attention_norm import AttentionNorm, AttentionNormResidual
 from methods.edges.attention_x_input_norm import AttentionTimesInputNorm
-from methods.edges.globenc import GlobEnc
 from methods.edges.value_zeroing import ValueZeroing
 from methods.propagation.block_parts import decompose_block, head_vectors, mixed
-from methods.readouts.last_layer import LastLayer
+from methods.readouts.read_row import ReadRow
 from tests import tiny_models
 from tests.replicas.blocks_by_hand import LENGTHS, Case, layer_norm, norm_of_part
 from tests.replicas.conftest import assert_same
@@ -135,7 +134,7 @@ def test_alti(case):
 
 
 def test_globenc(case):
-    compare(GlobEnc(), case, lambda *block: by_cell(*block, norm_by_hand(output_part)))
+    compare(AttentionNormResidual("block"), case, lambda *block: by_cell(*block, norm_by_hand(output_part)))
 
 
 def test_attention_times_input_norm(case):
@@ -148,7 +147,7 @@ def test_attention_times_input_norm(case):
     compare(AttentionTimesInputNorm(), case, slow, heads=4)
 
 
-@pytest.mark.parametrize("edges", [ValueZeroing(), AttentionNorm(), Alti(), GlobEnc()])
+@pytest.mark.parametrize("edges", [ValueZeroing(), AttentionNorm(), Alti(), AttentionNormResidual("block")])
 def test_small_chunks_give_the_same(case, edges):
     small = type(case.model)(**{**vars(case.model), "memory_budget": 1})
     found = edges(small, case.batch, case.target)
@@ -157,7 +156,7 @@ def test_small_chunks_give_the_same(case, edges):
 
 
 def test_edges_without_heads_give_no_head_scores(case):
-    explainers = [AttentionExplainer(edges, LastLayer()) for edges in (AttentionNorm(), AttentionNorm(heads="each"))]
+    explainers = [AttentionExplainer(edges, ReadRow()) for edges in (AttentionNorm(), AttentionNorm(heads="each"))]
     together, each = (explainer(case.model, case.batch, case.target) for explainer in explainers)
     assert together.heads is None
     assert each.heads.shape == (3, case.model.n_layers, 4)
@@ -220,7 +219,14 @@ def test_without_norms_on_the_stream_the_depths_agree(any_model):
 
 @pytest.mark.parametrize(
     "edges",
-    [ValueZeroing(), AttentionNorm(), AttentionNorm(heads="each"), Alti(), GlobEnc(), AttentionTimesInputNorm()],
+    [
+        ValueZeroing(),
+        AttentionNorm(),
+        AttentionNorm(heads="each"),
+        Alti(),
+        AttentionNormResidual("block"),
+        AttentionTimesInputNorm(),
+    ],
 )
 def test_cross_attention_is_refused(case, edges, monkeypatch):
     monkeypatch.setattr(case.model.config, "is_encoder_decoder", True)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from benchmark.errors import NotApplicable
-from methods.edges.relevance import Relevance
+from methods.edges.product import FactorProduct
 from methods.lrp import Lrp
 from methods.propagation.conservative import FrozenNorms
 from methods.propagation.mode import propagating
@@ -75,7 +75,7 @@ def test_token_scores(model, batch, target, plain):
 
 def test_edges(model, batch, target, plain):
     """A ⊙ ∂y_t/∂A along the values of later layers alone."""
-    found = Relevance(rules="conservative")(model, batch, target)
+    found = FactorProduct(("relevance",), rules="conservative")(model, batch, target)
     for row, example in enumerate(plain):
         for layer, slow in zip(found, by_hand(example)[1], strict=True):
             assert_same(layer[row, :, : example.length, : example.length], slow)

@@ -13,7 +13,7 @@ from torch import nn
 
 import benchmark
 from benchmark.errors import UserError
-from methods.edges.relevance import Relevance
+from methods.edges.product import FactorProduct
 from methods.propagation import rule_sets
 from methods.propagation.mode import propagating
 from methods.propagation.relevance import RelevancePropagation, relevance_pass
@@ -182,8 +182,8 @@ def test_the_seed_is_the_logit_with_its_sign(name, model, family):
 def test_edges_take_the_same_rule_sets(name, model, family):
     """Half of what reaches the product A·V reaches A; the conservative set gives A ⊙ ∂y/∂A with the rest held constant."""
     batch = model.encode(tiny_models.inputs(family))
-    edges = Relevance(rules=rule_set(name))(model, batch, TARGET)
-    named = Relevance(rules=name)(model, batch, TARGET)
+    edges = FactorProduct(("relevance",), rules=rule_set(name))(model, batch, TARGET)
+    named = FactorProduct(("relevance",), rules=name)(model, batch, TARGET)
     assert all(torch.equal(one, other) for one, other in zip(edges, named, strict=True))
     trace, relevance = relevance_pass(model, batch, TARGET, rule_set(name), "attentions")
     assert len(edges) == len(trace.attentions)

@@ -1,0 +1,116 @@
+"""E = A^a ⊙ (∂y_t/∂A)^g ⊙ R^r with exponents 0 or 1: products of attention, its gradient and its relevance.
+
+Defined in docs/protocols.md, sections 2 and 5.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from benchmark.models import Classifier
+from benchmark.models.precision import Precision
+from benchmark.settings.declared import Distinct, configurable
+from benchmark.types import Batch
+from methods.edges.base import Edges, Signs, attention_and_gradient, take
+from methods.relevance import RuleName, Rules, relevances, rule_set
+
+Factor = Literal["attention", "gradient", "relevance"]
+
+
+@configurable
+class FactorProduct:
+    """`E = A^a ⊙ (∂y_t/∂A)^g ⊙ R^r` or its positive part; exponents are 1 for the factors and 0 for the others.
+
+    With relevance, A is that of the relevance pass, in its precision; the gradient is always that of the model itself.
+    R is read after the halving of the product A·V and before the softmax. Passes that no factor needs are not made.
+
+    Attributes:
+        factors: which are multiplied, in any order.
+        part: "signed" or "positive"; the published methods are "positive", but for attention and its gradient alone.
+        rules: of relevance: name of a rule set of `methods.relevance.rule_sets`, or one made with settings of its own.
+        precision: of relevance, and of A beside it: "float64", in which shares of sums that cancel keep their digits, or
+            "model", the model's own; the latter on a device without float64, or where the error it makes
+            (`methods.relevance.relevances`) is no matter.
+
+    With factors=attention:
+        `E[l,h,i,j] = A[l,h,i,j]`, in [0, 1]; the same for every class.
+        Source: Bahdanau et al. 2015, section 3.1; Vaswani et al. 2017, section 3.2.
+        Cost: 1 forward pass.
+
+    With factors=gradient:
+        `E[l,h,i,j] = ∂y_t/∂A[l,h,i,j]`, in logits per unit of probability.
+        The source ranks the weights of one attention layer; with several heads and layers it leaves their reduction open,
+        which the readout chooses (`attention_gradient`: mean over heads, last layer).
+        Source: Serrano & Smith 2019, section 4.
+        Cost: 1 forward pass, 1 backward pass.
+
+    With factors=attention, gradient:
+        `E[l,h,i,j] = A[l,h,i,j] · ∂y_t/∂A[l,h,i,j]`, in logits; since A ≥ 0 its positive part is A ⊙ (∂y_t/∂A)⁺.
+        Source: Barkan et al. 2021 (Grad-SAM), section 3; Chefer et al. 2021b, section 3.2, eq. 5.
+        Cost: 1 forward pass, 1 backward pass.
+
+    With factors=relevance:
+        `E[l,h,i,j] = R[l,h,i,j]`, the relevance that reaches A.
+        Source: Voita et al. 2019, section 4.
+        Cost: 1 forward pass, 1 backward pass; with precision=float64 both in float64.
+
+    With factors=gradient, relevance:
+        `E[l,h,i,j] = ∂y_t/∂A[l,h,i,j] · R[l,h,i,j]`.
+        The source's ablations count blocks from the output: without the gradient, as below; block 1, the last one alone,
+        is the readout `ReadRow(layer=-1)`; block B − 1 is its code's `blocks[1]`, the second from the input:
+        `ReadRow(layer=1)`.
+        Source: Chefer et al. 2021a, section 3.2, eq. 13.
+        Cost: 2 forward passes, 2 backward passes; with precision=float64 one of each in float64.
+
+    With factors=attention, relevance:
+        `E[l,h,i,j] = A[l,h,i,j] · R[l,h,i,j]`: equation 13 with A in the place of its gradient.
+        The published code's method "rollout" of relevance alone is the mean of R⁺ over heads, without A.
+        Source: Chefer et al. 2021a, section 4 (ablation "without the gradient").
+        Cost: 1 forward pass, 1 backward pass; with precision=float64 both in float64.
+
+    Source: this project (all three factors).
+    Cost: 2 forward passes, 2 backward passes; with precision=float64 one of each in float64.
+    """
+
+    factors: Annotated[Sequence[Factor], Distinct()] = ("attention",)
+    part: Signs = "signed"
+    rules: RuleName | Rules = "chefer2021"
+    precision: Precision = "float64"
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factors", tuple(sorted(self.factors)))
+
+    @property
+    def class_specific(self) -> bool:
+        """Attention alone knows no class."""
+        return self.factors != ("attention",)
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
+        """Products of the L layers, from the passes that the factors need."""
+        return tuple(take(self.part, layer) for layer in self._products(model, batch, target))
+
+    def _products(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
+        if "relevance" in self.factors:
+            return self._with_relevance(model, batch, target)
+        if "gradient" not in self.factors:
+            return model.run(batch, record=("attentions",)).attentions
+        attentions, gradients = attention_and_gradient(model, batch, target)
+        return _layerwise(attentions, gradients) if "attention" in self.factors else gradients
+
+    def _with_relevance(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
+        reduce = torch.mul if "attention" in self.factors else lambda _attention, relevance: relevance
+        rules = rule_set(self.rules)
+        scores = relevances(model, batch, target, rules, "attentions", precision=self.precision, reduce=reduce)
+        if "gradient" not in self.factors:
+            return scores
+        _, gradients = attention_and_gradient(model, batch, target)
+        return _layerwise(gradients, scores)
+
+
+def _layerwise(one: Edges, other: Edges) -> Edges:
+    """The products of two factors, in the wider of their precisions."""
+    return tuple(a * b for a, b in zip(one, other, strict=True))

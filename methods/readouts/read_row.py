@@ -1,0 +1,56 @@
+"""s_j = mean_h E[l,h,read,j]: the read token's row, in one layer or over all; of all heads or of one.
+
+Defined in docs/protocols.md, section 3.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from benchmark.settings.declared import configurable
+from methods.edges.base import Edges, Signs, take
+from methods.readouts.base import head_index, layer_index, read_rows
+
+
+@configurable
+class ReadRow:
+    """`s_j = Σ_i read_i · mean_h E[l,h,i,j]`, or of a single head h; optionally its positive part.
+
+    Attributes:
+        layer: which layer, counted from 0 or from the end; or "mean" or "max" over all. The last one by default.
+        part: "positive" clamps at 0 after the mean over heads (grad-CAM) and over layers.
+        head: which head, counted from 0 or from the end; None is the mean over heads.
+
+    Source: Serrano & Smith 2019, section 3 (one layer, one head); Chefer et al. 2021a, section 4 (mean over heads).
+    Cost: no pass.
+
+    With layer=mean:
+        `s_j = mean_l Σ_i read_i · mean_h E[l,h,i,j]`, for the comparison of readouts.
+        Source: this project, docs/protocols.md, section 3.
+
+    With layer=max:
+        `s_j = max_l Σ_i read_i · mean_h E[l,h,i,j]`, the signed maximum, for the comparison of readouts.
+        Source: this project, docs/protocols.md, section 3.
+    """
+
+    layer: int | Literal["mean", "max"] = -1
+    part: Signs = "signed"
+    head: int | None = None
+    version: ClassVar[int] = 1
+
+    def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        """Token scores; raises UserError for a layer or a head that there is not."""
+        if isinstance(self.layer, int):
+            row = self._row(edges[layer_index(self.layer, len(edges), "readout.layer")], read)
+        else:
+            rows = torch.stack([self._row(layer, read) for layer in edges])
+            row = rows.amax(0) if self.layer == "max" else rows.mean(0)
+        return take(self.part, row)
+
+    def _row(self, layer: Float[Tensor, "B H T T"], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        if self.head is None:
+            return read_rows(layer, read)
+        head = head_index(self.head, layer.shape[1], "readout.head")
+        return read_rows(layer[:, head : head + 1], read)
