@@ -76,7 +76,7 @@ class Captum(Explainer):
     operator: str = "auto"
     output: Output = "logit"
     seed: int = 0
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

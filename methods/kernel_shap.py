@@ -31,7 +31,7 @@ class KernelShap(UnitExplainer):
     """
 
     samples: Annotated[int, AtLeast(3)] = 100
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def _values(self, game: UnitGame) -> Tensor:
         n_units = game.everything.shape[1]

@@ -20,8 +20,8 @@ from benchmark.models.classifier import Classifier
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.models.variants import chunks, take
 from benchmark.results import statistics
-from benchmark.settings import randomness
 from benchmark.settings.declared import Count, configurable
+from benchmark.settings.randomness import generator
 from benchmark.types import Attribution, Batch, Figure, Metric, Reads, Target
 from benchmark.units import Pool, pool
 
@@ -170,8 +170,8 @@ class Agreement(Averaged):
         records = [(uid, f"{name}_undefined", np.nan, float(found.undefined))]
         if found.undefined:
             return records
-        generator = randomness.generator(uid, self.seed, "permutations")
-        null = ranks.tau_b(generator.permuted(np.tile(scores, (self.permutations, 1)), axis=1), importance)
+        drawn = generator(self.seed, "permutations", uid).permuted(np.tile(scores, (self.permutations, 1)), axis=1)
+        null = ranks.tau_b(drawn, importance)
         return [
             *records,
             (uid, f"{name}_tau", np.nan, found.tau),

@@ -70,7 +70,7 @@ class UnitExplainer(Explainer):
     operator: str = "auto"
     output: Output = "probability"
     seed: int = 0
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:

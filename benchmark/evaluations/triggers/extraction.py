@@ -200,7 +200,7 @@ def patterns_of_tokens(model: Classifier, batch: Batch, tokens: Float[Tensor, "B
 
 def _order(scores: NDArray[np.float64], uid: str, rule: Rule) -> NDArray[np.intp]:
     """Finite scores from high to low; ties in an order that the example and the seed alone decide."""
-    keys = generator(uid, rule.seed, "triggers").random(len(scores))
+    keys = generator(rule.seed, "triggers", uid).random(len(scores))
     order: NDArray[np.intp] = np.lexsort((keys, -scores))
     return order[np.isfinite(scores[order])]
 
