@@ -37,10 +37,7 @@ class KernelShap(UnitExplainer):
         n_units = game.everything.shape[1]
         if 2**n_units <= self.samples:
             return shapley_values(game, n_units)[None]
-        values: Tensor = CaptumKernelShap(game).attribute(
-            game.everything, n_samples=self.samples, perturbations_per_eval=MANY
-        )
-        return values
+        return game.sampled(CaptumKernelShap(game), self.samples)
 
 
 def shapley_values(game: UnitGame, n_units: int) -> Float[Tensor, "V"]:
