@@ -1,4 +1,4 @@
-"""The list of explainers, made from the YAMLs of `conf/methods` and the docstrings of what they name.
+"""The list of explainers, and of what is compared with them, from the YAMLs of `conf/methods` and docstrings.
 
 `python -m benchmark.catalogue` prints it; the README holds it between two comments, and a test keeps it current.
 """
@@ -113,6 +113,8 @@ def _parts(config: Any) -> Iterator[Any]:
 def _family(target: str, *, edges: bool) -> str:
     if edges:
         return "edge score × readout"
+    if target.startswith("benchmark."):
+        return "search"
     return "control" if ".controls." in target else "direct"
 
 
@@ -125,10 +127,6 @@ def _settings(config: Any) -> str:
         f"{key}={value}" for key, value in shown.items() if key != "_target_" and isinstance(value, str | int | float)
     ]
     return f" ({', '.join(listed)})" if listed else ""
-
-
-def _plain(value: Any) -> bool:
-    return (isinstance(value, str | int | float) and not isinstance(value, bool)) or isinstance(value, bool)
 
 
 def _needs(costs: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from benchmark.run.records import finish, statistics_version
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.configuration import check, compose, make
 from benchmark.settings.identity import digests_of, identity
-from benchmark.types import Evaluation, Method
+from benchmark.types import Compared, Evaluation
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def run_comparison(config: DictConfig) -> Comparison:
         if (shown := _finished(config)) is None:
             raise
         return shown
-    methods: dict[str, Method] = {name: make(config.methods[name]) for name in config.methods}
+    methods: dict[str, Compared] = {name: make(config.methods[name]) for name in config.methods}
     evaluations: dict[str, Evaluation] = {name: make(config.evaluations[name]) for name in config.evaluations}
     tracker = make(config.tracking)
     setting = open_setting(config)
@@ -92,7 +92,7 @@ def _finished(config: DictConfig) -> Comparison | None:
     out = Path(config.out)
     if not (out / "comparisons").is_dir():
         return None
-    methods: dict[str, Method] = {name: make(config.methods[name]) for name in config.methods}
+    methods: dict[str, Compared] = {name: make(config.methods[name]) for name in config.methods}
     evaluations: dict[str, Evaluation] = {name: make(config.evaluations[name]) for name in config.evaluations}
     folder = out / "comparisons" / comparison_name(open_setting(config), methods, evaluations)
     if not (folder / "index.html").is_file():  # the last file of a report
@@ -145,7 +145,7 @@ def analyse(config: DictConfig, setting: Setting, cells: Mapping[str, Cell], fol
         store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads}))
 
 
-def comparison_name(setting: Setting, methods: Mapping[str, Method], evaluations: Mapping[str, Evaluation]) -> str:
+def comparison_name(setting: Setting, methods: Mapping[str, Compared], evaluations: Mapping[str, Evaluation]) -> str:
     """`<name>-<hash>`: the same settings give the same folder."""
     config = setting.config
     parts = [

@@ -146,11 +146,19 @@ class Attribution:
 
 
 @runtime_checkable
-class Method(Protocol):
-    """An explainer. `version` enters the hash of the run folder: raise it when the numbers change."""
+class Compared(Protocol):
+    """What has a row in the tables: an explainer, or a search whose finds one test of its own reads.
+
+    `version` enters the hash of the run folder: raise it when the numbers change.
+    """
 
     version: ClassVar[int]
     class_specific: bool
+
+
+@runtime_checkable
+class Method(Compared, Protocol):
+    """An explainer."""
 
     def __call__(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Explain class `target[b]` of every example b; raises NotApplicable with a reason where it cannot."""
@@ -242,14 +250,14 @@ def over(evaluation: Evaluation, batches: Sequence[Batch]) -> Evaluation:
 
 @runtime_checkable
 class PreparedEvaluation(Evaluation, Protocol):
-    """An evaluation that first takes something from an explainer and a split that is not scored (`reads = "method"`).
+    """An evaluation that first takes something from what is compared and a split that is not scored (`reads = "method"`).
 
     What it takes is data: it is written to the run folder and read back, and testing needs nothing else.
     """
 
     calibration: Any
 
-    def extract(self, model: "Classifier", method: Method, batches: Sequence[Batch]) -> dict[str, Any]:
+    def extract(self, model: "Classifier", method: Compared, batches: Sequence[Batch]) -> dict[str, Any]:
         """What the rows need, serialisable as JSON; raises NotApplicable with a reason where there is none."""
         ...
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.settings.declared import AtLeast, configurable
+from benchmark.settings.randomness import generator
 from benchmark.types import Attribution, Batch, Example
 from methods.shared.explainer import Explainer
-from methods.shared.seeds import example_generator
 
 LEAST_ORDERS = 5
 
@@ -48,19 +48,19 @@ class Random(Explainer):
 
     seed: int = 0
     orders: Annotated[int, AtLeast(LEAST_ORDERS)] = 5
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = False
 
     def head_orders(self, n_layers: int, n_heads: int) -> Float[Tensor, "K L H"]:
         """The orders: random scores of the heads, the first those of every explanation."""
-        generators = [np.random.default_rng([self.seed, order] if order else self.seed) for order in range(self.orders)]
-        return torch.as_tensor(np.stack([generator.random((n_layers, n_heads)) for generator in generators]))
+        seeds = [[self.seed, order] if order else self.seed for order in range(self.orders)]
+        return torch.as_tensor(np.stack([np.random.default_rng(seed).random((n_layers, n_heads)) for seed in seeds]))
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Random scores in [0, 1)."""
         n_units = batch.n_units.tolist()
         tokens = _from_units(
-            model, batch, target, lambda b: example_generator(batch.uids[b], self.seed).random(n_units[b])
+            model, batch, target, lambda b: generator(self.seed, "scores", batch.uids[b]).random(n_units[b])
         )
         heads = self.head_orders(model.n_layers, model.n_heads)[:1].to(model.scores_dtype)
         return replace(tokens, heads=heads.expand(len(batch), -1, -1).contiguous())

@@ -31,16 +31,13 @@ class KernelShap(UnitExplainer):
     """
 
     samples: Annotated[int, AtLeast(3)] = 100
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def _values(self, game: UnitGame) -> Tensor:
         n_units = game.everything.shape[1]
         if 2**n_units <= self.samples:
             return shapley_values(game, n_units)[None]
-        values: Tensor = CaptumKernelShap(game).attribute(
-            game.everything, n_samples=self.samples, perturbations_per_eval=MANY
-        )
-        return values
+        return game.sampled(CaptumKernelShap(game), self.samples)
 
 
 def shapley_values(game: UnitGame, n_units: int) -> Float[Tensor, "V"]:

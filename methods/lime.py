@@ -8,7 +8,7 @@ from captum.attr._core.lime import get_exp_kernel_similarity_function
 from torch import Tensor
 
 from benchmark.settings.declared import Above, AtLeast, configurable
-from methods.shared.unit_game import MANY, UnitExplainer, UnitGame
+from methods.shared.unit_game import UnitExplainer, UnitGame
 
 
 @configurable
@@ -40,5 +40,4 @@ class Lime(UnitExplainer):
             interpretable_model=SkLearnRidge(alpha=self.alpha),
             similarity_func=get_exp_kernel_similarity_function("cosine", self.kernel_width),
         )
-        values: Tensor = lime.attribute(game.everything, n_samples=self.samples, perturbations_per_eval=MANY)
-        return values
+        return game.sampled(lime, self.samples)

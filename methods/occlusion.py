@@ -11,7 +11,7 @@ from benchmark.models.removal import logits_without, operator_for
 from benchmark.settings.declared import Count, SettingError, configurable
 from benchmark.types import Attribution, Batch
 from methods.shared.explainer import Explainer
-from methods.shared.input_gradients import Output, output_drops
+from methods.shared.input_gradients import Change, output_drops
 from methods.shared.unit_scores import logits_of_each, patch_grid, unit_attribution, visible_units
 
 
@@ -22,7 +22,8 @@ class Occlusion(Explainer):
     In a text a window is `window` units in a row, in an image a square of `window` × `window` patches, moved by `stride`
     in both directions. The first window starts at the first unit; the last one reaches the end and may be cut by it. The
     sources slide a grey square over a picture and erase one word at a time: how a unit's score follows from several
-    windows is open, and we take the mean. With window = 1 this is leave-one-out (erasure).
+    windows is open, and we take the mean. With window = 1 this is leave-one-out (erasure). Jain & Wallace 2019 put the
+    total variation between the two distributions over the classes, which is never negative, in the place of the difference.
 
     Source: Zeiler & Fergus 2014, section 4.2; Li et al. 2016b (representation erasure).
     Cost: U/stride + 1 forward passes.
@@ -31,13 +32,13 @@ class Occlusion(Explainer):
         window: units (patches along a side) removed together.
         stride: from one window to the next, at most `window`.
         operator: how units are removed: `auto`, or a name in `benchmark.models.removal.OPERATORS`.
-        output: "probability" p_t, or "logit" y_t.
+        output: "probability" p_t, "logit" y_t, or "total_variation": ½ Σ_c |p_c(x) − p_c(x without w)|.
     """
 
     window: Count = 1
     stride: Count = 1
     operator: str = "auto"
-    output: Output = "probability"
+    output: Change = "probability"
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 

@@ -4,7 +4,7 @@ from captum.attr import ShapleyValueSampling
 from torch import Tensor
 
 from benchmark.settings.declared import Count, configurable
-from methods.shared.unit_game import MANY, UnitExplainer, UnitGame
+from methods.shared.unit_game import UnitExplainer, UnitGame
 
 
 @configurable
@@ -25,7 +25,4 @@ class ShapleySampling(UnitExplainer):
     samples: Count = 25
 
     def _values(self, game: UnitGame) -> Tensor:
-        values: Tensor = ShapleyValueSampling(game).attribute(
-            game.everything, n_samples=self.samples, perturbations_per_eval=MANY
-        )
-        return values
+        return game.sampled(ShapleyValueSampling(game), self.samples)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import Above, Count, configurable
+from benchmark.settings.randomness import generator
 from benchmark.types import Attribution, Batch
 from methods.shared.explainer import Explainer
 from methods.shared.input_gradients import (
@@ -18,7 +19,6 @@ from methods.shared.input_gradients import (
     summed_gradients,
     token_attribution,
 )
-from methods.shared.seeds import example_generator
 
 Scale = Literal["range", "std"]
 
@@ -53,7 +53,7 @@ class SmoothGrad(Explainer):
     reduce: Reduce = "l2"
     output: Output = "logit"
     seed: int = 0
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
@@ -67,7 +67,7 @@ class SmoothGrad(Explainer):
             for row, (sample, example) in enumerate(zip(k.tolist(), b.tolist(), strict=True)):
                 mask = kept[example]
                 shape = (int(mask.sum()), embeddings.shape[2])
-                drawn = example_generator(f"{batch.uids[example]}/{sample}", self.seed).standard_normal(shape)
+                drawn = generator(self.seed, "noise", batch.uids[example], str(sample)).standard_normal(shape)
                 points[row, mask] += torch.from_numpy(drawn * deviations[example]).to(points)
             return points
 

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 import benchmark
 from benchmark.analyses.context import Analysis
+from benchmark.evaluations.triggers import TriggerSearch
 from benchmark.settings.configuration import compose, missing_keys, options
 from benchmark.types import Evaluation, Method
 from tests.conftest import REPOSITORY
@@ -33,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "analyses": BASE | {"models", "evaluations", "results", "run"},
     "report": WORDS | {"results", "exits"},
     "tracking": WORDS | {"results", "report"},
-    "methods": BASE | {"models", "evaluations.triggers"},
+    "methods": BASE | {"models"},
     "tasks": BASE | {"results.cache"},
     "comparison": BASE | {"models", "results", "run", "analyses", "report"},
     "command": BASE | {"comparison", "report", "exits"},
@@ -151,7 +152,9 @@ def test_every_yaml_composes(name):
 )
 def test_every_method_evaluation_and_tracker_builds(name):
     built = benchmark.build(name)
-    protocol = {"methods": Method, "evaluations": Evaluation, "analyses": Analysis}.get(name.split("/")[0])
+    protocol = {"methods": Method | TriggerSearch, "evaluations": Evaluation, "analyses": Analysis}.get(
+        name.split("/")[0]
+    )
     if protocol is None:
         assert callable(built.log_cell)
     else:

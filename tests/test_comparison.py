@@ -196,6 +196,7 @@ def test_the_same_command_twice_gives_the_same_bytes(place, tmp_path):
         (["methods.probe.how=not_finite"], "the tokens scores are not finite (NaN or infinity)"),
         (["methods=[oracle]", "task.rationales=false"], "no example has a rationale"),
         (["evaluations=[head_pruning]"], "the method does not score heads"),
+        (["methods=[universal_trigger]"], "a search scores no tokens, heads or edges"),
     ],
 )
 def test_what_cannot_serve_is_a_dash_with_its_reason(place, tmp_path, overrides, reason):

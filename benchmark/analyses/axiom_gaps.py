@@ -5,18 +5,18 @@ where query or key is padding (padding is no part of an example; that methods sc
 meant to be a float64 copy, so that a gap is the method's and not rounding's.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Generator, Tensor
+from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.completeness import layer_contributions
 from benchmark.models.classifier import Classifier
 from benchmark.models.variants import chunks, take
+from benchmark.settings.randomness import generator
 from benchmark.types import Batch
 
 StackedEdges = Float[Tensor, "B L H T T"]
@@ -102,12 +102,6 @@ class Removals:
     key: Int[Tensor, "R"]
 
 
-def example_generator(uid: str, seed: int) -> Generator:
-    """Randomness of an example's own, whatever batch it stands in."""
-    digest = hashlib.sha256(f"{seed}:{uid}".encode()).digest()
-    return Generator().manual_seed(int.from_bytes(digest[:7], "big"))
-
-
 def sample_edges(
     attentions: Sequence[Float[Tensor, "B H T T"]], read: Float[Tensor, "B T"], batch: Batch, count: int, seed: int
 ) -> Removals:
@@ -116,15 +110,15 @@ def sample_edges(
     n_layers, n_heads = len(attentions), attentions[0].shape[1]
     found: list[list[int]] = []
     for example, uid in enumerate(batch.uids):
-        generator = example_generator(uid, seed)
+        draw = generator(seed, "edges", uid)
         own = batch.attention_mask[example].nonzero()[:, 0].tolist()
         seen = (read[example] > 0).nonzero()[:, 0].tolist()
         for _ in range(count):
-            layer, head = (int(torch.randint(n, (1,), generator=generator)) for n in (n_layers, n_heads))
+            layer, head = int(draw.integers(n_layers)), int(draw.integers(n_heads))
             queries = seen if layer == n_layers - 1 else own
-            query = queries[int(torch.randint(len(queries), (1,), generator=generator))]
-            row = attentions[layer][example, head, query].double().cpu()
-            found.append([example, layer, head, query, int(torch.multinomial(row, 1, generator=generator))])
+            query = queries[int(draw.integers(len(queries)))]
+            row = attentions[layer][example, head, query].double().cpu().numpy()
+            found.append([example, layer, head, query, int(draw.choice(len(row), p=row / row.sum()))])
     return Removals(*torch.tensor(found, device=read.device).unbind(1))
 
 

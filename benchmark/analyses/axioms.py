@@ -99,7 +99,7 @@ class Axioms:
         target: class that is explained.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     examples: Count = 10
     edges: Count = 40

@@ -15,6 +15,7 @@ from torch import Tensor
 from benchmark.errors import NotApplicable
 from benchmark.results import statistics
 from benchmark.types import Attribution, Batch, Figure, Metric
+from benchmark.units import Pool, pool
 
 Column = NDArray[np.float64]
 
@@ -86,6 +87,13 @@ def rated_units(batch: Batch, visible: Bool[Tensor, "B U"]) -> Bool[Tensor, "B U
     first = torch.as_tensor(batch.query_units, device=visible.device)
     position = torch.arange(visible.shape[1], device=visible.device)
     return visible & (position >= first[:, None])
+
+
+def rated_scores(batch: Batch, tokens: Float[Tensor, "B T"], how: Pool) -> list[Column]:
+    """The scores of each example's rated units, from those of its tokens."""
+    scores, visible = pool(tokens.to(batch.units.device), batch.units, how)
+    rated = rated_units(batch, visible)
+    return [row[keep].detach().double().cpu().numpy() for row, keep in zip(scores, rated, strict=True)]
 
 
 def _columns(rows: pd.DataFrame) -> dict[tuple[str, float | None], tuple[tuple[str, ...], Column]]:

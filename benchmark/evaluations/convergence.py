@@ -13,13 +13,12 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks
-from benchmark.evaluations.base import Averaged, rated_units, token_scores
+from benchmark.evaluations.base import Averaged, rated_scores, token_scores
 from benchmark.models.classifier import Classifier
 from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch, Method, Metric, Reads, Target
-from benchmark.units import Pool, pool
+from benchmark.units import Pool
 
 
 @configurable
@@ -61,7 +60,9 @@ class Convergence(Averaged):
         if key not in self._memory:
             self._memory[key] = self.reference(model, batch, attribution.target.to(batch.units.device)).cpu()
         reference = self._memory[key]
-        ours, theirs = self._units(batch, attribution), self._units(batch, reference)
+        ours, theirs = (
+            rated_scores(batch, token_scores(batch, scored), self.pool) for scored in (attribution, reference)
+        )
         records = [(uid, "token_tau", a, b) for uid, a, b in zip(batch.uids, ours, theirs, strict=True)]
         if attribution.heads is not None and reference.heads is not None:
             pairs = zip(batch.uids, _flat(attribution.heads), _flat(reference.heads), strict=True)
@@ -69,13 +70,6 @@ class Convergence(Averaged):
         found = [(uid, name, np.nan, ranks.kendall(a, b)) for uid, name, a, b in records]
         rows = [(uid, name, x, tau.tau) for uid, name, x, tau in found if not tau.undefined]
         return pd.DataFrame(rows, columns=["uid", "metric", "x", "value"]).astype({"x": float, "value": float})
-
-    def _units(self, batch: Batch, attribution: Attribution) -> list[Float[NDArray, "U"]]:
-        if attribution.tokens is None:
-            raise NotApplicable("the method gives no token scores")
-        scores, visible = pool(token_scores(batch, attribution), batch.units, self.pool)
-        rated = rated_units(batch, visible)
-        return [row[keep].double().cpu().numpy() for row, keep in zip(scores, rated, strict=True)]
 
 
 def _flat(heads: Float[Tensor, "B L H"]) -> list[NDArray]:

@@ -13,7 +13,7 @@ from benchmark.models.classifier import Classifier
 from benchmark.models.edits import KeepEdges
 from benchmark.models.variants import Variants, run_variants
 from benchmark.results.graph import AttributionGraph
-from benchmark.settings import randomness
+from benchmark.settings.randomness import generator
 from benchmark.types import Batch
 
 MASK_CELLS = 1 << 26
@@ -43,7 +43,7 @@ def random_keys(cells: Keep, uids: Sequence[str], seed: int, purpose: str) -> Fl
     """
     keys = torch.zeros(cells.shape, dtype=torch.float64)
     for row, own, uid in zip(keys, cells.cpu(), uids, strict=True):
-        row[own] = torch.from_numpy(randomness.generator(uid, seed, purpose).random(int(own.sum())))
+        row[own] = torch.from_numpy(generator(seed, purpose, uid).random(int(own.sum())))
     return keys.to(cells.device)
 
 

@@ -18,7 +18,7 @@ def tie_keys(uids: Sequence[str], n: int, seed: int) -> Float[Tensor, "B N"]:
 
     A longer row begins with the shorter one, so padding to another number of columns changes nothing.
     """
-    keys = np.stack([generator(uid, seed, "ties").random(n) for uid in uids]) if len(uids) else np.zeros((0, n))
+    keys = np.stack([generator(seed, "ties", uid).random(n) for uid in uids]) if len(uids) else np.zeros((0, n))
     return torch.from_numpy(keys)
 
 

@@ -23,6 +23,7 @@ from benchmark.run.stages import Stage
 from benchmark.types import (
     Attribution,
     Batch,
+    Compared,
     EdgeMethod,
     JointMethod,
     Method,
@@ -41,7 +42,7 @@ class Cell:
     Attributes:
         folder: the run folder; its name ends in the hash of everything that the attributions depend on.
         name: the method's name.
-        method: the explainer.
+        method: the explainer, or a search.
         model: the classifier.
         data: the examples.
         identity: what the hash covers, for the record.
@@ -51,7 +52,7 @@ class Cell:
 
     folder: Path
     name: str
-    method: Method
+    method: Compared
     model: Classifier
     data: Data
     identity: Mapping[str, Any]
@@ -152,7 +153,7 @@ class Cell:
         def compute(index: int) -> Ragged:
             batch, order = self.data.batches[index], class_order(self.data.logits(self.model, index))
             known = padded(base, self.data.start(index), batch)
-            return measured(self.model, batch, lambda: for_classes(self.method, self.model, batch, order, known))
+            return measured(self.model, batch, lambda: for_classes(self._explainer, self.model, batch, order, known))
 
         return self._attributions("classes", self.data.batches, compute)
 
@@ -199,6 +200,13 @@ class Cell:
         return self.folder / "parts" / f"{stage}-{cut}"
 
     def _attribute(self, batch: Batch, target: Tensor, known: Attribution | None = None) -> Ragged:
+        method = self._explainer
         if known is None:
-            return measured(self.model, batch, lambda: self.method(self.model, batch, target))
-        return measured(self.model, batch, lambda: for_target(self.method, self.model, batch, target, known))
+            return measured(self.model, batch, lambda: method(self.model, batch, target))
+        return measured(self.model, batch, lambda: for_target(method, self.model, batch, target, known))
+
+    @property
+    def _explainer(self) -> Method:
+        if not isinstance(self.method, Method):
+            raise NotApplicable("a search scores no tokens, heads or edges")
+        return self.method

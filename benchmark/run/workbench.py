@@ -18,7 +18,7 @@ from benchmark.run.data import Data
 from benchmark.settings.configuration import check_name, make
 from benchmark.settings.defaults import whole
 from benchmark.settings.identity import identity
-from benchmark.types import Batch, Example, Method, Task
+from benchmark.types import Batch, Compared, Example, Task
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Setting:
     model: Classifier
     data: Data
 
-    def cell(self, name: str, method: Method | None = None) -> Cell:
+    def cell(self, name: str, method: Compared | None = None) -> Cell:
         """The cell of the method that the configuration calls `name`, fitted where it needs to be."""
         made: Any = make(self.config.methods[name]) if method is None else method
         return make_cell(self, name, made)

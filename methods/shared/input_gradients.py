@@ -3,7 +3,7 @@
 P is the number of embeddings: T for a text; the number of patches for an image, whose embedding module knows no CLS token.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -12,10 +12,14 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
+from benchmark.models.attention_interface import AttentionEdit
 from benchmark.types import Attribution, Batch
 
 Output = Literal["logit", "probability"]
 """What is explained: the target's logit y_t, or its softmax probability p_t."""
+
+Change = Literal[Output, "total_variation"]
+"""What of an output changes: y_t, p_t, or the distribution over all classes, ½ Σ_c |p_c − p'_c|."""
 
 Baseline = Literal["zero", "pad", "mask"]
 """What stands for the absence of a token: the zero vector, the padding token's embedding, or the mask token's."""
@@ -32,13 +36,16 @@ def target_output(logits: Float[Tensor, "B C"], target: Int[Tensor, "B"], output
     return values.gather(1, target[:, None])[:, 0]
 
 
-def output_drops(logits: Float[Tensor, "N B C"], target: Int[Tensor, "B"], output: Output) -> Float[Tensor, "K B"]:
-    """`F(x) − F(x_k)` for the K = N − 1 inputs x_1, ... that follow x.
+def output_drops(logits: Float[Tensor, "N B C"], target: Int[Tensor, "B"], output: Change) -> Float[Tensor, "K B"]:
+    """`F(x) − F(x_k)`, or the total variation, for the K = N − 1 inputs x_1, ... that follow x.
 
     Computed in float64, on the CPU, where every device's logits can be: the difference of two float32 probabilities near 1
     has few digits.
     """
     exact, classes = logits.detach().cpu().double(), target.cpu()
+    if output == "total_variation":
+        probabilities = exact.softmax(-1)
+        return (0.5 * (probabilities[0] - probabilities[1:]).abs().sum(-1)).to(logits)
     values = target_output(exact.flatten(0, 1), classes.repeat(len(exact)), output).view(len(exact), -1)
     return (values[0] - values[1:]).to(logits)
 
@@ -115,12 +122,12 @@ def summed_gradients(
 
 
 def gradient_at_input(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"], output: Output
+    model: Classifier, batch: Batch, target: Int[Tensor, "B"], output: Output, edits: Sequence[AttentionEdit] = ()
 ) -> tuple[Float[Tensor, "B P D"], Float[Tensor, "B P D"]]:
-    """(e, ∂F/∂e), from one forward and one backward pass."""
+    """(e, ∂F/∂e) with these edits of the attention, from one forward and one backward pass."""
     parts = []
     for part, rows in model.parts(batch):
-        trace = model.run(part, record=("embeddings",), grad=True)
+        trace = model.run(part, edits=edits, record=("embeddings",), grad=True)
         if trace.embeddings is None:
             raise NotApplicable(_NOT_CALLED)
         value = target_output(trace.logits, target[rows], output)

@@ -1,10 +1,9 @@
 """v(S) = F(x with the units of S, the others removed): what Shapley values and local surrogates ask of a model."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import frexp, inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -56,10 +55,18 @@ class UnitGame:
         logits = logits_without(self.model, self.batch, removed, self.operator)[:, 0]
         return target_output(logits, self.target.expand(len(logits)), self.output)
 
+    def sampled(self, algorithm: Any, samples: int) -> Float[Tensor, "1 V"]:
+        """The scores that a sampling algorithm of captum, made for this game, gives with so many samples."""
+        scores: Tensor = algorithm.attribute(self.everything, n_samples=samples, perturbations_per_eval=MANY)
+        return scores
+
 
 @configurable
 class UnitExplainer(Explainer):
     """What explainers of a `UnitGame` share: how units are removed, what is explained, and what draws are seeded by.
+
+    One example at a time, since captum fits and draws for one; its coalitions are batched. The random states of torch and
+    numpy are seeded by the example. Every token has the score of its unit.
 
     Attributes:
         operator: how units are removed: `auto`, or a name in `benchmark.models.removal.OPERATORS`.
@@ -70,48 +77,28 @@ class UnitExplainer(Explainer):
     operator: str = "auto"
     output: Output = "probability"
     seed: int = 0
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores; raises UserError for an operator that cannot serve the model."""
-        return explain_units(
-            model, batch, target, self._values, operator=self.operator, output=self.output, seed=self.seed
-        )
+        operator = operator_for(self.operator, model, batch, "operator")
+        visible = visible_units(batch)
+        scores = torch.zeros(visible.shape, dtype=model.scores_dtype, device=visible.device)
+        for row, uid in enumerate(batch.uids):
+            units = visible[row].nonzero()[:, 0]
+            if len(units) == 0:
+                continue
+            one = slice(row, row + 1)
+            game = UnitGame(model, batch.select([row]), target[one], operator, self.output, units, visible.shape[1])
+            with seeded(uid, self.seed, model.device), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                scores[row, units] = settled(self._values(game)[0].double()).to(scores)
+        return unit_attribution(batch, target, scores)
 
     def _values(self, game: UnitGame) -> Float[Tensor, "1 V"]:
         """One score per unit of an example."""
         raise NotImplementedError
-
-
-def explain_units(
-    model: Classifier,
-    batch: Batch,
-    target: Int[Tensor, "B"],
-    explain: Callable[[UnitGame], Float[Tensor, "1 V"]],
-    *,
-    operator: str,
-    output: Output,
-    seed: int,
-) -> Attribution:
-    """`explain` of each example's game, every token with the score of its unit.
-
-    One example at a time, since captum fits and draws for one; its coalitions are batched. The random states of torch and
-    numpy are seeded by the example.
-    """
-    chosen = operator_for(operator, model, batch, "operator")
-    visible = visible_units(batch)
-    scores = torch.zeros(visible.shape, dtype=model.scores_dtype, device=visible.device)
-    for row, uid in enumerate(batch.uids):
-        units = visible[row].nonzero()[:, 0]
-        if len(units) == 0:
-            continue
-        one = slice(row, row + 1)
-        game = UnitGame(model, batch.select([row]), target[one], chosen, output, units, visible.shape[1])
-        with seeded(uid, seed, model.device), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            scores[row, units] = settled(explain(game)[0].double()).to(scores)
-    return unit_attribution(batch, target, scores)
 
 
 def settled(values: Float[Tensor, "V"]) -> Float[Tensor, "V"]:

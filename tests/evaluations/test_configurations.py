@@ -8,7 +8,6 @@ from tests.conftest import REPOSITORY
 
 NAMES = sorted(path.stem for path in (REPOSITORY / "conf" / "evaluations").glob("*.yaml"))
 OURS = (
-    "agreement",
     "aopc",
     "attribution_graph",
     "class_specificity",

@@ -22,7 +22,7 @@ from benchmark.settings.defaults import whole
 from benchmark.types import Example
 from tests import tiny_models
 
-METHODS = options("methods")
+METHODS = [name for name in options("methods") if name != "universal_trigger"]  # a search
 DECOMPOSITIONS = (
     "alti", "attention_norm", "attention_norm_residual", "attention_x_input_norm", "decompx", "globenc", "value_zeroing",
 )  # fmt: skip
@@ -31,7 +31,6 @@ CHEAPER = {"steps": 3, "n_steps": 3, "samples": 8, "n_samples": 8}
 """Settings, wherever a method's YAML has them, that need not be large for the contract to be tested."""
 CANNOT = {
     **{("frequency", family): "no words to count" for family in tiny_models.IMAGE_FAMILIES},
-    **{("universal_trigger", family): "a search for triggers scores" for family in tiny_models.FAMILIES},
     **{(method, "bart"): "cross-attention mixes two sequences" for method in DECOMPOSITIONS},
 }
 """(method, family): why the method cannot serve the family, in words that its NotApplicable must hold."""

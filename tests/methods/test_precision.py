@@ -135,11 +135,7 @@ LONG_RUNNING = ("captum", "shapley_sampling")  # their passes are those of kerne
 LONG = ("conservative_lrp", *RELEVANCE)
 """Held to the same on longer texts, where relevance loses its digits."""
 
-HELD = [
-    name
-    for name in test_contract.METHODS
-    if name not in (*WITHOUT_A_MODEL, *LONG_RUNNING, *LONG, "universal_trigger", A_STEP)
-]
+HELD = [name for name in test_contract.METHODS if name not in (*WITHOUT_A_MODEL, *LONG_RUNNING, *LONG, A_STEP)]
 
 
 def ranked_alike(found, best):
@@ -185,7 +181,7 @@ def in_precision(request, tmp_path_factory):
     return tuple(benchmark.load_model(folder, dtype=dtype, device="cpu") for dtype in (request.param, "float64"))
 
 
-@pytest.mark.parametrize("name", [name for name in test_contract.METHODS if name != "universal_trigger"])
+@pytest.mark.parametrize("name", test_contract.METHODS)
 def test_every_method_in_every_precision(name, in_precision):
     model, wide = in_precision
     inputs, uids, target = tiny_models.inputs("bert", (5, 7)), ("a", "b"), torch.tensor([0, 2])

@@ -200,30 +200,32 @@ def test_a_seed_is_all_that_changes_a_draw(reader, name):
 
 
 def test_captums_integrated_gradients_are_ours(model, batch, target):
-    theirs = Captum("IntegratedGradients", {"n_steps": 7}, baseline="pad")(model, batch, target).tokens
+    method = Captum(algorithm="IntegratedGradients", arguments={"n_steps": 7}, baseline="pad")
+    theirs = method(model, batch, target).tokens
     assert_same(theirs, IntegratedGradients(7, baseline="pad")(model, batch, target).tokens)
     small = type(model)(**{**vars(model), "memory_budget": 1})
-    assert_same(Captum("IntegratedGradients", {"n_steps": 7}, baseline="pad")(small, batch, target).tokens, theirs)
+    assert_same(method(small, batch, target).tokens, theirs)
 
 
 def test_captums_gradients_are_ours(model, batch, target):
-    assert_same(Captum("Saliency")(model, batch, target).tokens, GradientNorm(1)(model, batch, target).tokens)
-    assert_same(Captum("InputXGradient")(model, batch, target).tokens, GradientXInput()(model, batch, target).tokens)
-    signed = Captum("Saliency", {"abs": False})(model, batch, target).tokens
+    saliency, product = (Captum(algorithm=name) for name in ("Saliency", "InputXGradient"))
+    assert_same(saliency(model, batch, target).tokens, GradientNorm(1)(model, batch, target).tokens)
+    assert_same(product(model, batch, target).tokens, GradientXInput()(model, batch, target).tokens)
+    signed = replace(saliency, arguments={"abs": False})(model, batch, target).tokens
     assert not torch.allclose(signed, GradientNorm(1)(model, batch, target).tokens)
 
 
 def test_captums_ablation_and_occlusion_are_ours(reader):
     batch = reader.encode(["a dull plot", "the story was good"])
     target = torch.tensor([1, 0])
-    ablated = Captum("FeatureAblation")(reader, batch, target).tokens
+    ablated = Captum(algorithm="FeatureAblation")(reader, batch, target).tokens
     assert torch.allclose(ablated, Occlusion(output="logit")(reader, batch, target).tokens, atol=1e-6)
-    occluded = Captum("Occlusion", {"sliding_window_shapes": [2]}, over="units")(reader, batch, target).tokens
+    occluded = Captum(algorithm="Occlusion", arguments={"sliding_window_shapes": [2]})(reader, batch, target).tokens
     assert torch.allclose(occluded, Occlusion(2, output="logit")(reader, batch, target).tokens, atol=1e-6)
 
 
 def test_sampled_gradients_belong_to_the_example(model, batch, target):
-    method = Captum("GradientShap", {"n_samples": 4, "stdevs": 0.1})
+    method = Captum(algorithm="GradientShap", arguments={"n_samples": 4, "stdevs": 0.1})
     found = method(model, batch, target).tokens
     row = model.encode(tiny_models.inputs("bert", (7, 5, 9))[1:2])
     single = method(model, replace(row, uids=batch.uids[1:2]), target[1:2]).tokens
@@ -245,8 +247,8 @@ def test_sampled_gradients_belong_to_the_example(model, batch, target):
         (ShapleySampling(samples=3), 16, 0),
         (KernelShap(samples=7), 7, 0),
         (Lime(samples=4), 4, 0),
-        (Captum("Saliency"), 2, 1),
-        (Captum("IntegratedGradients", {"n_steps": 6}), 7, 6),
+        (Captum(algorithm="Saliency"), 2, 1),
+        (Captum(algorithm="IntegratedGradients", arguments={"n_steps": 6}), 7, 6),
     ],
     ids=lambda value: getattr(value, "algorithm", type(value).__name__),
 )
@@ -262,31 +264,33 @@ def test_the_passes_that_are_named_are_counted(reader, method, forward, backward
 @pytest.mark.parametrize(
     ("algorithm", "settings", "message"),
     [
-        ("Salience", {}, "algorithm=Salience is no attribution class of captum.attr; did you mean Saliency"),
-        ("Nothing", {}, "algorithm=Nothing is no attribution class of captum.attr; allowed: FeatureAblation"),
-        ("LayerGradCam", {}, "algorithm=LayerGradCam needs the argument layer, which is an object"),
-        ("DeepLift", {}, "algorithm=DeepLift cannot be served: it rewrites modules"),
-        ("FeaturePermutation", {}, "algorithm=FeaturePermutation cannot be served: it permutes"),
+        ("Salience", {}, "algorithm=Salience is no class of captum.attr that can be served; did you mean Saliency"),
+        ("Nothing", {}, "algorithm=Nothing is no class of captum.attr that can be served; allowed: FeatureAblation"),
+        ("LayerGradCam", {}, "algorithm=LayerGradCam is no class of captum.attr that can be served"),
+        ("DeepLift", {}, "algorithm=DeepLift is no class of captum.attr that can be served"),
+        ("FeaturePermutation", {}, "algorithm=FeaturePermutation is no class of captum.attr that can be served"),
         ("Occlusion", {}, "arguments.sliding_window_shapes is not set, and captum's Occlusion needs it"),
         (
             "Saliency",
             {"arguments": {"abss": 1}},
-            "arguments.abss is no argument of captum's Saliency; did you mean abs",
+            "arguments.abss is no argument of captum's Saliency that can be set; did you mean abs",
         ),
-        ("Lime", {"arguments": {"baselines": 1}}, "arguments.baselines is set by the benchmark"),
-        ("Saliency", {"over": "units"}, "over=units: allowed are auto, embeddings"),
-        ("Lime", {"over": "embeddings"}, "over=embeddings: allowed are auto, units"),
+        (
+            "Lime",
+            {"arguments": {"baselines": 1}},
+            "arguments.baselines is no argument of captum's Lime that can be set",
+        ),
     ],
 )
 def test_what_captum_cannot_serve_says_so_in_one_line(algorithm, settings, message):
     with pytest.raises(UserError, match=message) as error:
-        Captum(algorithm, **settings)
+        Captum(algorithm=algorithm, **settings)
     assert "\n" not in str(error.value)
 
 
 def test_a_value_that_captum_refuses_is_no_trace(model, batch, target):
     with pytest.raises(UserError, match="captum's IntegratedGradients refuses its arguments"):
-        Captum("IntegratedGradients", {"method": "simpson"})(model, batch, target)
+        Captum(algorithm="IntegratedGradients", arguments={"method": "simpson"})(model, batch, target)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +310,7 @@ def test_settings_out_of_range(make, message):
 
 def test_arguments_are_set_from_a_configuration():
     built = benchmark.build("methods/captum", "algorithm=Occlusion", "arguments={sliding_window_shapes: [2]}")
-    assert built == Captum("Occlusion", {"sliding_window_shapes": (2,)})
+    assert built == Captum(algorithm="Occlusion", arguments={"sliding_window_shapes": (2,)})
     assert benchmark.build("methods/captum", "arguments={n_steps: 5}").arguments == {"n_steps": 5}
 
 

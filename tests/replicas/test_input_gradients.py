@@ -8,12 +8,12 @@ import torch
 
 import benchmark
 from benchmark.errors import UserError
+from benchmark.settings.randomness import generator
 from methods.gradient_norm import GradientNorm
 from methods.gradient_x_input import GradientXInput
 from methods.integrated_gradients import IntegratedGradients
 from methods.shared.input_gradients import baseline_embeddings, embeddings_of
 from methods.shared.quadrature import nodes_and_weights
-from methods.shared.seeds import example_generator
 from methods.smoothgrad import SmoothGrad
 from tests import text_models, tiny_models
 from tests.replicas.conftest import assert_same
@@ -146,7 +146,7 @@ def smoothgrad_by_hand(example, uid, method):
     )
     total = torch.zeros_like(e[0])
     for k in range(method.samples):
-        noise = example_generator(f"{uid}/{k}", method.seed).standard_normal(e.shape[1:]) * method.noise * scale
+        noise = generator(method.seed, "noise", uid, str(k)).standard_normal(e.shape[1:]) * method.noise * scale
         total += gradient(example, e + torch.from_numpy(noise), method.output)
     mean = total / method.samples
     return [reduced(vector, method.reduce) for vector in (mean * e[0] if method.times_input else mean)]

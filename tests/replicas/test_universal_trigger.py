@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 
 from benchmark.evaluations.triggers import Exclusion, Search
+from benchmark.evaluations.triggers.universal_trigger import UniversalTrigger
 from benchmark.models import load_model
-from methods.universal_trigger import UniversalTrigger
 from tests import text_models
 
 TEXTS = ["the film was a good story", "a dull plot", "the untold story was bad ! fine"]

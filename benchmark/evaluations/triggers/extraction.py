@@ -16,7 +16,7 @@ from benchmark.evaluations.triggers.patterns import Placed, Search, Trigger, Tri
 from benchmark.evaluations.triggers.words import Exclusion, eligible_tokens, require_words
 from benchmark.models import Classifier
 from benchmark.settings.randomness import generator
-from benchmark.types import Batch, Method
+from benchmark.types import Batch, Compared
 
 Chosen = tuple[list[int], float]
 """Units of a pattern, and its score."""
@@ -52,14 +52,14 @@ class Rule:
         return min(self.max_words, 2 * self.pairs)
 
 
-def extract(model: Classifier, method: Method, batches: Sequence[Batch], *rules: Rule) -> list[list[Trigger]]:
+def extract(model: Classifier, method: Compared, batches: Sequence[Batch], *rules: Rule) -> list[list[Trigger]]:
     """For each rule the best triggers of each class that occurs in labelled source examples.
 
     The examples are explained once for all rules, which differ in `pairs`, `tau` and the like but not in how long a
     text is.
 
     A trigger comes from examples of its source class that the model classifies correctly, explained for that class, and
-    attacks every other class. Methods with `search_triggers` search themselves, those with `edge_scores` are read by
+    attacks every other class. A `TriggerSearch` searches itself, methods with `edge_scores` are read by
     their best head's pairs, the others by their best tokens.
 
     A search of its own gives the triggers of the first rule only.
@@ -200,7 +200,7 @@ def patterns_of_tokens(model: Classifier, batch: Batch, tokens: Float[Tensor, "B
 
 def _order(scores: NDArray[np.float64], uid: str, rule: Rule) -> NDArray[np.intp]:
     """Finite scores from high to low; ties in an order that the example and the seed alone decide."""
-    keys = generator(uid, rule.seed, "triggers").random(len(scores))
+    keys = generator(rule.seed, "triggers", uid).random(len(scores))
     order: NDArray[np.intp] = np.lexsort((keys, -scores))
     return order[np.isfinite(scores[order])]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtim
 
 from benchmark.errors import UserError
 from benchmark.evaluations.triggers.words import Exclusion
-from benchmark.types import Batch
+from benchmark.types import Batch, Compared
 
 if TYPE_CHECKING:
     from benchmark.models import Classifier
@@ -71,7 +71,7 @@ class Trigger:
 
 @dataclass(frozen=True)
 class Search:
-    """What is asked of a method that searches for triggers itself.
+    """What is asked of a search for triggers.
 
     Attributes:
         triggers: how many for each attacked class.
@@ -85,8 +85,8 @@ class Search:
 
 
 @runtime_checkable
-class TriggerSearch(Protocol):
-    """A method that finds triggers itself rather than by scoring inputs."""
+class TriggerSearch(Compared, Protocol):
+    """What stands in the place of an explainer and finds triggers itself rather than by scoring inputs."""
 
     def search_triggers(self, model: "Classifier", batches: Sequence[Batch], search: Search) -> list[Trigger]:
         """Triggers from labelled, correctly classified examples; NotApplicable with a reason where there are none."""

@@ -1,14 +1,12 @@
 """Words in place of a trigger's: what an attack at the same places does without the method."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.triggers.patterns import Trigger
+from benchmark.settings.randomness import generator
 
 
 @dataclass(frozen=True)
@@ -42,13 +40,12 @@ class Controls:
         others = [word for word in ranking if word.casefold() not in own]
         if not others:
             raise NotApplicable("the source examples have no words but those of a trigger; take more of them")
-        name = "\0".join([str(self.seed), trigger.source, *(word.word for word in trigger.words)])
-        generator = np.random.default_rng(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=16).digest()))
+        draw = generator(self.seed, trigger.source, *(placed.word for placed in trigger.words))
         near = [self._near(placed.word, others) for placed in trigger.words]
         random, matched = [], []
         for _ in range(self.draws):
-            random.append(tuple(others[int(generator.integers(len(others)))] for _ in trigger.words))
-            matched.append(tuple(words[int(generator.integers(len(words)))] for words in near))
+            random.append(tuple(others[int(draw.integers(len(others)))] for _ in trigger.words))
+            matched.append(tuple(words[int(draw.integers(len(words)))] for words in near))
         return replace(trigger, random=tuple(random), matched=tuple(matched))
 
     def _near(self, word: str, others: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ from benchmark.evaluations.triggers.insertion import layout, segments
 from benchmark.evaluations.triggers.patterns import Placed, Trigger
 from benchmark.evaluations.triggers.words import Exclusion, eligible_tokens, require_words
 from benchmark.models import Classifier
-from benchmark.types import Batch, EdgeMethod, Method, Target
+from benchmark.types import Batch, Compared, EdgeMethod, Target
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ScriptRule:
 
 
 def extract_as_script(
-    model: Classifier, method: Method, batches: Sequence[Batch], *rules: ScriptRule
+    model: Classifier, method: Compared, batches: Sequence[Batch], *rules: ScriptRule
 ) -> list[list[Trigger]]:
     """For each rule the best triggers of each explained class, in one ranking; every class is attacked.
 

@@ -30,7 +30,7 @@ from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction
 from benchmark.settings.declared import AtLeast, Count, Natural, SettingError, Share, Within, configurable
 from benchmark.settings.identity import of_file
-from benchmark.types import Attribution, Batch, Method, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Compared, Metric, Reads, Target
 
 _NAME = "evaluations.triggers"
 _READ_BY = {  # settings that one construction alone reads
@@ -51,8 +51,8 @@ class Triggers(Averaged):
     A trigger is the words of the best head's `pairs` best edges (of a method's best tokens where it scores no edges) of
     one source example that is classified correctly, explained for its own class; the best `triggers` of each class are
     kept. It keeps the words' segments and relative positions. It attacks the examples of every *other* class, as in the
-    paper, whose triggers of "contradiction" turn other pairs into contradictions. A method with `search_triggers` says
-    itself which classes its triggers attack.
+    paper, whose triggers of "contradiction" turn other pairs into contradictions. A `TriggerSearch` in the
+    place of a method says itself which classes its triggers attack.
 
     `accuracy_drop` (higher: stronger attack), the same per class of the attacked examples (`accuracy_drop_class`) and per
     trigger (`drop_of_trigger`); `success`, the share of correctly classified examples that flip; `random_drop` and
@@ -73,7 +73,7 @@ class Triggers(Averaged):
     (`script_insertion`), and cut off where the window ends. Attack: every class, that of the trigger
     included, so that two more figures tell them apart: `other_class_drop`, and `own_class_drop` of examples of the class
     that the trigger was explained for. Controls are drawn from the sources' word pieces. A method that scores no edges
-    has no such trigger; one with `search_triggers` is tried as by `paper`.
+    has no such trigger; what a `TriggerSearch` finds is tried as by `paper`.
 
     What `construction=script` does otherwise than the script: the best `triggers` of each class are tried, not all; drops
     are given instead of accuracies; the window is the model's (the script's: `model.window=128`), and a text that it
@@ -185,7 +185,7 @@ class Triggers(Averaged):
             found["drop_of_pairs"] = Metric(None, drop, x="inserted pairs")
         return found
 
-    def extract(self, model: Classifier, method: Method, batches: Sequence[Batch]) -> dict[str, Any]:
+    def extract(self, model: Classifier, method: Compared, batches: Sequence[Batch]) -> dict[str, Any]:
         """The triggers of a method with their controls, or those of `file`.
 
         Raises:
@@ -202,7 +202,7 @@ class Triggers(Averaged):
         controls = Controls(counts, draws=self.draws, seed=self.seed)
         return written(controls.added(found), model, variations, "script" if script else "paper")
 
-    def _by_paper(self, model: Classifier, method: Method, batches: Sequence[Batch]) -> _Extracted:
+    def _by_paper(self, model: Classifier, method: Compared, batches: Sequence[Batch]) -> _Extracted:
         rule = Rule(
             triggers=self.triggers,
             pairs=self.pairs,
@@ -219,7 +219,7 @@ class Triggers(Averaged):
         curves = [(metric, x) for metric, x, _ in varied]
         return found, _variations(curves, others), count_words(batches, rule.exclusion)
 
-    def _by_script(self, model: Classifier, method: Method, batches: Sequence[Batch]) -> _Extracted:
+    def _by_script(self, model: Classifier, method: Compared, batches: Sequence[Batch]) -> _Extracted:
         rule = ScriptRule(
             triggers=self.triggers,
             cells=self.pairs,

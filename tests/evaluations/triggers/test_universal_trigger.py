@@ -10,14 +10,15 @@ import torch
 import torch.nn.functional as F
 
 import benchmark
-from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.triggers import Exclusion, Placed, Search, Trigger, encode, insert
+from benchmark.errors import UserError
+from benchmark.evaluations.triggers import Exclusion, Placed, Search, Trigger, TriggerSearch, encode, insert
 from benchmark.evaluations.triggers.triggers import Triggers
+from benchmark.evaluations.triggers.universal_trigger import UniversalTrigger, _Climb
+from benchmark.types import Method
 from methods.attention_explainer import AttentionExplainer
 from methods.edges.attattr import AttAttr
 from methods.readouts.column_sum import ColumnSum
-from methods.universal_trigger import UniversalTrigger, _Climb
-from tests.evaluations.conftest import BAD, GOOD, batch, reviews, sentiment, tiny  # noqa: F401 - fixtures
+from tests.evaluations.conftest import BAD, GOOD
 
 SEARCH = Search(triggers=3, words=2, exclusion=Exclusion())
 
@@ -37,7 +38,7 @@ def loss_of(model, examples, label, trigger):
     return float(np.mean(losses))
 
 
-def test_it_finds_the_words_of_the_other_class(sentiment, reviews):  # noqa: F811
+def test_it_finds_the_words_of_the_other_class(sentiment, reviews):
     examples = correct(sentiment, reviews)
     found = UniversalTrigger().search_triggers(sentiment, [examples], SEARCH)
     assert len(found) == 6
@@ -49,7 +50,7 @@ def test_it_finds_the_words_of_the_other_class(sentiment, reviews):  # noqa: F81
         assert trigger.score == pytest.approx(loss_of(sentiment, examples, label, trigger))
 
 
-def test_no_single_replacement_beats_a_finished_search(sentiment, reviews):  # noqa: F811
+def test_no_single_replacement_beats_a_finished_search(sentiment, reviews):
     """With a budget for everything, the search ends where no replacement of one word is better."""
     examples = correct(sentiment, reviews).select(range(6))
     method = UniversalTrigger(forward_passes_per_example=2000, candidates=100)
@@ -61,7 +62,7 @@ def test_no_single_replacement_beats_a_finished_search(sentiment, reviews):  # n
             assert loss_of(sentiment, examples, label, trigger.saying(words)) <= trigger.score + 1e-9
 
 
-def test_the_loss_never_falls(tiny, batch, monkeypatch):  # noqa: F811
+def test_the_loss_never_falls(tiny, batch, monkeypatch):
     kept = []
     gradient = _Climb._gradient
 
@@ -79,7 +80,7 @@ def test_the_loss_never_falls(tiny, batch, monkeypatch):  # noqa: F811
         assert losses == sorted(losses)
 
 
-def test_the_gradient_is_that_of_the_mean_loss(tiny, batch):  # noqa: F811
+def test_the_gradient_is_that_of_the_mean_loss(tiny, batch):
     """First-order gains equal finite differences of the loss along the change of an embedding."""
     examples = replace(batch, label=torch.tensor([0, 0, 0, 0, 0]))
     climb = _Climb(UniversalTrigger(position=0.5), tiny, [examples], torch.tensor([5, 6, 7]))
@@ -105,7 +106,7 @@ def test_the_gradient_is_that_of_the_mean_loss(tiny, batch):  # noqa: F811
         assert loss == pytest.approx(sum(losses) / 2, rel=1e-6)
 
 
-def test_it_takes_the_passes_of_attattr_at_most(tiny, batch):  # noqa: F811
+def test_it_takes_the_passes_of_attattr_at_most(tiny, batch):
     examples = replace(batch, label=tiny.predict(batch))
     before = tiny.cost.forward_passes
     attattr = AttentionExplainer(AttAttr(steps=20), ColumnSum(part="positive"))
@@ -123,7 +124,7 @@ def test_it_takes_the_passes_of_attattr_at_most(tiny, batch):  # noqa: F811
         assert tiny.cost.forward_passes - before <= budget * 5
 
 
-def test_batches_padding_and_repetition_change_nothing(sentiment, reviews):  # noqa: F811
+def test_batches_padding_and_repetition_change_nothing(sentiment, reviews):
     examples = correct(sentiment, reviews)
     method = UniversalTrigger(forward_passes_per_example=12)
     found = method.search_triggers(sentiment, [examples], SEARCH)
@@ -136,7 +137,7 @@ def test_batches_padding_and_repetition_change_nothing(sentiment, reviews):  # n
     assert [t.words for t in other] != [t.words for t in found]
 
 
-def test_words_that_are_excluded_are_not_used(sentiment, reviews, tmp_path):  # noqa: F811
+def test_words_that_are_excluded_are_not_used(sentiment, reviews, tmp_path):
     examples = correct(sentiment, reviews)
     lexicon = tmp_path / "own.txt"
     lexicon.write_text("\n".join(GOOD))
@@ -147,17 +148,18 @@ def test_words_that_are_excluded_are_not_used(sentiment, reviews, tmp_path):  # 
     assert not words & {*GOOD, *BAD, "[PAD]", "told", "##told"}
 
 
-def test_the_test_of_triggers_uses_the_search(sentiment, reviews):  # noqa: F811
+def test_the_test_of_triggers_uses_the_search(sentiment, reviews):
     artifact = Triggers(draws=1).extract(sentiment, UniversalTrigger(forward_passes_per_example=12), [reviews])
     assert {tuple(trigger["attacks"]) for trigger in artifact["triggers"]} == {("LABEL_0",), ("LABEL_1",)}
     assert all(len(trigger["words"]) == 4 for trigger in artifact["triggers"])
     assert all(trigger["random"] and trigger["matched"] for trigger in artifact["triggers"])
 
 
-def test_it_scores_nothing_and_names_wrong_settings(sentiment, reviews):  # noqa: F811
-    with pytest.raises(NotApplicable, match="a search for triggers scores no tokens, heads or edges"):
-        benchmark.build("methods/universal_trigger")(sentiment, reviews, reviews.label)
-    assert benchmark.build("methods/universal_trigger") == UniversalTrigger()
+def test_it_is_no_explainer_and_names_wrong_settings():
+    built = benchmark.build("methods/universal_trigger")
+    assert built == UniversalTrigger()
+    assert isinstance(built, TriggerSearch)
+    assert not isinstance(built, Method)
     for settings in (
         {"steps": 0}, {"candidates": 0}, {"position": 1.5}, {"forward_passes_per_example": 1},
         {"lexicon": "nowhere.txt"},

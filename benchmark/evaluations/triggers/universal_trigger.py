@@ -10,20 +10,19 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.errors import NotApplicable
-from benchmark.evaluations.triggers import Encoded, Exclusion, Placed, Search, Trigger, exclusion, insert
-from benchmark.evaluations.triggers.words import whole_words
+from benchmark.evaluations.triggers.insertion import Encoded, insert
+from benchmark.evaluations.triggers.patterns import Placed, Search, Trigger
+from benchmark.evaluations.triggers.words import Exclusion, exclusion, whole_words
 from benchmark.models import Classifier
 from benchmark.settings.declared import AtLeast, Count, Share, configurable
-from benchmark.types import Attribution, Batch
-from methods.shared.explainer import Explainer
+from benchmark.types import Batch
 
 Words = tuple[int, ...]
 """Token ids of a trigger, one whole word each."""
 
 
 @configurable
-class UniversalTrigger(Explainer):
+class UniversalTrigger:
     """Words that raise the loss of a class most, wherever they are inserted: `argmax_w mean_x L(y, f(x + w))`.
 
     From random words, the replacement of word k by vocabulary entry v is estimated to first order as
@@ -62,10 +61,6 @@ class UniversalTrigger(Explainer):
 
     def __post_init__(self) -> None:
         self._excluded()
-
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
-        """Raises NotApplicable: there is nothing to explain."""
-        raise NotApplicable("a search for triggers scores no tokens, heads or edges")
 
     def search_triggers(self, model: Classifier, batches: Sequence[Batch], search: Search) -> list[Trigger]:
         """The triggers with the largest loss for each class of the examples, each attacking that class.
