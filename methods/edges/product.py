@@ -15,7 +15,8 @@ from benchmark.models.precision import Precision
 from benchmark.settings.declared import Distinct, configurable
 from benchmark.types import Batch
 from methods.edges.base import Edges, Signs, attention_and_gradient, take
-from methods.relevance import RuleName, Rules, relevances, rule_set
+from methods.propagation.relevance import relevances
+from methods.propagation.rule_sets import RuleName, Rules, rule_set
 
 Factor = Literal["attention", "gradient", "relevance"]
 
@@ -30,10 +31,10 @@ class FactorProduct:
     Attributes:
         factors: which are multiplied, in any order.
         part: "signed" or "positive"; the published methods are "positive", but for attention and its gradient alone.
-        rules: of relevance: name of a rule set of `methods.relevance.rule_sets`, or one made with settings of its own.
+        rules: of relevance: name of a rule set of `methods.propagation.rule_sets`, or one made with settings of its own.
         precision: of relevance, and of A beside it: "float64", in which shares of sums that cancel keep their digits, or
             "model", the model's own; the latter on a device without float64, or where the error it makes
-            (`methods.relevance.relevances`) is no matter.
+            (see `relevances`) is no matter.
 
     With factors=attention:
         `E[l,h,i,j] = A[l,h,i,j]`, in [0, 1]; the same for every class.
