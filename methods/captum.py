@@ -140,11 +140,8 @@ def _takes_a_function(value: Any) -> bool:
     """Whether this is an attribution class whose constructor needs a function and nothing else."""
     if not (isinstance(value, type) and issubclass(value, CaptumAttribution) and hasattr(value, "attribute")):
         return False
-    parameters = inspect.signature(value.__init__).parameters.values()
-    return [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD] == [
-        "self",
-        "forward_func",
-    ]
+    parameters = inspect.signature(value).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD] == ["forward_func"]
 
 
 def _settable(function: Any) -> dict[str, inspect.Parameter]:

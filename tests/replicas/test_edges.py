@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from methods.relevance import relevances, rule_set
 
 from benchmark.catalogue import entry
 from benchmark.errors import UserError
@@ -14,6 +13,8 @@ from benchmark.settings.identity import digest_of
 from methods.edges.attattr import AttAttr
 from methods.edges.grad_cam import GradCam
 from methods.edges.product import FactorProduct
+from methods.propagation.relevance import relevances
+from methods.propagation.rule_sets import rule_set
 from methods.shared.quadrature import nodes_and_weights
 from tests.replicas.conftest import assert_same
 
