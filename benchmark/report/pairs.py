@@ -9,10 +9,12 @@ import pandas as pd
 
 from benchmark.report.cells import NamedCell
 from benchmark.report.gains import Gain, gains_of
-from benchmark.report.leaderboard import Column, groups, is_control, judged_columns
+from benchmark.report.leaderboard import MetricColumn, groups, is_control, judged_columns
+from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.report.samples import figure_of
 from benchmark.report.verdicts import UNPAIRED, too_few, with_figure
 from benchmark.results.statistics import ALPHA, holm
+from benchmark.results.wording import number
 
 DIFFERENCE_COLUMNS = (
     "task", "model", "evaluation", "metric", "first", "second", "difference", "low", "high", "n", "p", "p_holm", "family",
@@ -21,15 +23,9 @@ DIFFERENCE_COLUMNS = (
 
 _NAMED = 3  # pairs that are named in a sentence
 
-Pair = tuple[str, str]
-"""Two methods."""
-
-Place = tuple[str, str]
-"""A task and a model."""
-
 
 @dataclass(frozen=True)
-class Pairs:
+class MethodPairs:
     """All pairs of methods and controls that have a figure of one metric.
 
     Attributes:
@@ -41,11 +37,11 @@ class Pairs:
         adjusted: p-values of the pairs of real methods, Holm-corrected over them. Controls are no part of the family.
     """
 
-    column: Column
+    column: MetricColumn
     methods: tuple[str, ...]
     controls: tuple[str, ...]
-    comparisons: Mapping[Pair, Gain | None]
-    adjusted: Mapping[Pair, float]
+    comparisons: Mapping[tuple[str, str], Gain | None]
+    adjusted: Mapping[tuple[str, str], float]
 
     def better(self, one: str, other: str) -> bool:
         """Whether the first method is significantly better than the second."""
@@ -77,8 +73,30 @@ class Pairs:
         found += [f"worse than {best}: {', '.join(worse)}"] if worse else []
         return found + lacking
 
+    @property
+    def matrix(self) -> PrintedTable | None:
+        """All pairs of a real method (down) and a real method or control (across); None where no pair can be compared.
 
-def pairs(cells: Sequence[NamedCell], column: Column) -> Pairs | None:
+        Above the diagonal: how much better the row is than the column, a star where significant. Below it: the p-value.
+        """
+        if not any(self.comparisons.values()):
+            return None
+        names = [*self.methods, *self.controls]
+        rows = tuple(PrintedRow((row,), tuple(self._entry(row, name) for name in names)) for row in self.methods)
+        title = self.column.heading.title
+        return PrintedTable(title, (title,), tuple(map(Heading, names)), {"": rows}, counted=False)
+
+    def _entry(self, row: str, column: str) -> PrintedEntry:
+        if (row, column) not in self.comparisons:
+            p = self.adjusted.get((column, row))
+            return PrintedEntry(words="" if p is None else f"p {number(p)}")
+        if (comparison := self.comparisons[row, column]) is None:
+            return PrintedEntry(words="–")
+        gain, star = comparison.gain.value, "*" if self.adjusted.get((row, column), 1.0) < ALPHA else ""
+        return PrintedEntry(words=f"{'+' if gain > 0 else ''}{number(gain)}{star}")
+
+
+def pairs(cells: Sequence[NamedCell], column: MetricColumn) -> MethodPairs | None:
     """The pairs of a ranked metric; None where fewer than two methods or controls have a figure."""
     known = with_figure(cells, column)
     sign = -1 if column.higher_is_better else 1
@@ -92,7 +110,7 @@ def pairs(cells: Sequence[NamedCell], column: Column) -> Pairs | None:
     by_name = gains_of(chosen, column)
     found = {(chosen[name][0].method, chosen[name][1].method): one for name, one in by_name.items()}
     own = {pair: one for pair, one in found.items() if one is not None and not any(map(is_control, pair))}
-    return Pairs(
+    return MethodPairs(
         column=column,
         methods=tuple(cell.method for cell in best_first),
         controls=tuple(cell.method for cell in ordered[len(best_first) :]),
@@ -101,14 +119,14 @@ def pairs(cells: Sequence[NamedCell], column: Column) -> Pairs | None:
     )
 
 
-def every_pair(cells: Sequence[NamedCell], table: pd.DataFrame) -> dict[Place, list[Pairs]]:
+def every_pair(cells: Sequence[NamedCell], table: pd.DataFrame) -> dict[tuple[str, str], list[MethodPairs]]:
     """The pairs of every task and model, for the judged metrics of each of its tests.
 
     Args:
         cells: named cells.
         table: their figures (`leaderboard.frame`).
     """
-    found: dict[Place, list[Pairs]] = {}
+    found: dict[tuple[str, str], list[MethodPairs]] = {}
     for task, model, members in groups(cells):
         part = table[(table["task"] == task) & (table["model"] == model)]
         tests = [rows for _, rows in part.groupby("evaluation", sort=True)]
@@ -117,7 +135,7 @@ def every_pair(cells: Sequence[NamedCell], table: pd.DataFrame) -> dict[Place, l
     return found
 
 
-def differences(every: Mapping[Place, Sequence[Pairs]]) -> pd.DataFrame:
+def differences(every: Mapping[tuple[str, str], Sequence[MethodPairs]]) -> pd.DataFrame:
     """The content of `differences.csv`: `difference` is first less second as measured, whatever direction is better."""
     rows = [
         {"task": task, "model": model, **row}
@@ -128,7 +146,7 @@ def differences(every: Mapping[Place, Sequence[Pairs]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS)).astype({"n": int, "family": "Int64"})
 
 
-def _rows(found: Pairs) -> Iterator[dict[str, Any]]:
+def _rows(found: MethodPairs) -> Iterator[dict[str, Any]]:
     column, sign = found.column, 1 if found.column.higher_is_better else -1
     for (first, second), comparison in found.comparisons.items():
         place = {"evaluation": column.evaluation, "metric": column.metric, "first": first, "second": second}
