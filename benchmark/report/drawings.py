@@ -1,7 +1,6 @@
 """Figures of analyses: curves, scatter plots, bars and heat maps with intervals where there are any."""
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -9,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatterSciNotation
+from matplotlib.ticker import LogFormatter
 
 from benchmark.report.figures import NAME, Look, Panel, PanelSize, draw_lines, draw_panels, figure_files, styles
 from benchmark.results.tables import Drawing, Table
@@ -38,21 +37,10 @@ def draw_table(table: Table, drawing: Drawing) -> Figure:
         for name in drawing.logarithmic:
             (axes.set_xscale if name == "x" else axes.set_yscale)("log")
             axis = axes.xaxis if name == "x" else axes.yaxis
-            axis.set_major_formatter(_Powers())
-            axis.set_minor_formatter(_Powers(labelOnlyBase=False))
+            axis.set_major_formatter(LogFormatter())
+            axis.set_minor_formatter(LogFormatter(labelOnlyBase=False))
 
     return draw_panels(shortened(table.title, _TITLE), panels, look, draw, _panel_size(panels, drawing))
-
-
-class _Powers(LogFormatterSciNotation):
-    """Powers of ten without matplotlib's mathematical text, which is off so that names are shown as they are."""
-
-    _PLAIN = str.maketrans("0123456789−-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
-
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        """The label of a tick: `2×10⁻³` for `$\\mathdefault{2\\times10^{-3}}$`."""
-        text = super().__call__(x, pos).removeprefix("$\\mathdefault{").removesuffix("}$").replace("\\times", "×")
-        return re.sub(r"\^\{([^}]*)\}", lambda match: match[1].translate(self._PLAIN), text)
 
 
 def _panel_size(panels: list[Panel], drawing: Drawing) -> PanelSize:
@@ -62,7 +50,7 @@ def _panel_size(panels: list[Panel], drawing: Drawing) -> PanelSize:
     rows = pd.concat([panel.rows for panel in panels])
     across, down = ([min(NAME, len(str(value))) for value in rows[name].unique()] for name in ("x", "y"))
     if drawing.kind == "bars":
-        height = 0.13 * max(len(panel.rows) for panel in panels)
+        height = 0.18 * max(len(panel.rows) for panel in panels)
         return PanelSize(4.4, max(2.5, height), left=0.3 + 0.073 * max(across), bottom=0.3)
     size = max(3.0, 0.5 * len(across) + 0.8), max(2.2, 0.26 * len(down))
     return PanelSize(*size, left=0.3 + 0.058 * max(down), bottom=0.3 + 0.042 * max(across))

@@ -4,20 +4,19 @@ import math
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
-import matplotlib as mpl
 import pandas as pd
+from matplotlib import style
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from benchmark.report.cells import CONTROLS, control_order
-from benchmark.report.leaderboard import is_control
+from benchmark.report.cells import CONTROLS
+from benchmark.report.leaderboard import control_place
 from benchmark.results.wording import shortened
 
 # Okabe and Ito's colours; dark purple in place of black (too near the controls' greys), no yellow (too light on white).
@@ -44,7 +43,6 @@ _STYLE: Any = {
     "axes.axisbelow": True,
     "legend.frameon": False,
     "pdf.fonttype": 42,
-    "svg.hashsalt": "attention-explainer-benchmark",
     "savefig.dpi": 160,
     "text.parse_math": False,  # a dollar sign in a name is a dollar sign
 }
@@ -56,7 +54,7 @@ NAME = 48
 """Letters of a name that are shown."""
 
 _PANELS_PER_ROW = 3
-_LETTERS = 11  # of the heading, per inch
+_LETTERS = 12  # of the heading, per inch
 _MARKED = 25  # points up to which each has a marker
 
 
@@ -103,30 +101,29 @@ Look = Mapping[str, Style]
 
 def styles(methods: Sequence[str]) -> dict[str, Style]:
     """Colour, dash and marker of each method: 28 real ones before colour and dash repeat together; controls grey."""
-    chosen: dict[str, Style] = {}
-    real = [method for method in methods if not is_control(method)]
-    for place, method in enumerate(real):
-        parts = (_COLOURS[place % len(_COLOURS)], _LINES[place % len(_LINES)], _MARKERS[place % len(_MARKERS)])
-        chosen[method] = Style(*parts, front=3)
+    chosen, real = {}, 0
     for method in methods:
-        if is_control(method):
-            control = CONTROLS[control_order(method.split(" (", 1)[0]) - 1]
-            chosen[method] = Style(*_GREYS[control], marker="", front=2)
+        if place := control_place(method):
+            chosen[method] = Style(*_GREYS[CONTROLS[place - 1]], marker="", front=2)
+        else:
+            parts = (looks[real % len(looks)] for looks in (_COLOURS, _LINES, _MARKERS))
+            chosen[method] = Style(*parts, front=3)
+            real += 1
     return chosen
 
 
 def draw_lines(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
     """A line with a 95 % band per series; points without an interval have no band, those that are not finite leave a gap."""
-    for name, style in look.items():
+    for name, shown in look.items():
         points = rows[rows["series"] == name].sort_values("x", kind="stable")
         if points.empty:
             continue
-        axes.fill_between(
-            points["x"], points["low"], points["high"], color=style.colour, alpha=0.10, linewidth=0, zorder=1
-        )
+        if points["low"].notna().any():
+            band = points["x"], points["low"], points["high"]
+            axes.fill_between(*band, color=shown.colour, alpha=0.10, linewidth=0, zorder=1)
         axes.plot(
-            points["x"], points["value"], color=style.colour, linestyle=style.line, linewidth=1.5, zorder=style.front,
-            marker=style.marker if len(points) <= _MARKED else "", markersize=3.2, label=name,
+            points["x"], points["value"], color=shown.colour, linestyle=shown.line, linewidth=1.5, zorder=shown.front,
+            marker=shown.marker if len(points) <= _MARKED else "", markersize=3.2, label=name,
         )  # fmt: skip
     axes.margins(x=0.02)
     if (rows["x"] % 1 == 0).all():
@@ -151,9 +148,9 @@ def draw_panels(
     """
     drawn = {name for panel in panels for name in panel.rows["series"]} - {""}
     names = [name for name in look if name in drawn]
-    legend = 0.55 + 0.07 * min(NAME, max(map(len, names))) if names else 0.0
-    width = min(len(panels), _PANELS_PER_ROW) * (size.left + size.width + _RIGHT) + legend
-    lines = textwrap.wrap(heading, int(width * _LETTERS))
+    beside = 0.55 + 0.07 * min(NAME, max(map(len, names))) if names else 0.0  # the legend
+    width = min(len(panels), _PANELS_PER_ROW) * (size.left + size.width + _RIGHT) + beside
+    lines = textwrap.wrap(heading, int((width - 0.2) * _LETTERS))
     figure, grid = _grid(len(panels), size, width, 0.175 * (len(lines) - 1), len(names))
     for panel, axes in zip(panels, grid, strict=True):
         draw(axes, panel.rows, look)
@@ -161,15 +158,16 @@ def draw_panels(
         axes.set_xlabel(shortened(panel.x.replace("_", " "), NAME))
         axes.set_ylabel(shortened(panel.y.replace("_", " "), NAME))
     add_text(figure, 0.15, 0.12, "\n".join(lines), 11)
-    handles = {line.get_label(): line for axes in grid for line in axes.get_lines()}
     if names:
-        height = figure.get_figheight()
-        place = (1 - 0.08 / width, 1 - (0.4 + 0.175 * (len(lines) - 1)) / height)
-        shown = figure.legend(
+        handles = {line.get_label(): line for axes in grid for line in axes.get_lines()}
+        corner = 1 - 0.08 / width, 1 - (0.4 + 0.175 * (len(lines) - 1)) / figure.get_figheight()
+        legend = figure.legend(
             [handles[name] for name in names], [str(place) for place in range(len(names))], loc="upper right",
-            borderaxespad=0, fontsize=8, handlelength=3.2, bbox_to_anchor=place,
+            borderaxespad=0, fontsize=8, handlelength=3.2, bbox_to_anchor=corner,
         )  # fmt: skip
-        for text, name in zip(shown.get_texts(), names, strict=True):  # matplotlib leaves out names that begin with "_"
+        for text, name in zip(
+            legend.get_texts(), names, strict=True
+        ):  # matplotlib leaves out names that begin with "_"
             text.set_text(shortened(name, NAME))
     return figure
 
@@ -182,7 +180,7 @@ def _grid(count: int, size: PanelSize, width: float, above: float, names: int) -
     columns = min(count, _PANELS_PER_ROW)
     rows = math.ceil(count / columns)
     height = max(rows * (size.height + size.bottom) + (rows - 1) * _BETWEEN + _TOP, 0.5 + 0.175 * names) + above
-    figure = canvas(width, height)
+    figure = Figure(figsize=(width, height))
     grid = []
     for place in range(count):
         row, column = divmod(place, columns)
@@ -192,42 +190,28 @@ def _grid(count: int, size: PanelSize, width: float, above: float, names: int) -
     return figure, grid
 
 
-def canvas(width: float, height: float) -> Figure:
-    """An empty figure of so many inches."""
-    figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def add_text(figure: Figure, right: float, down: float, text: str, size: float) -> None:
     """Text that begins so many inches right of and below the upper left corner."""
     width, height = figure.get_size_inches()
     figure.text(right / width, 1 - down / height, text, ha="left", va="top", fontsize=size)
 
 
-@contextmanager
-def fixed_style() -> Iterator[None]:
+def fixed_style() -> AbstractContextManager[None]:
     """matplotlib's own defaults with ours on top, whatever the user's matplotlibrc says; restored afterwards."""
-    with mpl.rc_context():
-        mpl.rcParams.update({key: value for key, value in mpl.rcParamsDefault.items() if key not in _KEPT})
-        mpl.rcParams.update(_STYLE)
-        yield
-
-
-_KEPT = ("backend", "backend_fallback", "interactive", "toolbar", "webagg.address")
+    return style.context(["default", _STYLE])
 
 
 def rendered(draw: Callable[[], Figure]) -> dict[str, bytes]:
     """The bytes of a figure's `png` and `pdf` file; equal figures give equal bytes (no date, no program name)."""
-    found = {}
+    content = {}
     with fixed_style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box stands for it
         figure = draw()
         for kind, metadata in _METADATA.items():
             stream = BytesIO()
             figure.savefig(stream, format=kind, metadata=metadata)
-            found[kind] = stream.getvalue()
-    return found
+            content[kind] = stream.getvalue()
+    return content
 
 
 def figure_files(stem: str, draw: Callable[[], Figure]) -> Iterator[tuple[str, bytes]]:

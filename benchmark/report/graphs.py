@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.figures import add_text, canvas, rendered
+from benchmark.report.figures import add_text, rendered
 from benchmark.report.run_folders import unreadable
 from benchmark.results.graph import AttributionGraph
 from benchmark.results.wording import shortened, slug, unique_stems
@@ -96,7 +96,7 @@ def draw(shown: DrawnGraph) -> Figure:
     graph, tokens = shown.graph, columns(shown.graph)
     width = min(24.0, max(4.5, 1.1 + 0.3 * len(tokens)))
     height = min(12.0, 2.3 + 0.42 * graph.layers)
-    figure = canvas(width, height)
+    figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0.75 / width, 1.15 / height, 1 - 0.9 / width, 1 - 1.75 / height))
     axes.grid(visible=False)
     _edges_and_nodes(axes, graph)

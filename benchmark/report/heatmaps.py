@@ -20,21 +20,11 @@ _WHITE_TEXT = 0.62  # share of the full colour from which white text has more co
 
 
 @dataclass(frozen=True)
-class ColouredWord:
-    """A word as it is drawn."""
-
-    text: str
-    style: str
-    score: str
-    rationale: bool
-
-
-@dataclass(frozen=True)
 class HeatmapExample:
     """One example: what is known of it, and what each method says of it.
 
     Attributes:
-        lines: method, words, and the largest score of the method.
+        lines: method, words with their score (None: it has none) and whether they are rationale, largest score.
         pictures: description and PNG in base64 of the attribution graphs of methods that score edges.
     """
 
@@ -43,7 +33,7 @@ class HeatmapExample:
     label: str
     predicted: str
     probability: str
-    lines: list[tuple[str, list[ColouredWord], str]] = field(default_factory=list)
+    lines: list[tuple[str, list["ScoredWord"], float]] = field(default_factory=list)
     pictures: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -60,21 +50,17 @@ def colour(score: float, largest: float) -> str:
     return f"background:rgb({red},{green},{blue})" + (";color:#fff" if share > _WHITE_TEXT else "")
 
 
-def _words(entry: Mapping[str, Any]) -> tuple[list[ColouredWord], str]:
-    """Words of one example; the scale is the largest absolute score of this method on this example."""
-    scores = [math.nan if score is None else float(score) for score in entry["scores"]]
-    largest = max((abs(score) for score in scores if math.isfinite(score)), default=0.0)
+ScoredWord = tuple[str, float | None, bool]
+
+
+def _words(entry: Mapping[str, Any]) -> tuple[list[ScoredWord], float]:
+    """Words of one example, and the scale: the largest absolute score of this method on this example."""
+    given = (math.nan if score is None else float(score) for score in entry["scores"])
+    scores = [score if math.isfinite(score) else None for score in given]
     rationale = entry.get("rationale") or [False] * len(scores)
-    words = [
-        ColouredWord(
-            text=str(text) or "▢",
-            style=colour(score, largest) if math.isfinite(score) else "",
-            score=number(score) if math.isfinite(score) else "",
-            rationale=bool(marked),
-        )
-        for text, score, marked in zip(entry["words"], scores, rationale, strict=True)
-    ]
-    return words, number(largest)
+    parts = zip(entry["words"], scores, rationale, strict=True)
+    words = [(str(text) or "▢", score, bool(marked)) for text, score, marked in parts]
+    return words, max((abs(score) for score in scores if score is not None), default=0.0)
 
 
 def _example(entry: Mapping[str, Any]) -> HeatmapExample:
@@ -112,7 +98,7 @@ def environment() -> Environment:
     """Templates of this folder; everything that is inserted is escaped."""
     folder = Path(__file__).parent
     made = Environment(loader=FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    made.filters |= {"number": number, "bounds": bounds}
+    made.filters |= {"number": number, "bounds": bounds, "colour": colour}
     return made
 
 

@@ -53,26 +53,21 @@ def _line(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _groups(table: PrintedTable) -> Iterator[str]:
-    """The line above the headings that names their groups; nothing where they have none."""
-    runs = [(group, len(list(run))) for group, run in groupby(heading.group for heading in table.columns)]
-    if not any(group for group, _ in runs):
-        return
-    named = [rf"\multicolumn{{{width}}}{{c}}{{{escape(group)}}}" for group, width in runs]
-    yield " & ".join([*[""] * len(table.labels), *named, *[""] * table.counted]).rstrip() + r" \\"
-    place = len(table.labels) + 1
-    rules = []
-    for group, width in runs:
-        rules += [rf"\cmidrule(lr){{{place}-{place + width - 1}}}"] if group else []
-        place += width
-    yield "".join(rules)
+def _group(table: PrintedTable) -> list[str]:
+    """The line above the headings that names the group of them all; nothing where they are of several or of none."""
+    first, last = len(table.labels) + 1, len(table.labels) + len(table.columns)
+    groups = {heading.group for heading in table.columns}
+    if len(groups) > 1 or not any(groups):
+        return []
+    named = rf"\multicolumn{{{len(table.columns)}}}{{c}}{{{escape(*groups)}}}"
+    return [f"{' &' * len(table.labels)} {named} & \\\\", rf"\cmidrule(lr){{{first}-{last}}}"]
 
 
 def tabular(table: PrintedTable) -> Iterator[str]:
     """The lines of a `tabular`; a rule stands between groups of lines."""
     yield rf"\begin{{tabular}}{{{'l' * len(table.labels)}{'r' * (len(table.columns) + table.counted)}}}"
     yield r"\toprule"
-    yield from _groups(table)
+    yield from _group(table)
 
     def title(heading: Heading) -> str:
         return escape(heading.name) + _ARROWS[heading.higher_is_better]

@@ -181,9 +181,14 @@ def _ranks(values: Mapping[str, float], column: MetricColumn) -> dict[str, int]:
     return {method: 1 + sum(other > value for other in signed.values()) for method, value in signed.items()}
 
 
+def control_place(method: str) -> int:
+    """0 for the shown name of a real method, then the controls' in their order."""
+    return control_order(method.split(" (", 1)[0])
+
+
 def is_control(method: str) -> bool:
     """Whether a method's shown name is a control's."""
-    return control_order(method.split(" (", 1)[0]) > 0
+    return control_place(method) > 0
 
 
 def _place(method: str, ranks: Sequence[Mapping[str, int]]) -> tuple[float, tuple[tuple[int, float, str], ...]]:

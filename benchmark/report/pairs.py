@@ -155,13 +155,8 @@ def _rows(found: MethodPairs) -> Iterator[dict[str, Any]]:
             continue
         gain, adjusted = comparison.gain, found.adjusted.get((first, second))
         low, high = sorted((sign * gain.low, sign * gain.high))
-        own: dict[str, Any] = {
-            "difference": sign * gain.value + 0.0,
-            "low": low,
-            "high": high,
-            "n": gain.n,
-            "p": comparison.p,
-        }
+        own: dict[str, Any] = {"difference": sign * gain.value + 0.0, "low": low, "high": high}
+        own |= {"n": gain.n, "p": comparison.p}
         if adjusted is not None:
             own |= {"p_holm": adjusted, "family": len(found.adjusted)}
             own |= {"better": (first if gain.value > 0 else second) if adjusted < ALPHA else None}
