@@ -118,9 +118,10 @@ def draw_lines(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
         points = rows[rows["series"] == name].sort_values("x", kind="stable")
         if points.empty:
             continue
-        if points["low"].notna().any():
-            band = points["x"], points["low"], points["high"]
-            axes.fill_between(*band, color=shown.colour, alpha=0.10, linewidth=0, zorder=1)
+        bounded = points["low"].notna()
+        joined = bounded.shift(1, fill_value=False) | bounded.shift(-1, fill_value=False)
+        low, high = (points[name].where(joined) for name in ("low", "high"))  # a lone one has no area to be seen by
+        axes.fill_between(points["x"], low, high, color=shown.colour, alpha=0.10, linewidth=0, zorder=1)
         axes.plot(
             points["x"], points["value"], color=shown.colour, linestyle=shown.line, linewidth=1.5, zorder=shown.front,
             marker=shown.marker if len(points) <= _MARKED else "", markersize=3.2, label=name,
