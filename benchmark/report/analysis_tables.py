@@ -20,25 +20,25 @@ from benchmark.results.wording import slug, unique_stems
 
 def read_tables(folder: Path) -> list[Table]:
     """The tables that the analyses of a comparison left in its folder, by the name of the analysis; none is no error."""
-    found = []
+    tables: list[Table] = []
     for path in sorted((folder / "analyses").glob("*.json")):
         content = read_cleaned(path, _tables)
         if not isinstance(content, list):
             raise unreadable(path, "no list of tables")
         try:
-            found += [Table.from_json(facts) for facts in content]
+            tables += [Table.from_json(facts) for facts in content]
         except UserError as error:
             raise unreadable(path, str(error)) from error
-    return found
+    return tables
 
 
 def _tables(content: bytes) -> Any:
     """The tables in a file that was sealed; a bare list is version 0.2.0's. ValueError where it is not what was written."""
-    found = bounded.parse_json(content)
-    if isinstance(found, dict):
-        check_seal(found)
-        return found["tables"]
-    return found
+    tables = bounded.parse_json(content)
+    if isinstance(tables, dict):
+        check_seal(tables)
+        return tables["tables"]
+    return tables
 
 
 def table_files(tables: Sequence[Table]) -> Iterator[tuple[str, bytes]]:

@@ -115,9 +115,8 @@ def _bars(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
 
 def _heat(axes: Axes, rows: pd.DataFrame, _look: Look) -> None:
     across, down = (list(dict.fromkeys(rows[name])) for name in ("x", "y"))
-    grid = np.full((len(down), len(across)), np.nan)
-    for x, y, value in zip(rows["x"], rows["y"], rows["value"], strict=True):
-        grid[down.index(y), across.index(x)] = value
+    cells = rows.drop_duplicates(["x", "y"], keep="last").pivot(index="y", columns="x", values="value")
+    grid = cells.reindex(index=down, columns=across).to_numpy()
     image = axes.imshow(grid, cmap="viridis", aspect="auto")
     axes.grid(visible=False)
     columns, lines = ([shortened(str(value), NAME) for value in values] for values in (across, down))

@@ -23,8 +23,8 @@ _WIDTH = 4  # metrics with intervals that fit the text width of a page
 
 def escape(text: str) -> str:
     """Text that LaTeX prints as it is; what pdfLaTeX has no glyph for becomes a question mark."""
-    known = "".join(_SPECIAL.get(symbol, symbol) for symbol in " ".join(text.split()))
-    return known.encode("latin-1", "replace").decode("latin-1")
+    escaped = "".join(_SPECIAL.get(symbol, symbol) for symbol in " ".join(text.split()))
+    return escaped.encode("latin-1", "replace").decode("latin-1")
 
 
 def _math(value: str) -> str:

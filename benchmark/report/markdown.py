@@ -65,14 +65,14 @@ def _verdicts(cells: Sequence[NamedCell], table: pd.DataFrame) -> list[str]:
         return ["The test is descriptive: its figures are not ranked, and calibration does not apply."]
     lines = ["Calibration (oracle above random above inverted, in paired differences over the same examples):", ""]
     lines += [f"- {_title(column.heading.alone)}: {calibration(cells, column)}" for column in columns]
-    found = [(column, verdict) for column in columns if (verdict := against_random(cells, column)) is not None]
-    if not found:
+    verdicts = [(column, verdict) for column in columns if (verdict := against_random(cells, column)) is not None]
+    if not verdicts:
         return [*lines, "", "Methods were not compared to random: no figure of that control, or no method."]
     level = f"{ALPHA * 100:g} %"
     lines += ["", f"Against random (sign flips, two-sided, Holm-corrected over the methods of a metric, {level}):", ""]
     return lines + [
         f"- {_title(column.heading.alone)} ({verdict.compared} methods): {escape(verdict.sentence)}"
-        for column, verdict in found
+        for column, verdict in verdicts
     ]
 
 
@@ -86,13 +86,13 @@ _PAIRS = (
 
 def _pairs(every: Sequence[MethodPairs]) -> list[str]:
     """What the pairs of methods say, metric by metric, and their matrices."""
-    known = [found for found in every if len(found.methods) > 1]
-    if not known:
+    compared = [pairs for pairs in every if len(pairs.methods) > 1]
+    if not compared:
         return []
     lines = ["", _PAIRS, ""]
-    lines += [f"- {_title(found.column.heading.alone)}: {escape('; '.join(found.sentences))}" for found in known]
-    shown = (found.matrix for found in known if len(found.methods) + len(found.controls) <= _LETTERED)
-    return lines + [line for matrix in shown if matrix is not None for line in ("", *table_lines(matrix))]
+    lines += [f"- {_title(pairs.column.heading.alone)}: {escape('; '.join(pairs.sentences))}" for pairs in compared]
+    matrices = (pairs.matrix for pairs in compared if len(pairs.methods) + len(pairs.controls) <= _LETTERED)
+    return lines + [line for matrix in matrices if matrix is not None for line in ("", *table_lines(matrix))]
 
 
 def _facts(cell: NamedCell) -> str:
@@ -118,7 +118,7 @@ def _section(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[Me
         lines += ["", f"### {escape(evaluation)}", ""]
         lines += [f"Explained class: {escape(target)}.", ""] if target else []
         lines += [*table_lines(make_board(part, scalar_columns(part)).ungrouped), "", *_verdicts(cells, part)]
-        lines += _pairs([found for found in pairs if found.column.evaluation == evaluation])
+        lines += _pairs([one for one in pairs if one.column.evaluation == evaluation])
     return lines
 
 

@@ -46,8 +46,8 @@ class MethodPairs:
     def better(self, one: str, other: str) -> bool:
         """Whether the first method is significantly better than the second."""
         pair, sign = ((one, other), 1) if (one, other) in self.comparisons else ((other, one), -1)
-        found = self.comparisons.get(pair)
-        return found is not None and self.adjusted.get(pair, 1.0) < ALPHA and sign * found.gain.value > 0
+        comparison = self.comparisons.get(pair)
+        return comparison is not None and self.adjusted.get(pair, 1.0) < ALPHA and sign * comparison.gain.value > 0
 
     @property
     def reason(self) -> str:
@@ -68,10 +68,10 @@ class MethodPairs:
         worse = [method for method in self.methods[1:] if self.better(best, method)]
         equal = [method for method in self.methods[1:] if method not in worse]
         differ = sum(p < ALPHA for p in self.adjusted.values())
-        found = [f"{differ} of {len(self.adjusted)} pairs differ"]
-        found += [f"not distinguishable from {best}, the best figure: {', '.join(equal)}"] if equal else []
-        found += [f"worse than {best}: {', '.join(worse)}"] if worse else []
-        return found + lacking
+        sentences = [f"{differ} of {len(self.adjusted)} pairs differ"]
+        sentences += [f"not distinguishable from {best}, the best figure: {', '.join(equal)}"] if equal else []
+        sentences += [f"worse than {best}: {', '.join(worse)}"] if worse else []
+        return sentences + lacking
 
     @property
     def matrix(self) -> PrintedTable | None:
@@ -98,24 +98,24 @@ class MethodPairs:
 
 def pairs(cells: Sequence[NamedCell], column: MetricColumn) -> MethodPairs | None:
     """The pairs of a ranked metric; None where fewer than two methods or controls have a figure."""
-    known = with_figure(cells, column)
+    shown = with_figure(cells, column)
     sign = -1 if column.higher_is_better else 1
-    figures = {cell.method: figure_of(cell, column) for cell in known}
-    real = [cell for cell in known if not is_control(cell.method)]
+    figures = {cell.method: figure_of(cell, column) for cell in shown}
+    real = [cell for cell in shown if not is_control(cell.method)]
     best_first = sorted(real, key=lambda cell: sign * getattr(figures[cell.method], "value", 0.0))
-    ordered = [*best_first, *(cell for cell in known if is_control(cell.method))]
+    ordered = [*best_first, *(cell for cell in shown if is_control(cell.method))]
     if column.higher_is_better is None or len(ordered) < 2:
         return None
     chosen = {f"{i} {j}": (ordered[i], ordered[j]) for i, j in combinations(range(len(ordered)), 2)}
     by_name = gains_of(chosen, column)
-    found = {(chosen[name][0].method, chosen[name][1].method): one for name, one in by_name.items()}
-    own = {pair: one for pair, one in found.items() if one is not None and not any(map(is_control, pair))}
+    comparisons = {(chosen[name][0].method, chosen[name][1].method): one for name, one in by_name.items()}
+    p = {pair: one.p for pair, one in comparisons.items() if one is not None and not any(map(is_control, pair))}
     return MethodPairs(
         column=column,
         methods=tuple(cell.method for cell in best_first),
         controls=tuple(cell.method for cell in ordered[len(best_first) :]),
-        comparisons=found,
-        adjusted=holm({pair: one.p for pair, one in own.items()}),
+        comparisons=comparisons,
+        adjusted=holm(p),
     )
 
 
@@ -126,13 +126,13 @@ def every_pair(cells: Sequence[NamedCell], table: pd.DataFrame) -> dict[tuple[st
         cells: named cells.
         table: their figures (`leaderboard.frame`).
     """
-    found: dict[tuple[str, str], list[MethodPairs]] = {}
+    by_place: dict[tuple[str, str], list[MethodPairs]] = {}
     for task, model, members in groups(cells):
         part = table[(table["task"] == task) & (table["model"] == model)]
         tests = [rows for _, rows in part.groupby("evaluation", sort=True)]
         every = [pairs(members, column) for rows in tests for column in judged_columns(rows)]
-        found[task, model] = [one for one in every if one is not None]
-    return found
+        by_place[task, model] = [one for one in every if one is not None]
+    return by_place
 
 
 def differences(every: Mapping[tuple[str, str], Sequence[MethodPairs]]) -> pd.DataFrame:
