@@ -31,7 +31,8 @@ def curve_files(cells: Sequence[NamedCell], table: pd.DataFrame) -> Iterator[tup
     """
     look = styles(sorted(dict.fromkeys(table["method"]), key=lambda method: (control_place(method), natural(method))))
     known = known_metrics(cells)
-    curves = dict(iter(table[table["x"].notna()].groupby(["evaluation", "metric"])))
+    parts = table[table["x"].notna()].groupby(["evaluation", "metric"])
+    curves = {(str(key[0]), str(key[1])): part for key, part in parts}
     stems = unique_stems(f"curve-{slug(evaluation)}-{slug(metric)}" for evaluation, metric in curves)
     for ((evaluation, metric), points), stem in zip(curves.items(), stems, strict=True):
         declared = known[evaluation][metric]

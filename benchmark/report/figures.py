@@ -106,8 +106,8 @@ def styles(methods: Sequence[str]) -> dict[str, Style]:
         if place := control_place(method):
             chosen[method] = Style(*_GREYS[CONTROLS[place - 1]], marker="", front=2)
         else:
-            parts = (looks[real % len(looks)] for looks in (_COLOURS, _LINES, _MARKERS))
-            chosen[method] = Style(*parts, front=3)
+            colour, line, marker = (looks[real % len(looks)] for looks in (_COLOURS, _LINES, _MARKERS))
+            chosen[method] = Style(colour, line, marker, front=3)
             real += 1
     return chosen
 

@@ -221,8 +221,8 @@ def make_board(table: pd.DataFrame, columns: Sequence[MetricColumn]) -> PrintedT
         reason = NO_FIGURE if row is None else row["dash"]
         if row is None or reason is not None:
             return PrintedEntry(words="–", mark=footnote(reason))
-        figure = (row[key] for key in ("value", "low", "high", "n"))
-        return PrintedEntry(*figure, rank=ranked.get(method), mark=footnote(row["remark"]))
+        figure = {key: row[key] for key in ("value", "low", "high", "n")}
+        return PrintedEntry(**figure, rank=ranked.get(method), mark=footnote(row["remark"]))
 
     def rows(names: Iterable[str]) -> tuple[PrintedRow, ...]:
         return tuple(PrintedRow((name,), tuple(map(partial(entry, name), columns, ranks))) for name in names)
