@@ -19,13 +19,14 @@ from rich.console import Console
 
 from benchmark.comparison import Comparison, compare
 from benchmark.report import terminal_table
-from benchmark.report.analysis_tables import read_tables, table_lines
+from benchmark.report.analysis_tables import printed, read_tables
 from benchmark.report.cells import NamedCell, load_cells
-from benchmark.report.leaderboard import Column, frame, make_board
-from benchmark.report.markdown import board_lines
+from benchmark.report.leaderboard import MetricColumn, frame, make_board
+from benchmark.report.markdown import table_lines
 from benchmark.report.pairs import every_pair
+from benchmark.report.printed import Heading
 from benchmark.report.verdicts import against_random
-from benchmark.results.wording import arrow, escape_markdown
+from benchmark.results.wording import escape_markdown
 
 DOCS = Path(__file__).resolve().parent
 SHOWN = {"data": "data", "checkpoints": "checkpoints"}
@@ -80,12 +81,10 @@ def leaderboard(results: Results, block: Block) -> Iterator[str]:
     table = frame(results.cells(block.comparison))
     scores = table[table["x"].isna()]
     directions = {(row["evaluation"], row["metric"]): row["higher_is_better"] for row in scores.to_dict("records")}
-    columns = [Column(*_key(key), directions[_key(key)]) for key in block.settings["columns"]]
-    titles = [
-        f"{title} {arrow(column.higher_is_better)}".rstrip()
-        for title, column in zip(block.settings["columns"].values(), columns, strict=True)
-    ]
-    yield from _wrapped(board_lines(make_board(table, columns), full=True, titles=titles), block)
+    columns = [MetricColumn(*_key(key), directions[_key(key)]) for key in block.settings["columns"]]
+    titles = block.settings["columns"].values()
+    headings = [Heading(title, column.higher_is_better) for title, column in zip(titles, columns, strict=True)]
+    yield from _wrapped(table_lines(replace(make_board(table, columns), columns=tuple(headings))), block)
 
 
 def pairs(results: Results, block: Block) -> Iterator[str]:
@@ -112,7 +111,7 @@ def analysis(results: Results, block: Block) -> Iterator[str]:
         rows = rows[rows[label].isin(allowed)]
     if metrics := block.settings.get("metrics"):
         rows = rows[rows["metric"].isin(metrics)]
-    yield from _wrapped(list(table_lines(replace(table, rows=rows))), block)
+    yield from _wrapped(table_lines(printed(replace(table, rows=rows))), block)
     if block.settings.get("sentences"):
         yield from ("", *(f"- {escape_markdown(sentence)}" for sentence in table.sentences))
 

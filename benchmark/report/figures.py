@@ -1,25 +1,23 @@
-"""One figure per curve metric: a panel per task and model, a line with a 95 % band per method."""
+"""What drawn figures share: style, colours, panels, bands of intervals, legend, and equal bytes for equal figures."""
 
 import math
+import textwrap
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
-import matplotlib as mpl
 import pandas as pd
-from matplotlib.artist import Artist
+from matplotlib import style
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from benchmark.report.cells import CONTROLS, NamedCell, control_order
-from benchmark.report.labels import natural
-from benchmark.report.leaderboard import is_control, known_metrics
-from benchmark.results.wording import shortened, slug, unique_stems
+from benchmark.report.cells import CONTROLS
+from benchmark.report.leaderboard import control_place
+from benchmark.results.wording import shortened
 
 # Okabe and Ito's colours; dark purple in place of black (too near the controls' greys), no yellow (too light on white).
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4B2E83")
@@ -45,33 +43,19 @@ _STYLE: Any = {
     "axes.axisbelow": True,
     "legend.frameon": False,
     "pdf.fonttype": 42,
-    "svg.hashsalt": "attention-explainer-benchmark",
     "savefig.dpi": 160,
     "text.parse_math": False,  # a dollar sign in a name is a dollar sign
 }
-METADATA: dict[str, dict[str, None]] = {
+_METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
 }
+NAME = 48
+"""Letters of a name that are shown."""
+
 _PANELS_PER_ROW = 3
-_NAME = 48  # letters of a method's name that are shown
-_TITLE = 100
-_DIRECTION = {True: "higher is better", False: "lower is better", None: ""}
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A curve metric: its test and name, the name of its x axis and its direction."""
-
-    evaluation: str
-    metric: str
-    x: str
-    higher_is_better: bool | None
-
-    @property
-    def stem(self) -> str:
-        """File name without its ending."""
-        return f"curve-{slug(self.evaluation)}-{slug(self.metric)}"
+_LETTERS = 12  # of the heading, per inch
+_MARKED = 25  # points up to which each has a marker
 
 
 @dataclass(frozen=True)
@@ -84,154 +68,153 @@ class Style:
     front: int
 
 
-def curves(cells: Sequence[NamedCell]) -> list[Curve]:
-    """The curve metrics that some cell declares."""
-    found = {
-        (shown, name): Curve(shown, name, str(metric["x"]), metric.get("higher_is_better"))
-        for shown, metrics in known_metrics(cells).items()
-        for name, metric in metrics.items()
-        if metric.get("x") is not None
-    }
-    return [found[key] for key in sorted(found)]
+@dataclass(frozen=True)
+class Panel:
+    """One panel of a figure.
+
+    Attributes:
+        rows: its points; their `series` (empty: none) is named in the legend.
+        title: what stands above it.
+        x: name of the horizontal axis.
+        y: name of the vertical axis.
+    """
+
+    rows: pd.DataFrame
+    title: str = ""
+    x: str = ""
+    y: str = ""
+
+
+@dataclass(frozen=True)
+class PanelSize:
+    """Inches of a panel, and of the margins that hold the numbers and names of its axes."""
+
+    width: float = 3.5
+    height: float = 2.5
+    left: float = 0.72
+    bottom: float = 0.5
+
+
+Look = Mapping[str, Style]
+"""Name of a series -> how it looks, in the order of the legend."""
 
 
 def styles(methods: Sequence[str]) -> dict[str, Style]:
     """Colour, dash and marker of each method: 28 real ones before colour and dash repeat together; controls grey."""
-    chosen: dict[str, Style] = {}
-    real = [method for method in methods if not is_control(method)]
-    for place, method in enumerate(real):
-        parts = (_COLOURS[place % len(_COLOURS)], _LINES[place % len(_LINES)], _MARKERS[place % len(_MARKERS)])
-        chosen[method] = Style(*parts, front=3)
+    chosen, real = {}, 0
     for method in methods:
-        if is_control(method):
-            control = CONTROLS[control_order(method.split(" (", 1)[0]) - 1]
-            chosen[method] = Style(*_GREYS[control], marker="", front=2)
+        if place := control_place(method):
+            chosen[method] = Style(*_GREYS[CONTROLS[place - 1]], marker="", front=2)
+        else:
+            colour, line, marker = (looks[real % len(looks)] for looks in (_COLOURS, _LINES, _MARKERS))
+            chosen[method] = Style(colour, line, marker, front=3)
+            real += 1
     return chosen
 
 
-def _draw(axes: Axes, points: pd.DataFrame, chosen: Mapping[str, Style]) -> None:
-    """The lines of one panel; points without an interval have no band, points that are not finite leave a gap."""
-    for method, style in chosen.items():
-        own = points[points["method"] == method].sort_values("x", kind="stable")
-        if own.empty:
+def draw_lines(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
+    """A line with a 95 % band per series; points without an interval have no band, those that are not finite leave a gap."""
+    for name, shown in look.items():
+        points = rows[rows["series"] == name].sort_values("x", kind="stable")
+        if points.empty:
             continue
-        axes.fill_between(own["x"], own["low"], own["high"], color=style.colour, alpha=0.10, linewidth=0, zorder=1)
+        bounded = points["low"].notna()
+        joined = bounded.shift(1, fill_value=False) | bounded.shift(-1, fill_value=False)
+        low, high = (points[name].where(joined) for name in ("low", "high"))  # a lone one has no area to be seen by
+        axes.fill_between(points["x"], low, high, color=shown.colour, alpha=0.10, linewidth=0, zorder=1)
         axes.plot(
-            own["x"], own["value"], color=style.colour, linestyle=style.line, linewidth=1.5, zorder=style.front,
-            marker=style.marker if len(own) <= 25 else "", markersize=3.2, label=method,
+            points["x"], points["value"], color=shown.colour, linestyle=shown.line, linewidth=1.5, zorder=shown.front,
+            marker=shown.marker if len(points) <= _MARKED else "", markersize=3.2, label=name,
         )  # fmt: skip
+    axes.margins(x=0.02)
+    if (rows["x"] % 1 == 0).all():
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _examples(points: pd.DataFrame) -> str:
-    counts = sorted({int(n) for n in points["n"]})
-    return f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]}–{counts[-1]}"
-
-
-def draw(curve: Curve, table: pd.DataFrame, chosen: Mapping[str, Style]) -> Figure:
-    """The figure of one curve metric.
+def draw_panels(
+    heading: str,
+    panels: Sequence[Panel],
+    look: Look,
+    draw: Callable[[Axes, pd.DataFrame, Look], None] = draw_lines,
+    size: PanelSize = PanelSize(),
+) -> Figure:
+    """A figure of panels side by side, with a heading above them and a legend at their right.
 
     Args:
-        curve: what is drawn.
-        table: its points (rows of the leaderboard).
-        chosen: the methods' styles, in the order of the legend.
+        heading: what the figure shows.
+        panels: from left to right, three in a row.
+        look: how series look; those that are drawn are named in the legend.
+        draw: fills a panel with its rows; it labels a line of each series with its name.
+        size: of the panels.
     """
-    panels = list(dict.fromkeys(zip(table["task"], table["model"], strict=True)))
-    drawn = set(table["method"])
-    names = [method for method in chosen if method in drawn]
-    figure, grid = _panels(len(panels), legend=0.55 + 0.07 * min(_NAME, max(map(len, names))), lines=len(names))
-    for (task, model), axes in zip(panels, grid, strict=True):
-        points = table[(table["task"] == task) & (table["model"] == model)]
-        _draw(axes, points, chosen)
-        place = shortened(f"{task} · {model}", _TITLE // 2)
-        axes.set_title(f"{place} ({_examples(points)})", loc="left")
-        axes.set_xlabel(shortened(curve.x.replace("_", " "), _NAME))
-        axes.set_ylabel(shortened(curve.metric.replace("_", " "), _NAME))
-        axes.margins(x=0.02)
-        if (points["x"] % 1 == 0).all():
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    direction = _DIRECTION[curve.higher_is_better]
-    heading = shortened(f"{curve.evaluation}: {curve.metric.replace('_', ' ')}", _TITLE)
-    heading += f" ({direction})" if direction else ""
-    width, height = figure.get_size_inches()
-    figure.text(0.15 / width, 1 - 0.12 / height, heading, ha="left", va="top", fontsize=11)
-    handles = {line.get_label(): line for axes in grid for line in axes.get_lines()}
-    add_legend(
-        figure, {name: handles[name] for name in names}, loc="upper right", borderaxespad=0, fontsize=8,
-        handlelength=3.2, bbox_to_anchor=(1 - 0.08 / width, 1 - 0.4 / height),
-    )  # fmt: skip
+    drawn = {name for panel in panels for name in panel.rows["series"]} - {""}
+    names = [name for name in look if name in drawn]
+    beside = 0.55 + 0.07 * min(NAME, max(map(len, names))) if names else 0.0  # the legend
+    width = min(len(panels), _PANELS_PER_ROW) * (size.left + size.width + _RIGHT) + beside
+    lines = textwrap.wrap(heading, int((width - 0.2) * _LETTERS))
+    figure, grid = _grid(len(panels), size, width, 0.175 * (len(lines) - 1), len(names))
+    for panel, axes in zip(panels, grid, strict=True):
+        draw(axes, panel.rows, look)
+        axes.set_title(panel.title, loc="left")
+        axes.set_xlabel(shortened(panel.x.replace("_", " "), NAME))
+        axes.set_ylabel(shortened(panel.y.replace("_", " "), NAME))
+    add_text(figure, 0.15, 0.12, "\n".join(lines), 11)
+    if names:
+        handles = {line.get_label(): line for axes in grid for line in axes.get_lines()}
+        corner = 1 - 0.08 / width, 1 - (0.4 + 0.175 * (len(lines) - 1)) / figure.get_figheight()
+        legend = figure.legend(
+            [handles[name] for name in names], [str(place) for place in range(len(names))], loc="upper right",
+            borderaxespad=0, fontsize=8, handlelength=3.2, bbox_to_anchor=corner,
+        )  # fmt: skip
+        for text, name in zip(
+            legend.get_texts(), names, strict=True
+        ):  # matplotlib leaves out names that begin with "_"
+            text.set_text(shortened(name, NAME))
     return figure
 
 
-def add_legend(figure: Figure, handles: Mapping[str, Artist], **options: Any) -> None:
-    """A legend with a line for every handle; matplotlib itself leaves out names that begin with an underscore."""
-    legend = figure.legend(list(handles.values()), [str(place) for place in range(len(handles))], **options)
-    for text, name in zip(legend.get_texts(), handles, strict=True):
-        text.set_text(shortened(name, _NAME))
+_RIGHT, _TOP, _BETWEEN = 0.15, 0.62, 0.35
 
 
-def _panels(count: int, legend: float, lines: int) -> tuple[Figure, list[Axes]]:
-    """A figure with so many panels, room for a legend of so many inches and lines at its right; margins in inches.
-
-    Margins are fixed, for a layout engine would draw everything once more.
-    """
+def _grid(count: int, size: PanelSize, width: float, above: float, names: int) -> tuple[Figure, list[Axes]]:
+    """A figure of so many inches with so many panels; margins are fixed, for a layout engine would draw all of it twice."""
     columns = min(count, _PANELS_PER_ROW)
     rows = math.ceil(count / columns)
-    panel_width, panel_height, left, right, top, bottom = 3.5, 2.5, 0.72, 0.15, 0.62, 0.5
-    width = columns * (left + panel_width + right) + legend
-    height = max(rows * (panel_height + bottom) + (rows - 1) * 0.35 + top, 0.5 + 0.175 * lines)
+    height = max(rows * (size.height + size.bottom) + (rows - 1) * _BETWEEN + _TOP, 0.5 + 0.175 * names) + above
     figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
     grid = []
     for place in range(count):
         row, column = divmod(place, columns)
-        x = column * (left + panel_width + right) + left
-        y = height - top - panel_height - row * (panel_height + bottom + 0.35)
-        grid.append(figure.add_axes((x / width, y / height, panel_width / width, panel_height / height)))
+        x = column * (size.left + size.width + _RIGHT) + size.left
+        y = height - above - _TOP - size.height - row * (size.height + size.bottom + _BETWEEN)
+        grid.append(figure.add_axes((x / width, y / height, size.width / width, size.height / height)))
     return figure, grid
 
 
-@contextmanager
-def fixed_style() -> Iterator[None]:
+def add_text(figure: Figure, right: float, down: float, text: str, size: float) -> None:
+    """Text that begins so many inches right of and below the upper left corner."""
+    width, height = figure.get_size_inches()
+    figure.text(right / width, 1 - down / height, text, ha="left", va="top", fontsize=size)
+
+
+def fixed_style() -> AbstractContextManager[None]:
     """matplotlib's own defaults with ours on top, whatever the user's matplotlibrc says; restored afterwards."""
-    with mpl.rc_context():
-        mpl.rcParams.update({key: value for key, value in mpl.rcParamsDefault.items() if key not in _KEPT})
-        mpl.rcParams.update(_STYLE)
-        yield
+    return style.context(["default", _STYLE])
 
 
-_KEPT = ("backend", "backend_fallback", "interactive", "toolbar", "webagg.address")
-
-
-def render(figure: Figure, kind: str) -> bytes:
-    """The bytes of a `png` or `pdf` file; equal figures give equal bytes (no date, no program name)."""
-    stream = BytesIO()
-    with warnings.catch_warnings():
+def rendered(draw: Callable[[], Figure]) -> dict[str, bytes]:
+    """The bytes of a figure's `png` and `pdf` file; equal figures give equal bytes (no date, no program name)."""
+    content = {}
+    with fixed_style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box stands for it
-        figure.savefig(stream, format=kind, metadata=METADATA[kind])
-    return stream.getvalue()
+        figure = draw()
+        for kind, metadata in _METADATA.items():
+            stream = BytesIO()
+            figure.savefig(stream, format=kind, metadata=metadata)
+            content[kind] = stream.getvalue()
+    return content
 
 
-def curve_files(cells: Sequence[NamedCell], table: pd.DataFrame) -> Iterator[tuple[str, bytes]]:
-    """File name and content of every curve figure, as PNG and as PDF.
-
-    Args:
-        cells: named cells.
-        table: their figures (`leaderboard.frame`).
-    """
-    order = sorted(dict.fromkeys(table["method"]), key=_legend_place)
-    chosen = styles(order)
-    found = {}
-    for curve in curves(cells):
-        mine = (table["evaluation"] == curve.evaluation) & (table["metric"] == curve.metric) & table["x"].notna()
-        if mine.any():
-            found[curve] = mine
-    stems = unique_stems(curve.stem for curve in found)
-    for (curve, mine), stem in zip(found.items(), stems, strict=True):
-        with fixed_style():
-            figure = draw(curve, table[mine], chosen)
-            for kind in METADATA:
-                yield f"{stem}.{kind}", render(figure, kind)
-
-
-def _legend_place(method: str) -> tuple[int, tuple[tuple[int, float, str], ...]]:
-    return (control_order(method.split(" (", 1)[0]), natural(method))
+def figure_files(stem: str, draw: Callable[[], Figure]) -> Iterator[tuple[str, bytes]]:
+    """File name and content of a figure as PNG and as PDF."""
+    yield from ((f"{stem}.{kind}", content) for kind, content in rendered(draw).items())

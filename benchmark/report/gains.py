@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmark.report.leaderboard import Column
+from benchmark.report.leaderboard import MetricColumn
 from benchmark.report.samples import Sample, Side, cells_of, figure_of, range_of, sample
 from benchmark.results.statistics import (
     Interval,
@@ -48,10 +48,7 @@ class Gain:
         return f"{shown} ({self.remark})" if self.remark else shown
 
 
-Pairs = Mapping[str, tuple[Sample, Sample]]
-
-
-def gains_of(pairs: Mapping[str, tuple[Side, Side]], column: Column) -> dict[str, Gain | None]:
+def gains_of(pairs: Mapping[str, tuple[Side, Side]], column: MetricColumn) -> dict[str, Gain | None]:
     """How much better the first side of each pair is than the second.
 
     Args:
@@ -82,7 +79,7 @@ def gains_of(pairs: Mapping[str, tuple[Side, Side]], column: Column) -> dict[str
     return found | _compared(complete, 1 if column.higher_is_better else -1, reach)
 
 
-def _compared(pairs: Pairs, sign: int, reach: Range) -> dict[str, Gain]:
+def _compared(pairs: Mapping[str, tuple[Sample, Sample]], sign: int, reach: Range) -> dict[str, Gain]:
     """Comparisons; those over the same examples share resamples and flips."""
     groups: dict[tuple[tuple[str, ...], object], list[str]] = {}
     for name, (first, second) in pairs.items():
@@ -95,7 +92,9 @@ def _compared(pairs: Pairs, sign: int, reach: Range) -> dict[str, Gain]:
     return found
 
 
-def _together(pairs: Pairs, uids: Sequence[str], sign: int, reach: Range, flips: int) -> dict[str, Gain]:
+def _together(
+    pairs: Mapping[str, tuple[Sample, Sample]], uids: Sequence[str], sign: int, reach: Range, flips: int
+) -> dict[str, Gain]:
     """Comparisons over the same examples."""
     sides = {id(side): side for both in pairs.values() for side in both}
     place = {key: number for number, key in enumerate(sides)}

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import networkx as nx
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.figures import fixed_style, render
+from benchmark.report.figures import add_text, rendered
 from benchmark.report.run_folders import unreadable
 from benchmark.results.graph import AttributionGraph
 from benchmark.results.wording import shortened, slug, unique_stems
@@ -98,7 +97,6 @@ def draw(shown: DrawnGraph) -> Figure:
     width = min(24.0, max(4.5, 1.1 + 0.3 * len(tokens)))
     height = min(12.0, 2.3 + 0.42 * graph.layers)
     figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
     axes = figure.add_axes((0.75 / width, 1.15 / height, 1 - 0.9 / width, 1 - 1.75 / height))
     axes.grid(visible=False)
     _edges_and_nodes(axes, graph)
@@ -115,8 +113,8 @@ def draw(shown: DrawnGraph) -> Figure:
     axes.set_yticks(range(len(names)), names, fontsize=7.5)
     axes.set_ylabel("layer")
     axes.tick_params(length=0)
-    for y, text, size in ((0.1, shortened(shown.title, _TITLE), 9.5), (0.32, shown.note, 7.5)):
-        figure.text(0.12 / width, 1 - y / height, text, ha="left", va="top", fontsize=size)
+    add_text(figure, 0.12, 0.1, shortened(shown.title, _TITLE), 9.5)
+    add_text(figure, 0.12, 0.32, shown.note, 7.5)
     return figure
 
 
@@ -144,10 +142,9 @@ def _edges_and_nodes(axes: Axes, graph: AttributionGraph) -> None:
 
 
 @lru_cache(maxsize=256)
-def picture(shown: DrawnGraph, kind: str) -> bytes:
-    """The bytes of a `png` or `pdf` file; equal graphs give equal bytes."""
-    with fixed_style():
-        return render(draw(shown), kind)
+def pictures(shown: DrawnGraph) -> dict[str, bytes]:
+    """The bytes of a graph's `png` and `pdf` file; equal graphs give equal bytes."""
+    return rendered(partial(draw, shown))
 
 
 def graph_files(cells: Sequence[NamedCell]) -> Iterator[tuple[str, bytes]]:
@@ -155,5 +152,4 @@ def graph_files(cells: Sequence[NamedCell]) -> Iterator[tuple[str, bytes]]:
     drawn = [shown for cell in cells for shown in drawn_graphs(cell)[:DRAWN_EXAMPLES]]
     stems = unique_stems(f"graph-{slug(shown.method)}-{slug(shown.uid)}" for shown in drawn)
     for shown, stem in zip(drawn, stems, strict=True):
-        for kind in ("png", "pdf"):
-            yield f"{stem}.{kind}", picture(shown, kind)
+        yield from ((f"{stem}.{kind}", content) for kind, content in pictures(shown).items())

@@ -2,70 +2,44 @@
 
 import math
 from base64 import b64encode
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.graphs import DRAWN_EXAMPLES, drawn_graphs, picture
+from benchmark.report.graphs import DRAWN_EXAMPLES, drawn_graphs, pictures
 from benchmark.report.leaderboard import groups
 from benchmark.report.run_folders import unreadable
-from benchmark.results.wording import number
+from benchmark.results.wording import bounds, number
 
 _POSITIVE, _NEGATIVE = (178, 24, 43), (33, 102, 172)  # the ends of ColorBrewer's red-blue scale
 _WHITE_TEXT = 0.62  # share of the full colour from which white text has more contrast than black
 
 
 @dataclass(frozen=True)
-class Word:
-    """A word as it is drawn."""
+class HeatmapExample:
+    """One example: what is known of it, and what each method says of it.
 
-    text: str
-    style: str
-    score: str
-    rationale: bool
-
-
-@dataclass(frozen=True)
-class Line:
-    """One method's scores of an example."""
-
-    method: str
-    words: tuple[Word, ...]
-    largest: str
-
-
-@dataclass(frozen=True)
-class Picture:
-    """One method's attribution graph of an example; `data` is a PNG in base64."""
-
-    text: str
-    data: str
-
-
-@dataclass(frozen=True)
-class Shown:
-    """One example: what is known of it, each method's line, and the attribution graphs of methods that score edges."""
+    Attributes:
+        lines: method, words with their score (None: it has none) and whether they are rationale, largest score.
+        pictures: description and PNG in base64 of the attribution graphs of methods that score edges.
+    """
 
     uid: str
+    target: str
     label: str
     predicted: str
     probability: str
-    wrong: bool
-    target: str
-    lines: tuple[Line, ...]
-    pictures: tuple[Picture, ...]
+    lines: list[tuple[str, list["ScoredWord"], float]] = field(default_factory=list)
+    pictures: list[tuple[str, str]] = field(default_factory=list)
 
-
-@dataclass(frozen=True)
-class Section:
-    """The examples of one task and model."""
-
-    title: str
-    examples: tuple[Shown, ...]
+    @property
+    def wrong(self) -> bool:
+        """Whether the model predicts another class than the label."""
+        return self.label not in ("unknown", self.predicted)
 
 
 def colour(score: float, largest: float) -> str:
@@ -76,74 +50,56 @@ def colour(score: float, largest: float) -> str:
     return f"background:rgb({red},{green},{blue})" + (";color:#fff" if share > _WHITE_TEXT else "")
 
 
-def _line(method: str, entry: dict[str, Any]) -> Line:
-    """Words of one example; the scale is the largest absolute score of this method on this example."""
-    scores = [math.nan if score is None else float(score) for score in entry["scores"]]
-    largest = max((abs(score) for score in scores if math.isfinite(score)), default=0.0)
+ScoredWord = tuple[str, float | None, bool]
+
+
+def _words(entry: Mapping[str, Any]) -> tuple[list[ScoredWord], float]:
+    """Words of one example, and the scale: the largest absolute score of this method on this example."""
+    given = (math.nan if score is None else float(score) for score in entry["scores"])
+    scores = [score if math.isfinite(score) else None for score in given]
     rationale = entry.get("rationale") or [False] * len(scores)
-    words = tuple(
-        Word(
-            text=str(text) or "▢",
-            style=colour(score, largest) if math.isfinite(score) else "",
-            score=number(score) if math.isfinite(score) else "",
-            rationale=bool(marked),
-        )
-        for text, score, marked in zip(entry["words"], scores, rationale, strict=True)
-    )
-    return Line(method, words, number(largest))
+    parts = zip(entry["words"], scores, rationale, strict=True)
+    words = [(str(text) or "▢", score, bool(marked)) for text, score, marked in parts]
+    return words, max((abs(score) for score in scores if score is not None), default=0.0)
 
 
-def sections(cells: Sequence[NamedCell]) -> list[Section]:
-    """The examples of named cells, grouped by task and model, then by example and explained class.
+def _example(entry: Mapping[str, Any]) -> HeatmapExample:
+    label, predicted = ("unknown" if entry.get(name) is None else str(entry[name]) for name in ("label", "predicted"))
+    given = entry.get("probability")
+    probability = "unknown" if given is None else f"{float(given):.3f}"
+    return HeatmapExample(str(entry["uid"]), str(entry["target"]), label, predicted, probability)
+
+
+def sections(cells: Sequence[NamedCell]) -> list[tuple[str, list[HeatmapExample]]]:
+    """The examples of each task and model under its title, by example and explained class.
 
     Raises:
         UserError: a `heatmap.json` does not have the documented form; the message names it.
     """
-    found: list[Section] = []
+    titled = []
     for task, model, members in groups(cells):
-        lines: dict[tuple[str, str], list[Line]] = {}
-        facts: dict[tuple[str, str], dict[str, Any]] = {}
-        pictures: dict[tuple[str, str], list[Picture]] = {}
+        examples: dict[tuple[str, str], HeatmapExample] = {}
         for cell in members:
             for entry in cell.heatmaps:
                 try:
-                    key = (str(entry["uid"]), str(entry["target"]))
-                    lines.setdefault(key, []).append(_line(cell.method, entry))
-                    probability(entry)
+                    words, example = _words(entry), _example(entry)
                 except (KeyError, TypeError, ValueError, AttributeError) as error:
-                    path = cell.stored.folder / "heatmap.json"
-                    raise unreadable(path, repr(error)) from error
-                facts.setdefault(key, entry)
-            for shown in drawn_graphs(cell)[:DRAWN_EXAMPLES]:
-                data = b64encode(picture(shown, "png")).decode()
-                pictures.setdefault((shown.uid, shown.target), []).append(Picture(f"{shown.title}: {shown.note}", data))
-        examples = tuple(
-            _shown(key, facts[key], tuple(own), tuple(pictures.get(key, ()))) for key, own in lines.items()
-        )
-        if examples:
-            found.append(Section(f"{task} · {model}", examples))
-    return found
-
-
-def _shown(
-    key: tuple[str, str], entry: dict[str, Any], lines: tuple[Line, ...], pictures: tuple[Picture, ...]
-) -> Shown:
-    label, predicted = ("unknown" if entry.get(name) is None else str(entry[name]) for name in ("label", "predicted"))
-    return Shown(
-        key[0], label, predicted, probability(entry), label not in ("unknown", predicted), key[1], lines, pictures
-    )
-
-
-def probability(entry: dict[str, Any]) -> str:
-    """The predicted class's probability as it is shown; ValueError or TypeError where it is none."""
-    found = entry.get("probability")
-    return "unknown" if found is None else f"{float(found):.3f}"
+                    raise unreadable(cell.stored.folder / "heatmap.json", repr(error)) from error
+                examples.setdefault((example.uid, example.target), example).lines.append((cell.method, *words))
+        for shown in (graph for cell in members for graph in drawn_graphs(cell)[:DRAWN_EXAMPLES]):
+            if (shown.uid, shown.target) in examples:
+                data = b64encode(pictures(shown)["png"]).decode()
+                examples[shown.uid, shown.target].pictures.append((f"{shown.title}: {shown.note}", data))
+        titled += [(f"{task} · {model}", list(examples.values()))] if examples else []
+    return titled
 
 
 def environment() -> Environment:
     """Templates of this folder; everything that is inserted is escaped."""
     folder = Path(__file__).parent
-    return Environment(loader=FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    made = Environment(loader=FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    made.filters |= {"number": number, "bounds": bounds, "colour": colour}
+    return made
 
 
 def heatmap_page(cells: Sequence[NamedCell]) -> str:

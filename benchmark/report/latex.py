@@ -1,11 +1,13 @@
-"""The leaderboard's headline metrics as LaTeX tables (booktabs), to be read by `\\input`."""
+"""Tables as LaTeX (booktabs), to be read by `\\input`; the leaderboard's headline metrics among them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import pandas as pd
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.leaderboard import Board, Column, Entry, Row, groups, headline_columns, make_board
+from benchmark.report.leaderboard import groups, headline_columns, make_board
+from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.results.wording import bounds, number, slug
 
 _SPECIAL = {
@@ -21,8 +23,8 @@ _WIDTH = 4  # metrics with intervals that fit the text width of a page
 
 def escape(text: str) -> str:
     """Text that LaTeX prints as it is; what pdfLaTeX has no glyph for becomes a question mark."""
-    known = "".join(_SPECIAL.get(symbol, symbol) for symbol in " ".join(text.split()))
-    return known.encode("latin-1", "replace").decode("latin-1")
+    escaped = "".join(_SPECIAL.get(symbol, symbol) for symbol in " ".join(text.split()))
+    return escaped.encode("latin-1", "replace").decode("latin-1")
 
 
 def _math(value: str) -> str:
@@ -32,61 +34,67 @@ def _math(value: str) -> str:
     return rf"{digits}{{\times}}10^{{{int(power)}}}" if power and power.lstrip("+-").isdigit() else value
 
 
-def _entry(entry: Entry) -> str:
-    if entry.note is not None:
-        return rf"--\textsuperscript{{{entry.note}}}"
+def _entry(entry: PrintedEntry) -> str:
+    """The figure, its interval in small type, and what is said of it."""
+    mark = "" if entry.mark is None else rf"\textsuperscript{{{entry.mark}}}"
+    if entry.value is None:
+        return escape(entry.words) + mark
     value = _math(number(entry.value))
     shown = {1: rf"$\mathbf{{{value}}}$", 2: rf"\underline{{${value}$}}"}.get(entry.rank or 0, f"${value}$")
-    mark = "" if entry.remark is None else rf"\textsuperscript{{{entry.remark}}}"
-    return f"{shown}{mark} {interval(entry.low, entry.high)}".rstrip()
+    return " ".join(filter(None, [shown + mark, _interval(entry), f"({escape(entry.words)})" if entry.words else ""]))
 
 
-def interval(low: float, high: float) -> str:
-    """An interval in small type; nothing where there is none."""
-    found = bounds(low, high)
-    if not found:
-        return ""
-    ends = (_math(end) for end in found.strip("[]").split(", "))
-    return rf"{{\scriptsize $[{', '.join(ends)}]$}}"
+def _interval(entry: PrintedEntry) -> str:
+    ends = [_math(end) for end in bounds(entry.low, entry.high).strip("[]").split(", ")]
+    return rf"{{\scriptsize $[{', '.join(ends)}]$}}" if any(ends) else ""
 
 
-def value(amount: float) -> str:
-    """A number in math mode."""
-    return f"${_math(number(amount))}$"
+def _line(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
 
 
-def _row(row: Row) -> str:
-    return " & ".join([escape(row.method), *map(_entry, row.entries), row.examples.replace("–", "--")]) + r" \\"
+def _group(table: PrintedTable) -> list[str]:
+    """The line above the headings that names the group of them all; nothing where they are of several or of none."""
+    first, last = len(table.labels) + 1, len(table.labels) + len(table.columns)
+    groups = {heading.group for heading in table.columns}
+    if len(groups) > 1 or not any(groups):
+        return []
+    named = rf"\multicolumn{{{len(table.columns)}}}{{c}}{{{escape(*groups)}}}"
+    return [f"{' &' * len(table.labels)} {named} & \\\\", rf"\cmidrule(lr){{{first}-{last}}}"]
 
 
-def _title(column: Column) -> str:
-    return escape(column.metric) + _ARROWS[column.higher_is_better]
+def tabular(table: PrintedTable) -> Iterator[str]:
+    """The lines of a `tabular`; a rule stands between groups of lines."""
+    yield rf"\begin{{tabular}}{{{'l' * len(table.labels)}{'r' * (len(table.columns) + table.counted)}}}"
+    yield r"\toprule"
+    yield from _group(table)
+
+    def title(heading: Heading) -> str:
+        return escape(heading.name) + _ARROWS[heading.higher_is_better]
+
+    def line(row: PrintedRow) -> str:
+        count = [escape(row.examples)] if table.counted else []
+        return _line([*map(escape, row.labels), *map(_entry, row.entries), *count])
+
+    yield _line([*map(escape, table.labels), *map(title, table.columns), *(["$n$"] if table.counted else [])])
+    for rows in filter(None, table.groups.values()):
+        yield r"\midrule"
+        yield from map(line, rows)
+    yield r"\bottomrule"
+    yield r"\end{tabular}"
 
 
-def _tabular(board: Board, evaluation: str) -> list[str]:
-    width = len(board.columns)
-    lines = [rf"\begin{{tabular}}{{l{'r' * (width + 1)}}}", r"\toprule"]
-    lines += [rf" & \multicolumn{{{width}}}{{c}}{{{escape(evaluation)}}} & \\", rf"\cmidrule(lr){{2-{width + 1}}}"]
-    lines += [" & ".join(["method", *map(_title, board.columns), "$n$"]) + r" \\", r"\midrule"]
-    lines += [_row(row) for row in board.methods]
-    if board.methods and board.controls:
-        lines.append(r"\midrule")
-    return [*lines, *(_row(row) for row in board.controls), r"\bottomrule", r"\end{tabular}"]
-
-
-def _table(board: Board, evaluation: str, label: str) -> list[str]:
+def _floating(table: PrintedTable, caption: str, label: str) -> list[str]:
+    """A `table` with caption, label and footnotes."""
     caption = (
-        f"{escape(f'{evaluation} on {board.task} with {board.model}')}, "
-        r"with 95\,\% intervals over $n$ examples. "
+        rf"{escape(caption)}, with 95\,\% intervals over $n$ examples. "
         r"Best method bold, second underlined; controls, below the line, are not ranked."
     )
     lines = [r"\begin{table}", r"\centering", r"\small", rf"\caption{{{caption}}}", rf"\label{{{label}}}"]
-    lines += [r"\medskip", "", *_tabular(board, evaluation)]
-    for place, note in enumerate(board.notes, 1):
-        lines += [
-            r"\par\smallskip\footnotesize" if place == 1 else r"\par",
-            rf"\textsuperscript{{{place}}}~{escape(note)}",
-        ]
+    lines += [r"\medskip", "", *tabular(table)]
+    for place, note in enumerate(table.notes, 1):
+        lines.append(r"\par\smallskip\footnotesize" if place == 1 else r"\par")
+        lines.append(rf"\textsuperscript{{{place}}}~{escape(note)}")
     return [*lines, r"\end{table}"]
 
 
@@ -100,13 +108,11 @@ def latex(cells: Sequence[NamedCell], table: pd.DataFrame) -> str:
     lines = ["% needs \\usepackage{booktabs}"]
     for task, model, _ in groups(cells):
         part = table[(table["task"] == task) & (table["model"] == model)]
-        columns = headline_columns(part)
-        for evaluation in dict.fromkeys(column.evaluation for column in columns):
-            own = [column for column in columns if column.evaluation == evaluation]
-            tested = part[part["evaluation"] == evaluation]
-            for start in range(0, len(own), _WIDTH):
-                name = f"tab:{slug(task)}-{slug(model)}-{slug(evaluation)}" + (
-                    f"-{start // _WIDTH + 1}" if start else ""
-                )
-                lines += ["", *_table(make_board(tested, own[start : start + _WIDTH]), evaluation, name)]
+        for evaluation, run in groupby(headline_columns(part), key=lambda column: column.evaluation):
+            columns, tested = list(run), part[part["evaluation"] == evaluation]
+            for start in range(0, len(columns), _WIDTH):
+                label = f"tab:{slug(task)}-{slug(model)}-{slug(evaluation)}"
+                label += f"-{start // _WIDTH + 1}" if start else ""
+                board = make_board(tested, columns[start : start + _WIDTH])
+                lines += ["", *_floating(board, f"{evaluation} on {task} with {model}", label)]
     return "\n".join(lines) + "\n"

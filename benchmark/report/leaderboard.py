@@ -1,8 +1,9 @@
-"""All figures as one data frame, and boards: the tables of it in a form that every output format shares."""
+"""All figures as one data frame, and as tables in the form that every format prints."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pandas as pd
 
 from benchmark.report.cells import NamedCell, control_order, load_cells
 from benchmark.report.labels import natural
+from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.report.run_folders import Record, unreadable
 
 COLUMNS = (
@@ -26,55 +28,17 @@ NO_FIGURE = "the test reported no such figure"
 
 
 @dataclass(frozen=True)
-class Column:
-    """A scalar metric as a column of a board."""
+class MetricColumn:
+    """A scalar metric as a column of a table."""
 
     evaluation: str
     metric: str
     higher_is_better: bool | None
 
-
-@dataclass(frozen=True)
-class Entry:
-    """A figure on a board: its interval, and its rank among the real methods (1 is best; None: not ranked).
-
-    Where there is no figure, `note` is the number of the footnote that says why; where something must be known of a
-    figure, `remark` is the number of the footnote that says it.
-    """
-
-    value: float
-    low: float
-    high: float
-    n: int
-    rank: int | None = None
-    note: int | None = None
-    remark: int | None = None
-
-
-@dataclass(frozen=True)
-class Row:
-    """A method's entries, one per column."""
-
-    method: str
-    entries: tuple[Entry, ...]
-
     @property
-    def examples(self) -> str:
-        """How many examples its figures rest on; a range where they differ."""
-        counts = sorted({entry.n for entry in self.entries if entry.note is None})
-        return "" if not counts else str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-
-
-@dataclass(frozen=True)
-class Board:
-    """One table: real methods from best to worst (mean rank over the columns), controls below, and footnotes."""
-
-    task: str
-    model: str
-    columns: tuple[Column, ...]
-    methods: tuple[Row, ...]
-    controls: tuple[Row, ...]
-    notes: tuple[str, ...]
+    def heading(self) -> Heading:
+        """How the column is headed; metrics are grouped by their test."""
+        return Heading(self.metric, self.higher_is_better, group=self.evaluation)
 
 
 def _number(value: Any) -> float:
@@ -186,29 +150,29 @@ def read_leaderboard(cells: Sequence[Path]) -> pd.DataFrame:
     return frame(load_cells(cells))
 
 
-def scalar_columns(table: pd.DataFrame) -> list[Column]:
+def scalar_columns(table: pd.DataFrame) -> list[MetricColumn]:
     """The scalar metrics of some rows of the leaderboard, in order of appearance."""
     scalars = table[table["x"].isna() & (table["metric"] != "")]
-    found: dict[tuple[str, str], Column] = {}
+    found: dict[tuple[str, str], MetricColumn] = {}
     for row in scalars.to_dict("records"):
         key = (row["evaluation"], row["metric"])
-        found.setdefault(key, Column(*key, row["higher_is_better"]))
+        found.setdefault(key, MetricColumn(*key, row["higher_is_better"]))
     order = {name: place for place, name in enumerate(dict.fromkeys(evaluation for evaluation, _ in found))}
     return sorted(found.values(), key=lambda column: order[column.evaluation])
 
 
-def headline_columns(table: pd.DataFrame) -> list[Column]:
+def headline_columns(table: pd.DataFrame) -> list[MetricColumn]:
     """The scalar metrics meant for the overview; all of them where none is."""
     return scalar_columns(table[table["headline"]]) or scalar_columns(table)
 
 
-def judged_columns(table: pd.DataFrame) -> list[Column]:
+def judged_columns(table: pd.DataFrame) -> list[MetricColumn]:
     """The metrics that verdicts are given on: the ranked headline metrics of a test, or all ranked ones."""
     ranked = [column for column in headline_columns(table) if column.higher_is_better is not None]
     return ranked or [column for column in scalar_columns(table) if column.higher_is_better is not None]
 
 
-def _ranks(values: Mapping[str, float], column: Column) -> dict[str, int]:
+def _ranks(values: Mapping[str, float], column: MetricColumn) -> dict[str, int]:
     """Competition rank of each finite value (equal values share the better rank); empty with fewer than two of them."""
     finite = {method: value for method, value in values.items() if math.isfinite(value)}
     if column.higher_is_better is None or len(finite) < 2:
@@ -217,9 +181,14 @@ def _ranks(values: Mapping[str, float], column: Column) -> dict[str, int]:
     return {method: 1 + sum(other > value for other in signed.values()) for method, value in signed.items()}
 
 
+def control_place(method: str) -> int:
+    """0 for the shown name of a real method, then the controls' in their order."""
+    return control_order(method.split(" (", 1)[0])
+
+
 def is_control(method: str) -> bool:
     """Whether a method's shown name is a control's."""
-    return control_order(method.split(" (", 1)[0]) > 0
+    return control_place(method) > 0
 
 
 def _place(method: str, ranks: Sequence[Mapping[str, int]]) -> tuple[float, tuple[tuple[int, float, str], ...]]:
@@ -228,8 +197,12 @@ def _place(method: str, ranks: Sequence[Mapping[str, int]]) -> tuple[float, tupl
     return (sum(own) / len(own) if own else math.inf, natural(method))
 
 
-def make_board(table: pd.DataFrame, columns: Sequence[Column]) -> Board:
-    """A table of the given columns from the leaderboard's rows of one task and model."""
+def make_board(table: pd.DataFrame, columns: Sequence[MetricColumn]) -> PrintedTable:
+    """A table of the given columns from the leaderboard's rows of one task and model.
+
+    Methods stand from best to worst (mean rank over the columns), controls below them; what could not be served has a
+    footnote that says why.
+    """
     scalars = table[table["x"].isna()]
     records = {(row["method"], row["evaluation"], row["metric"]): row for row in scalars.to_dict("records")}
     methods = [str(method) for method in dict.fromkeys(table["method"])]
@@ -240,22 +213,24 @@ def make_board(table: pd.DataFrame, columns: Sequence[Column]) -> Board:
     ]
     notes: dict[str, int] = {}
 
-    def footnote(text: object) -> int:
-        return notes.setdefault(str(text), len(notes) + 1)
+    def footnote(text: object) -> int | None:
+        return None if text is None else notes.setdefault(str(text), len(notes) + 1)
 
-    def entry(method: str, place: int) -> Entry:
-        row = records.get((method, columns[place].evaluation, columns[place].metric))
+    def entry(method: str, column: MetricColumn, ranked: Mapping[str, int]) -> PrintedEntry:
+        row = records.get((method, column.evaluation, column.metric))
         reason = NO_FIGURE if row is None else row["dash"]
         if row is None or reason is not None:
-            return Entry(math.nan, math.nan, math.nan, 0, note=footnote(reason))
-        rank, remark = ranks[place].get(method), row["remark"]
-        told = None if remark is None else footnote(remark)
-        return Entry(row["value"], row["low"], row["high"], row["n"], rank=rank, remark=told)
+            return PrintedEntry(words="–", mark=footnote(reason))
+        figure = {key: row[key] for key in ("value", "low", "high", "n")}
+        return PrintedEntry(**figure, rank=ranked.get(method), mark=footnote(row["remark"]))
 
-    def row(method: str) -> Row:
-        return Row(method, tuple(entry(method, place) for place in range(len(columns))))
+    def rows(names: Iterable[str]) -> tuple[PrintedRow, ...]:
+        return tuple(PrintedRow((name,), tuple(map(partial(entry, name), columns, ranks))) for name in names)
 
-    best_first = tuple(row(method) for method in sorted(real, key=lambda method: _place(method, ranks)))
-    controls = tuple(row(method) for method in methods if is_control(method))
+    groups = {
+        "methods": rows(sorted(real, key=lambda method: _place(method, ranks))),
+        "controls": rows(filter(is_control, methods)),
+    }
     first = table.iloc[0]
-    return Board(str(first["task"]), str(first["model"]), tuple(columns), best_first, controls, tuple(notes))
+    headings = tuple(column.heading for column in columns)
+    return PrintedTable(f"{first['task']} · {first['model']}", ("method",), headings, groups, tuple(notes))

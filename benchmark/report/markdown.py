@@ -1,22 +1,13 @@
-"""The leaderboard as Markdown: an overview and one table per test, for every task and model, with the verdicts."""
+"""Tables as Markdown, and the leaderboard: an overview and one table per test of every task and model, with verdicts."""
 
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.leaderboard import (
-    Board,
-    Column,
-    Entry,
-    Row,
-    groups,
-    headline_columns,
-    judged_columns,
-    make_board,
-    scalar_columns,
-)
-from benchmark.report.pairs import Pairs, Place
+from benchmark.report.leaderboard import groups, headline_columns, judged_columns, make_board, scalar_columns
+from benchmark.report.pairs import MethodPairs
+from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.report.verdicts import against_random, calibration
 from benchmark.results.statistics import ALPHA
 from benchmark.results.wording import arrow, bounds, number
@@ -32,44 +23,39 @@ _LEGEND = (
 )
 
 
-def _entry(entry: Entry) -> str:
-    if entry.note is not None:
-        return f"– [{entry.note}]"
+def _entry(entry: PrintedEntry) -> str:
+    mark = "" if entry.mark is None else f"[{entry.mark}]"
+    words = escape(entry.words)
+    if entry.value is None:
+        return f"{words} {mark}".rstrip()
     value = number(entry.value)
     value = {1: f"**{value}**", 2: f"<u>{value}</u>"}.get(entry.rank or 0, value)
-    mark = "" if entry.remark is None else f" [{entry.remark}]"
-    return f"{value} {bounds(entry.low, entry.high)}".rstrip() + mark
+    return " ".join(filter(None, [value, bounds(entry.low, entry.high), f"({words})" if words else "", mark]))
 
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _title(column: Column, *, full: bool) -> str:
-    name = f"{column.evaluation}: {column.metric}" if full else column.metric
-    return f"{escape(name)} {arrow(column.higher_is_better)}".rstrip()
+def _title(heading: Heading) -> str:
+    name = f"{heading.group}: {heading.name}" if heading.group else heading.name
+    return f"{escape(name)} {arrow(heading.higher_is_better)}".rstrip()
 
 
-def board_lines(board: Board, *, full: bool, titles: Sequence[str] = ()) -> list[str]:
-    """A board as a Markdown table with its footnotes; `full` puts the test's name before each metric.
+def table_lines(table: PrintedTable) -> list[str]:
+    """A table with its footnotes; the name of a column's group stands before its own."""
 
-    Args:
-        board: the table.
-        full: whether the tests are named.
-        titles: of the columns, in words of the reader's own; none: the metrics' names.
-    """
+    def line(row: PrintedRow) -> str:
+        return _line([*map(escape, row.labels), *map(_entry, row.entries), *([row.examples] if table.counted else [])])
 
-    def line(row: Row) -> str:
-        return _line([escape(row.method), *map(_entry, row.entries), row.examples])
-
-    width = len(board.columns)
-    named = titles or [_title(column, full=full) for column in board.columns]
-    lines = [_line(["method", *named, "n"])]
-    lines += [_line(["---", *["---:"] * (width + 1)]), *map(line, board.methods)]
-    if board.controls:
-        lines += [_line(["*controls*", *[""] * (width + 1)]), *map(line, board.controls)]
-    if board.notes:
-        lines += ["", *(f"[{place}] {escape(note)}  " for place, note in enumerate(board.notes, 1))]
+    leading, figures = len(table.labels), len(table.columns) + table.counted
+    names = [*map(escape, table.labels), *map(_title, table.columns), *(["n"] if table.counted else [])]
+    lines = [_line(names), _line(["---"] * leading + ["---:"] * figures)]
+    for place, (group, rows) in enumerate(table.groups.items()):
+        lines += [_line([f"*{group}*", *[""] * (leading + figures - 1)])] if place and rows else []
+        lines += map(line, rows)
+    if table.notes:
+        lines += ["", *(f"[{place}] {escape(note)}  " for place, note in enumerate(table.notes, 1))]
     return lines
 
 
@@ -78,15 +64,15 @@ def _verdicts(cells: Sequence[NamedCell], table: pd.DataFrame) -> list[str]:
     if not columns:
         return ["The test is descriptive: its figures are not ranked, and calibration does not apply."]
     lines = ["Calibration (oracle above random above inverted, in paired differences over the same examples):", ""]
-    lines += [f"- {_title(column, full=False)}: {calibration(cells, column)}" for column in columns]
-    found = [(column, verdict) for column in columns if (verdict := against_random(cells, column)) is not None]
-    if not found:
+    lines += [f"- {_title(column.heading.alone)}: {calibration(cells, column)}" for column in columns]
+    verdicts = [(column, verdict) for column in columns if (verdict := against_random(cells, column)) is not None]
+    if not verdicts:
         return [*lines, "", "Methods were not compared to random: no figure of that control, or no method."]
     level = f"{ALPHA * 100:g} %"
     lines += ["", f"Against random (sign flips, two-sided, Holm-corrected over the methods of a metric, {level}):", ""]
     return lines + [
-        f"- {_title(column, full=False)} ({verdict.compared} methods): {escape(verdict.sentence)}"
-        for column, verdict in found
+        f"- {_title(column.heading.alone)} ({verdict.compared} methods): {escape(verdict.sentence)}"
+        for column, verdict in verdicts
     ]
 
 
@@ -98,37 +84,15 @@ _PAIRS = (
 )
 
 
-def _signed(amount: float) -> str:
-    return f"{'+' if amount > 0 else ''}{number(amount)}"
-
-
-def _pair(found: Pairs, row: str, column: str) -> str:
-    """An entry of the matrix."""
-    if (row, column) in found.comparisons:
-        comparison, adjusted = found.comparisons[row, column], found.adjusted.get((row, column), 1.0)
-        return "–" if comparison is None else _signed(comparison.gain.value) + ("\\*" if adjusted < ALPHA else "")
-    p = found.adjusted.get((column, row))
-    return "" if p is None else f"p {number(p)}"
-
-
-def _matrix(found: Pairs) -> list[str]:
-    """The pairs of one metric as a table: real methods down, real methods and controls across."""
-    names = [*found.methods, *found.controls]
-    if not any(found.comparisons.values()) or len(names) > _LETTERED:
-        return []
-    lines = ["", _line([_title(found.column, full=False), *map(escape, names)])]
-    lines += [_line(["---", *["---:"] * len(names)])]
-    return lines + [_line([escape(row), *(_pair(found, row, column) for column in names)]) for row in found.methods]
-
-
-def _pairs(every: Sequence[Pairs]) -> list[str]:
+def _pairs(every: Sequence[MethodPairs]) -> list[str]:
     """What the pairs of methods say, metric by metric, and their matrices."""
-    known = [found for found in every if len(found.methods) > 1]
-    if not known:
+    compared = [pairs for pairs in every if len(pairs.methods) > 1]
+    if not compared:
         return []
     lines = ["", _PAIRS, ""]
-    lines += [f"- {_title(found.column, full=False)}: {escape('; '.join(found.sentences))}" for found in known]
-    return [*lines, *(line for found in known for line in _matrix(found))]
+    lines += [f"- {_title(pairs.column.heading.alone)}: {escape('; '.join(pairs.sentences))}" for pairs in compared]
+    matrices = (pairs.matrix for pairs in compared if len(pairs.methods) + len(pairs.controls) <= _LETTERED)
+    return lines + [line for matrix in matrices if matrix is not None for line in ("", *table_lines(matrix))]
 
 
 def _facts(cell: NamedCell) -> str:
@@ -141,24 +105,26 @@ def _facts(cell: NamedCell) -> str:
     )
 
 
-def _section(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[Pairs]) -> list[str]:
+def _section(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[MethodPairs]) -> list[str]:
     lines = [f"## {escape(cells[0].task)} · {escape(cells[0].model)}", "", _facts(cells[0]), ""]
     columns = headline_columns(table)
     if not columns:
         reasons = [f"- {escape(cell.method)}: {escape(cell.dash)}" for cell in cells if cell.dash]
         return [*lines, "No scalar figures.", "", *reasons]
-    lines += ["### Overview", "", *board_lines(make_board(table, columns), full=True)]
+    lines += ["### Overview", "", *table_lines(make_board(table, columns))]
     for evaluation in dict.fromkeys(column.evaluation for column in scalar_columns(table)):
         part = table[table["evaluation"] == evaluation]
         target = next((entry["target"] for cell in cells if (entry := cell.evaluation(evaluation)).get("target")), None)
         lines += ["", f"### {escape(evaluation)}", ""]
         lines += [f"Explained class: {escape(target)}.", ""] if target else []
-        lines += [*board_lines(make_board(part, scalar_columns(part)), full=False), "", *_verdicts(cells, part)]
-        lines += _pairs([found for found in pairs if found.column.evaluation == evaluation])
+        lines += [*table_lines(make_board(part, scalar_columns(part)).ungrouped), "", *_verdicts(cells, part)]
+        lines += _pairs([one for one in pairs if one.column.evaluation == evaluation])
     return lines
 
 
-def markdown(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Mapping[Place, Sequence[Pairs]]) -> str:
+def markdown(
+    cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Mapping[tuple[str, str], Sequence[MethodPairs]]
+) -> str:
     """The whole leaderboard.
 
     Args:

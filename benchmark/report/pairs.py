@@ -9,10 +9,12 @@ import pandas as pd
 
 from benchmark.report.cells import NamedCell
 from benchmark.report.gains import Gain, gains_of
-from benchmark.report.leaderboard import Column, groups, is_control, judged_columns
+from benchmark.report.leaderboard import MetricColumn, groups, is_control, judged_columns
+from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.report.samples import figure_of
 from benchmark.report.verdicts import UNPAIRED, too_few, with_figure
 from benchmark.results.statistics import ALPHA, holm
+from benchmark.results.wording import number
 
 DIFFERENCE_COLUMNS = (
     "task", "model", "evaluation", "metric", "first", "second", "difference", "low", "high", "n", "p", "p_holm", "family",
@@ -21,15 +23,9 @@ DIFFERENCE_COLUMNS = (
 
 _NAMED = 3  # pairs that are named in a sentence
 
-Pair = tuple[str, str]
-"""Two methods."""
-
-Place = tuple[str, str]
-"""A task and a model."""
-
 
 @dataclass(frozen=True)
-class Pairs:
+class MethodPairs:
     """All pairs of methods and controls that have a figure of one metric.
 
     Attributes:
@@ -41,17 +37,17 @@ class Pairs:
         adjusted: p-values of the pairs of real methods, Holm-corrected over them. Controls are no part of the family.
     """
 
-    column: Column
+    column: MetricColumn
     methods: tuple[str, ...]
     controls: tuple[str, ...]
-    comparisons: Mapping[Pair, Gain | None]
-    adjusted: Mapping[Pair, float]
+    comparisons: Mapping[tuple[str, str], Gain | None]
+    adjusted: Mapping[tuple[str, str], float]
 
     def better(self, one: str, other: str) -> bool:
         """Whether the first method is significantly better than the second."""
         pair, sign = ((one, other), 1) if (one, other) in self.comparisons else ((other, one), -1)
-        found = self.comparisons.get(pair)
-        return found is not None and self.adjusted.get(pair, 1.0) < ALPHA and sign * found.gain.value > 0
+        comparison = self.comparisons.get(pair)
+        return comparison is not None and self.adjusted.get(pair, 1.0) < ALPHA and sign * comparison.gain.value > 0
 
     @property
     def reason(self) -> str:
@@ -72,52 +68,74 @@ class Pairs:
         worse = [method for method in self.methods[1:] if self.better(best, method)]
         equal = [method for method in self.methods[1:] if method not in worse]
         differ = sum(p < ALPHA for p in self.adjusted.values())
-        found = [f"{differ} of {len(self.adjusted)} pairs differ"]
-        found += [f"not distinguishable from {best}, the best figure: {', '.join(equal)}"] if equal else []
-        found += [f"worse than {best}: {', '.join(worse)}"] if worse else []
-        return found + lacking
+        sentences = [f"{differ} of {len(self.adjusted)} pairs differ"]
+        sentences += [f"not distinguishable from {best}, the best figure: {', '.join(equal)}"] if equal else []
+        sentences += [f"worse than {best}: {', '.join(worse)}"] if worse else []
+        return sentences + lacking
+
+    @property
+    def matrix(self) -> PrintedTable | None:
+        """All pairs of a real method (down) and a real method or control (across); None where no pair can be compared.
+
+        Above the diagonal: how much better the row is than the column, a star where significant. Below it: the p-value.
+        """
+        if not any(self.comparisons.values()):
+            return None
+        names = [*self.methods, *self.controls]
+        rows = tuple(PrintedRow((row,), tuple(self._entry(row, name) for name in names)) for row in self.methods)
+        title = self.column.heading.title
+        return PrintedTable(title, (title,), tuple(map(Heading, names)), {"": rows}, counted=False)
+
+    def _entry(self, row: str, column: str) -> PrintedEntry:
+        if (row, column) not in self.comparisons:
+            p = self.adjusted.get((column, row))
+            return PrintedEntry(words="" if p is None else f"p {number(p)}")
+        if (comparison := self.comparisons[row, column]) is None:
+            return PrintedEntry(words="–")
+        gain, star = comparison.gain.value, "*" if self.adjusted.get((row, column), 1.0) < ALPHA else ""
+        return PrintedEntry(words=f"{'+' if gain > 0 else ''}{number(gain)}{star}")
 
 
-def pairs(cells: Sequence[NamedCell], column: Column) -> Pairs | None:
+def pairs(cells: Sequence[NamedCell], column: MetricColumn) -> MethodPairs | None:
     """The pairs of a ranked metric; None where fewer than two methods or controls have a figure."""
-    known = with_figure(cells, column)
+    shown = with_figure(cells, column)
     sign = -1 if column.higher_is_better else 1
-    figures = {cell.method: figure_of(cell, column) for cell in known}
-    real = [cell for cell in known if not is_control(cell.method)]
+    figures = {cell.method: figure_of(cell, column) for cell in shown}
+    real = [cell for cell in shown if not is_control(cell.method)]
     best_first = sorted(real, key=lambda cell: sign * getattr(figures[cell.method], "value", 0.0))
-    ordered = [*best_first, *(cell for cell in known if is_control(cell.method))]
+    ordered = [*best_first, *(cell for cell in shown if is_control(cell.method))]
     if column.higher_is_better is None or len(ordered) < 2:
         return None
     chosen = {f"{i} {j}": (ordered[i], ordered[j]) for i, j in combinations(range(len(ordered)), 2)}
     by_name = gains_of(chosen, column)
-    found = {(chosen[name][0].method, chosen[name][1].method): one for name, one in by_name.items()}
-    own = {pair: one for pair, one in found.items() if one is not None and not any(map(is_control, pair))}
-    return Pairs(
+    comparisons = {(chosen[name][0].method, chosen[name][1].method): one for name, one in by_name.items()}
+    p = {pair: one.p for pair, one in comparisons.items() if one is not None and not any(map(is_control, pair))}
+    return MethodPairs(
         column=column,
         methods=tuple(cell.method for cell in best_first),
         controls=tuple(cell.method for cell in ordered[len(best_first) :]),
-        comparisons=found,
-        adjusted=holm({pair: one.p for pair, one in own.items()}),
+        comparisons=comparisons,
+        adjusted=holm(p),
     )
 
 
-def every_pair(cells: Sequence[NamedCell], table: pd.DataFrame) -> dict[Place, list[Pairs]]:
+def every_pair(cells: Sequence[NamedCell], table: pd.DataFrame) -> dict[tuple[str, str], list[MethodPairs]]:
     """The pairs of every task and model, for the judged metrics of each of its tests.
 
     Args:
         cells: named cells.
         table: their figures (`leaderboard.frame`).
     """
-    found: dict[Place, list[Pairs]] = {}
+    by_place: dict[tuple[str, str], list[MethodPairs]] = {}
     for task, model, members in groups(cells):
         part = table[(table["task"] == task) & (table["model"] == model)]
         tests = [rows for _, rows in part.groupby("evaluation", sort=True)]
         every = [pairs(members, column) for rows in tests for column in judged_columns(rows)]
-        found[task, model] = [one for one in every if one is not None]
-    return found
+        by_place[task, model] = [one for one in every if one is not None]
+    return by_place
 
 
-def differences(every: Mapping[Place, Sequence[Pairs]]) -> pd.DataFrame:
+def differences(every: Mapping[tuple[str, str], Sequence[MethodPairs]]) -> pd.DataFrame:
     """The content of `differences.csv`: `difference` is first less second as measured, whatever direction is better."""
     rows = [
         {"task": task, "model": model, **row}
@@ -128,7 +146,7 @@ def differences(every: Mapping[Place, Sequence[Pairs]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS)).astype({"n": int, "family": "Int64"})
 
 
-def _rows(found: Pairs) -> Iterator[dict[str, Any]]:
+def _rows(found: MethodPairs) -> Iterator[dict[str, Any]]:
     column, sign = found.column, 1 if found.column.higher_is_better else -1
     for (first, second), comparison in found.comparisons.items():
         place = {"evaluation": column.evaluation, "metric": column.metric, "first": first, "second": second}
@@ -137,13 +155,8 @@ def _rows(found: Pairs) -> Iterator[dict[str, Any]]:
             continue
         gain, adjusted = comparison.gain, found.adjusted.get((first, second))
         low, high = sorted((sign * gain.low, sign * gain.high))
-        own: dict[str, Any] = {
-            "difference": sign * gain.value + 0.0,
-            "low": low,
-            "high": high,
-            "n": gain.n,
-            "p": comparison.p,
-        }
+        own: dict[str, Any] = {"difference": sign * gain.value + 0.0, "low": low, "high": high}
+        own |= {"n": gain.n, "p": comparison.p}
         if adjusted is not None:
             own |= {"p_holm": adjusted, "family": len(found.adjusted)}
             own |= {"better": (first if gain.value > 0 else second) if adjusted < ALPHA else None}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.leaderboard import Column
+from benchmark.report.leaderboard import MetricColumn
 from benchmark.results.statistics import (
     RATIOS,
     RESAMPLED,
@@ -46,7 +46,7 @@ def cells_of(side: Side) -> Sequence[NamedCell]:
     return [side] if isinstance(side, NamedCell) else side
 
 
-def figure_of(cell: NamedCell, column: Column) -> Interval | None:
+def figure_of(cell: NamedCell, column: MetricColumn) -> Interval | None:
     """The cell's figure for a scalar metric, or None where there is none or it is not finite."""
     for figure in cell.evaluation(column.evaluation).get("figures") or ():
         if figure["metric"] == column.metric and figure.get("x") is None and figure.get("value") is not None:
@@ -56,14 +56,14 @@ def figure_of(cell: NamedCell, column: Column) -> Interval | None:
     return None
 
 
-def range_of(cell: NamedCell, column: Column) -> Range:
+def range_of(cell: NamedCell, column: MetricColumn) -> Range:
     """Least and largest possible value of a metric; infinite where the record names none."""
     declared = (cell.evaluation(column.evaluation).get("metrics") or {}).get(column.metric) or {}
     low, high = declared.get("bounds") or (None, None)
     return -math.inf if low is None else float(low), math.inf if high is None else float(high)
 
 
-def sample(side: Side, column: Column) -> Sample | None:
+def sample(side: Side, column: MetricColumn) -> Sample | None:
     """What the figure of one side is computed from, by example; of several cells the mean, over common examples.
 
     None where a cell has no figure, or where its rows do not give it: rows are trusted only where they do.
@@ -81,7 +81,7 @@ def sample(side: Side, column: Column) -> Sample | None:
     return Sample(table.dropna() / len(known), first.statistic)
 
 
-def _of_means(cells: Sequence[NamedCell], tables: Sequence[pd.DataFrame], column: Column) -> Sample:
+def _of_means(cells: Sequence[NamedCell], tables: Sequence[pd.DataFrame], column: MetricColumn) -> Sample:
     """The mean over all draws of all cells, and what the draws add to its error."""
     drawn = [_draws(cell, column, column.metric, table) for cell, table in zip(cells, tables, strict=True)]
     joint = pd.concat(drawn, axis=1, join="inner")
@@ -93,7 +93,7 @@ def _of_means(cells: Sequence[NamedCell], tables: Sequence[pd.DataFrame], column
     return Sample(joint.mean(axis=1).to_frame(0), None, tuple(beside), joint.shape[1])
 
 
-def _draws(cell: NamedCell, column: Column, metric: str, table: pd.DataFrame) -> pd.DataFrame:
+def _draws(cell: NamedCell, column: MetricColumn, metric: str, table: pd.DataFrame) -> pd.DataFrame:
     """Values [n, K] of one metric by example, of those in `table`, and draw; empty where there are none."""
     rows = cell.scalar_rows.get((cell.evaluations.get(column.evaluation, ""), metric))
     if rows is None:
@@ -103,7 +103,7 @@ def _draws(cell: NamedCell, column: Column, metric: str, table: pd.DataFrame) ->
     return found.loc[found.index.intersection(table.index)]
 
 
-def _sample(cell: NamedCell, column: Column) -> Sample | None:
+def _sample(cell: NamedCell, column: MetricColumn) -> Sample | None:
     figure = figure_of(cell, column)
     if figure is None:
         return None

@@ -1,8 +1,7 @@
-"""The headline metrics as one table for the terminal."""
+"""Tables for the terminal, and the headline metrics as one."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -11,91 +10,72 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmark.report.cells import load_cells
-from benchmark.report.leaderboard import Board, Column, Entry, Row, frame, groups, headline_columns, make_board
-from benchmark.results.wording import arrow, number
+from benchmark.report.leaderboard import frame, groups, headline_columns, make_board
+from benchmark.report.printed import Heading, PrintedEntry, PrintedTable
+from benchmark.results.wording import number
 
 _TABLE_WIDTH = 120
 _STYLES = {1: "bold green", 2: "underline"}
 
 
-def margin(entry: Entry) -> float:
+def margin(value: float, low: float, high: float) -> float:
     """The larger distance from the value to its bounds: ± never promises more than an asymmetric interval holds."""
-    return max(entry.high - entry.value, entry.value - entry.low)
+    return max(high - value, value - low)
 
 
-def _entry(entry: Entry) -> Text:
-    if entry.note is not None:
-        return Text(f"– [{entry.note}]", style="dim")
+def _entry(entry: PrintedEntry) -> Text:
+    mark = "" if entry.mark is None else f" [{entry.mark}]"
+    if entry.value is None:
+        return Text(entry.words + mark, style="dim")
+    width = margin(entry.value, entry.low, entry.high)
+    behind = [f" ±{number(width)}" if math.isfinite(width) else "", f" ({entry.words})" if entry.words else "", mark]
     text = Text(number(entry.value), style=_STYLES.get(entry.rank or 0, ""))
-    width = margin(entry)
-    quiet = "not bold not underline dim"
-    if math.isfinite(width):
-        text.append(f" ±{number(width)}", style=quiet)
-    return text if entry.remark is None else text.append(f" [{entry.remark}]", style=quiet)
+    for words in filter(None, behind):
+        text.append(words, style="not bold not underline dim")
+    return text
 
 
-def _add(table: Table, row: Row) -> None:
-    table.add_row(Text(row.method), *map(_entry, row.entries), row.examples)
+def _heading(heading: Heading) -> str:
+    return f"{heading.group}\n{heading.title.replace('_', ' ')}"
 
 
-def _width(board: Board, place: int) -> int:
-    """Characters that a column needs: the longest word of its heading or the longest entry, and the gap."""
-    column = board.columns[place]
-    entries = [len(_entry(row.entries[place]).plain) for row in (*board.methods, *board.controls)]
-    return 2 + max(*map(len, _heading(column).split()), *entries)
-
-
-def _parts(board: Board) -> list[list[Column]]:
-    """The columns in tables that fit the width, as many as fit in each."""
-    names = [len(row.method) for row in (*board.methods, *board.controls)]
-    free = _TABLE_WIDTH - max(names) - 12  # 12: gaps and the column of n
-    parts: list[list[Column]] = [[]]
+def _parts(table: PrintedTable) -> Iterator[PrintedTable]:
+    """The table in parts that fit the width, with as many columns as fit in each."""
+    free = _TABLE_WIDTH - max(len(" ".join(row.labels)) for row in table.rows) - 12  # 12: gaps and the column of n
+    places: list[int] = []
     used = 0
-    for place, column in enumerate(board.columns):
-        width = _width(board, place)
-        if parts[-1] and used + width > free:
-            parts.append([])
-            used = 0
-        parts[-1].append(column)
+    for place, heading in enumerate(table.columns):
+        entries = [len(_entry(row.entries[place]).plain) for row in table.rows]
+        width = 2 + max(*map(len, _heading(heading).split()), *entries)  # the gap, and the longest word or entry
+        if places and used + width > free:
+            yield table.part(places)
+            places, used = [], 0
+        places.append(place)
         used += width
-    return parts
+    yield table.part(places)
 
 
-def _heading(column: Column) -> str:
-    return f"{column.evaluation}\n{column.metric.replace('_', ' ')} {arrow(column.higher_is_better)}".rstrip()
-
-
-def _narrowed(board: Board, chosen: Sequence[Column]) -> Board:
-    """The board with some of its columns; order of the methods, ranks and footnote numbers are kept."""
-
-    def cut(row: Row) -> Row:
-        return Row(
-            row.method, tuple(e for e, column in zip(row.entries, board.columns, strict=True) if column in chosen)
-        )
-
-    methods, controls = (tuple(cut(row) for row in rows) for rows in (board.methods, board.controls))
-    return replace(board, columns=tuple(chosen), methods=methods, controls=controls)
-
-
-def _board_table(board: Board) -> Table:
-    entries = [entry for row in (*board.methods, *board.controls) for entry in row.entries]
-    used = {entry.note for entry in entries} | {entry.remark for entry in entries}
-    notes = "\n".join(f"[{place}] {note}" for place, note in enumerate(board.notes, 1) if place in used)
+def rich_table(table: PrintedTable) -> Table:
+    """A table with the footnotes that it refers to."""
+    used = {entry.mark for row in table.rows for entry in row.entries}
+    notes = "\n".join(f"[{place}] {note}" for place, note in enumerate(table.notes, 1) if place in used)
     # `Text` and not a string: rich reads a string as markup, brackets and :smileys: included
-    table = Table(
-        title=Text(f"{board.task} · {board.model}"), caption=Text(notes) if notes else None, box=box.SIMPLE_HEAD,
+    shown = Table(
+        title=Text(table.title), caption=Text(notes) if notes else None, box=box.SIMPLE_HEAD,
         title_justify="left", caption_justify="left", padding=(0, 1), title_style="bold",
     )  # fmt: skip
-    table.add_column("method", no_wrap=True, overflow="ellipsis")
-    for column in board.columns:
-        table.add_column(Text(_heading(column)), justify="right")
-    table.add_column("\nn", justify="right", style="dim")
-    for row in board.methods:
-        _add(table, row)
-    table.add_section()
-    for row in board.controls:
-        _add(table, row)
-    return table
+    for label in table.labels:
+        shown.add_column(Text(label), no_wrap=True, overflow="ellipsis")
+    for heading in table.columns:
+        shown.add_column(Text(_heading(heading)), justify="right")
+    if table.counted:
+        shown.add_column("\nn", justify="right", style="dim")
+    for rows in table.groups.values():
+        for row in rows:
+            count = [row.examples] if table.counted else []
+            shown.add_row(*map(Text, row.labels), *map(_entry, row.entries), *count)
+        shown.add_section()
+    return shown
 
 
 def _without_figures(table: pd.DataFrame) -> Text:
@@ -128,7 +108,6 @@ def terminal_table(cells: Sequence[Path], evaluations: Mapping[str, str] | None 
         if not columns:
             grid.add_row(_without_figures(part))
             continue
-        board = make_board(part, columns)
-        for chosen in _parts(board):
-            grid.add_row(_board_table(_narrowed(board, chosen)))
+        for board in _parts(make_board(part, columns)):
+            grid.add_row(rich_table(board))
     return grid

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from benchmark.report.cells import NamedCell, control_order
 from benchmark.report.gains import Gain, gains_of
-from benchmark.report.leaderboard import Column, is_control
+from benchmark.report.leaderboard import MetricColumn, is_control
 from benchmark.report.samples import figure_of, sample
 from benchmark.results.statistics import ALPHA, holm, least_examples
 from benchmark.results.wording import escape_markdown, number
@@ -18,12 +18,12 @@ def is_random(cell: NamedCell) -> bool:
     return control_order(cell.kind) == control_order("random")
 
 
-def with_figure(cells: Sequence[NamedCell], column: Column) -> list[NamedCell]:
+def with_figure(cells: Sequence[NamedCell], column: MetricColumn) -> list[NamedCell]:
     """The cells that have a figure of the metric."""
     return [cell for cell in cells if figure_of(cell, column) is not None]
 
 
-def controls_of(cells: Sequence[NamedCell], column: Column) -> dict[str, list[NamedCell]]:
+def controls_of(cells: Sequence[NamedCell], column: MetricColumn) -> dict[str, list[NamedCell]]:
     """The cells of oracle, random (all of them: their mean is the control) and inverted that have a figure."""
     known = with_figure(cells, column)
     first = {name: [cell for cell in known if cell.kind == name][:1] for name in ("oracle", "inverted")}
@@ -36,7 +36,7 @@ def too_few(n: int, family: int, what: str) -> str:
     return "" if not family or n >= least else f"no verdict: n = {n}, and {what} need at least {least} examples"
 
 
-def calibration(cells: Sequence[NamedCell], column: Column) -> str:
+def calibration(cells: Sequence[NamedCell], column: MetricColumn) -> str:
     """Whether the metric ranks oracle above random above inverted.
 
     Above: the 95 % interval of the paired difference lies above 0 and its p-value below 5 %. Both steps must hold, so that
@@ -110,7 +110,7 @@ def decided(comparisons: Mapping[str, Gain]) -> dict[str, Gain]:
     return {name: comparison for name, comparison in comparisons.items() if adjusted[name] < ALPHA}
 
 
-def against_random(cells: Sequence[NamedCell], column: Column) -> AgainstRandom | None:
+def against_random(cells: Sequence[NamedCell], column: MetricColumn) -> AgainstRandom | None:
     """Every real method against the mean of all random cells, Holm-corrected over the methods; None without either."""
     random = controls_of(cells, column)["random"]
     real = [cell for cell in cells if not is_control(cell.method)]

@@ -2,33 +2,21 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from benchmark.report.analysis_tables import read_tables, table_files
 from benchmark.report.cells import NamedCell, load_cells
-from benchmark.report.figures import curve_files
+from benchmark.report.curve_figures import curve_files
 from benchmark.report.graphs import graph_files
 from benchmark.report.heatmaps import environment, heatmap_page
 from benchmark.report.latex import latex
-from benchmark.report.leaderboard import (
-    CSV_COLUMNS,
-    CURVE_COLUMNS,
-    Board,
-    Entry,
-    Row,
-    frame,
-    groups,
-    headline_columns,
-    make_board,
-)
+from benchmark.report.leaderboard import CSV_COLUMNS, CURVE_COLUMNS, frame, groups, headline_columns, make_board
 from benchmark.report.markdown import markdown
 from benchmark.report.pairs import differences, every_pair
 from benchmark.report.spreadsheet import csv_bytes
 from benchmark.results.cache import atomic_path
 from benchmark.results.tables import Table
-from benchmark.results.wording import arrow, bounds, number
 
 _DESCRIPTIONS = {
     "leaderboard.md": "all tables, calibration of the tests, methods against random and against each other",
@@ -54,35 +42,11 @@ def _cost(cells: Sequence[NamedCell]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _html_entry(entry: Entry) -> dict[str, Any]:
-    kind = {1: "first", 2: "second"}.get(entry.rank or 0, "")
-    shown = {"value": number(entry.value), "interval": bounds(entry.low, entry.high)}
-    return {"note": entry.note, "remark": entry.remark, "kind": kind, **shown}
-
-
-def _html_board(board: Board) -> dict[str, Any]:
-    """A board as the index page's template reads it."""
-
-    def rows(block: Sequence[Row]) -> list[dict[str, Any]]:
-        entries = [[_html_entry(entry) for entry in row.entries] for row in block]
-        return [
-            {"method": row.method, "entries": own, "examples": row.examples}
-            for row, own in zip(block, entries, strict=True)
-        ]
-
-    return {
-        "title": f"{board.task} · {board.model}",
-        "columns": [(c.evaluation, f"{c.metric} {arrow(c.higher_is_better)}".rstrip()) for c in board.columns],
-        "blocks": [("methods", rows(board.methods)), ("controls", rows(board.controls))],
-        "notes": board.notes,
-    }
-
-
 def _index(cells: Sequence[NamedCell], table: pd.DataFrame, names: Sequence[str]) -> str:
     boards = []
     for task, model, _ in groups(cells):
         part = table[(table["task"] == task) & (table["model"] == model)]
-        boards.append(_html_board(make_board(part, headline_columns(part))))
+        boards.append(make_board(part, headline_columns(part)))
     pictures = [name for name in names if name.endswith(".png")]
     links = [(name, _DESCRIPTIONS[name]) for name in dict.fromkeys(names) if name in _DESCRIPTIONS]
     page = environment().get_template("index.html.jinja")

@@ -32,6 +32,12 @@ def arrow(higher_is_better: bool | None) -> str:  # noqa: FBT001 - the metric's 
     return {True: ABOVE, False: BELOW, None: ""}[higher_is_better]
 
 
+def span(counts: Iterable[int]) -> str:
+    """`60`, or `58–60` where counts differ; nothing without one."""
+    ends = sorted(set(counts))
+    return "–".join(map(str, dict.fromkeys(ends[:1] + ends[-1:])))
+
+
 def slug(name: str) -> str:
     """A name as part of a file name: letters, digits, dots and underscores, hyphens for the rest."""
     return re.sub(r"[^\w.]+", "-", name, flags=re.ASCII).strip("-")[:_STEM].rstrip("-")

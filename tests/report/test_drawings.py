@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from benchmark.report.drawings import _draw, drawing_files
+from benchmark.report.drawings import draw_table, drawing_files
 from benchmark.report.figures import fixed_style
 from benchmark.results.tables import Drawing, Table, line
 
@@ -17,7 +17,7 @@ def curves():
 def test_a_series_looks_the_same_in_every_panel_and_in_the_legend():
     table = curves()
     with fixed_style():
-        figure = _draw(table, table.drawing)
+        figure = draw_table(table, table.drawing)
     first, second = figure.axes[:2]
     looks = [
         {line.get_label(): (line.get_color(), line.get_marker()) for line in axes.get_lines()}
@@ -34,11 +34,11 @@ def test_a_series_looks_the_same_in_every_panel_and_in_the_legend():
 
 
 def test_equal_tables_give_equal_bytes():
-    assert dict(drawing_files(curves())) == dict(drawing_files(curves()))
-    assert set(dict(drawing_files(curves()))) == {"png", "pdf"}
+    assert dict(drawing_files(curves(), "t")) == dict(drawing_files(curves(), "t"))
+    assert set(dict(drawing_files(curves(), "t"))) == {"t.png", "t.pdf"}
 
 
 def test_a_table_without_a_finite_value_is_not_drawn():
     rows = pd.DataFrame([line({"method": "p", "x": 1.0}, "a", note="no reason")])
     drawing = Drawing("curves", x="x", y=("a",), series="method")
-    assert list(drawing_files(Table("t", "A title", ("method", "x"), rows, drawing=drawing))) == []
+    assert list(drawing_files(Table("t", "A title", ("method", "x"), rows, drawing=drawing), "t")) == []

@@ -15,7 +15,6 @@ from benchmark.report import read_leaderboard, terminal_table, write_report
 from benchmark.report.figures import styles
 from benchmark.report.heatmaps import colour
 from benchmark.report.latex import escape as escape_latex
-from benchmark.report.leaderboard import Entry
 from benchmark.report.terminal import margin
 from benchmark.results.wording import number
 from tests.report.conftest import DASHED
@@ -232,8 +231,8 @@ def test_many_metrics_are_put_in_several_tables(tmp_path):
 
 
 def test_a_margin_covers_an_asymmetric_interval():
-    assert margin(Entry(0.5, 0.3, 0.51, 10)) == pytest.approx(0.2)
-    assert math.isnan(margin(Entry(0.5, math.nan, math.nan, 1)))
+    assert margin(0.5, 0.3, 0.51) == pytest.approx(0.2)
+    assert math.isnan(margin(0.5, math.nan, math.nan))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from PIL import Image
 
 from benchmark.errors import UserError
 from benchmark.report import write_report
-from benchmark.report.graphs import DrawnGraph, columns, draw, network, picture
+from benchmark.report.graphs import DrawnGraph, columns, draw, network, pictures
 from benchmark.results.graph import attribution_graph
 from tests.report.folders import Plan, write_cell
 from tests.report.test_files import _Page
@@ -64,7 +64,7 @@ def test_names_of_files_are_short_and_distinct(cell, tmp_path):
 
 def test_equal_graphs_give_equal_bytes(cell, tmp_path):
     first = write_report([cell], tmp_path / "a")
-    picture.cache_clear()
+    pictures.cache_clear()
     for before, after in zip(first, write_report([cell], tmp_path / "b"), strict=True):
         assert before.read_bytes() == after.read_bytes(), before.name
 
@@ -108,8 +108,8 @@ def test_a_figure_says_what_it_shows():
     ids=["no top node", "one token", "top alone", "one layer", "no terminal", "long"],
 )
 def test_edge_cases_are_drawn(graph):
-    for kind in ("png", "pdf"):
-        assert len(picture(DrawnGraph("attattr", "a", "b", graph), kind)) > 1000
+    for content in pictures(DrawnGraph("attattr", "a", "b", graph)).values():
+        assert len(content) > 1000
 
 
 def test_long_inputs_show_the_graph_s_tokens_alone():

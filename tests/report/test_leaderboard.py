@@ -111,22 +111,22 @@ def test_ranks_are_of_real_methods_with_finite_values_in_the_metric_s_direction(
     ]
     table = read_leaderboard(write_cells(tmp_path, plans))
     board = make_board(table, scalar_columns(table))
-    ranks = {row.method: [entry.rank for entry in row.entries] for row in (*board.methods, *board.controls)}
-    places = [(column.evaluation, column.metric) for column in board.columns]
+    ranks = {row.labels[0]: [entry.rank for entry in row.entries] for row in board.rows}
+    places = [(heading.group, heading.name) for heading in board.columns]
     lower, higher = places.index(("perturbation", "positive_auc")), places.index(("perturbation", "negative_auc"))
     descriptive, tied = places.index(("agreement", "kendall_gradient")), places.index(("rationale", "micro_f1"))
     assert [ranks[name][lower] for name in ("good", "fair", "poor", "broken", "oracle")] == [1, 2, 3, None, None]
     assert [ranks[name][higher] for name in ("good", "fair", "poor", "oracle")] == [1, 2, 4, None]  # third: broken
     assert all(own[descriptive] is None for own in ranks.values())
     assert {ranks[name][tied] for name in ("good", "fair", "poor")} == {1}
-    assert board.methods[0].method == "good"
-    assert [row.method for row in board.controls] == ["oracle"]
+    assert board.groups["methods"][0].labels == ("good",)
+    assert [row.labels for row in board.groups["controls"]] == [("oracle",)]
 
 
 def test_a_single_method_is_not_ranked(tmp_path):
     table = read_leaderboard(write_cells(tmp_path, [Plan("rollout"), Plan("random")]))
     board = make_board(table, headline_columns(table))
-    assert all(entry.rank is None for row in board.methods for entry in row.entries)
+    assert all(entry.rank is None for row in board.groups["methods"] for entry in row.entries)
 
 
 @pytest.mark.parametrize(

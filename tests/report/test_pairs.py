@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from benchmark.report.cells import load_cells
-from benchmark.report.leaderboard import Column, frame
+from benchmark.report.leaderboard import MetricColumn, frame
 from benchmark.report.markdown import markdown
 from benchmark.report.pairs import differences, every_pair, pairs
 from benchmark.results.statistics import intervals
 from tests.report.folders import Plan, write_cells
 
-HIGHER, LOWER = Column("perturbation", "negative_auc", True), Column("perturbation", "positive_auc", False)
+HIGHER, LOWER = MetricColumn("perturbation", "negative_auc", True), MetricColumn("perturbation", "positive_auc", False)
 PLANS = [
     Plan("oracle"), Plan("random"), Plan("inverted"),
     Plan("good", 0.6), Plan("alike", 0.6), Plan("fair", 0.5), Plan("poor", -0.3),
@@ -68,7 +68,7 @@ def test_too_few_examples(tmp_path):
 
 def test_what_rows_do_not_give_is_said_and_not_bridged(tmp_path):
     loaded = load_cells(write_cells(tmp_path, [Plan("a"), Plan("b")]))
-    found = pairs(loaded, Column("rationale", "micro_f1", True))
+    found = pairs(loaded, MetricColumn("rationale", "micro_f1", True))
     assert found.comparisons == {("a", "b"): None}
     assert found.sentences == ["not compared, as rows are missing or do not give the figure: a and b"]
     table = differences({("planted", "tiny"): [found]})
@@ -90,7 +90,7 @@ def test_differences_are_those_of_the_figures(cells):
     by_method = {cell.method: cell for cell in cells}
     assert set(table["metric"]) == {"positive_auc", "negative_auc", "auprc"}
     for row in table.to_dict("records"):
-        column = Column(row["evaluation"], row["metric"], None)
+        column = MetricColumn(row["evaluation"], row["metric"], None)
         values = [figure(by_method[row[side]], column)["value"] for side in ("first", "second")]
         assert row["difference"] == pytest.approx(values[0] - values[1])
         assert row["low"] <= row["difference"] <= row["high"]

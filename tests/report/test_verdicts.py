@@ -5,14 +5,14 @@ import pytest
 
 from benchmark.report.cells import load_cells
 from benchmark.report.gains import gains_of
-from benchmark.report.leaderboard import Column
+from benchmark.report.leaderboard import MetricColumn
 from benchmark.report.verdicts import against_random, calibration
 from tests.report.folders import Plan, write_cells
 
-LOWER = Column("perturbation", "positive_auc", False)
-HIGHER = Column("rationale", "auprc", True)
-RATIO = Column("rationale", "iou_f1", True)
-UNKNOWN = Column("rationale", "micro_f1", True)
+LOWER = MetricColumn("perturbation", "positive_auc", False)
+HIGHER = MetricColumn("rationale", "auprc", True)
+RATIO = MetricColumn("rationale", "iou_f1", True)
+UNKNOWN = MetricColumn("rationale", "micro_f1", True)
 CONTROLS = [Plan("oracle"), Plan("random"), Plan("inverted")]
 
 

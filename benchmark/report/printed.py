@@ -1,0 +1,101 @@
+"""Tables as every format prints them: lines of figures under headings, in groups, with footnotes."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from benchmark.results.wording import arrow, span
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What stands above a column of figures: its name, the direction of better, and a group that it belongs to."""
+
+    name: str
+    higher_is_better: bool | None = None
+    group: str = ""
+
+    @property
+    def title(self) -> str:
+        """Name and direction."""
+        return f"{self.name} {arrow(self.higher_is_better)}".rstrip()
+
+    @property
+    def alone(self) -> "Heading":
+        """The heading without its group."""
+        return replace(self, group="")
+
+
+@dataclass(frozen=True)
+class PrintedEntry:
+    """A figure, or words in its place.
+
+    Attributes:
+        value: the figure; None where words stand in its place, or nothing does.
+        low: lower bound of its 95 % interval, NaN where there is none.
+        high: upper bound.
+        n: examples that it rests on, None where it counts none.
+        rank: its place among the ranked lines (1 is best), None where it is not ranked.
+        words: what stands in place of a figure, or in brackets behind it.
+        mark: number of the footnote that says why there is no figure, or what must be known of it.
+    """
+
+    value: float | None = None
+    low: float = math.nan
+    high: float = math.nan
+    n: int | None = None
+    rank: int | None = None
+    words: str = ""
+    mark: int | None = None
+
+
+@dataclass(frozen=True)
+class PrintedRow:
+    """A line: what names it, and an entry per column."""
+
+    labels: tuple[str, ...]
+    entries: tuple[PrintedEntry, ...]
+
+    @property
+    def examples(self) -> str:
+        """How many examples its figures rest on; a range where they differ."""
+        return span(entry.n for entry in self.entries if entry.n is not None)
+
+
+@dataclass(frozen=True)
+class PrintedTable:
+    """A table in the form that every format prints.
+
+    Attributes:
+        title: what it shows, in one line.
+        labels: headings of the leading columns, which name a line.
+        columns: headings of the figures.
+        groups: lines under the name of their group; the names of all but the first are shown.
+        notes: footnotes, numbered from 1.
+        counted: whether a last column says how many examples a line rests on.
+    """
+
+    title: str
+    labels: tuple[str, ...]
+    columns: tuple[Heading, ...]
+    groups: Mapping[str, tuple[PrintedRow, ...]]
+    notes: tuple[str, ...] = ()
+    counted: bool = True
+
+    @property
+    def rows(self) -> tuple[PrintedRow, ...]:
+        """The lines of all groups."""
+        return tuple(row for rows in self.groups.values() for row in rows)
+
+    @property
+    def ungrouped(self) -> "PrintedTable":
+        """The same without the columns' groups."""
+        return replace(self, columns=tuple(heading.alone for heading in self.columns))
+
+    def part(self, places: Sequence[int]) -> "PrintedTable":
+        """The table with the columns at these places; lines, ranks and the footnotes' numbers stay."""
+        groups = {
+            name: tuple(replace(row, entries=tuple(row.entries[place] for place in places)) for row in rows)
+            for name, rows in self.groups.items()
+        }
+        return replace(self, columns=tuple(self.columns[place] for place in places), groups=groups)
