@@ -122,6 +122,6 @@ def _run(config: DictConfig) -> None:
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(terminal_table(comparison.cells, comparison.evaluations))
+    console.print(terminal_table(comparison.loaded))
     place = printable(f"Leaderboard, curves and heatmaps: {comparison.folder}")
     console.print(place, soft_wrap=True, markup=False, emoji=False)

@@ -58,19 +58,19 @@ class Components:
 
     Attributes:
         shares: computes the shares of relevance.
-        examples: how many of the scored examples are used, the first ones; None for all.
+        limit: how many of the scored examples are used, the first ones; None for all.
         target: class that is explained.
     """
 
     version: ClassVar[int] = 2
 
     shares: ComponentShares
-    examples: Count | None = None
+    limit: Count | None = None
     target: Target = "predicted"
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """The shares of relevance and the ablations."""
-        chosen = list(context.first_examples(self.examples, self.target))
+        chosen = list(context.first_examples(self.limit, self.target))
         return [self._shares(context.model, chosen), self._ablations(context.model, chosen)]
 
     def _shares(self, model: Classifier, chosen: Sequence[tuple[Batch, Tensor]]) -> Table:

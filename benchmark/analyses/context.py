@@ -12,9 +12,8 @@ from benchmark.results.tables import Table
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
 from benchmark.run.workbench import Setting
-from benchmark.settings.configuration import make
 from benchmark.settings.identity import digests_of
-from benchmark.types import Batch, Target, Task
+from benchmark.types import Batch, Evaluation, Target, Task
 
 
 @dataclass(frozen=True)
@@ -24,10 +23,12 @@ class Context:
     Attributes:
         setting: its task, model, examples and configuration.
         cells: its methods' cells by name; their attributions and rows are on disk.
+        evaluations: its tests by name.
     """
 
     setting: Setting
     cells: Mapping[str, Cell]
+    evaluations: Mapping[str, Evaluation]
 
     @property
     def model(self) -> Classifier:
@@ -47,7 +48,7 @@ class Context:
     @property
     def tests(self) -> dict[str, str]:
         """Name and identity of the comparison's tests; a cell may hold those of other comparisons too."""
-        return digests_of({name: make(own) for name, own in self.setting.config.evaluations.items()})
+        return digests_of(self.evaluations)
 
     def first_examples(self, count: int | None, which: Target) -> Iterator[tuple[Batch, Int[Tensor, "B"]]]:
         """The first `count` scored examples (None: all) in their batches, each with the classes that are explained."""

@@ -1,6 +1,6 @@
 """Intervals of correlations of head importance, by resampling the examples that it is computed from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
@@ -12,7 +12,6 @@ from benchmark.run.cell import Cell
 
 RESAMPLES = 200
 
-Importances = Sequence[Float[NDArray, "L H"]]
 Rank = Callable[[NDArray, NDArray], float]
 
 

@@ -4,7 +4,7 @@ Defined in docs/protocols.md, section 7.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import asdict, field
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -83,7 +83,7 @@ class Universality:
     def reads(self, context: Context) -> Mapping[str, str]:
         """Weights and examples of every task, so that another checkpoint in the same folder gives other tables."""
         return {
-            name: digest([setting.model.fingerprint, setting.data.facts])
+            name: digest([setting.model.fingerprint, asdict(setting.data.facts)])
             for name, setting in self._opened(context).items()
         }
 

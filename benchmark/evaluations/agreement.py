@@ -20,9 +20,10 @@ from benchmark.models.classifier import Classifier
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.models.variants import chunks, take
 from benchmark.results import statistics
+from benchmark.results.record import Figure, Metric
 from benchmark.settings import randomness
 from benchmark.settings.declared import Count, configurable
-from benchmark.types import Attribution, Batch, Figure, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool, pool
 
 Row = NDArray[np.float64]

@@ -17,8 +17,9 @@ from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_units, token_scores
 from benchmark.models.classifier import Classifier
+from benchmark.results.record import Metric
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch, Method, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Method, Reads, Target
 from benchmark.units import Pool, pool
 
 

@@ -87,10 +87,10 @@ class Style:
 def curves(cells: Sequence[NamedCell]) -> list[Curve]:
     """The curve metrics that some cell declares."""
     found = {
-        (shown, name): Curve(shown, name, str(metric["x"]), metric.get("higher_is_better"))
+        (shown, name): Curve(shown, name, metric.x, metric.higher_is_better)
         for shown, metrics in known_metrics(cells).items()
         for name, metric in metrics.items()
-        if metric.get("x") is not None
+        if metric.x is not None
     }
     return [found[key] for key in sorted(found)]
 

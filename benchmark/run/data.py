@@ -1,14 +1,14 @@
 """The encoded examples of one task and model, and what all methods share of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
+from benchmark.results.record import TaskRecord
 from benchmark.types import Batch, Target
 
 
@@ -19,13 +19,13 @@ class Data:
     Attributes:
         batches: the scored examples.
         calibration: encodes the first n examples of another split, for head importance.
-        facts: what `record.json` says of task, split, limit and seed.
+        facts: what the record says of them.
         labels: class names as the task spells them.
     """
 
     batches: Sequence[Batch]
     calibration: Callable[[str, int], Sequence[Batch]]
-    facts: Mapping[str, Any]
+    facts: TaskRecord
     labels: tuple[str, ...]
     _logits: dict[int, tuple[Classifier, Tensor]] = field(default_factory=dict)
 

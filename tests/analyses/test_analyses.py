@@ -212,8 +212,9 @@ def test_tables_are_reused_while_what_they_read_is_the_same(tmp_path, place, con
 
 
 def test_importance_by_example_follows_each_examples_own_order(context):
-    from benchmark.evaluations.head_pruning import HeadPruning
     from benchmark.run.tested import rows_of_test
+
+    from benchmark.evaluations.head_pruning import HeadPruning
 
     cell = context.cells["raw_attention"]
     own = rows_of_test(cell, HeadPruning(calibration="each"))
@@ -233,14 +234,14 @@ def test_importance_by_example_follows_each_examples_own_order(context):
 
 @pytest.mark.usefixtures("no_pictures")
 def test_open_questions_are_paired_differences(place):
-    smaller = [f"evaluations.head_pruning{each}.shares=[0,0.5,1]" for each in ("", "_each")]
+    smaller = [f"evaluations.head_pruning{each}.fractions=[0,0.5,1]" for each in ("", "_each")]
     comparison = run_comparison(
         config(
             place,
             "methods=[raw_attention,probe]",
             "evaluations=[head_pruning,head_pruning_each]",
             "analyses=[open_questions]",
-            "evaluations.head_pruning.calibration.examples=4",
+            "evaluations.head_pruning.calibration.limit=4",
             *smaller,
         )
     )

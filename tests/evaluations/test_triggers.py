@@ -267,7 +267,7 @@ def test_a_comparison(place):
 
 @pytest.mark.usefixtures("no_pictures")
 def test_too_few_source_examples_leave_a_dash(place):
-    (cell,) = compared(place, place / "runs", "methods=[probe]", "evaluations.triggers.calibration.examples=1")
+    (cell,) = compared(place, place / "runs", "methods=[probe]", "evaluations.triggers.calibration.limit=1")
     assert "two classes" in store.read_record(cell)["evaluations"]["triggers"]["dash"]
     assert Triggers().calibration == Calibration("train", 100)
 

@@ -60,8 +60,8 @@ def test_a_setting_of_the_class_is_added():
 
 
 def test_a_part_that_the_yaml_leaves_to_the_class_keeps_its_other_settings():
-    changed = benchmark.build("evaluations/head_pruning", "calibration.examples=7")
-    assert (changed.calibration.split, changed.calibration.examples) == ("validation", 7)
+    changed = benchmark.build("evaluations/head_pruning", "calibration.limit=7")
+    assert (changed.calibration.split, changed.calibration.limit) == ("validation", 7)
 
 
 def test_another_class_has_other_settings():
@@ -89,7 +89,7 @@ def test_defaults_are_written_as_a_yaml_would_hold_them():
     from benchmark.evaluations.head_pruning import Calibration
 
     assert written(Calibration()) == {
-        "_target_": "benchmark.evaluations.head_pruning.Calibration", "split": "validation", "examples": 100
+        "_target_": "benchmark.evaluations.head_pruning.Calibration", "split": "validation", "limit": 100
     }  # fmt: skip
     assert written((0.1, None, True)) == [0.1, None, True]
     assert parameters("no.such.thing") == {}

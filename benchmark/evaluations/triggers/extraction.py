@@ -117,7 +117,7 @@ def _usable(model: Classifier, batch: Batch, rule: Rule) -> Batch:
 
 
 def _check(model: Classifier, usable: Sequence[Batch], present: Sequence[int], total: int, rule: Rule) -> None:
-    advice = "raise calibration.examples or take another calibration.split"
+    advice = "raise calibration.limit or take another calibration.split"
     if len(present) < 2:
         names = ", ".join(model.labels[label] for label in present) or "no label"
         raise NotApplicable(
