@@ -110,10 +110,6 @@ def _first_line(made: Any, config: Any) -> str:
     return f"{first} ({settings})" if settings else first
 
 
-def _plain(value: Any) -> bool:
-    return (isinstance(value, str | int | float) and not isinstance(value, bool)) or isinstance(value, bool)
-
-
 def _needs(costs: Sequence[str]) -> str:
     if any("backward" in cost for cost in costs):
         return "gradients"

@@ -52,6 +52,6 @@ def context(model, batches):
         cells = {
             name: Cell(Path("nowhere"), name, method, model, data, {}, {}, 0.0) for name, method in methods.items()
         }
-        return Context(setting, cells)
+        return Context(setting, cells, {})
 
     return make

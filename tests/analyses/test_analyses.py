@@ -1,5 +1,7 @@
 """Analyses over a real comparison of a tiny model: agreement of rankings, universality, cost of quadrature."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,14 +43,16 @@ def config(place, *overrides):
 @pytest.fixture(scope="module")
 def context(place):
     setting = open_setting(config(place, METHODS))
-    return Context(setting, {name: setting.cell(name) for name in setting.config.methods})
+    return Context(setting, {name: setting.cell(name) for name in setting.config.methods}, {})
 
 
 def test_rankings_agree_as_a_slow_computation_says(context):
     (table,) = RankingAgreement(CALIBRATION)(context)
     assert set(table.rows["importance"]) | set(table.rows["and"]) == {"raw_attention", "taylor", "random"}
     importance = {
-        name: context.cells[name].head_importance(CALIBRATION, "label") for name in ("raw_attention", "taylor")
+        name: cell.aggregate(cell.head_scores(CALIBRATION, "label"))
+        for name, cell in context.cells.items()
+        if name in ("raw_attention", "taylor")
     }
     expected = stats.kendalltau(*(value.flatten().numpy() for value in importance.values())).statistic
     row = table.rows.query("importance == 'raw_attention' and `and` == 'taylor'").iloc[0]
@@ -59,14 +63,14 @@ def test_rankings_agree_as_a_slow_computation_says(context):
 
 def test_a_ranking_agrees_with_itself(context):
     cells = {"one": context.cells["raw_attention"], "two": context.cells["raw_attention"]}
-    (table,) = RankingAgreement(CALIBRATION)(Context(context.setting, cells))
+    (table,) = RankingAgreement(CALIBRATION)(replace(context, cells=cells))
     values = table.rows[["value", "low", "high"]].iloc[0].tolist()
     assert values == pytest.approx([1, np.nan, np.nan], nan_ok=True), "the same in every resample, which is no interval"
 
 
 def test_rankings_need_two_methods_that_score_heads(context):
     with pytest.raises(NotApplicable, match="fewer than two"):
-        RankingAgreement(CALIBRATION)(Context(context.setting, {"probe": context.cells["probe"]}))
+        RankingAgreement(CALIBRATION)(replace(context, cells={"probe": context.cells["probe"]}))
 
 
 def universality(place, monkeypatch, **settings):
@@ -189,7 +193,7 @@ def test_tables_are_computed_again_where_another_model_lies_at_the_same_place(pl
     assert {name for name in first if analysis.reads(context)[name] != first[name]} == {"b"}
 
 
-def test_tables_are_reused_while_what_they_read_is_the_same(tmp_path, place, context, monkeypatch):
+def test_tables_are_reused_while_what_they_read_is_the_same(tmp_path, context):
     called = []
 
     class Elsewhere:
@@ -203,18 +207,15 @@ def test_tables_are_reused_while_what_they_read_is_the_same(tmp_path, place, con
             called.append(self.weights)
             return [not_applicable("elsewhere", self.weights)]
 
-    monkeypatch.setattr("benchmark.comparison.make", lambda _: Elsewhere())
-    composed = config(place, METHODS, "analyses=[ranking_agreement]")
     for weights in ("one", "one", "two"):
         Elsewhere.weights = weights
-        analyse(composed, context.setting, context.cells, tmp_path)
+        analyse({"elsewhere": Elsewhere()}, context, tmp_path)
     assert called == ["one", "two"]
 
 
 def test_importance_by_example_follows_each_examples_own_order(context):
-    from benchmark.run.tested import rows_of_test
-
     from benchmark.evaluations.head_pruning import HeadPruning
+    from benchmark.run.testing import rows_of_test
 
     cell = context.cells["raw_attention"]
     own = rows_of_test(cell, HeadPruning(calibration="each"))

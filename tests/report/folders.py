@@ -27,6 +27,7 @@ from benchmark.results.record import (
     TaskRecord,
 )
 from benchmark.results.statistics import Interval, f1_of_means, interval
+from tests.records import evaluation_record
 
 FRACTIONS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 SKILL = {
@@ -117,19 +118,13 @@ def _evaluation(
     plan: Plan, name: str, values: Mapping[tuple[str, str, float | None], np.ndarray], rows: pd.DataFrame
 ) -> EvaluationRecord:
     dash = plan.dashes.get(name)
-    return EvaluationRecord(
+    return evaluation_record(
         name=name,
-        version=1,
         digest=hashlib.sha256(name.encode()).hexdigest(),
-        identity=[name, 1, {}],
-        statistics=2,
-        target="predicted",
         metrics=METRICS[name],
-        averaged=False,
         figures=() if dash else tuple(_figures(plan, name, values)),
         dash=dash,
         remark=plan.remarks.get(name),
-        seconds=0.5,
         derived={} if dash else DERIVED.get(name, {}),
         rows=rows_digest(rows[rows["evaluation"] == name]),
     )

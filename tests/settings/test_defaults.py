@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 import benchmark
 from benchmark.errors import UserError
-from benchmark.settings.configuration import KEYED, compose, make, options, widened
+from benchmark.settings.configuration import KEYED, compose, make, options, settled
 from benchmark.settings.defaults import parameters, whole, written
 from benchmark.settings.identity import digest_of
 
@@ -55,7 +55,7 @@ def test_every_field_of_every_yaml_can_be_set(group, name):
 
 
 def test_a_setting_of_the_class_is_added():
-    assert widened("config", ["methods=[attattr]", "methods.attattr.heads=sum"])[-1] == "++methods.attattr.heads=sum"
+    assert settled("config", ["methods=[attattr]", "methods.attattr.heads=sum"])[0][-1] == "++methods.attattr.heads=sum"
     assert benchmark.build("methods/attattr", "heads=sum").heads == "sum"
 
 
