@@ -32,7 +32,6 @@ class ComponentShares(Protocol):
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L 3"]:
         """Rows sum to 1; raises NotApplicable with a reason where the model cannot be served."""
-        ...
 
 
 @configurable

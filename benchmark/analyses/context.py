@@ -69,7 +69,6 @@ class Analysis(Protocol):
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Its answers, each a table with intervals."""
-        ...
 
 
 @runtime_checkable
@@ -78,4 +77,3 @@ class ReadsElsewhere(Protocol):
 
     def reads(self, context: Context) -> Mapping[str, str]:
         """A digest of everything else that it reads, by name; tables of other digests are computed again."""
-        ...

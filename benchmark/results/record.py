@@ -17,6 +17,7 @@ _TOLERANCE = 1e-6  # of a value beyond its bounds
 
 Made = TypeVar("Made")
 Bounds = tuple[float, float]
+Version = int | float | str
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class EvaluationRecord:
     """
 
     name: str
-    version: int
+    version: Version
     digest: str
     identity: Any
     statistics: int
@@ -135,7 +136,7 @@ class TaskRecord:
     """The examples that were scored: `limit` and `seed` are None where all of the split were."""
 
     name: str
-    version: int
+    version: Version
     split: str
     limit: int | None
     seed: int | None
@@ -163,7 +164,7 @@ class MethodRecord:
 
     name: str
     identity: Any
-    version: int
+    version: Version
     class_specific: bool
 
 
@@ -232,7 +233,7 @@ class Record:
 
 
 @cache
-def _hints(kind: type) -> dict[str, tuple[Any, bool]]:
+def _hints(kind: Any) -> dict[str, tuple[Any, bool]]:
     """Annotation of each field, and whether it must be given."""
     hints = get_type_hints(kind)
     return {
