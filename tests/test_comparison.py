@@ -8,15 +8,17 @@ import subprocess
 import sys
 import time
 
+import hydra
 import pandas as pd
 import pytest
 
 import benchmark
+from benchmark.command import checked
 from benchmark.comparison import analyse, run_comparison
 from benchmark.report import read_leaderboard
 from benchmark.report.write import curve_files
 from benchmark.results import store
-from benchmark.settings.configuration import compose
+from benchmark.settings.configuration import compose, make
 from tests import text_models, tiny_task
 from tests.conftest import REPOSITORY
 
@@ -427,3 +429,21 @@ def test_the_seed_of_a_comparison_changes_what_is_drawn_and_nothing_else(place, 
     assert ", seed" not in (zero.folder / "leaderboard.md").read_text()
     drawn = run(place, tmp_path, "limit=5", "seed=4")
     assert "limit 5, seed 4" in (drawn.folder / "leaderboard.md").read_text()
+
+
+def test_each_part_is_made_once_and_each_run_folder_is_read_once(place, tmp_path, monkeypatch):
+    made, folders = [], []
+    monkeypatch.setattr("benchmark.comparison.make", lambda settings: made.append(settings) or make(settings))
+    monkeypatch.setattr(
+        "benchmark.report.run_folders.read_cell", lambda folder: folders.append(folder) or store.read_cell(folder)
+    )
+    comparison = run(place, tmp_path, "methods=[probe,raw_attention]", "analyses=[ranking_agreement]")
+    assert len(made) == 5, "two methods, a test, an analysis and the tracker"
+    assert sorted(folders) == sorted(comparison.cells)
+
+
+def test_a_command_line_is_composed_once(monkeypatch):
+    composed, compose_with_hydra = [], hydra.compose
+    monkeypatch.setattr("hydra.compose", lambda *given: composed.append(given) or compose_with_hydra(*given))
+    overrides, config = checked("config", ["limit=3"], None, sweep=False)
+    assert (overrides, config.limit, len(composed)) == (["limit=3"], 3, 1)

@@ -114,7 +114,7 @@ class Axioms:
         methods = {n: cell.method for n, cell in context.cells.items() if isinstance(cell.method, EdgeMethod)}
         rows: list[dict[str, Any]] = []
         if methods:
-            twins = Twins.of(context.model)
+            twins = Twins.of(context.setting.model)
             chosen = list(context.first_examples(self.limit, self.target))
             for name, method in methods.items():
                 for outcome in self.outcomes(twins, method, chosen):

@@ -70,7 +70,7 @@ class Components:
     def __call__(self, context: Context) -> Sequence[Table]:
         """The shares of relevance and the ablations."""
         chosen = list(context.first_examples(self.limit, self.target))
-        return [self._shares(context.model, chosen), self._ablations(context.model, chosen)]
+        return [self._shares(context.setting.model, chosen), self._ablations(context.setting.model, chosen)]
 
     def _shares(self, model: Classifier, chosen: Sequence[tuple[Batch, Tensor]]) -> Table:
         try:

@@ -95,15 +95,7 @@ def _figures(cell: NamedCell, shown: str, test: EvaluationRecord) -> Iterator[di
 def _dashes(cell: NamedCell, shown: str, metrics: Mapping[str, Metric], reason: str) -> Iterator[dict[str, Any]]:
     """One row without a value per scalar metric that the method could not serve."""
     place = {"task": cell.task, "model": cell.model, "method": cell.method, "evaluation": shown}
-    nothing = {
-        "x": math.nan,
-        "value": math.nan,
-        "low": math.nan,
-        "high": math.nan,
-        "n": 0,
-        "dash": reason,
-        "remark": None,
-    }
+    nothing = dict.fromkeys(("x", "value", "low", "high"), math.nan) | {"n": 0, "dash": reason, "remark": None}
     for name, metric in metrics.items() or [("", UNDECLARED)]:
         if metric.x is None:
             ranked = {"higher_is_better": metric.higher_is_better, "headline": metric.headline}

@@ -19,7 +19,7 @@ from benchmark.run.arrays import padded
 from benchmark.run.data import Data
 from benchmark.run.explaining import class_order, edge_sums, for_classes, for_target, measured
 from benchmark.run.stages import Stage
-from benchmark.types import AggregatingMethod, Attribution, Batch, EdgeMethod, JointMethod, Method, Target
+from benchmark.types import AggregatingMethod, Batch, EdgeMethod, JointMethod, Method, Target
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,14 @@ class Cell:
 
     def explain(self, which: Target) -> Ragged:
         """Attributions of all scored examples for the predicted or the annotated class; reused where they are stored."""
-
         base = self.explain("predicted") if which == "label" else None
 
         def compute(index: int) -> Ragged:
             batch, target = self.data.batches[index], self.data.target(self.model, index, which)
-            known = None if base is None else padded(base, self.data.start(index), batch)
-            return self._attribute(batch, target, known)
+            if base is None:
+                return self._explained(batch, target)
+            known = padded(base, self.data.start(index), batch)
+            return measured(self.model, batch, lambda: for_target(self.method, self.model, batch, target, known))
 
         return self._attributions(f"attributions-{which}", self.data.batches, compute)
 
@@ -76,7 +77,7 @@ class Cell:
         else:
             batches = self.data.calibration(calibration.split, calibration.limit)
             name = f"attributions-calibration-{calibration.split}-{calibration.limit}"
-            stored = self._attributions(name, batches, lambda i: self._attribute(batches[i], batches[i].label))
+            stored = self._attributions(name, batches, lambda i: self._explained(batches[i], batches[i].label))
         if "heads" not in stored.arrays:
             raise NotApplicable("the method does not score heads")
         return torch.as_tensor(stored.arrays["heads"])
@@ -180,7 +181,5 @@ class Cell:
         cut = digest([len(batch) for batch in batches])[:8]
         return self.folder / "parts" / f"{stage}-{cut}"
 
-    def _attribute(self, batch: Batch, target: Tensor, known: Attribution | None = None) -> Ragged:
-        if known is None:
-            return measured(self.model, batch, lambda: self.method(self.model, batch, target))
-        return measured(self.model, batch, lambda: for_target(self.method, self.model, batch, target, known))
+    def _explained(self, batch: Batch, target: Tensor) -> Ragged:
+        return measured(self.model, batch, lambda: self.method(self.model, batch, target))

@@ -86,7 +86,7 @@ def universality(place, monkeypatch, **settings):
 
 def test_universality_compares_tasks_and_prunes_by_each_ranking(place, context, monkeypatch):
     points, correlations, pruning = universality(place, monkeypatch)(context)
-    model = context.model
+    model = context.setting.model
     assert len(points.rows) == 2 * model.n_layers * model.n_heads
     wide = points.rows.pivot_table(index=["layer", "head"], columns="metric", values="value")
     found = correlations.rows.set_index("metric")
@@ -220,13 +220,13 @@ def test_importance_by_example_follows_each_examples_own_order(context):
     cell = context.cells["raw_attention"]
     own = rows_of_test(cell, HeadPruning(calibration="each"))
     uids = np.unique(own["uid"])
-    assert len(uids) == sum(len(batch) for batch in context.data.batches)
+    assert len(uids) == sum(len(batch) for batch in context.setting.data.batches)
     heads = cell.head_scores("same", "label")
-    batch = context.data.batches[0]
+    batch = context.setting.data.batches[0]
     from benchmark.types import Attribution
 
     direct = HeadPruning().rows(
-        context.model, batch, Attribution(target=batch.label, heads=torch.as_tensor(heads[: len(batch)]))
+        context.setting.model, batch, Attribution(target=batch.label, heads=torch.as_tensor(heads[: len(batch)]))
     )
     keys = ["uid", "metric", "x"]
     merged = direct.merge(own, on=keys, how="left", suffixes=("", "_own"))

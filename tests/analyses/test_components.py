@@ -116,7 +116,7 @@ def test_the_tables_hold_means_over_examples_with_their_number(context, batches)
     by_metric = ablation.rows.groupby("metric")["n"].unique()
     assert by_metric["drop"].tolist() == [5]
     assert by_metric["accuracy_drop"].tolist() == [4]
-    model = context().model
+    model = context().setting.model
     drops = np.concatenate([components.ablation_drops(model, b, model.predict(b))[0] for b in batches])
     last = ablation.rows.query("metric == 'drop' and ablation == 'attention identity' and layer == 'all'").iloc[0]
     assert last["value"] == pytest.approx(drops[:, -1].mean(), abs=1e-9)

@@ -106,7 +106,7 @@ def measured(method, model, batch, target):
 
 
 def test_edges_are_computed_once_as_far_as_the_memory_goes(context):
-    model, batches = context.model, context.data.batches
+    model, batches = context.setting.model, context.setting.data.batches
     one = Attention()(model, batches[0], batches[0].label)
     size = sum(layer.numel() * layer.element_size() for layer in one)
     for budget, expected in ((2**30, 3), (size, 3 + 2 + 2), (0, 9)):
@@ -118,12 +118,12 @@ def test_edges_are_computed_once_as_far_as_the_memory_goes(context):
 
 
 def test_another_class_is_computed_anew_where_the_class_matters(context):
-    batch = context.data.batches[0]
+    batch = context.setting.data.batches[0]
     for specific, expected in ((False, 1), (True, 2)):
         calls = []
         memory = Remembered(Counted(calls, specific), 2**30)
         for target in (torch.zeros_like(batch.label), torch.ones_like(batch.label), torch.zeros_like(batch.label)):
-            memory(context.model, batch, target)
+            memory(context.setting.model, batch, target)
         assert len(calls) == expected
 
 
@@ -179,7 +179,9 @@ def test_run_folders_are_those_of_the_plain_methods(place, context, tables):
     assert record.method.identity == plain.identity["method"]
     attributions = store.Ragged.read(plain.folder / "attributions-predicted.safetensors")
     fresh = plain.method(
-        context.model, context.setting.limited(8).data.batches[0], torch.as_tensor(attributions.arrays["target"][:4])
+        context.setting.model,
+        context.setting.limited(8).data.batches[0],
+        torch.as_tensor(attributions.arrays["target"][:4]),
     )
     kept = context.setting.limited(8).data.batches[0].attention_mask
     assert torch.equal(fresh.tokens[kept], torch.as_tensor(attributions.arrays["tokens"][: int(kept.sum())]))
