@@ -10,12 +10,11 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from functools import cache, reduce
 from operator import or_
 from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 SCHEMA = 2
 _TOLERANCE = 1e-6  # of a value beyond its bounds
 
-Made = TypeVar("Made")
 Bounds = tuple[float, float]
 Version = int | float | str
 
@@ -215,7 +214,7 @@ class Record:
         """
         if not isinstance(content, Mapping) or content.get("schema") != SCHEMA:
             raise ValueError(f"no record of schema {SCHEMA}")
-        record = _object(Record, content, "")
+        record: Record = _object(Record, content, "")
         for part in ("task", "model", "method"):
             if not getattr(record, part).name:
                 raise ValueError(f"{part}.name is empty")
@@ -242,7 +241,7 @@ def _hints(kind: Any) -> dict[str, tuple[Any, bool]]:
     }
 
 
-def _object(kind: type[Made], value: Any, where: str) -> Made:
+def _object(kind: Any, value: Any, where: str) -> Any:
     if not isinstance(value, Mapping):
         raise ValueError(f"{where} is {'missing' if value is None else 'no object'}")
     given = {}
