@@ -35,14 +35,14 @@ class Context:
 
     def first_examples(self, count: int | None, which: Target) -> Iterator[tuple[Batch, Int[Tensor, "B"]]]:
         """The first `count` scored examples (None: all) in their batches, each with the classes that are explained."""
-        model, data = self.setting.model, self.setting.data
+        data = self.setting.data
         left = len(data.uids) if count is None else count
         for index, batch in enumerate(data.batches):
             if left <= 0:
                 return
             rows = list(range(min(left, len(batch))))
             left -= len(rows)
-            yield batch.select(rows), data.target(model, index, which)[rows]
+            yield batch.select(rows), data.target(index, which)[rows]
 
 
 @runtime_checkable

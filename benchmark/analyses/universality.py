@@ -172,7 +172,7 @@ def _curve(
     """Share pruned, and accuracy with its interval and n."""
     parts = []
     for index, batch in enumerate(setting.data.batches):
-        target = setting.data.target(setting.model, index, "label")
+        target = setting.data.target(index, "label")
         heads = importance.to(batch.units.device).expand(len(batch), -1, -1)
         parts.append(test.rows(setting.model, batch, Attribution(target=target, heads=heads)))
     for figure in test.reduce(pd.concat(parts, ignore_index=True)):

@@ -58,7 +58,7 @@ class Cell:
         base = self.explain("predicted") if which == "label" else None
 
         def compute(index: int) -> Ragged:
-            batch, target = self.data.batches[index], self.data.target(self.model, index, which)
+            batch, target = self.data.batches[index], self.data.target(index, which)
             if base is None:
                 return self._explained(batch, target)
             known = padded(base, self.data.start(index), batch)
@@ -98,7 +98,7 @@ class Cell:
             raise NotApplicable("the method does not score edges")
 
         def compute(index: int) -> Ragged:
-            batch, target = self.data.batches[index], self.data.target(self.model, index, which)
+            batch, target = self.data.batches[index], self.data.target(index, which)
             return measured(self.model, batch, lambda: edge_sums(method, self.model, batch, target))
 
         return self._attributions(f"edges-{which}", self.data.batches, compute)
@@ -110,7 +110,7 @@ class Cell:
             return
 
         def compute(index: int) -> Ragged:
-            batch, target = self.data.batches[index], self.data.target(self.model, index, "predicted")
+            batch, target = self.data.batches[index], self.data.target(index, "predicted")
             return measured(self.model, batch, lambda: method.with_edges(self.model, batch, target))
 
         with self.lock:
@@ -133,7 +133,7 @@ class Cell:
         base = self.explain("predicted")
 
         def compute(index: int) -> Ragged:
-            batch, order = self.data.batches[index], class_order(self.data.logits(self.model, index))
+            batch, order = self.data.batches[index], class_order(self.data.logits(index))
             known = padded(base, self.data.start(index), batch)
             return measured(self.model, batch, lambda: for_classes(self.method, self.model, batch, order, known))
 

@@ -28,8 +28,8 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
         attribution = padded(stored, cell.data.start(index), batch)
         assert attribution.tokens is not None
         scores, present = units.pool(attribution.tokens, batch.units)
-        predicted = cell.data.target(cell.model, index, "predicted")
-        probabilities = cell.data.logits(cell.model, index).softmax(-1)
+        predicted = cell.data.target(index, "predicted")
+        probabilities = cell.data.logits(index).softmax(-1)
         for b in range(min(len(batch), HEATMAP_EXAMPLES - len(pages))):
             words = batch.words[b]
             known = [u < present.shape[1] and bool(present[b, u]) for u in range(len(words))]
@@ -101,7 +101,7 @@ def _predictions(
             padded(stored, cell.data.start(index), batch),
             labels=labels,
             hard_share=share,
-            probabilities=cell.data.logits(cell.model, index).double().softmax(-1),
+            probabilities=cell.data.logits(index).double().softmax(-1),
             erasure=None if erased is None else stored_erasure(erased, batch.uids, THRESHOLDS, len(labels)),
             how=settings["pool"],
             clamp=settings["clamp"],

@@ -139,7 +139,7 @@ def _rows_of_prepared(cell: Cell, evaluation: PreparedEvaluation) -> Callable[[i
     prepared = evaluation.restored({k: v for k, v in store.read_sealed(path).items() if k != "seal"})
 
     def compute(index: int) -> pd.DataFrame:
-        target = cell.data.target(cell.model, index, evaluation.target)
+        target = cell.data.target(index, evaluation.target)
         return prepared.rows(cell.model, cell.data.batches[index], Attribution(target=target))
 
     return compute
@@ -158,7 +158,7 @@ def _rows_of_heads(cell: Cell, evaluation: Evaluation) -> Callable[[int], pd.Dat
 
     def compute(index: int) -> pd.DataFrame:
         batch = cell.data.batches[index]
-        target = cell.data.target(cell.model, index, evaluation.target)
+        target = cell.data.target(index, evaluation.target)
         start = cell.data.start(index)
         heads: Tensor = importance[start : start + len(batch)] if each else importance.expand(len(batch), -1, -1)
         heads = heads.to(batch.units.device)

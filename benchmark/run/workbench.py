@@ -159,7 +159,7 @@ def encode(config: DictConfig, task: Task, model: Classifier, every: Sequence[Ex
         units=total,
         lost_units=lost,
     )
-    return Data(batches=scored, calibration=calibration, facts=facts, labels=tuple(task.labels))
+    return Data(model, batches=scored, calibration=calibration, facts=facts, labels=tuple(task.labels))
 
 
 def _length(example: Example) -> tuple[int, str]:

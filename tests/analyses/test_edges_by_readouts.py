@@ -89,7 +89,7 @@ def test_remembered_edges_give_the_attributions_and_the_cost_of_the_plain_method
         quick = replace(plain, edges=memory)
         assert quick.class_specific == plain.class_specific
         for index, batch in enumerate(setting.data.batches):
-            for target in (setting.data.target(model, index, "predicted"), batch.label):
+            for target in (setting.data.target(index, "predicted"), batch.label):
                 found, spent = measured(quick, model, batch, target)
                 expected, cost = measured(plain, model, batch, target)
                 assert spent == cost
