@@ -14,13 +14,16 @@ from omegaconf import DictConfig
 
 from benchmark.errors import UserError, near, printable
 from benchmark.exits import Kept, guarded, on_termination
-from benchmark.settings.configuration import ALL, KEYED, check, offer_all, options, widened
+from benchmark.settings.configuration import ALL, KEYED, check, offer_all, options, settled
 
 GROUPS = ("task", "model", "methods", "evaluations", "analyses", "tracking", "experiment")
 
 
-def prepare(arguments: Sequence[str], config_name: str) -> list[str]:
-    """The command line as Hydra takes it; a mistake in its overrides is one line and not Hydra's page."""
+def prepare(arguments: Sequence[str], config_name: str) -> tuple[list[str], DictConfig | None]:
+    """The command line as Hydra takes it, and its configuration, None where a flag asks Hydra for more than to compose it.
+
+    A mistake in its overrides is one line and not Hydra's page.
+    """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     # the runner says once what every batch would say of lost words
     libraries = ("transformers", "datasets", "httpx", "httpcore", "matplotlib", "fontTools", "absl")
@@ -32,10 +35,12 @@ def prepare(arguments: Sequence[str], config_name: str) -> list[str]:
         raise UserError(f"--config-dir={directory} is no folder; give one that holds YAMLs such as methods/NAME.yaml")
     if any(argument in ("--help", "-h", "--version", "--hydra-help") for argument in arguments):
         offer_all(directory)  # which composing does for itself
-        return list(arguments)
+        return list(arguments), None
     overrides = [argument for argument in arguments if not argument.startswith("-") and argument != given]
     flags = [argument for argument in arguments if argument not in overrides]
-    return [*flags, *checked(config_name, overrides, directory, sweep=bool({"-m", "--multirun"} & {*arguments}))]
+    chosen, config = checked(config_name, overrides, directory, sweep=bool({"-m", "--multirun"} & {*arguments}))
+    composed_alone = all(flag == given or flag.partition("=")[0] in ("--config-dir", "-cd") for flag in flags)
+    return [*flags, *chosen], config if composed_alone else None
 
 
 def _config_directory(arguments: Sequence[str]) -> str | None:
@@ -49,8 +54,10 @@ def _config_directory(arguments: Sequence[str]) -> str | None:
     return None
 
 
-def checked(config_name: str, overrides: Sequence[str], directory: str | None, *, sweep: bool) -> list[str]:
-    """The overrides as Hydra takes them (`widened`); nothing stands for the values of a sweep.
+def checked(
+    config_name: str, overrides: Sequence[str], directory: str | None, *, sweep: bool
+) -> tuple[list[str], DictConfig]:
+    """The overrides as Hydra takes them, and what they compose to (`settled`); nothing stands for the values of a sweep.
 
     Raises:
         UserError: an option, key or value does not exist.
@@ -71,9 +78,9 @@ def checked(config_name: str, overrides: Sequence[str], directory: str | None, *
             continue
         _check_group(override, directory)
         stands[text] = text
-    found = widened(config_name, list(stands), directory)
+    found, config = settled(config_name, list(stands), directory)
     given = stands | {f"++{text}": f"++{value}" for text, value in stands.items()}
-    return [*swept, *(given.get(text, text) for text in found)]
+    return [*swept, *(given.get(text, text) for text in found)], config
 
 
 def _check_group(override: Override, directory: str | None) -> None:
@@ -87,19 +94,19 @@ def _check_group(override: Override, directory: str | None) -> None:
             raise UserError(f"{group}={name} does not exist; {near(str(name), known)}")
 
 
-def start(main: Callable[[], Any], config_name: str) -> None:
+def start(main: Callable[..., Any], config_name: str) -> None:
     """Run a command from its first line to its last; whatever ends it early is one line, except a bug.
 
     Args:
-        main: the function that Hydra calls.
+        main: what `hydra.main` made; it takes a configuration that is composed, and composes one without.
         config_name: the YAML that its settings are in.
     """
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # a bug keeps its traceback; a user's mistake never gets there
     on_termination()
 
     def run() -> None:
-        sys.argv[1:] = prepare(sys.argv[1:], config_name)
-        main()
+        sys.argv[1:], config = prepare(sys.argv[1:], config_name)
+        main(config)
 
     guarded(run, Kept("nothing had begun"))
 
@@ -122,6 +129,6 @@ def _run(config: DictConfig) -> None:
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(terminal_table(comparison.cells, comparison.evaluations))
+    console.print(terminal_table(comparison.loaded))
     place = printable(f"Leaderboard, curves and heatmaps: {comparison.folder}")
     console.print(place, soft_wrap=True, markup=False, emoji=False)

@@ -4,21 +4,23 @@ Defined in docs/protocols.md, section 15.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from omegaconf import DictConfig
 
 from benchmark.analyses.context import Analysis, Context, ReadsElsewhere
-from benchmark.errors import NotApplicable, UserError
-from benchmark.report import write_report
-from benchmark.results import commits, store
+from benchmark.errors import NotApplicable
+from benchmark.report import load_cells, write_report
+from benchmark.report.cells import NamedCell, named_cells
+from benchmark.report.run_folders import read_stored
+from benchmark.results import commits, statistics, store
 from benchmark.results.digests import digest, sealed
 from benchmark.results.locks import beside
 from benchmark.results.tables import not_applicable
 from benchmark.run.cell import Cell
-from benchmark.run.records import finish, statistics_version
+from benchmark.run.records import finish
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.configuration import check, compose, make
 from benchmark.settings.identity import digests_of, identity
@@ -34,12 +36,12 @@ class Comparison:
     Attributes:
         folder: with the report.
         cells: the run folders of its methods.
-        evaluations: name and identity of the tests that it ran; a run folder may hold others too.
+        loaded: what they hold of the tests that it ran; a run folder may hold others too.
     """
 
     folder: Path
     cells: tuple[Path, ...]
-    evaluations: Mapping[str, str] = field(default_factory=dict)
+    loaded: Sequence[NamedCell] = field(compare=False, repr=False)
 
 
 def compare(*overrides: str) -> Comparison:
@@ -48,59 +50,65 @@ def compare(*overrides: str) -> Comparison:
     Raises:
         UserError: a mistake in the configuration or in the data; one line that says which and what to do.
     """
-    return run_comparison(compose("config", overrides))
+    config = compose("config", overrides)
+    check(config)
+    return run_comparison(config)
 
 
 def run_comparison(config: DictConfig) -> Comparison:
     """Explain, test and report; finished cells are reused and an interrupted one is carried on with.
 
-    Several processes may share an `out`, equal or not: each cell is computed by one of them, see `finish_all`.
+    Several processes may share an `out`, equal or not: each cell is computed by one of them, see `finish_all`. In an `out`
+    that cannot be written to, what an equal comparison left there is shown.
+
+    Args:
+        config: a configuration that `benchmark.settings.configuration.check` let pass.
+
+    Raises:
+        UserError: a mistake in the configuration or in the data; or `out` cannot be written to and has no such comparison.
     """
-    check(config)
     out = Path(config.out)
-    try:
-        store.require_writable(out)
-    except UserError:
-        if (shown := _finished(config)) is None:
-            raise
-        return shown
-    methods: dict[str, Compared] = {name: make(config.methods[name]) for name in config.methods}
-    evaluations: dict[str, Evaluation] = {name: make(config.evaluations[name]) for name in config.evaluations}
-    tracker = make(config.tracking)
-    setting = open_setting(config)
-    name = comparison_name(setting, methods, evaluations)
-    tests = digests_of(evaluations)
+    refusal = store.refusal(out)
+    if refusal is not None and not (out / "comparisons").is_dir():
+        raise refusal
+    methods: dict[str, Compared] = {name: make(settings) for name, settings in config.methods.items()}
+    evaluations: dict[str, Evaluation] = {name: make(settings) for name, settings in config.evaluations.items()}
+    analyses: dict[str, Analysis] = {name: make(settings) for name, settings in config.analyses.items()}
+    tracker, setting, tests = make(config.tracking), open_setting(config), digests_of(evaluations)
+    name = comparison_name(setting, methods, evaluations, analyses)
+    folder = out / "comparisons" / name
+    if refusal is not None:
+        if (left := _left(folder, tests)) is None:
+            raise refusal
+        return left
     cells = {method_name: setting.cell(method_name, method) for method_name, method in methods.items()}
     tracking = beside(out / "tracking", "tracking")
+    stored = []
     for cell in finish_all(cells, evaluations):
+        stored.append(read_stored(cell.folder.resolve(), tests))
         with tracking:  # W&B names what it writes by the second
-            tracker.log_cell(cell.folder, name, tests)
-    folder = out / "comparisons" / name
-    folders = [cell.folder for cell in cells.values()]
+            tracker.log_cell(*named_cells(stored[-1:]), name)
+    loaded, folders = named_cells(stored), [cell.folder for cell in cells.values()]
     with beside(folder, f"comparison {name}"):
         commits.clean(folder)
         store.write_json(folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders]})
-        analyse(config, setting, cells, folder)
-        write_report(folders, folder, tests)
+        analyse(analyses, Context(setting, cells, evaluations), folder)
+        write_report(loaded, folder)
         with tracking:
             tracker.log_analyses(folder, name)
-    return Comparison(folder, tuple(folders), tests)
+    return Comparison(folder, tuple(folders), loaded)
 
 
-def _finished(config: DictConfig) -> Comparison | None:
-    """What an equal comparison left in an `out` that cannot be written to; None where it is not there in whole."""
-    out = Path(config.out)
-    if not (out / "comparisons").is_dir():
-        return None
-    methods: dict[str, Compared] = {name: make(config.methods[name]) for name in config.methods}
-    evaluations: dict[str, Evaluation] = {name: make(config.evaluations[name]) for name in config.evaluations}
-    folder = out / "comparisons" / comparison_name(open_setting(config), methods, evaluations)
+def _left(folder: Path, tests: Mapping[str, str]) -> Comparison | None:
+    """What an equal comparison left in its folder; None where it is not there in whole."""
     if not (folder / "index.html").is_file():  # the last file of a report
         return None
+    out = folder.parents[1]
     cells = tuple(out / str(cell) for cell in store.read_json(folder / "comparison.json")["cells"])
+    if not all(map(Path.is_dir, cells)):
+        return None
     logger.info("%s cannot be written to; shown is what an equal comparison left there", out)
-    tests = digests_of(evaluations)
-    return Comparison(folder, cells, tests) if all(map(Path.is_dir, cells)) else None
+    return Comparison(folder, cells, load_cells(cells, tests))
 
 
 def finish_all(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation]) -> Iterator[Cell]:
@@ -125,19 +133,17 @@ def finish_all(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation])
         pending = busy
 
 
-def analyse(config: DictConfig, setting: Setting, cells: Mapping[str, Cell], folder: Path) -> None:
+def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) -> None:
     """Run the analyses of a comparison; tables are reused where they are of the same models and data.
 
     What is not in the comparison's name, since it lies elsewhere (`ReadsElsewhere`), is written beside the tables.
     """
-    for index, name in enumerate(config.analyses, start=1):
+    for index, (name, analysis) in enumerate(analyses.items(), start=1):
         path = folder / "analyses" / f"{name}.json"
-        analysis: Analysis = make(config.analyses[name])
-        context = Context(setting, cells)
         reads = analysis.reads(context) if isinstance(analysis, ReadsElsewhere) else {}
         if path.exists() and store.read_sealed(path)["reads"] == reads:
             continue
-        logger.info("%s (analysis %d of %d)", name, index, len(config.analyses))
+        logger.info("%s (analysis %d of %d)", name, index, len(analyses))
         try:
             tables = analysis(context)
         except NotApplicable as answer:
@@ -145,16 +151,13 @@ def analyse(config: DictConfig, setting: Setting, cells: Mapping[str, Cell], fol
         store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads}))
 
 
-def comparison_name(setting: Setting, methods: Mapping[str, Compared], evaluations: Mapping[str, Evaluation]) -> str:
+def comparison_name(
+    setting: Setting,
+    methods: Mapping[str, Compared],
+    evaluations: Mapping[str, Evaluation],
+    analyses: Mapping[str, Analysis],
+) -> str:
     """`<name>-<hash>`: the same settings give the same folder."""
-    config = setting.config
-    parts = [
-        setting.data.facts,
-        setting.model.fingerprint,
-        str(setting.model.dtype),
-        {name: identity(method) for name, method in methods.items()},
-        {name: identity(evaluation) for name, evaluation in evaluations.items()},
-        {name: identity(make(config.analyses[name])) for name in config.analyses},
-        statistics_version(),
-    ]
-    return f"{config.name}-{digest(parts)[:8]}"
+    parts = [asdict(setting.data.facts), setting.model.fingerprint, str(setting.model.dtype)]
+    parts += [identity(dict(named)) for named in (methods, evaluations, analyses)]
+    return f"{setting.config.name}-{digest([*parts, statistics.VERSION])[:8]}"

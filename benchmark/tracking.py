@@ -3,21 +3,20 @@
 import hashlib
 import json
 import logging
-import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
 from benchmark.errors import UserError
 from benchmark.report.analysis_tables import read_tables
-from benchmark.report.cells import NamedCell, load_cells
+from benchmark.report.cells import NamedCell
 from benchmark.report.heatmaps import heatmap_page
-from benchmark.report.run_folders import read_config
+from benchmark.results.digests import finite
 from benchmark.results.tables import Table
 from benchmark.results.wording import slug
 
@@ -26,24 +25,6 @@ Mode = Literal["online", "offline", "disabled"]
 _log = logging.getLogger(__name__)
 _RECORD_FACTS = ("hash", "task", "model", "method", "versions", "git_commit", "cost", "dash")
 _COMPLETE = "mirror-complete"  # an empty file in the W&B run's own folder: without it the run is logged again
-
-
-class Tracker(Protocol):
-    """Where finished cells are mirrored to."""
-
-    def log_cell(self, cell: Path, comparison: str, tests: Mapping[str, str] | None = None) -> None:
-        """Mirror one finished run folder; `comparison` groups the cells of one comparison. Never raises.
-
-        Args:
-            cell: the run folder.
-            comparison: name of the comparison.
-            tests: name and identity of the comparison's tests, None for all that the folder holds.
-        """
-        ...
-
-    def log_analyses(self, folder: Path, comparison: str) -> None:
-        """Mirror what the analyses left in a comparison's folder. Never raises."""
-        ...
 
 
 class Wandb:
@@ -91,9 +72,9 @@ class Wandb:
         self._failed = False
         self._told_of_cut = False
 
-    def log_cell(self, cell: Path, comparison: str, tests: Mapping[str, str] | None = None) -> None:
-        """Mirror one finished run folder as one W&B run in the group `comparison`. Never raises an Exception."""
-        self._guarded(lambda: self._log_cell(cell, comparison, tests))
+    def log_cell(self, cell: NamedCell, comparison: str) -> None:
+        """Mirror one finished cell as one W&B run in the group `comparison`. Never raises an Exception."""
+        self._guarded(lambda: self._log_cell(cell, comparison))
 
     def log_analyses(self, folder: Path, comparison: str) -> None:
         """Mirror the tables and figures of a comparison's analyses as one W&B run. Never raises an Exception."""
@@ -113,13 +94,12 @@ class Wandb:
         finally:
             random.setstate(state)  # libraries draw from it for names and ids
 
-    def _log_cell(self, folder: Path, comparison: str, tests: Mapping[str, str] | None) -> None:
-        (cell,) = load_cells([folder], tests)
+    def _log_cell(self, cell: NamedCell, comparison: str) -> None:
         mirror = Mirror(
-            identifier=run_id([comparison, cell.record]),
-            directory=Path(self.directory) if self.directory else folder.resolve().parents[2],
+            identifier=run_id([comparison, cell.record.to_json()]),
+            directory=Path(self.directory) if self.directory else cell.stored.folder.resolve().parents[2],
             group=comparison,
-            name=f"{cell.method}-{str(cell.record['hash'])[:8]}",
+            name=f"{cell.method}-{cell.record.hash[:8]}",
             tags=(cell.task, cell.model, cell.method),
             config=run_config(cell),
         )
@@ -237,45 +217,31 @@ def run_id(parts: Sequence[Any]) -> str:
 
 def run_config(cell: NamedCell) -> dict[str, Any]:
     """The cell's configuration and the facts of its record."""
-    return {"config": read_config(cell.stored.folder), **{key: cell.record.get(key) for key in _RECORD_FACTS}}
-
-
-def _figures(cell: NamedCell) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """All figures with the name of their evaluation."""
-    for name, entry in cell.record["evaluations"].items():
-        for figure in entry.get("figures") or ():
-            yield name, figure
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
+    facts = finite(cell.record.to_json())
+    return {"config": cell.stored.config, **{key: facts[key] for key in _RECORD_FACTS}}
 
 
 def summary(cell: NamedCell) -> dict[str, float | int | str]:
     """Scalar figures as `EVALUATION/METRIC`, `…/low`, `…/high`, `…/n`; the reasons of dashes as `EVALUATION/dash`."""
-    found: dict[str, float | int | str] = {}
-    for name, entry in cell.record["evaluations"].items():
-        if entry.get("dash"):
-            found[f"{name}/dash"] = str(entry["dash"])
-    for name, figure in _figures(cell):
-        if figure.get("x") is None:
-            key = f"{name}/{figure['metric']}"
-            found |= {key: _number(figure["value"]), f"{key}/n": int(figure["n"])}
-            found |= {f"{key}/{bound}": _number(figure.get(bound)) for bound in ("low", "high")}
-    return found | ({"dash": cell.dash} if cell.dash else {})
+    entries: dict[str, float | int | str] = {}
+    for name, test in cell.record.evaluations.items():
+        if test.dash:
+            entries[f"{name}/dash"] = test.dash
+        for figure in filter(lambda one: one.scalar, test.figures):
+            key = f"{name}/{figure.metric}"
+            entries |= {key: figure.value, f"{key}/n": figure.n, f"{key}/low": figure.low, f"{key}/high": figure.high}
+    return entries | ({"dash": cell.dash} if cell.dash else {})
 
 
 def curve_points(cell: NamedCell) -> list[dict[str, float]]:
     """One mapping per evaluation and x, sorted: the x under its axis' name and every curve's value, low and high."""
     points: dict[tuple[str, str, float], dict[str, float]] = {}
-    for name, figure in _figures(cell):
-        if figure.get("x") is None:
-            continue
-        metric, x = str(figure["metric"]), float(figure["x"])
-        axis = str(cell.record["evaluations"][name]["metrics"][metric].get("x") or "x")
-        point = points.setdefault((name, axis, x), {f"curve/{name}/{axis}": x})
-        key = f"curve/{name}/{metric}"
-        point |= {key: _number(figure["value"])} | {f"{key}/{b}": _number(figure.get(b)) for b in ("low", "high")}
+    for name, test in cell.record.evaluations.items():
+        for figure in filter(lambda one: not one.scalar, test.figures):
+            axis = test.metric(figure.metric).x or "x"
+            point = points.setdefault((name, axis, figure.x), {f"curve/{name}/{axis}": figure.x})
+            key = f"curve/{name}/{figure.metric}"
+            point |= {key: figure.value, f"{key}/low": figure.low, f"{key}/high": figure.high}
     return [points[key] for key in sorted(points)]
 
 

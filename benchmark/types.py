@@ -4,7 +4,7 @@ Notation of all shapes: B examples, T tokens (special tokens and padding include
 A *unit* is what a person rates or removes: a whitespace word in text, a patch in an image.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -14,11 +14,16 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from benchmark.results.record import Derivation, Figure, Metric
+
 if TYPE_CHECKING:
     from benchmark.models.classifier import Classifier
 
 Target = Literal["predicted", "label"]
 """Which class is explained: the one that the model predicts, or the annotated one."""
+
+Aggregate = Callable[[Float[Tensor, "N L H"]], Float[Tensor, "L H"]]
+"""Head importance from the head scores of N examples."""
 
 Reads = Literal["tokens", "classes", "heads", "edges", "method"]
 """What an evaluation reads of an explainer: its stored scores, or the explainer itself (`PreparedEvaluation`)."""
@@ -162,7 +167,6 @@ class Method(Compared, Protocol):
 
     def __call__(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Explain class `target[b]` of every example b; raises NotApplicable with a reason where it cannot."""
-        ...
 
 
 @runtime_checkable
@@ -171,7 +175,6 @@ class EdgeMethod(Method, Protocol):
 
     def edge_scores(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L H T T"]:
         """One score per layer, head, query and key; a method without scores per head has one head dimension of 1."""
-        ...
 
 
 @runtime_checkable
@@ -180,31 +183,30 @@ class JointMethod(EdgeMethod, Protocol):
 
     def with_edges(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """What `__call__` gives, with `edges`: those of `edge_scores` summed over heads, 0 at padding."""
-        ...
 
 
-@dataclass(frozen=True)
-class Metric:
-    """One column of the leaderboard: its direction and its range. `higher_is_better` None: descriptive, not ranked."""
+@runtime_checkable
+class FittedMethod(Method, Protocol):
+    """An explainer that first looks at examples of the training split."""
 
-    higher_is_better: bool | None
-    bounds: tuple[float, float]
-    x: str | None = None
-    """Name of the x axis where the metric is a curve; None for a scalar."""
-    headline: bool = False
-    """Shown in the terminal's table."""
+    def fit(self, examples: Sequence[Example]) -> Method:
+        """A copy that has seen them, which explains."""
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A reported number: `value` with its 95 % interval over `n` examples (low = high = NaN where n < 2)."""
+@runtime_checkable
+class AggregatingMethod(Method, Protocol):
+    """An explainer of heads whose importance over several examples is not the mean of their scores."""
 
-    metric: str
-    x: float
-    value: float
-    low: float
-    high: float
-    n: int
+    def aggregate_heads(self, heads: Float[Tensor, "N L H"]) -> Float[Tensor, "L H"]:
+        """Importance from the head scores of N examples."""
+
+
+@runtime_checkable
+class RandomHeadsMethod(Method, Protocol):
+    """An explainer whose head scores are drawn once for all examples."""
+
+    def head_orders(self, n_layers: int, n_heads: int) -> Float[Tensor, "K L H"]:
+        """K draws of equal standing, the first that of its explanations."""
 
 
 @runtime_checkable
@@ -223,15 +225,12 @@ class Evaluation(Protocol):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """The metrics it reports, by name."""
-        ...
 
     def rows(self, model: "Classifier", batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Test the attributions of one batch; raises NotApplicable with a reason where it cannot."""
-        ...
 
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
         """Figures with intervals from the rows of all examples."""
-        ...
 
 
 @runtime_checkable
@@ -240,30 +239,48 @@ class ScopedEvaluation(Evaluation, Protocol):
 
     def over(self, batches: Sequence[Batch]) -> Evaluation:
         """A copy that knows it of these batches; raises NotApplicable with a reason where there is none."""
-        ...
-
-
-def over(evaluation: Evaluation, batches: Sequence[Batch]) -> Evaluation:
-    """The evaluation for rows of these batches."""
-    return evaluation.over(batches) if isinstance(evaluation, ScopedEvaluation) else evaluation
 
 
 @runtime_checkable
-class PreparedEvaluation(Evaluation, Protocol):
+class DerivedEvaluation(Evaluation, Protocol):
+    """An evaluation with scalars that are no means over examples; reports compute them again from `parts`."""
+
+    @property
+    def parts(self) -> Mapping[str, Derivation]:
+        """How each of them is computed from rows."""
+
+
+@runtime_checkable
+class CalibratedEvaluation(Evaluation, Protocol):
+    """An evaluation that takes something of a method from examples that need not be scored.
+
+    `calibration` has `split` and `limit`: the first examples of that split which are not scored. Where the evaluation reads
+    heads it may also be `same` (importance over the scored examples) or `each` (every example's own).
+    """
+
+    calibration: Any
+
+
+@runtime_checkable
+class ResamplingEvaluation(CalibratedEvaluation, Protocol):
+    """An evaluation of heads that asks how far its figures hang on the calibration examples."""
+
+    def resampled(self, scores: Float[Tensor, "N L H"], aggregate: Aggregate) -> Float[Tensor, "R L H"] | None:
+        """Importance from R bootstrap resamples of the N calibration examples; None where it cannot be."""
+
+
+@runtime_checkable
+class PreparedEvaluation(CalibratedEvaluation, Protocol):
     """An evaluation that first takes something from what is compared and a split that is not scored (`reads = "method"`).
 
     What it takes is data: it is written to the run folder and read back, and testing needs nothing else.
     """
 
-    calibration: Any
-
     def extract(self, model: "Classifier", method: Compared, batches: Sequence[Batch]) -> dict[str, Any]:
         """What the rows need, serialisable as JSON; raises NotApplicable with a reason where there is none."""
-        ...
 
     def restored(self, artifact: Mapping[str, Any]) -> Evaluation:
         """A copy of the evaluation that holds what `extract` returned."""
-        ...
 
 
 @runtime_checkable
@@ -276,13 +293,10 @@ class Task(Protocol):
     @property
     def labels(self) -> Sequence[str]:
         """Class names, in the order of `Example.label`."""
-        ...
 
     @property
     def fingerprint(self) -> str:
         """Digest of the data that the task reads and of its settings."""
-        ...
 
     def split(self, name: str) -> Sequence[Example]:
         """The examples of one split, in a fixed order; UserError where there is no such split or it is empty."""
-        ...

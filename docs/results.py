@@ -20,7 +20,6 @@ from rich.console import Console
 from benchmark.comparison import Comparison, compare
 from benchmark.report import terminal_table
 from benchmark.report.analysis_tables import printed, read_tables
-from benchmark.report.cells import NamedCell, load_cells
 from benchmark.report.leaderboard import MetricColumn, frame, make_board
 from benchmark.report.markdown import table_lines
 from benchmark.report.pairs import every_pair
@@ -48,7 +47,6 @@ class Results:
     def __init__(self, comparisons: Mapping[str, Sequence[str]], folders: Mapping[str, str], out: Path) -> None:
         self._overrides, self._folders, self._out = comparisons, folders, out
         self._done: dict[str, Comparison] = {}
-        self._cells: dict[str, list[NamedCell]] = {}
 
     def run(self, name: str) -> Comparison:
         """The comparison, computed where it is not finished."""
@@ -56,13 +54,6 @@ class Results:
             overrides = [override.format(**self._folders) for override in self._overrides[name]]
             self._done[name] = compare(*overrides, f"out={self._out}")
         return self._done[name]
-
-    def cells(self, name: str) -> list[NamedCell]:
-        """Its cells, with the tests that it ran."""
-        if name not in self._cells:
-            done = self.run(name)
-            self._cells[name] = load_cells(done.cells, done.evaluations)
-        return self._cells[name]
 
     def command(self, name: str) -> list[str]:
         """The command line as a reader types it."""
@@ -78,7 +69,7 @@ class Results:
 
 def leaderboard(results: Results, block: Block) -> Iterator[str]:
     """A leaderboard of some columns: `columns` maps "evaluation: metric" to the title that is shown."""
-    table = frame(results.cells(block.comparison))
+    table = frame(results.run(block.comparison).loaded)
     scores = table[table["x"].isna()]
     directions = {(row["evaluation"], row["metric"]): row["higher_is_better"] for row in scores.to_dict("records")}
     columns = [MetricColumn(*_key(key), directions[_key(key)]) for key in block.settings["columns"]]
@@ -89,7 +80,7 @@ def leaderboard(results: Results, block: Block) -> Iterator[str]:
 
 def pairs(results: Results, block: Block) -> Iterator[str]:
     """What paired differences say on some metrics: `columns` as for a leaderboard."""
-    cells = results.cells(block.comparison)
+    cells = results.run(block.comparison).loaded
     found = {
         (one.column.evaluation, one.column.metric): one
         for members in every_pair(cells, frame(cells)).values()
@@ -118,9 +109,8 @@ def analysis(results: Results, block: Block) -> Iterator[str]:
 
 def terminal(results: Results, block: Block) -> Iterator[str]:
     """The table that the command prints at its end."""
-    done = results.run(block.comparison)
     console = Console(width=140, file=io.StringIO())
-    console.print(terminal_table(done.cells, done.evaluations))
+    console.print(terminal_table(results.run(block.comparison).loaded))
     yield from ("```", *(line.rstrip() for line in console.file.getvalue().strip("\n").splitlines()), "```")
 
 

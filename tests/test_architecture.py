@@ -23,9 +23,11 @@ BASE = WORDS | {"units", "settings"}
 # Which parts each part may import, itself aside. A name without a package is a part of `benchmark`.
 ALLOWED: dict[str, set[str]] = {
     "benchmark": set(),
-    **dict.fromkeys(("units", "types", "errors"), WORDS),
+    "errors": set(),
+    "results": {"errors"},
+    "types": {"errors", "results.record"},
+    "units": WORDS,
     "settings": WORDS | {"results.digests"},
-    "results": WORDS,
     "exits": WORDS,
     "models": BASE | {"results.cache"},
     "training": BASE | {"models", "results"},
@@ -41,6 +43,11 @@ ALLOWED: dict[str, set[str]] = {
     "catalogue": BASE | {"exits"},
     **dict.fromkeys(("train", "__main__"), BASE | {"command", "training", "exits"}),
 }
+
+RUN = (
+    "records", "testing", "heatmap_views", "graph_views", "workbench", "cell", "explaining", "stages", "data", "arrays",
+)  # fmt: skip
+"""Modules of `benchmark/run` from top to bottom: each may import what lies below it. `comparison` is above them all."""
 
 
 def sources() -> list[Path]:
@@ -109,6 +116,33 @@ def test_imports_point_one_way(path):
 )
 def test_the_walker_sees_a_wrong_arrow(part, code, wrong):
     assert forbidden(part, code) == wrong
+
+
+def upward(module: str, code: str) -> list[str]:
+    """Imports of `code`, a module of `benchmark/run`, of one that does not lie below it."""
+    below = RUN[RUN.index(module) + 1 :]
+    return [name for name in imports(code) if name.startswith("benchmark.run.") and name.split(".")[2] not in below]
+
+
+@pytest.mark.parametrize("module", RUN)
+def test_a_run_flows_down(module):
+    assert upward(module, (REPOSITORY / "benchmark" / "run" / f"{module}.py").read_text()) == []
+
+
+def test_every_module_of_a_run_has_its_place():
+    assert {path.stem for path in (REPOSITORY / "benchmark" / "run").glob("*.py")} == {*RUN, "__init__"}
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "wrong"),
+    [
+        ("cell", "from benchmark.run.testing import evaluate", ["benchmark.run.testing.evaluate"]),
+        ("cell", "def f():\n    from benchmark.run import records", ["benchmark.run.records"]),
+        ("testing", "from benchmark.run.cell import Cell", []),
+    ],
+)
+def test_an_upward_import_is_seen(module, code, wrong):
+    assert upward(module, code) == wrong
 
 
 @pytest.mark.parametrize("path", sources(), ids=module_of)

@@ -16,7 +16,7 @@ from benchmark.command import checked
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.results import store
-from benchmark.settings.configuration import build, compose, make
+from benchmark.settings.configuration import build, check, compose, make
 from tests import text_models
 from tests.conftest import REPOSITORY
 
@@ -56,7 +56,9 @@ def mistake(place, out, *overrides):
     chosen, directory = settings(place, out, *overrides), str(place / "conf")
 
     def command():
-        run_comparison(compose("config", checked("config", chosen, directory, sweep=False), directory))
+        _, config = checked("config", chosen, directory, sweep=False)
+        check(config)
+        run_comparison(config)
 
     with pytest.raises(UserError) as caught:
         command()
@@ -210,7 +212,7 @@ def test_a_record_of_another_shape_is_corrupt(place, tmp_path, finished, record)
     (tmp_path / "out" / cell / "record.json").write_text(record)
     if record == '{"schema": 1}':  # a record without evaluations is computed again
         run_comparison(compose("config", settings(place, tmp_path / "out"), str(place / "conf")))
-        assert store.read_record(tmp_path / "out" / cell)["evaluations"]
+        assert store.read_record(tmp_path / "out" / cell).evaluations
         return
     assert f"{tmp_path / 'out' / cell / 'record.json'} is corrupt" in mistake(place, tmp_path / "out")
 

@@ -8,15 +8,17 @@ import subprocess
 import sys
 import time
 
+import hydra
 import pandas as pd
 import pytest
 
 import benchmark
+from benchmark.command import checked
 from benchmark.comparison import analyse, run_comparison
 from benchmark.report import read_leaderboard
 from benchmark.report.write import curve_files
 from benchmark.results import store
-from benchmark.settings.configuration import compose
+from benchmark.settings.configuration import compose, make
 from tests import text_models, tiny_task
 from tests.conftest import REPOSITORY
 
@@ -58,14 +60,14 @@ def test_what_a_comparison_leaves(place, tmp_path, monkeypatch):
     assert store.find_cells(tmp_path) == sorted(comparison.cells)
     for name, cell in zip(("probe", "raw_attention"), comparison.cells, strict=True):
         record = store.read_record(cell)
-        assert cell == tmp_path / "tiny" / "bert" / f"{name}-{record['hash'][:8]}"
+        assert cell == tmp_path / "tiny" / "bert" / f"{name}-{record.hash[:8]}"
         assert {path.name for path in cell.iterdir()} == {
             "config.yaml", "attributions-predicted.safetensors", "rows.parquet", "heatmap.json", "record.json",
         }  # fmt: skip
-        assert record["method"]["name"] == name
-        assert record["task"]["n"] == 12
-        assert record["dash"] is None
-        assert set(record["evaluations"]) == {"rationale", "perturbation"}
+        assert record.method.name == name
+        assert record.task.n == 12
+        assert record.dash is None
+        assert set(record.evaluations) == {"rationale", "perturbation"}
         rows = store.read_rows(cell)
         assert list(rows.columns) == list(store.ROW_COLUMNS)
         assert rows["uid"].nunique() == 12
@@ -73,16 +75,16 @@ def test_what_a_comparison_leaves(place, tmp_path, monkeypatch):
     table = pd.read_csv(comparison.folder / "leaderboard.csv")
     assert list(table.columns) == ["task", "model", "method", "evaluation", "metric", "value", "low", "high", "n"]
     assert set(table["method"]) == {"probe", "raw_attention"}
-    costs = [store.read_record(cell)["cost"] for cell in comparison.cells]
-    assert costs[0]["forward_passes"] == 0  # the probe only counts letters
-    assert costs[1]["forward_passes"] == 12
+    costs = [store.read_record(cell).cost for cell in comparison.cells]
+    assert costs[0].forward_passes == 0  # the probe only counts letters
+    assert costs[1].forward_passes == 12
 
 
 def test_the_python_call_and_the_limit(place, tmp_path, monkeypatch):
     monkeypatch.setattr("benchmark.comparison.compose", lambda name, given: compose(name, given, str(place / "conf")))
     comparison = benchmark.compare(*DEFAULTS, f"model.path={place / 'bert'}", f"out={tmp_path}", "limit=5")
     cell = only_cell(comparison)
-    assert store.read_record(cell)["task"]["n"] == 5
+    assert store.read_record(cell).task.n == 5
     uids = set(store.read_rows(cell)["uid"])
     assert len(uids) == 5
     other = only_cell(run(place, tmp_path, "limit=5", "seed=1"))
@@ -123,9 +125,9 @@ def test_a_comparison_in_every_precision(place, tmp_path, dtype):
     assert len(comparison.cells) == 5
     for cell in comparison.cells:
         record = store.read_record(cell)
-        assert record["model"]["dtype"] == dtype
-        assert record["dash"] is None
-        assert all(facts["dash"] is None for facts in record["evaluations"].values())
+        assert record.model.dtype == dtype
+        assert record.dash is None
+        assert all(test.dash is None for test in record.evaluations.values())
         scores = store.Ragged.read(cell / "attributions-predicted.safetensors").arrays["tokens"]
         assert scores.dtype.name == ("float64" if dtype == "float64" else "float32")
 
@@ -141,7 +143,7 @@ def test_a_finished_cell_is_reused_and_a_new_evaluation_only_adds_to_it(place, t
     old = rows_of(cell)
     run(place, tmp_path, "evaluations=[rationale,perturbation]")
     assert len(tiny_task.CALLS) == 3
-    assert set(store.read_record(cell)["evaluations"]) == {"rationale", "perturbation"}
+    assert set(store.read_record(cell).evaluations) == {"rationale", "perturbation"}
     both = rows_of(cell)
     kept = both[both["evaluation"] == "rationale"].reset_index(drop=True)
     pd.testing.assert_frame_equal(kept, old)
@@ -164,9 +166,9 @@ def test_explanations_of_every_class_are_stored_once_and_marked_where_they_canno
     figures = {}
     for name, cell in (("probe", agnostic), ("gradient_x_input", specific)):
         assert (cell / "classes.safetensors").exists()
-        entry = store.read_record(cell)["evaluations"]["class_specificity"]
-        figures[name] = {figure["metric"]: figure["value"] for figure in entry["figures"]}
-        assert (entry["remark"] is None) == (name == "gradient_x_input")
+        entry = store.read_record(cell).evaluations["class_specificity"]
+        figures[name] = {figure.metric: figure.value for figure in entry.figures}
+        assert (entry.remark is None) == (name == "gradient_x_input")
     assert figures["probe"]["tau"] == pytest.approx(1)
     assert figures["probe"]["overlap"] == 1
     assert figures["gradient_x_input"]["tau"] < 1
@@ -202,8 +204,8 @@ def test_the_same_command_twice_gives_the_same_bytes(place, tmp_path):
 def test_what_cannot_serve_is_a_dash_with_its_reason(place, tmp_path, overrides, reason):
     comparison = run(place, tmp_path, *overrides)
     record = store.read_record(only_cell(comparison))
-    assert record["dash"] == reason
-    assert [facts["dash"] for facts in record["evaluations"].values()] == [reason]
+    assert record.dash == reason
+    assert [test.dash for test in record.evaluations.values()] == [reason]
     assert store.read_rows(only_cell(comparison)).empty
     board = (comparison.folder / "leaderboard.md").read_text()
     assert "—" in board or "–" in board
@@ -214,9 +216,9 @@ def test_what_cannot_serve_is_a_dash_with_its_reason(place, tmp_path, overrides,
 def test_a_dash_of_one_evaluation_does_not_touch_another(place, tmp_path):
     evaluations = "evaluations=[perturbation,rationale]"
     cell = only_cell(run(place, tmp_path, "task.rationales=false", evaluations))
-    tested = store.read_record(cell)["evaluations"]
-    assert tested["perturbation"]["dash"] is None
-    assert "rationale" in tested["rationale"]["dash"]
+    tested = store.read_record(cell).evaluations
+    assert tested["perturbation"].dash is None
+    assert "rationale" in tested["rationale"].dash
     assert set(store.read_rows(cell)["evaluation"]) == {"perturbation"}
 
 
@@ -355,7 +357,7 @@ def test_tests_of_another_comparison_do_not_enter_the_leaderboard(place, tmp_pat
     before = {name: (first.folder / name).read_bytes() for name in LEADERBOARDS}
     other = run(place, tmp_path, "evaluations=[perturbation]")
     assert only_cell(other) == only_cell(first)
-    assert set(store.read_record(only_cell(first))["evaluations"]) == {"rationale", "perturbation"}
+    assert set(store.read_record(only_cell(first)).evaluations) == {"rationale", "perturbation"}
     again = run(place, tmp_path, "evaluations=[rationale]")
     assert again.folder == first.folder
     assert {name: (again.folder / name).read_bytes() for name in LEADERBOARDS} == before
@@ -403,8 +405,8 @@ def test_what_an_older_version_of_a_test_left_is_replaced(place, tmp_path, monke
     cell = only_cell(run(place, tmp_path, *MASK))
     monkeypatch.setattr("benchmark.evaluations.perturbation.Perturbation.version", 99)
     assert only_cell(run(place, tmp_path, *MASK)) == cell
-    (entry,) = store.read_record(cell)["evaluations"].values()
-    assert entry["version"] == 99
+    (entry,) = store.read_record(cell).evaluations.values()
+    assert entry.version == 99
 
 
 def test_a_sweep_over_seeds_keeps_the_figures_of_each(place, tmp_path):
@@ -424,7 +426,25 @@ def test_the_seed_of_a_comparison_changes_what_is_drawn_and_nothing_else(place, 
         store.Ragged.read(cell.cells[1] / "attributions-predicted.safetensors").arrays["heads"] for cell in (zero, one)
     ]
     assert (heads[0] != heads[1]).any()
-    assert store.read_record(zero.cells[1])["task"]["seed"] is None
+    assert store.read_record(zero.cells[1]).task.seed is None
     assert ", seed" not in (zero.folder / "leaderboard.md").read_text()
     drawn = run(place, tmp_path, "limit=5", "seed=4")
     assert "limit 5, seed 4" in (drawn.folder / "leaderboard.md").read_text()
+
+
+def test_each_part_is_made_once_and_each_run_folder_is_read_once(place, tmp_path, monkeypatch):
+    made, folders = [], []
+    monkeypatch.setattr("benchmark.comparison.make", lambda settings: made.append(settings) or make(settings))
+    monkeypatch.setattr(
+        "benchmark.report.run_folders.read_cell", lambda folder: folders.append(folder) or store.read_cell(folder)
+    )
+    comparison = run(place, tmp_path, "methods=[probe,raw_attention]", "analyses=[ranking_agreement]")
+    assert len(made) == 5, "two methods, a test, an analysis and the tracker"
+    assert sorted(folders) == sorted(comparison.cells)
+
+
+def test_a_command_line_is_composed_once(monkeypatch):
+    composed, compose_with_hydra = [], hydra.compose
+    monkeypatch.setattr("hydra.compose", lambda *given: composed.append(given) or compose_with_hydra(*given))
+    overrides, config = checked("config", ["limit=3"], None, sweep=False)
+    assert (overrides, config.limit, len(composed)) == (["limit=3"], 3, 1)

@@ -180,7 +180,7 @@ def test_a_report_that_is_interrupted(tmp_path, capsys, monkeypatch, what):
 
 
 @pytest.mark.usefixtures("no_pictures")
-@pytest.mark.parametrize("moment", ["benchmark.comparison.write_report", "benchmark.report.terminal_table"])
+@pytest.mark.parametrize("moment", ["benchmark.comparison.read_stored", "benchmark.comparison.write_report"])
 def test_an_output_folder_that_is_removed(place, tmp_path, capsys, monkeypatch, moment):
     out = tmp_path / "out"
     module, _, name = moment.rpartition(".")
@@ -238,9 +238,9 @@ def test_a_finished_comparison_is_shown_again_where_nothing_can_be_written(place
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
 
     def refuse(folder):
-        raise UserError(f"out={folder} cannot be written to (Read-only file system); choose another folder")
+        return UserError(f"out={folder} cannot be written to (Read-only file system); choose another folder")
 
-    monkeypatch.setattr("benchmark.results.store.require_writable", refuse)
+    monkeypatch.setattr("benchmark.results.store.refusal", refuse)
     run_guarded(configuration(place, out))
     assert capsys.readouterr().out == shown
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before

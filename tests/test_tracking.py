@@ -36,6 +36,11 @@ def own_folders(tmp_path_factory):
         yield
 
 
+def loaded(folder):
+    """The cell of a run folder, as a comparison hands it over."""
+    return load_cells([folder])[0]
+
+
 def records(path):
     """Records of a `.wandb` file: a header, then LevelDB's log format (blocks of 32 KiB; checksum, length, type)."""
     data = path.read_bytes()
@@ -90,7 +95,7 @@ def mirrored(tmp_path_factory, own_folders):
     dashes = {"agreement": "the model has no layers"}
     cell = write_cell(out, Plan("attattr", settings={"edges": {"steps": 5}}, dashes=dashes))
     python, numpy_state = random.getstate(), np.random.get_state()[1].copy()
-    Wandb(max_rows=100).log_cell(cell, "planted-1234")
+    Wandb(max_rows=100).log_cell(loaded(cell), "planted-1234")
     assert random.getstate() == python, "a mirror must not move the generators that a comparison may draw from"
     np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)
     return out, cell, read_back(out)
@@ -150,26 +155,26 @@ def test_rows_and_heatmaps_are_files_of_the_run(mirrored):
 def test_what_is_mirrored_already_is_not_logged_again(mirrored, monkeypatch):
     out, cell, _ = mirrored
     before = sorted(out.glob("wandb/offline-run-*"))
-    Wandb().log_cell(cell, "planted-1234")
+    Wandb().log_cell(loaded(cell), "planted-1234")
     assert sorted(out.glob("wandb/offline-run-*")) == before
-    (loaded,) = load_cells([cell])
-    assert run_id(["planted-1234", loaded.record]) != run_id(["planted-5678", loaded.record])
+    record = loaded(cell).record.to_json()
+    assert run_id(["planted-1234", record]) != run_id(["planted-5678", record])
 
 
 def test_the_run_folder_is_only_read(tmp_path):
     cell = write_cell(tmp_path, Plan("flow", dash="no attention"))
     before = {path: path.read_bytes() for path in cell.iterdir()}
-    Wandb(directory=str(tmp_path / "elsewhere")).log_cell(cell, "c")
+    Wandb(directory=str(tmp_path / "elsewhere")).log_cell(loaded(cell), "c")
     assert {path: path.read_bytes() for path in cell.iterdir()} == before
     *_, latest, _history, _folder = read_back(tmp_path / "elsewhere")
     assert latest["dash"] == "no attention"
 
 
 def test_figures_that_are_not_finite_are_nan(tmp_path):
-    (cell,) = load_cells([write_cell(tmp_path, Plan("broken", nan=("positive_auc", "positive_accuracy")))])
+    cell = loaded(write_cell(tmp_path, Plan("broken", nan=("positive_auc", "positive_accuracy"))))
     assert np.isnan(summary(cell)["perturbation/positive_auc"])
     assert len(curve_points(cell)) == len(FRACTIONS)
-    Wandb().log_cell(cell.stored.folder, "c")
+    Wandb().log_cell(cell, "c")
     *_, latest, _history, _folder = read_back(tmp_path)
     assert latest["perturbation/negative_auc"] == pytest.approx(summary(cell)["perturbation/negative_auc"])
 
@@ -190,7 +195,7 @@ def test_a_failing_wandb_is_one_warning(tmp_path, monkeypatch, caplog, broken):
     monkeypatch.setattr(wandb, broken, fail)
     tracker = Wandb()
     for cell in cells:
-        tracker.log_cell(cell, "c")
+        tracker.log_cell(loaded(cell), "c")
     (warning,) = warnings_of(caplog)
     assert "OSError: no space left" in warning.getMessage()
     assert "\n" not in warning.getMessage()
@@ -199,7 +204,7 @@ def test_a_failing_wandb_is_one_warning(tmp_path, monkeypatch, caplog, broken):
 
 def test_an_absent_wandb_is_one_warning(tmp_path, monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    Wandb().log_cell(write_cell(tmp_path, Plan("rollout")), "c")
+    Wandb().log_cell(loaded(write_cell(tmp_path, Plan("rollout"))), "c")
     (warning,) = warnings_of(caplog)
     assert "wandb" in warning.getMessage()
 
@@ -207,16 +212,9 @@ def test_an_absent_wandb_is_one_warning(tmp_path, monkeypatch, caplog):
 def test_online_without_a_key_does_not_ask(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(wandb, "run", None)
     monkeypatch.setattr(wandb, "login", lambda *, prompt: prompt)
-    Wandb(mode="online").log_cell(write_cell(tmp_path, Plan("rollout")), "c")
+    Wandb(mode="online").log_cell(loaded(write_cell(tmp_path, Plan("rollout"))), "c")
     assert "wandb login" in warnings_of(caplog)[0].getMessage()
     assert not (tmp_path / "wandb").exists()
-
-
-def test_a_cell_that_cannot_be_read_is_a_warning_too(tmp_path, caplog):
-    cell = write_cell(tmp_path, Plan("rollout"))
-    (cell / "rows.parquet").write_bytes(b"")
-    Wandb().log_cell(cell, "c")
-    assert len(warnings_of(caplog)) == 1
 
 
 def test_an_interrupt_is_not_swallowed(tmp_path, monkeypatch):
@@ -225,14 +223,14 @@ def test_an_interrupt_is_not_swallowed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(wandb, "Table", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        Wandb().log_cell(write_cell(tmp_path, Plan("rollout")), "c")
+        Wandb().log_cell(loaded(write_cell(tmp_path, Plan("rollout"))), "c")
 
 
 def test_disabled_does_nothing_and_imports_nothing(tmp_path):
     cell = write_cell(tmp_path, Plan("rollout"))
     code = (
-        "import sys, pathlib; from benchmark.tracking import Wandb; "
-        "Wandb(mode='disabled').log_cell(pathlib.Path(sys.argv[1]), 'c'); assert 'wandb' not in sys.modules"
+        "import sys, pathlib; from benchmark.report import load_cells; from benchmark.tracking import Wandb; "
+        "Wandb(mode='disabled').log_cell(*load_cells([pathlib.Path(sys.argv[1])]), 'c'); assert 'wandb' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(cell)], check=True)
     assert not (tmp_path / "wandb").exists()

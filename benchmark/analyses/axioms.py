@@ -91,7 +91,7 @@ class Axioms:
     Cost: 5 times the method, and edges + L + 12 forward passes.
 
     Attributes:
-        examples: how many of the scored examples are used, the first ones.
+        limit: how many of the scored examples are used, the first ones.
         edges: sampled per example for sensitivity(a).
         influence: least |ΔF| of an edge that counts as influential.
         completeness_tolerance, tolerance: largest gaps of a pass.
@@ -101,7 +101,7 @@ class Axioms:
 
     version: ClassVar[int] = 3
 
-    examples: Count = 10
+    limit: Count = 10
     edges: Count = 40
     influence: Annotated[float | int, AtLeast(0)] = 1e-6
     completeness_tolerance: Annotated[float | int, AtLeast(0)] = 0.05
@@ -114,8 +114,8 @@ class Axioms:
         methods = {n: cell.method for n, cell in context.cells.items() if isinstance(cell.method, EdgeMethod)}
         rows: list[dict[str, Any]] = []
         if methods:
-            twins = Twins.of(context.model)
-            chosen = list(context.first_examples(self.examples, self.target))
+            twins = Twins.of(context.setting.model)
+            chosen = list(context.first_examples(self.limit, self.target))
             for name, method in methods.items():
                 for outcome in self.outcomes(twins, method, chosen):
                     rows += _lines(name, outcome)

@@ -32,7 +32,6 @@ class ComponentShares(Protocol):
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L 3"]:
         """Rows sum to 1; raises NotApplicable with a reason where the model cannot be served."""
-        ...
 
 
 @configurable
@@ -58,20 +57,20 @@ class Components:
 
     Attributes:
         shares: computes the shares of relevance.
-        examples: how many of the scored examples are used, the first ones; None for all.
+        limit: how many of the scored examples are used, the first ones; None for all.
         target: class that is explained.
     """
 
     version: ClassVar[int] = 2
 
     shares: ComponentShares
-    examples: Count | None = None
+    limit: Count | None = None
     target: Target = "predicted"
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """The shares of relevance and the ablations."""
-        chosen = list(context.first_examples(self.examples, self.target))
-        return [self._shares(context.model, chosen), self._ablations(context.model, chosen)]
+        chosen = list(context.first_examples(self.limit, self.target))
+        return [self._shares(context.setting.model, chosen), self._ablations(context.setting.model, chosen)]
 
     def _shares(self, model: Classifier, chosen: Sequence[tuple[Batch, Tensor]]) -> Table:
         try:

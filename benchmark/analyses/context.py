@@ -7,14 +7,11 @@ from typing import ClassVar, Protocol, runtime_checkable
 from jaxtyping import Int
 from torch import Tensor
 
-from benchmark.models import Classifier
 from benchmark.results.tables import Table
 from benchmark.run.cell import Cell
-from benchmark.run.data import Data
 from benchmark.run.workbench import Setting
-from benchmark.settings.configuration import make
 from benchmark.settings.identity import digests_of
-from benchmark.types import Batch, Target, Task
+from benchmark.types import Batch, Evaluation, Target
 
 
 @dataclass(frozen=True)
@@ -24,40 +21,28 @@ class Context:
     Attributes:
         setting: its task, model, examples and configuration.
         cells: its methods' cells by name; their attributions and rows are on disk.
+        evaluations: its tests by name.
     """
 
     setting: Setting
     cells: Mapping[str, Cell]
-
-    @property
-    def model(self) -> Classifier:
-        """The classifier that is explained."""
-        return self.setting.model
-
-    @property
-    def data(self) -> Data:
-        """The scored examples."""
-        return self.setting.data
-
-    @property
-    def task(self) -> Task:
-        """The data set."""
-        return self.setting.task
+    evaluations: Mapping[str, Evaluation]
 
     @property
     def tests(self) -> dict[str, str]:
         """Name and identity of the comparison's tests; a cell may hold those of other comparisons too."""
-        return digests_of({name: make(own) for name, own in self.setting.config.evaluations.items()})
+        return digests_of(self.evaluations)
 
     def first_examples(self, count: int | None, which: Target) -> Iterator[tuple[Batch, Int[Tensor, "B"]]]:
         """The first `count` scored examples (None: all) in their batches, each with the classes that are explained."""
-        left = sum(len(batch) for batch in self.data.batches) if count is None else count
-        for index, batch in enumerate(self.data.batches):
+        data = self.setting.data
+        left = len(data.uids) if count is None else count
+        for index, batch in enumerate(data.batches):
             if left <= 0:
                 return
             rows = list(range(min(left, len(batch))))
             left -= len(rows)
-            yield batch.select(rows), self.data.target(self.model, index, which)[rows]
+            yield batch.select(rows), data.target(index, which)[rows]
 
 
 @runtime_checkable
@@ -68,7 +53,6 @@ class Analysis(Protocol):
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Its answers, each a table with intervals."""
-        ...
 
 
 @runtime_checkable
@@ -77,4 +61,3 @@ class ReadsElsewhere(Protocol):
 
     def reads(self, context: Context) -> Mapping[str, str]:
         """A digest of everything else that it reads, by name; tables of other digests are computed again."""
-        ...

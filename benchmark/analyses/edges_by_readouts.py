@@ -21,7 +21,7 @@ from benchmark.results.tables import Drawing, Table, line
 from benchmark.results.wording import bounds, number, slug
 from benchmark.run.cell import Cell
 from benchmark.run.records import finish
-from benchmark.run.workbench import Setting, limited
+from benchmark.run.workbench import Setting
 from benchmark.settings.configuration import compose, make, missing_keys, options
 from benchmark.settings.declared import Count, configurable
 from benchmark.settings.identity import digests_of
@@ -79,8 +79,7 @@ class EdgesByReadouts:
         Raises:
             NotApplicable: no test of the comparison reads token scores and has a headline metric.
         """
-        given = {name: make(settings) for name, settings in context.setting.config.evaluations.items()}
-        evaluations: dict[str, Evaluation] = {name: test for name, test in given.items() if test.reads in _READ}
+        evaluations = {name: test for name, test in context.evaluations.items() if test.reads in _READ}
         measures = [
             Measure(name, metric, declared.higher_is_better)
             for name, test in evaluations.items()
@@ -89,7 +88,7 @@ class EdgesByReadouts:
         ]
         if not measures:
             raise NotApplicable("no test of the comparison reads token scores")
-        cells = self._cells(limited(context.setting, self.limit), evaluations)
+        cells = self._cells(context.setting.limited(self.limit), evaluations)
         tests = digests_of(evaluations)
         read_cells = {place: tested(cell, tests) for place, cell in cells.items()}
         layouts = {measure: layout(read(read_cells, measure)) for measure in measures}
@@ -115,7 +114,7 @@ class EdgesByReadouts:
             same = ((name, own) for name, own, published in known if published == method)
             name, own = next(same, (f"{edge}-{readout}", settings))
             logger.info("%s (combination %d of %d)", name, len(cells) + 1, total)
-            cell = replace(setting, config=_with_method(setting.config, name, own)).cell(name, method)
+            cell = setting.cell(name, method, own)
             # the folder is the plain method's: what is remembered changes no number
             cell = replace(cell, method=replace(method, edges=memory[edge]))
             finish(cell, tests)
@@ -199,10 +198,3 @@ def _known(config: DictConfig, target: str) -> list[tuple[str, dict[str, Any], M
                 plain: Any = OmegaConf.to_container(settings, resolve=True)
                 found.append((str(name), plain, make(settings)))
     return found
-
-
-def _with_method(config: DictConfig, name: str, settings: Settings) -> DictConfig:
-    changed = config.copy()
-    OmegaConf.set_struct(changed, value=False)
-    changed.methods[name] = dict(settings)
-    return changed

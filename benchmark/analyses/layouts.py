@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from benchmark.analyses.measured import scalar
+from benchmark.results.record import Record
 from benchmark.results.statistics import Interval
 from benchmark.results.wording import bounds, number
 
@@ -59,16 +58,17 @@ class Layout:
     left_out: tuple[str, ...]
 
 
-def read(cells: Mapping[Place, tuple[Mapping[str, Any], pd.DataFrame]], measure: Measure) -> dict[Place, Value | str]:
+def read(cells: Mapping[Place, tuple[Record, pd.DataFrame]], measure: Measure) -> dict[Place, Value | str]:
     """Of each combination's record and rows what concerns one measure; the reason where there is no figure."""
     return {place: _value(record, rows, measure) for place, (record, rows) in cells.items()}
 
 
-def _value(record: Mapping[str, Any], rows: pd.DataFrame, measure: Measure) -> Value | str:
-    figure = scalar(record, measure.evaluation, measure.metric)
-    if figure is None or not math.isfinite(figure["value"]):
-        return str(record["evaluations"][measure.evaluation]["dash"] or "the test reported no such figure")
-    found = Interval(figure["value"], figure["low"], figure["high"], figure["n"])
+def _value(record: Record, rows: pd.DataFrame, measure: Measure) -> Value | str:
+    test = record.evaluations[measure.evaluation]
+    figure = test.scalar(measure.metric)
+    if figure is None or not math.isfinite(figure.value):
+        return test.dash or "the test reported no such figure"
+    found = Interval(figure.value, figure.low, figure.high, figure.n)
     own = (rows["evaluation"] == measure.evaluation) & (rows["metric"] == measure.metric) & rows["x"].isna()
     examples = rows[own].set_index("uid")["value"].dropna().sort_index()
     mean = len(examples) == found.n and math.isclose(examples.mean(), found.value, rel_tol=1e-4, abs_tol=1e-6)

@@ -5,21 +5,20 @@ Defined in docs/protocols.md, section 6.
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import pandas as pd
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.measured import scalar, shown, tested
+from benchmark.analyses.measured import figures, shown, tested
 from benchmark.errors import NotApplicable, UserError
+from benchmark.results.record import Record
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.records import finish
-from benchmark.run.workbench import limited
-from benchmark.settings.configuration import make
+from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, configurable
-from benchmark.settings.defaults import parameters
 from benchmark.settings.identity import digests_of
 from benchmark.types import Evaluation
 
@@ -70,10 +69,11 @@ class QuadratureCost:
         methods = context.setting.config.methods
         if self.method not in methods:
             raise UserError(f"analyses.quadrature_cost.method={self.method} is not among methods: {', '.join(methods)}")
-        edges = methods[self.method].get("edges")
-        if edges is None or not {"steps", "quadrature"} <= set(parameters(edges["_target_"])):
+        method: Any = context.cells[self.method].method
+        edges = getattr(method, "edges", None)
+        if not is_dataclass(edges) or not {"steps", "quadrature"} <= {part.name for part in fields(edges)}:
             raise NotApplicable(f"the method {self.method} has no edges.steps and edges.quadrature")
-        table = pd.DataFrame(self._rows(context))
+        table = pd.DataFrame(self._rows(context.setting.limited(self.limit), method))
         return [
             Table(
                 name="quadrature_cost",
@@ -85,38 +85,32 @@ class QuadratureCost:
             )
         ]
 
-    def _rows(self, context: Context) -> list[dict[str, Any]]:
-        setting = limited(context.setting, self.limit)
+    def _rows(self, setting: Setting, method: Any) -> list[dict[str, Any]]:
+        settings: Any = OmegaConf.to_container(setting.config.methods[self.method], resolve=True)
         evaluations = {"completeness": self.completeness, "convergence": self.convergence}
         tests = digests_of(evaluations)
         rows: list[dict[str, Any]] = []
         for rule in self.rules:
             for steps in self.steps:
-                config = _changed(setting.config, f"methods.{self.method}.edges.steps", steps)
-                config = _changed(config, f"methods.{self.method}.edges.quadrature", rule)
-                method = make(config.methods[self.method])
                 logger.info("%s: %s, m = %d", self.method, rule, steps)
-                cell = replace(setting, config=config).cell(self.method, method)
+                chosen = {"steps": steps, "quadrature": rule}
+                changed = replace(method, edges=replace(method.edges, **chosen))
+                cell = setting.cell(self.method, changed, {**settings, "edges": {**settings["edges"], **chosen}})
                 finish(cell, evaluations)
                 rows += _lines({"rule": rule, "m": steps}, tested(cell, tests)[0])
         return rows
 
 
-def _changed(config: DictConfig, key: str, value: Any) -> DictConfig:
-    changed = config.copy()
-    OmegaConf.update(changed, key, value, force_add=True)
-    return changed
-
-
-def _lines(labels: Mapping[str, Any], record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    n = record["task"]["n"]
+def _lines(labels: Mapping[str, Any], record: Record) -> list[dict[str, Any]]:
+    n, cost = record.task.n, record.cost
     rows = [
         shown(labels, name, figure)
         for name, (evaluation, metric) in _METRICS.items()
-        if (figure := scalar(record, evaluation, metric)) is not None
+        for figure in figures(record, evaluation, metric)
+        if figure.scalar
     ]
-    costs = (("seconds", "seconds"), ("forward", "forward_passes"), ("backward", "backward_passes"))
-    return rows + [line(labels, f"{name} per example", record["cost"][key] / n, n=n) for name, key in costs]
+    spent = (("seconds", cost.seconds), ("forward", cost.forward_passes), ("backward", cost.backward_passes))
+    return rows + [line(labels, f"{name} per example", total / n, n=n) for name, total in spent if total is not None]
 
 
 def _cheapest(table: pd.DataFrame, gap: float | int) -> str:

@@ -1,6 +1,6 @@
 """Intervals of correlations of head importance, by resampling the examples that it is computed from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
@@ -12,7 +12,6 @@ from benchmark.run.cell import Cell
 
 RESAMPLES = 200
 
-Importances = Sequence[Float[NDArray, "L H"]]
 Rank = Callable[[NDArray, NDArray], float]
 
 
@@ -23,7 +22,6 @@ def correlation(
     *,
     together: bool,
     seed: int = 0,
-    resamples: int = RESAMPLES,
 ) -> Interval:
     """`rank` of two head importances with its 95 % interval over calibration examples (`spread_interval`).
 
@@ -35,7 +33,6 @@ def correlation(
         rank: correlation of two flat importances [L·H].
         together: both are scores of the same examples in the same order, which are resampled as pairs.
         seed: of the resampling.
-        resamples: bootstrap resamples.
 
     Returns:
         The correlation, its interval (NaN where one side has a single example, or where one importance is constant in
@@ -53,7 +50,7 @@ def correlation(
     value = measure(np.arange(n), np.arange(m))
     generator = np.random.default_rng(seed)
     found = []
-    for _ in range(resamples):
+    for _ in range(RESAMPLES):
         drawn = generator.integers(0, n, size=n)
         found.append(measure(drawn, drawn if together else generator.integers(0, m, size=m)))
     return spread_interval(value, found, min(n, m), (-1.0, 1.0))

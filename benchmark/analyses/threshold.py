@@ -37,13 +37,12 @@ class Threshold:
         for method, cell in context.cells.items():
             record, values = tested(cell, tests)
             first, *_ = self.curves.values()
-            if not any(figure["metric"] == first[1] for figure in figures(record, first[0])):
+            if not figures(record, *first):
                 continue
             for name, (evaluation, metric) in self.curves.items():
                 asked += _asked(method, name, columns(values, evaluation, metric))
-                for figure in figures(record, evaluation):
-                    if figure["metric"] == metric:
-                        rows.append(shown({"method": method, "τ": figure["x"]}, name, figure))
+                for figure in figures(record, evaluation, metric):
+                    rows.append(shown({"method": method, "τ": figure.x}, name, figure))
         if not rows:
             raise NotApplicable("no method of the comparison was tested over τ")
         table = pd.DataFrame(rows)

@@ -4,7 +4,7 @@ Defined in docs/protocols.md, section 7.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import asdict, field
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -83,7 +83,7 @@ class Universality:
     def reads(self, context: Context) -> Mapping[str, str]:
         """Weights and examples of every task, so that another checkpoint in the same folder gives other tables."""
         return {
-            name: digest([setting.model.fingerprint, setting.data.facts])
+            name: digest([setting.model.fingerprint, asdict(setting.data.facts)])
             for name, setting in self._opened(context).items()
         }
 
@@ -172,7 +172,7 @@ def _curve(
     """Share pruned, and accuracy with its interval and n."""
     parts = []
     for index, batch in enumerate(setting.data.batches):
-        target = setting.data.target(setting.model, index, "label")
+        target = setting.data.target(index, "label")
         heads = importance.to(batch.units.device).expand(len(batch), -1, -1)
         parts.append(test.rows(setting.model, batch, Attribution(target=target, heads=heads)))
     for figure in test.reduce(pd.concat(parts, ignore_index=True)):

@@ -15,9 +15,10 @@ from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_scores, token_scores
 from benchmark.models.classifier import Classifier
 from benchmark.results import statistics
+from benchmark.results.record import Figure, Metric
 from benchmark.settings.declared import Count, configurable
 from benchmark.settings.randomness import generator
-from benchmark.types import Attribution, Batch, Figure, Method, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Method, Reads, Target
 from benchmark.units import Pool
 
 Row = NDArray[np.float64]

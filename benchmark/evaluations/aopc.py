@@ -15,8 +15,9 @@ from benchmark.evaluations.perturbation import rank_units
 from benchmark.evaluations.rationale.documents import rationale_share
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import logits_without, operator_for
+from benchmark.results.record import Metric
 from benchmark.settings.declared import Share, Shares, configurable
-from benchmark.types import Attribution, Batch, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool
 
 THRESHOLDS = (0.01, 0.05, 0.1, 0.2, 0.5)

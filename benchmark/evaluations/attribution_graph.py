@@ -13,8 +13,9 @@ from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction, agreement, attribution_graph
+from benchmark.results.record import Metric
 from benchmark.settings.declared import Shares, configurable
-from benchmark.types import Attribution, Batch, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Reads, Target
 
 THRESHOLDS = tuple(k / 10 for k in range(1, 10))
 _SIZES = ("nodes", "edges", "depth")

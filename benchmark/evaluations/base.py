@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,8 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.results import statistics
-from benchmark.types import Attribution, Batch, Figure, Metric
+from benchmark.results.record import Derivation, Figure, Metric
+from benchmark.types import Attribution, Batch
 from benchmark.units import Pool, pool
 
 Column = NDArray[np.float64]
@@ -127,10 +128,10 @@ class Averaged:
         return {}
 
     @property
-    def parts(self) -> dict[str, dict[str, Any]]:
+    def parts(self) -> Mapping[str, Derivation]:
         """What a report needs to compute a derived scalar again: the name of its statistic, and its columns with their x."""
         return {
-            name: {"statistic": known, "columns": [c if isinstance(c, tuple) else (c, None) for c in rule.columns]}
+            name: Derivation(known, tuple(c if isinstance(c, tuple) else (c, None) for c in rule.columns))
             for name, rule in self.derived.items()
             if (known := statistics.name_of(rule.statistic)) is not None and self.metrics[name].x is None
         }

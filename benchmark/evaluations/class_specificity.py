@@ -16,8 +16,9 @@ from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_units, table
 from benchmark.evaluations.curves import counts
 from benchmark.models.classifier import Classifier
+from benchmark.results.record import Metric
 from benchmark.settings.declared import Above, Share, configurable
-from benchmark.types import Attribution, Batch, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool, pool
 
 

@@ -12,9 +12,10 @@ from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, Derived, table
 from benchmark.evaluations.head_pruning import pruned_logits
 from benchmark.models.classifier import Classifier
+from benchmark.results.record import Metric
 from benchmark.results.statistics import ratio
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Reads, Target
 
 
 def layer_contributions(model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L"]:

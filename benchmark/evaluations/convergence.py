@@ -16,8 +16,9 @@ from torch import Tensor
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_scores, token_scores
 from benchmark.models.classifier import Classifier
+from benchmark.results.record import Metric
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch, Method, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Method, Reads, Target
 from benchmark.units import Pool
 
 

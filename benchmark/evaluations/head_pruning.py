@@ -1,6 +1,6 @@
 """Accuracy against the share of pruned attention heads (Hao 2021; Michel 2019; docs/protocols.md, section 7)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, cast
 
@@ -16,21 +16,21 @@ from benchmark.evaluations.base import Averaged, table
 from benchmark.models.attention_interface import PruneHeads
 from benchmark.models.classifier import Classifier
 from benchmark.models.variants import Variants, run_variants
+from benchmark.results.record import Figure, Metric
 from benchmark.results.statistics import RESAMPLED, Interval, matrix, sources, widened
 from benchmark.settings.declared import Count, Natural, SettingError, Shares, configurable
-from benchmark.types import Attribution, Batch, Figure, Metric, Reads, Target
+from benchmark.types import Aggregate, Attribution, Batch, Reads, Target
 
-Aggregate = Callable[[Float[Tensor, "N L H"]], Float[Tensor, "L H"]]
 Scope = Literal["global", "layer"]
 SHARES = tuple(k / 10 for k in range(11))
 
 
 @configurable
 class Calibration:
-    """Where head importance comes from: the mean over the first `examples` of a split that is not scored."""
+    """Where head importance comes from: the mean over the first `limit` examples of a split that is not scored."""
 
     split: str = "validation"
-    examples: Count = 100
+    limit: Count = 100
 
 
 def pruning_masks(
@@ -99,7 +99,7 @@ class HeadPruning(Averaged):
     Args:
         target: the class that is explained; the published script takes the label's.
         scope: rank heads over the whole model or within every layer.
-        shares: increasing, within [0, 1].
+        fractions: increasing, within [0, 1].
         calibration: read by the runner; `Calibration`, a mapping with its fields, `same` or `each`.
         resamples: bootstrap resamples of the calibration examples; each costs as much again as the test itself, less what
             equal masks save. 0 takes the order as given; `each` knows none.
@@ -111,7 +111,7 @@ class HeadPruning(Averaged):
 
     target: Target = "label"
     scope: Scope = "global"
-    shares: Shares = SHARES
+    fractions: Shares = SHARES
     calibration: Calibration | Mapping[str, Any] | str = Calibration()
     resamples: Natural = 5
     seed: int = 0
@@ -170,7 +170,7 @@ class HeadPruning(Averaged):
         """Which heads stay at each share, least important pruned first, then most important first."""
         return torch.cat(
             [
-                pruning_masks(importance, self.shares, scope=self.scope, descending=descending, seed=self.seed)
+                pruning_masks(importance, self.fractions, scope=self.scope, descending=descending, seed=self.seed)
                 for descending in (False, True)
             ]
         )
@@ -183,12 +183,12 @@ class HeadPruning(Averaged):
         probability = logits.softmax(-1).gather(2, column[:, None].expand(-1, logits.shape[1], 1)).squeeze(2)
         frames, areas = [], []
         for part, direction in enumerate(("low_first", "high_first")):
-            at = slice(part * len(self.shares), (part + 1) * len(self.shares))
-            areas.append(curves.area(correct[:, at], self.shares))
+            at = slice(part * len(self.fractions), (part + 1) * len(self.fractions))
+            areas.append(curves.area(correct[:, at], self.fractions))
             for name, values in (("accuracy", correct), ("probability", probability)):
-                frames.append(table(batch.uids, f"{direction}_{name}", values[:, at], x=self.shares, defined=known))
+                frames.append(table(batch.uids, f"{direction}_{name}", values[:, at], x=self.fractions, defined=known))
             gain = correct[:, at] - correct[:, at.start : at.start + 1]
-            frames.append(table(batch.uids, f"{direction}_gain", gain, x=self.shares, defined=known))
+            frames.append(table(batch.uids, f"{direction}_gain", gain, x=self.fractions, defined=known))
             frames.append(table(batch.uids, f"{direction}_auc", areas[-1], defined=known))
         frames.append(table(batch.uids, "auc_difference", areas[0] - areas[1], defined=known))
         return pd.concat(frames, ignore_index=True)
@@ -225,6 +225,6 @@ def _calibration(value: Calibration | Mapping[str, Any] | str) -> Calibration | 
         return value
     if value in ("same", "each"):
         return cast(Literal["same", "each"], value)
-    if isinstance(value, Mapping) and set(value) <= {"split", "examples"}:
+    if isinstance(value, Mapping) and set(value) <= {"split", "limit"}:
         return Calibration(**{str(name): setting for name, setting in value.items()})
-    raise UserError(f"evaluations.*.calibration={value}: allowed are same, each, or a mapping of split and examples")
+    raise UserError(f"evaluations.*.calibration={value}: allowed are same, each, or a mapping of split and limit")

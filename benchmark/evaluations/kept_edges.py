@@ -31,8 +31,9 @@ from benchmark.evaluations.edge_masks import (
 from benchmark.evaluations.edges import edge_scores, terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction, attribution_graph
+from benchmark.results.record import Metric
 from benchmark.settings.declared import Count, Shares, configurable
-from benchmark.types import Attribution, Batch, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Reads, Target
 
 THRESHOLDS = tuple(k / 10 for k in range(1, 10))
 SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -65,7 +66,7 @@ class KeptEdges(Averaged):
         target: the class that is explained, and whose probability is followed.
         construction: of the graphs, `paper` or `script`.
         thresholds: of the graphs, increasing, within [0, 1].
-        shares: increasing, within [0, 1].
+        fractions: increasing, within [0, 1].
         draws: random sets of edges for each point of a curve.
         keep_self: keep all self edges in every set.
         renormalise: rescale the rows of attention to sum to 1; rows with nothing kept stay 0.
@@ -78,7 +79,7 @@ class KeptEdges(Averaged):
     target: Target = "predicted"
     construction: Construction = "paper"
     thresholds: Shares = THRESHOLDS
-    shares: Shares = SHARES
+    fractions: Shares = SHARES
     draws: Count = 3
     keep_self: bool = False
     renormalise: bool = False
@@ -160,15 +161,15 @@ class KeptEdges(Averaged):
         for draw in range(self.draws):
             keys = random_keys(counted, uids, self.seed, f"random edges {draw}")
             orders.append(Ordered.over_layers(keys, counted, -keys))
-        counts = curves.counts(counted.sum((1, 2, 3)), self.shares)
+        counts = curves.counts(counted.sum((1, 2, 3)), self.fractions)
         masks = (order.first(count) for count in counts for order in orders)
-        values = measure.of(masks).reshape(len(uids), len(self.shares), 1 + self.draws, 2)
+        values = measure.of(masks).reshape(len(uids), len(self.fractions), 1 + self.draws, 2)
         kept, drawn = values[:, :, 0], values[:, :, 1:].mean(2)
-        areas = [curves.area(curve[..., 0], self.shares) for curve in (kept, drawn)]
+        areas = [curves.area(curve[..., 0], self.fractions) for curve in (kept, drawn)]
         return pd.concat(
             [
-                *measure.tables("kept", kept, self.shares),
-                *measure.tables("kept_random", drawn, self.shares),
+                *measure.tables("kept", kept, self.fractions),
+                *measure.tables("kept_random", drawn, self.fractions),
                 table(uids, "kept_auc", areas[0]),
                 table(uids, "kept_auc_over_random", areas[0] - areas[1]),
             ],

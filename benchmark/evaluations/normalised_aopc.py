@@ -21,8 +21,9 @@ from benchmark.evaluations.removal_orders import Bounds, Drops, beam_bounds, exa
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import Operator, logits_without, operator_for
 from benchmark.models.variants import take
+from benchmark.results.record import Metric
 from benchmark.settings.declared import Count, Within, configurable
-from benchmark.types import Attribution, Batch, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool
 
 MOST_EXHAUSTIVE = 16

@@ -13,8 +13,9 @@ from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, rated_units, table, token_scores
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import logits_without, operator_for
+from benchmark.results.record import Metric
 from benchmark.settings.declared import Shares, configurable
-from benchmark.types import Attribution, Batch, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool, pool
 
 TENTHS = tuple(k / 10 for k in range(1, 10))

@@ -12,8 +12,9 @@ from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import THRESHOLD, layer_shares
+from benchmark.results.record import Metric
 from benchmark.settings.declared import Share, Shares, configurable
-from benchmark.types import Attribution, Batch, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Reads, Target
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9)
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from benchmark.errors import UserError, echo, printable
 from benchmark.exits import Kept, ended, on_termination
-from benchmark.report import terminal_table, write_report
+from benchmark.report import load_cells, terminal_table, write_report
 from benchmark.report.run_folders import without_foreign
 from benchmark.results.store import find_cells
 
@@ -57,7 +57,7 @@ def report(roots: Sequence[Path], out: Path) -> list[Path]:
     Raises:
         UserError: see `find_all`; a run folder is corrupt; or the output folder cannot be written.
     """
-    cells = find_all(roots)
+    cells = load_cells(find_all(roots))
     try:
         written = write_report(cells, out)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:

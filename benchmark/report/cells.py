@@ -1,19 +1,20 @@
 """Finished cells (task × model × method) as the report reads them, with the names that its tables show."""
 
+import json
 import logging
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from benchmark.errors import UserError, printable
+from benchmark.errors import Missing, UserError, printable
 from benchmark.report.labels import Facts, distinguish, named, natural
-from benchmark.report.run_folders import Record, Stored, read_cleaned, read_stored, unreadable
-from benchmark.results.store import UNSEALED, of_comparison
+from benchmark.report.run_folders import Stored, read_cleaned, read_stored, unreadable
+from benchmark.results.record import EvaluationRecord, Record
 
 CONTROLS = ("oracle", "random", "inverted", "position", "frequency")
 """Methods that test the tests, in the order in which tables show them; they are never ranked.
@@ -45,24 +46,22 @@ class NamedCell:
 
     @property
     def record(self) -> Record:
-        """The content of `record.json`."""
+        """What the cell is, and the figures of its tests."""
         return self.stored.record
 
     @property
     def kind(self) -> str:
         """Name of the method without settings: what tells a control."""
-        return str(self.record["method"]["name"])
+        return self.record.method.name
 
     @property
     def dash(self) -> str | None:
         """Why the method could not serve at all, or None."""
-        reason = self.record.get("dash")
-        return None if reason is None else str(reason)
+        return self.record.dash
 
-    def evaluation(self, shown: str) -> Record:
-        """The record's entry of an evaluation, by the name shown; empty where it was not run."""
-        entry: Record = self.record["evaluations"].get(self.evaluations.get(shown, ""), {})
-        return entry
+    def evaluation(self, shown: str) -> EvaluationRecord | None:
+        """What the record says of a test, by the name shown; None where it was not run."""
+        return self.record.evaluations.get(self.evaluations.get(shown, ""))
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -88,7 +87,9 @@ class NamedCell:
     def _examples(self, name: str, key: str) -> list[dict[str, Any]]:
         path = self.stored.folder / name
         if not path.exists():
-            if name in self.record.get("files", ()):
+            if not self.stored.folder.is_dir():
+                raise Missing(path)
+            if name in self.record.files:
                 _log.warning("%s is missing; the comparison that made the folder restores it", path)
             return []
         content = read_cleaned(path)
@@ -98,27 +99,36 @@ class NamedCell:
 
 
 def _task_facts(cell: Stored) -> Facts:
-    task = cell.record["task"]
-    return {key: task[key] for key in ("split", "limit", "seed", "version")} | {"data": str(task["fingerprint"])[:8]}
+    task = cell.record.task
+    facts = {"split": task.split, "limit": task.limit, "seed": task.seed, "version": task.version}
+    return {**facts, "data": task.fingerprint[:8]}
 
 
 def _model_facts(cell: Stored) -> Facts:
-    model = cell.record["model"]
-    return {"dtype": model["dtype"], "weights": str(model["fingerprint"])[:8]}
+    model = cell.record.model
+    return {"dtype": model.dtype, "weights": model.fingerprint[:8]}
 
 
 def _method_facts(cell: Stored) -> Facts:
     """Settings of the cell, those of the method first."""
-    last = {key: value for key, value in cell.config.items() if key.split(".", 1)[0] in _NOT_OF_THE_METHOD}
-    first = {key: value for key, value in cell.config.items() if key not in last}
-    facts = {**first, "version": cell.record["method"]["version"], **last}
-    return {**facts, "hash": str(cell.record["hash"])[:8]}
+    settings = dict(_flat(cell.config))
+    last = {key: value for key, value in settings.items() if key.split(".", 1)[0] in _NOT_OF_THE_METHOD}
+    first = {key: value for key, value in settings.items() if key not in last}
+    return {**first, "version": cell.record.method.version, **last, "hash": cell.record.hash[:8]}
 
 
-def _evaluation_facts(entry: Record) -> Facts:
-    settings = entry.get("digest")
-    facts = {key: entry.get(key) for key in ("target", "version")}
-    return {**facts, "settings": None if settings is None else str(settings)[:8], "statistics": entry.get("statistics")}
+def _flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Hashable]]:
+    """Leaves of nested mappings as (dotted key, value); a list is one value, written as JSON."""
+    if isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield from _flat(value, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, tree if isinstance(tree, Hashable) else json.dumps(tree, default=str)
+
+
+def _evaluation_facts(test: EvaluationRecord) -> Facts:
+    settings = test.digest[:8]
+    return {"target": test.target, "version": test.version, "settings": settings, "statistics": test.statistics}
 
 
 def _label(
@@ -141,63 +151,55 @@ def _label(
 def _evaluation_labels(alike: Sequence[Stored]) -> dict[Path, dict[str, str]]:
     """Name shown -> name in the record, for the cells of one task and model."""
     labels: dict[Path, dict[str, str]] = {cell.folder: {} for cell in alike}
-    every: dict[str, list[tuple[Stored, str, Record]]] = {}
+    every: dict[str, list[tuple[Stored, str, EvaluationRecord]]] = {}
     for cell in alike:
-        for key, entry in cell.record["evaluations"].items():
-            every.setdefault(str(entry.get("name", key)), []).append((cell, key, entry))
+        for key, test in cell.record.evaluations.items():
+            every.setdefault(test.name, []).append((cell, key, test))
     for name, having in sorted(every.items()):
-        details = distinguish([_evaluation_facts(entry) for _, _, entry in having])
+        details = distinguish([_evaluation_facts(test) for _, _, test in having])
         for (cell, key, _), detail in zip(having, details, strict=True):
             labels[cell.folder][named(name, detail)] = key
     return labels
 
 
-def _only(cell: Stored, evaluations: Mapping[str, str] | None) -> Stored:
-    """The cell with these tests; with all of them for None."""
-    if evaluations is None:
-        return cell
-    record, rows = of_comparison(cell.record, cell.rows, evaluations)
-    return replace(cell, record=record, rows=rows)
-
-
-def _unique(folders: Sequence[Path], evaluations: Mapping[str, str] | None) -> list[Stored]:
+def _unique(cells: Sequence[Stored]) -> list[Stored]:
     """The cells, each once, in an order that does not depend on how they were given."""
-    stored = [_only(read_stored(folder), evaluations) for folder in sorted({folder.resolve() for folder in folders})]
     first: dict[str, Stored] = {}
-    for cell in stored:
-        kept = first.setdefault(str(cell.record["hash"]), cell)
-        if kept is not cell:
-            told = f"{cell.folder} holds the same cell as {kept.folder} and is left out"
-            _log.warning("%s", printable(told))
-    return sorted(first.values(), key=lambda cell: str(cell.record["hash"]))
+    for cell in sorted(cells, key=lambda cell: cell.folder):
+        same = first.setdefault(cell.record.hash, cell)
+        if same is not cell:
+            _log.warning("%s", printable(f"{cell.folder} holds the same cell as {same.folder} and is left out"))
+    return sorted(first.values(), key=lambda cell: cell.record.hash)
 
 
 def load_cells(folders: Sequence[Path], evaluations: Mapping[str, str] | None = None) -> list[NamedCell]:
-    """Read run folders and name them; sorted by task, model and method, controls last.
+    """Read run folders and name them, see `named_cells`.
 
     Args:
         folders: run folders.
-        evaluations: name and identity (`digest_of`) of the tests that are read, None for all that the folders hold. A run
-            folder that several comparisons share holds the tests of all of them.
+        evaluations: name and identity of the tests that are read, None for all, see `read_stored`.
 
     Raises:
         UserError: there are no folders, or one is corrupt; the message names it.
     """
     if not folders:
         raise UserError("there are no finished run folders to report on; run `python -m benchmark` first")
-    stored = _unique(folders, evaluations)
-    if unsealed := [cell.folder for cell in stored if cell.record["schema"] == UNSEALED]:
-        _log.info("%d run folders hold no digests, as of version 0.2.0: damage to them is not seen", len(unsealed))
-    tasks = _label(stored, lambda c: "", lambda c: str(c.record["task"]["name"]), _task_facts)
-    models = _label(stored, lambda c: tasks[c.folder], lambda c: str(c.record["model"]["name"]), _model_facts)
+    return named_cells([read_stored(folder, evaluations) for folder in {folder.resolve() for folder in folders}])
+
+
+def named_cells(cells: Sequence[Stored]) -> list[NamedCell]:
+    """Run folders that were read, with the names that tell them apart; sorted by task, model and method, controls last."""
+    stored = _unique(cells)
+    tasks = _label(stored, lambda c: "", lambda c: c.record.task.name, _task_facts)
+    models = _label(stored, lambda c: tasks[c.folder], lambda c: c.record.model.name, _model_facts)
     places = {c.folder: (tasks[c.folder], models[c.folder]) for c in stored}
-    methods = _label(stored, lambda c: places[c.folder], lambda c: str(c.record["method"]["name"]), _method_facts)
+    methods = _label(stored, lambda c: places[c.folder], lambda c: c.record.method.name, _method_facts)
     shown: dict[Path, dict[str, str]] = {}
     for place in set(places.values()):
         shown |= _evaluation_labels([cell for cell in stored if places[cell.folder] == place])
-    cells = [NamedCell(c, *places[c.folder], methods[c.folder], shown[c.folder]) for c in stored]
+    named_alike = [NamedCell(c, *places[c.folder], methods[c.folder], shown[c.folder]) for c in stored]
     return sorted(
-        cells,
+        named_alike,
         key=lambda cell: (natural(cell.task), natural(cell.model), control_order(cell.kind), natural(cell.method)),
     )
 

@@ -37,6 +37,6 @@ def curve_files(cells: Sequence[NamedCell], table: pd.DataFrame) -> Iterator[tup
     for ((evaluation, metric), points), stem in zip(curves.items(), stems, strict=True):
         declared = known[evaluation][metric]
         heading = shortened(f"{evaluation}: {metric.replace('_', ' ')}", _TITLE)
-        heading += _DIRECTION[declared.get("higher_is_better")]
-        panels = list(_panels(points, str(declared["x"]), metric))
+        heading += _DIRECTION[declared.higher_is_better]
+        panels = list(_panels(points, str(declared.x), metric))
         yield from figure_files(stem, partial(draw_panels, heading, panels, look))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +14,7 @@ import pandas as pd
 from benchmark.report.cells import NamedCell, control_order, load_cells
 from benchmark.report.labels import natural
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
-from benchmark.report.run_folders import Record, unreadable
+from benchmark.results.record import UNDECLARED, EvaluationRecord, Metric
 
 COLUMNS = (
     "task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n", "higher_is_better", "headline",
@@ -41,56 +41,41 @@ class MetricColumn:
         return Heading(self.metric, self.higher_is_better, group=self.evaluation)
 
 
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
-
-
-def _figures(cell: NamedCell, shown: str, entry: Record) -> Iterator[dict[str, Any]]:
+def _figures(cell: NamedCell, shown: str, test: EvaluationRecord) -> Iterator[dict[str, Any]]:
     """One row per figure of an evaluation that the method could serve."""
-    metrics, remark = entry.get("metrics") or {}, entry.get("remark")
     place = {"task": cell.task, "model": cell.model, "method": cell.method, "evaluation": shown}
-    for figure in entry.get("figures") or ():
-        metric = metrics.get(figure["metric"], {})
+    for figure in test.figures:
+        metric = test.metric(figure.metric)
         yield {
             **place,
-            "metric": str(figure["metric"]),
-            **{key: _number(figure.get(key)) for key in ("x", "value", "low", "high")},
-            "n": int(figure["n"]),
-            "higher_is_better": metric.get("higher_is_better"),
-            "headline": bool(metric.get("headline")),
+            **asdict(figure),
+            "higher_is_better": metric.higher_is_better,
+            "headline": metric.headline,
             "dash": None,
-            "remark": remark if metric.get("higher_is_better") is not None else None,  # it is of what is ranked
+            "remark": test.remark if metric.higher_is_better is not None else None,  # it is of what is ranked
         }
 
 
-def _dashes(cell: NamedCell, shown: str, metrics: Mapping[str, Record], reason: str) -> Iterator[dict[str, Any]]:
+def _dashes(cell: NamedCell, shown: str, metrics: Mapping[str, Metric], reason: str) -> Iterator[dict[str, Any]]:
     """One row without a value per scalar metric that the method could not serve."""
     place = {"task": cell.task, "model": cell.model, "method": cell.method, "evaluation": shown}
-    nothing = {
-        "x": math.nan,
-        "value": math.nan,
-        "low": math.nan,
-        "high": math.nan,
-        "n": 0,
-        "dash": reason,
-        "remark": None,
-    }
-    for name, metric in metrics.items() or [("", {})]:
-        if metric.get("x") is None:
-            ranked = {"higher_is_better": metric.get("higher_is_better"), "headline": bool(metric.get("headline"))}
+    nothing = dict.fromkeys(("x", "value", "low", "high"), math.nan) | {"n": 0, "dash": reason, "remark": None}
+    for name, metric in metrics.items() or [("", UNDECLARED)]:
+        if metric.x is None:
+            ranked = {"higher_is_better": metric.higher_is_better, "headline": metric.headline}
             yield {**place, "metric": name, **nothing, **ranked}
 
 
-def _cell_rows(cell: NamedCell, known: Mapping[str, Mapping[str, Record]]) -> Iterator[dict[str, Any]]:
+def _cell_rows(cell: NamedCell, known: Mapping[str, Mapping[str, Metric]]) -> Iterator[dict[str, Any]]:
     """Rows of one cell over all evaluations (name shown -> metrics) of its task and model."""
     for shown, metrics in known.items():
-        entry = cell.evaluation(shown)
-        reason = cell.dash or entry.get("dash") or (None if entry else NOT_RUN)
-        if reason is not None:
-            yield from _dashes(cell, shown, metrics, str(reason))
+        test = cell.evaluation(shown)
+        reason = cell.dash or (NOT_RUN if test is None else test.dash)
+        if test is None or reason is not None:
+            yield from _dashes(cell, shown, metrics, reason or NOT_RUN)
             continue
-        reported = {str(figure["metric"]) for figure in entry.get("figures") or ()}
-        yield from _figures(cell, shown, entry)
+        reported = {figure.metric for figure in test.figures}
+        yield from _figures(cell, shown, test)
         missing = {name: metric for name, metric in metrics.items() if name not in reported}
         if missing:
             yield from _dashes(cell, shown, missing, NO_FIGURE)
@@ -98,15 +83,16 @@ def _cell_rows(cell: NamedCell, known: Mapping[str, Mapping[str, Record]]) -> It
         yield from _dashes(cell, "", {}, cell.dash or NO_TEST)
 
 
-def known_metrics(cells: Sequence[NamedCell]) -> dict[str, dict[str, Record]]:
+def known_metrics(cells: Sequence[NamedCell]) -> dict[str, dict[str, Metric]]:
     """Evaluation (name shown) -> metric -> its declaration, over all cells given; metrics in the order declared."""
-    known: dict[str, dict[str, Record]] = {
+    known: dict[str, dict[str, Metric]] = {
         shown: {} for shown in sorted({name for cell in cells for name in cell.evaluations})
     }
     for cell in cells:
         for shown in cell.evaluations:
-            for name, metric in (cell.evaluation(shown).get("metrics") or {}).items():
-                known[shown].setdefault(str(name), metric)
+            if (test := cell.evaluation(shown)) is not None:
+                for name, metric in test.metrics.items():
+                    known[shown].setdefault(name, metric)
     return known
 
 
@@ -116,20 +102,12 @@ def groups(cells: Sequence[NamedCell]) -> list[tuple[str, str, list[NamedCell]]]
 
 
 def frame(cells: Sequence[NamedCell]) -> pd.DataFrame:
-    """All figures of named cells, see `read_leaderboard`.
-
-    Raises:
-        UserError: a record's figures do not have the documented form; the message names the folder.
-    """
+    """All figures of named cells, see `read_leaderboard`."""
     rows: list[dict[str, Any]] = []
     for _, _, members in groups(cells):
         known = known_metrics(members)
         for cell in members:
-            try:
-                rows.extend(_cell_rows(cell, known))
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                path = cell.stored.folder / "record.json"
-                raise unreadable(path, f"figures: {error!r}") from error
+            rows.extend(_cell_rows(cell, known))
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"headline": bool, "n": np.int64})
     for name in ("higher_is_better", "dash", "remark"):  # pandas would turn None into NaN
         table[name] = pd.Series([row[name] for row in rows], dtype=object)

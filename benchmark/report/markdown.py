@@ -96,12 +96,12 @@ def _pairs(every: Sequence[MethodPairs]) -> list[str]:
 
 
 def _facts(cell: NamedCell) -> str:
-    task, model = cell.record["task"], cell.record["model"]
-    seed = "" if task["seed"] is None else f", seed {task['seed']}"
-    limit = "no limit" if task["limit"] is None else f"limit {task['limit']}"
+    task, model = cell.record.task, cell.record.model
+    seed = "" if task.seed is None else f", seed {task.seed}"
+    limit = "no limit" if task.limit is None else f"limit {task.limit}"
     return escape(
-        f"Task {task['name']} version {task['version']}, split {task['split']}, {limit}{seed}, "
-        f"{task['n']} examples; model {model['name']}, {model['dtype']}."
+        f"Task {task.name} version {task.version}, split {task.split}, {limit}{seed}, "
+        f"{task.n} examples; model {model.name}, {model.dtype}."
     )
 
 
@@ -114,7 +114,7 @@ def _section(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[Me
     lines += ["### Overview", "", *table_lines(make_board(table, columns))]
     for evaluation in dict.fromkeys(column.evaluation for column in scalar_columns(table)):
         part = table[table["evaluation"] == evaluation]
-        target = next((entry["target"] for cell in cells if (entry := cell.evaluation(evaluation)).get("target")), None)
+        target = next((test.target for cell in cells if (test := cell.evaluation(evaluation)) is not None), None)
         lines += ["", f"### {escape(evaluation)}", ""]
         lines += [f"Explained class: {escape(target)}.", ""] if target else []
         lines += [*table_lines(make_board(part, scalar_columns(part)).ungrouped), "", *_verdicts(cells, part)]

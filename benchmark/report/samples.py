@@ -8,6 +8,7 @@ import pandas as pd
 
 from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import MetricColumn
+from benchmark.results.record import UNDECLARED
 from benchmark.results.statistics import (
     RATIOS,
     RESAMPLED,
@@ -48,19 +49,17 @@ def cells_of(side: Side) -> Sequence[NamedCell]:
 
 def figure_of(cell: NamedCell, column: MetricColumn) -> Interval | None:
     """The cell's figure for a scalar metric, or None where there is none or it is not finite."""
-    for figure in cell.evaluation(column.evaluation).get("figures") or ():
-        if figure["metric"] == column.metric and figure.get("x") is None and figure.get("value") is not None:
-            low, high = (math.nan if figure.get(key) is None else float(figure[key]) for key in ("low", "high"))
-            found = Interval(float(figure["value"]), low, high, int(figure["n"]))
-            return found if math.isfinite(found.value) else None
-    return None
+    test = cell.evaluation(column.evaluation)
+    figure = None if test is None else test.scalar(column.metric)
+    if figure is None or not math.isfinite(figure.value):
+        return None
+    return Interval(figure.value, figure.low, figure.high, figure.n)
 
 
 def range_of(cell: NamedCell, column: MetricColumn) -> Range:
     """Least and largest possible value of a metric; infinite where the record names none."""
-    declared = (cell.evaluation(column.evaluation).get("metrics") or {}).get(column.metric) or {}
-    low, high = declared.get("bounds") or (None, None)
-    return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+    test = cell.evaluation(column.evaluation)
+    return (UNDECLARED if test is None else test.metric(column.metric)).bounds
 
 
 def sample(side: Side, column: MetricColumn) -> Sample | None:
@@ -104,18 +103,18 @@ def _draws(cell: NamedCell, column: MetricColumn, metric: str, table: pd.DataFra
 
 
 def _sample(cell: NamedCell, column: MetricColumn) -> Sample | None:
-    figure = figure_of(cell, column)
-    if figure is None:
+    figure, test = figure_of(cell, column), cell.evaluation(column.evaluation)
+    if figure is None or test is None:
         return None
-    stored = cell.evaluations.get(column.evaluation, "")
-    rule = (cell.evaluation(column.evaluation).get("derived") or {}).get(column.metric)
-    names = [(column.metric, None)] if rule is None else [(str(name), x) for name, x in rule["columns"]]
+    stored = cell.evaluations[column.evaluation]
+    rule = test.derived.get(column.metric)
+    names = [(column.metric, None)] if rule is None else rule.columns
     parts = [_values(cell, stored, name, x) for name, x in names]
     if any(part is None for part in parts):
         return None
     table = pd.concat([part for part in parts if part is not None], axis=1, join="inner").dropna()
     table.columns = pd.RangeIndex(len(parts))
-    statistic = None if rule is None else RATIOS.get(str(rule["statistic"]))
+    statistic = None if rule is None else RATIOS.get(rule.statistic)
     if len(table) != figure.n or (rule is not None and statistic is None):
         return None
     means = table.to_numpy(dtype=float).mean(axis=0, keepdims=True)

@@ -1,15 +1,14 @@
 """Tables for the terminal, and the headline metrics as one."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from benchmark.report.cells import load_cells
+from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import frame, groups, headline_columns, make_board
 from benchmark.report.printed import Heading, PrintedEntry, PrintedTable
 from benchmark.results.wording import number
@@ -83,26 +82,18 @@ def _without_figures(table: pd.DataFrame) -> Text:
     return Text("no figures" + "".join(f"\n{reason}" for reason in reasons))
 
 
-def terminal_table(cells: Sequence[Path], evaluations: Mapping[str, str] | None = None) -> Table:
-    """Headline metrics of run folders, best method first, controls below the line.
+def terminal_table(cells: Sequence[NamedCell]) -> Table:
+    """Headline metrics of cells, best method first, controls below the line.
 
     `value ±m`: m is the larger distance from the value to the bounds of its 95 % interval. Fits 120 columns.
-
-    Args:
-        cells: run folders.
-        evaluations: name and identity of the tests that are shown; None for all.
-
-    Raises:
-        UserError: a folder is corrupt; the message names it.
     """
-    named = load_cells(cells, evaluations)
-    table = frame(named)
+    table = frame(cells)
     grid = Table.grid(padding=(0, 0, 1, 0))
     grid.caption = (
         "value ±larger distance to the bounds of its 95 % interval; ↑ ↓ better; best green, second underlined"
     )
     grid.caption_justify = "left"
-    for task, model, _ in groups(named):
+    for task, model, _ in groups(cells):
         part = table[(table["task"] == task) & (table["model"] == model)]
         columns = headline_columns(part)
         if not columns:

@@ -45,7 +45,8 @@ def calibration(cells: Sequence[NamedCell], column: MetricColumn) -> str:
     controls = controls_of(cells, column)
     if lacking := [name for name, side in controls.items() if not side]:
         return f"calibration not assessed (no figure of {' and '.join(lacking)})"
-    remarks = {cell.evaluation(column.evaluation).get("remark") for side in controls.values() for cell in side}
+    tests = [cell.evaluation(column.evaluation) for side in controls.values() for cell in side]
+    remarks = {test and test.remark for test in tests}
     if None not in remarks:
         return f"calibration does not apply ({'; '.join(sorted(escape_markdown(str(remark)) for remark in remarks))})"
     steps = (("oracle", "random"), ("random", "inverted"))

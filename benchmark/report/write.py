@@ -1,12 +1,12 @@
 """Everything that a report consists of, written to a folder."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from benchmark.report.analysis_tables import read_tables, table_files
-from benchmark.report.cells import NamedCell, load_cells
+from benchmark.report.cells import NamedCell
 from benchmark.report.curve_figures import curve_files
 from benchmark.report.graphs import graph_files
 from benchmark.report.heatmaps import environment, heatmap_page
@@ -35,8 +35,8 @@ _COST = ("seconds", "forward_passes", "backward_passes", "peak_memory_bytes")
 def _cost(cells: Sequence[NamedCell]) -> pd.DataFrame:
     """What each cell cost, as its record says."""
     rows = [
-        {"task": cell.task, "model": cell.model, "method": cell.method, "n": cell.record["task"]["n"]}
-        | {key: (cell.record.get("cost") or {}).get(key) for key in _COST}
+        {"task": cell.task, "model": cell.model, "method": cell.method, "n": cell.record.task.n}
+        | {key: getattr(cell.record.cost, key) for key in _COST}
         for cell in cells
     ]
     return pd.DataFrame(rows)
@@ -72,25 +72,24 @@ def _files(cells: Sequence[NamedCell], tables: Sequence[Table]) -> Iterator[tupl
     yield "index.html", _index(cells, table, names).encode()
 
 
-def write_report(cells: Sequence[Path], folder: Path, evaluations: Mapping[str, str] | None = None) -> list[Path]:
+def write_report(cells: Sequence[NamedCell], folder: Path) -> list[Path]:
     """Tables (Markdown, CSV, LaTeX), one figure per curve (PNG, PDF), attribution graphs, token heatmaps and an index page.
 
     Nothing is computed but resampling: no model is loaded. The same cells give the same bytes, in whatever order
     they are given. Each file is put in place whole or not at all; everything is made before the first is written.
 
     Args:
-        cells: run folders (`benchmark.results.store.find_cells`).
-        evaluations: name and identity of the tests that are shown; None for all.
+        cells: what run folders hold (`benchmark.report.cells.load_cells`).
         folder: where the files go; it is made where it does not exist. Tables that analyses left there are taken in.
 
     Returns:
         The files written.
 
     Raises:
-        UserError: there are no cells, or one is corrupt; the message names it.
+        UserError: a file of a cell is corrupt; the message names it.
         OSError: the folder cannot be written.
     """
-    contents = list(_files(load_cells(cells, evaluations), read_tables(folder)))
+    contents = list(_files(cells, read_tables(folder)))
     written: list[Path] = []
     for name, content in contents:
         with atomic_path(folder / name) as temporary:

@@ -74,11 +74,11 @@ def table_bytes(table: pd.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-def table_of(content: bytes, *, checked: bool = True) -> pd.DataFrame:
+def table_of(content: bytes) -> pd.DataFrame:
     """The table of a Parquet file; ValueError (or another of `DAMAGE`) where it is not what `table_bytes` gave."""
     stored = pq.read_table(io.BytesIO(content), page_checksum_verification=True)
     table: pd.DataFrame = stored.to_pandas()
-    if checked and (stored.schema.metadata or {}).get(b"sha256", b"") != table_digest(table).encode():
+    if (stored.schema.metadata or {}).get(b"sha256", b"") != table_digest(table).encode():
         raise ValueError(_MISFIT)
     return table
 

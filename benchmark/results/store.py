@@ -14,7 +14,7 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,7 @@ from benchmark.errors import Corrupt, Missing, UserError, one_line
 from benchmark.results import bounded
 from benchmark.results.cache import atomic_path
 from benchmark.results.digests import DAMAGE, arrays_digest, check_arrays, check_seal, finite, table_bytes, table_of
-
-SCHEMA = 2
-UNSEALED = 1
-"""The schema of version 0.2.0, whose records hold no digests: the report reads them, nothing is added to them."""
+from benchmark.results.record import SCHEMA, Record
 
 ROW_COLUMNS = ("uid", "evaluation", "metric", "x", "value", "draw")
 
@@ -39,13 +36,8 @@ _PATIENCE = (0.0, 0.02, 0.1, 0.5)  # seconds before each look at a folder that a
 _NOT_AS_RECORDED = "it is not what was written: its SHA-256 is not the one in record.json"
 
 
-def corrupt(path: Path, reason: str) -> Corrupt:
-    """The error for something in a run folder that cannot be read."""
-    return Corrupt(path, reason)
-
-
 def _corrupt(path: Path, error: Exception) -> Corrupt:
-    return corrupt(path, one_line(error))
+    return Corrupt(path, one_line(error))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -86,18 +78,26 @@ def read_sealed(path: Path) -> dict[str, Any]:
     return content
 
 
-def read_record(folder: Path) -> dict[str, Any]:
-    """The facts and figures of a finished cell."""
+def read_record(folder: Path) -> Record:
+    """The facts and figures of a finished cell; UserError where there is no record, or none that can be read."""
     path = folder / "record.json"
-    record = _parsed(path, _content(path))
-    if not isinstance(record, dict) or record.get("schema") not in (SCHEMA, UNSEALED):
-        raise corrupt(path, f"no record of schema {SCHEMA}")
-    if record["schema"] == SCHEMA:
-        try:
-            check_seal(record)
-        except ValueError as error:
-            raise _corrupt(path, error) from error
+    content = _parsed(path, _content(path))
+    try:
+        record = Record.from_json(content)
+        check_seal(content)
+    except ValueError as error:
+        raise _corrupt(path, error) from error
     return record
+
+
+def find_record(folder: Path) -> Record | None:
+    """The same; None where there is no record, or one of an earlier schema, whose cell is computed again."""
+    path = folder / "record.json"
+    if not path.exists():
+        return None
+    content = _parsed(path, _content(path))
+    earlier = isinstance(content, dict) and content.get("schema") in range(1, SCHEMA)
+    return None if earlier else read_record(folder)
 
 
 def _content(path: Path) -> bytes:
@@ -109,9 +109,7 @@ def _content(path: Path) -> bytes:
         raise _corrupt(path, error) from error
 
 
-def of_comparison(
-    record: Mapping[str, Any], rows: pd.DataFrame, digests: Mapping[str, str]
-) -> tuple[dict[str, Any], pd.DataFrame]:
+def of_comparison(record: Record, rows: pd.DataFrame, digests: Mapping[str, str]) -> tuple[Record, pd.DataFrame]:
     """Record and rows with the tests of one comparison alone, under the names that it gives them.
 
     Args:
@@ -122,21 +120,18 @@ def of_comparison(
     names = {
         key: name
         for name, digest in digests.items()
-        for key, facts in record["evaluations"].items()
-        if facts.get("name", key) == name and facts.get("digest") == digest
+        for key, evaluation in record.evaluations.items()
+        if (evaluation.name, evaluation.digest) == (name, digest)
     }
-    tests = {name: record["evaluations"][key] for key, name in names.items()}
+    tests = {name: record.evaluations[key] for key, name in names.items()}
     own = rows[rows["evaluation"].isin(list(names))]
-    return {**record, "evaluations": tests}, own.assign(evaluation=own["evaluation"].map(names))
+    return replace(record, evaluations=tests), own.assign(evaluation=own["evaluation"].map(names))
 
 
 def listed(path: Path) -> tuple[str, ...]:
     """The digests that the folder's record allows a file to have; none where there is no record, or it says nothing."""
-    if not (path.parent / "record.json").exists():
-        return ()
-    record = read_record(path.parent)
-    known = (record.get(key, {}).get(path.name) for key in ("files", "coming"))
-    return tuple(name for name in known if name is not None)
+    record = find_record(path.parent)
+    return () if record is None else record.digests(path.name)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -146,7 +141,7 @@ def read_bytes(path: Path) -> bytes:
         content, allowed = _content(path), listed(path)
         if not allowed or sha256(content).hexdigest() in allowed:
             return content
-    raise corrupt(path, _NOT_AS_RECORDED)
+    raise Corrupt(path, _NOT_AS_RECORDED)
 
 
 def hash_of(path: Path) -> str:
@@ -157,30 +152,23 @@ def hash_of(path: Path) -> str:
 
 def read_rows(folder: Path) -> pd.DataFrame:
     """The per-example rows of a finished cell: uid, evaluation, metric, x, value, and draw (0 where nothing is drawn)."""
-    path = folder / "rows.parquet"
-    if listed(path) or not (folder / "record.json").exists():
-        return read_table(path, ROW_COLUMNS)
-    table = _table(path, checked=False)  # of an earlier version
-    return _with_columns(path, table.assign(draw=0) if "draw" not in table else table, ROW_COLUMNS)
+    return read_table(folder / "rows.parquet", ROW_COLUMNS)
 
 
 def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """A Parquet table that `write_table` wrote, with at least these columns."""
-    return _with_columns(path, _table(path, checked=True), columns)
+    return _table(path, read_bytes(path), columns)
 
 
-def _table(path: Path, *, checked: bool) -> pd.DataFrame:
-    content = read_bytes(path)
+def _table(path: Path, content: bytes, columns: Sequence[str], examples: int | None = None) -> pd.DataFrame:
+    """The table of a file's content; with no more rows than so many examples can have."""
     try:
-        bounded.check_rows(content)
-        return table_of(content, checked=checked)
+        bounded.check_rows(content, examples)
+        table = table_of(content)
     except DAMAGE as error:
         raise _corrupt(path, error) from error
-
-
-def _with_columns(path: Path, table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     if missing := [name for name in columns if name not in table.columns]:
-        raise corrupt(path, f"column {', '.join(missing)} is missing")
+        raise Corrupt(path, f"column {', '.join(missing)} is missing")
     return table
 
 
@@ -189,14 +177,18 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
     write_bytes(path, table_bytes(table))
 
 
-def read_cell(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
+def read_cell(folder: Path) -> tuple[Record, pd.DataFrame]:
     """Record and rows of a finished cell that belong together, though another process may be adding to the folder."""
+    path = folder / "rows.parquet"
     for pause in _PATIENCE:
         time.sleep(pause)
-        record, rows = read_record(folder), read_rows(folder)
-        if "coming" not in record and read_record(folder) == record:
+        record, content = read_record(folder), _content(path)
+        written = sha256(content).hexdigest() in record.digests(path.name)
+        if written and not record.coming:
             break
-    return record, rows
+    if not written:
+        raise Corrupt(path, _NOT_AS_RECORDED)
+    return record, _table(path, content, ROW_COLUMNS, record.task.n)
 
 
 def find_cells(root: Path) -> list[Path]:
@@ -209,14 +201,14 @@ def find_cells(root: Path) -> list[Path]:
     return sorted(found)
 
 
-def require_writable(folder: Path) -> None:
-    """UserError where nothing can be written to `folder`."""
+def refusal(folder: Path) -> UserError | None:
+    """What a user is told where nothing can be written to `folder`; None where it can."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
-            pass
+            return None
     except OSError as error:
-        raise UserError(f"out={folder} cannot be written to ({error.strerror}); choose another folder") from error
+        return UserError(f"out={folder} cannot be written to ({error.strerror}); choose another folder")
 
 
 @dataclass(frozen=True)

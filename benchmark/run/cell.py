@@ -1,6 +1,5 @@
 """One cell of a comparison: explain with one method, test, and keep everything in its run folder."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,26 +10,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmark.errors import NotApplicable
+from benchmark.errors import Corrupt, NotApplicable
 from benchmark.models import Classifier
-from benchmark.results import commits, locks, store
+from benchmark.results import commits, locks
 from benchmark.results.digests import digest
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.data import Data
 from benchmark.run.explaining import class_order, edge_sums, for_classes, for_target, measured
 from benchmark.run.stages import Stage
-from benchmark.types import (
-    Attribution,
-    Batch,
-    Compared,
-    EdgeMethod,
-    JointMethod,
-    Method,
-    Target,
-)
-
-logger = logging.getLogger(__name__)
+from benchmark.types import AggregatingMethod, Batch, Compared, EdgeMethod, JointMethod, Method, Target
 
 
 @dataclass(frozen=True)
@@ -66,25 +55,19 @@ class Cell:
 
     def explain(self, which: Target) -> Ragged:
         """Attributions of all scored examples for the predicted or the annotated class; reused where they are stored."""
-
         base = self.explain("predicted") if which == "label" else None
 
         def compute(index: int) -> Ragged:
-            batch, target = self.data.batches[index], self.data.target(self.model, index, which)
-            known = None if base is None else padded(base, self.data.start(index), batch)
-            return self._attribute(batch, target, known)
+            batch, target = self.data.batches[index], self.data.target(index, which)
+            if base is None:
+                return self._explained(batch, target)
+            known = padded(base, self.data.start(index), batch)
+            return measured(self.model, batch, lambda: for_target(self._explainer, self.model, batch, target, known))
 
         return self._attributions(f"attributions-{which}", self.data.batches, compute)
 
-    def head_importance(self, calibration: Any, which: Target) -> Tensor:
-        """Importance of each head [L H]: the mean over the calibration examples, explained for their labels.
-
-        A method that combines examples in another way says so with `aggregate_heads([N L H]) -> [L H]`.
-        """
-        return self.aggregate(self.head_scores(calibration, which))
-
     def head_scores(self, calibration: Any, which: Target) -> Float[Tensor, "N L H"]:
-        """Head scores of each calibration example (`same`: of each scored one).
+        """Head scores of each calibration example, explained for its label (`same`: of each scored one).
 
         Raises:
             NotApplicable: the method does not score heads.
@@ -92,18 +75,17 @@ class Cell:
         if calibration == "same":
             stored = self.explain(which)
         else:
-            batches = self.data.calibration(calibration.split, calibration.examples)
-            name = f"attributions-calibration-{calibration.split}-{calibration.examples}"
-            stored = self._attributions(name, batches, lambda i: self._attribute(batches[i], batches[i].label))
+            batches = self.data.calibration(calibration.split, calibration.limit)
+            name = f"attributions-calibration-{calibration.split}-{calibration.limit}"
+            stored = self._attributions(name, batches, lambda i: self._explained(batches[i], batches[i].label))
         if "heads" not in stored.arrays:
             raise NotApplicable("the method does not score heads")
         return torch.as_tensor(stored.arrays["heads"])
 
     def aggregate(self, scores: Float[Tensor, "N L H"]) -> Float[Tensor, "L H"]:
         """Importance from the scores of several examples: their mean, or what the method says."""
-        rule = getattr(self.method, "aggregate_heads", lambda heads: heads.mean(0))
-        importance: Tensor = rule(scores)
-        return importance
+        method = self.method
+        return method.aggregate_heads(scores) if isinstance(method, AggregatingMethod) else scores.mean(0)
 
     def edges(self, which: Target) -> Ragged:
         """Edge scores of all scored examples, summed over heads; reused where they are stored.
@@ -116,7 +98,7 @@ class Cell:
             raise NotApplicable("the method does not score edges")
 
         def compute(index: int) -> Ragged:
-            batch, target = self.data.batches[index], self.data.target(self.model, index, which)
+            batch, target = self.data.batches[index], self.data.target(index, which)
             return measured(self.model, batch, lambda: edge_sums(method, self.model, batch, target))
 
         return self._attributions(f"edges-{which}", self.data.batches, compute)
@@ -128,7 +110,7 @@ class Cell:
             return
 
         def compute(index: int) -> Ragged:
-            batch, target = self.data.batches[index], self.data.target(self.model, index, "predicted")
+            batch, target = self.data.batches[index], self.data.target(index, "predicted")
             return measured(self.model, batch, lambda: method.with_edges(self.model, batch, target))
 
         with self.lock:
@@ -151,7 +133,7 @@ class Cell:
         base = self.explain("predicted")
 
         def compute(index: int) -> Ragged:
-            batch, order = self.data.batches[index], class_order(self.data.logits(self.model, index))
+            batch, order = self.data.batches[index], class_order(self.data.logits(index))
             known = padded(base, self.data.start(index), batch)
             return measured(self.model, batch, lambda: for_classes(self._explainer, self.model, batch, order, known))
 
@@ -167,7 +149,7 @@ class Cell:
                     return result
         stored = Ragged.read(self._path(name))
         if stored.uids != tuple(uid for batch in batches for uid in batch.uids):
-            raise store.corrupt(self._path(name), "it holds other examples than this comparison asks for")
+            raise Corrupt(self._path(name), "it holds other examples than this comparison asks for")
         return stored
 
     def _computed(
@@ -184,7 +166,7 @@ class Cell:
         )
         result = stage.run(len(batches), compute, f"{self.name}: explain")
         if result.uids != tuple(uid for batch in batches for uid in batch.uids):
-            raise store.corrupt(stage.folder, "its parts do not hold each example once")
+            raise Corrupt(stage.folder, "its parts do not hold each example once")
         return result, stage
 
     def _keep(self, name: str, result: Ragged) -> None:
@@ -199,11 +181,9 @@ class Cell:
         cut = digest([len(batch) for batch in batches])[:8]
         return self.folder / "parts" / f"{stage}-{cut}"
 
-    def _attribute(self, batch: Batch, target: Tensor, known: Attribution | None = None) -> Ragged:
+    def _explained(self, batch: Batch, target: Tensor) -> Ragged:
         method = self._explainer
-        if known is None:
-            return measured(self.model, batch, lambda: method(self.model, batch, target))
-        return measured(self.model, batch, lambda: for_target(method, self.model, batch, target, known))
+        return measured(self.model, batch, lambda: method(self.model, batch, target))
 
     @property
     def _explainer(self) -> Method:

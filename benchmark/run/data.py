@@ -1,14 +1,14 @@
 """The encoded examples of one task and model, and what all methods share of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
+from benchmark.results.record import TaskRecord
 from benchmark.types import Batch, Target
 
 
@@ -17,17 +17,19 @@ class Data:
     """The encoded examples of one task and model, and what all methods share.
 
     Attributes:
+        model: the classifier.
         batches: the scored examples.
         calibration: encodes the first n examples of another split, for head importance.
-        facts: what `record.json` says of task, split, limit and seed.
+        facts: what the record says of them.
         labels: class names as the task spells them.
     """
 
+    model: Classifier
     batches: Sequence[Batch]
     calibration: Callable[[str, int], Sequence[Batch]]
-    facts: Mapping[str, Any]
+    facts: TaskRecord
     labels: tuple[str, ...]
-    _logits: dict[int, tuple[Classifier, Tensor]] = field(default_factory=dict)
+    _logits: dict[int, Tensor] = field(default_factory=dict, init=False)
 
     @property
     def uids(self) -> tuple[str, ...]:
@@ -38,17 +40,17 @@ class Data:
         """Number of examples before a batch."""
         return sum(len(batch) for batch in self.batches[:index])
 
-    def target(self, model: Classifier, index: int, which: Target) -> Int[Tensor, "B"]:
+    def target(self, index: int, which: Target) -> Int[Tensor, "B"]:
         """The predicted or the annotated class of each example of a batch."""
         batch = self.batches[index]
         if which == "label":
             if bool((batch.label < 0).any()):
                 raise NotApplicable("some examples have no label")
             return batch.label
-        return self.logits(model, index).argmax(-1)
+        return self.logits(index).argmax(-1)
 
-    def logits(self, model: Classifier, index: int) -> Float[Tensor, "B C"]:
-        """Logits of a batch by this very model, computed once for all methods; another model's take their place."""
-        if index not in self._logits or self._logits[index][0] is not model:
-            self._logits[index] = (model, model.run(self.batches[index]).logits)
-        return self._logits[index][1]
+    def logits(self, index: int) -> Float[Tensor, "B C"]:
+        """Logits of a batch, computed once for all methods."""
+        if index not in self._logits:
+            self._logits[index] = self.model.run(self.batches[index]).logits
+        return self._logits[index]

@@ -36,7 +36,7 @@ def graphs(cell: Cell, which: Target) -> list[dict[str, Any]]:
             break
         rows = list(range(min(len(batch), GRAPH_EXAMPLES - len(pages))))
         attribution = padded(stored, cell.data.start(index), batch)
-        predicted, ends = cell.data.target(cell.model, index, "predicted"), terminals(cell.model, batch)
+        predicted, ends = cell.data.target(index, "predicted"), terminals(cell.model, batch)
         for b, scores in zip(rows, unpadded(batch, attribution), strict=False):
             graph = attribution_graph(
                 scores,

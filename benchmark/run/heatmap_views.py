@@ -9,6 +9,7 @@ from benchmark import units
 from benchmark.evaluations.aopc import THRESHOLDS, Aopc, stored_erasure
 from benchmark.evaluations.rationale.export import Prediction, json_lines, predictions
 from benchmark.evaluations.rationale.rationale import Rationale
+from benchmark.results.record import EvaluationRecord
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell
@@ -27,8 +28,8 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
         attribution = padded(stored, cell.data.start(index), batch)
         assert attribution.tokens is not None
         scores, present = units.pool(attribution.tokens, batch.units)
-        predicted = cell.data.target(cell.model, index, "predicted")
-        probabilities = cell.data.logits(cell.model, index).softmax(-1)
+        predicted = cell.data.target(index, "predicted")
+        probabilities = cell.data.logits(index).softmax(-1)
         for b in range(min(len(batch), HEATMAP_EXAMPLES - len(pages))):
             words = batch.words[b]
             known = [u < present.shape[1] and bool(present[b, u]) for u in range(len(words))]
@@ -48,7 +49,7 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
     return pages
 
 
-def eraser_predictions(cell: Cell, tested: Mapping[str, Mapping[str, Any]], rows: pd.DataFrame) -> dict[str, bytes]:
+def eraser_predictions(cell: Cell, tested: Mapping[str, EvaluationRecord], rows: pd.DataFrame) -> dict[str, bytes]:
     """ERASER's predictions, by file name, of each agreement with rationales that was tested.
 
     There are none unless every example is an annotation of ERASER. The file is `eraser_predictions.jsonl` for the
@@ -63,25 +64,25 @@ def eraser_predictions(cell: Cell, tested: Mapping[str, Mapping[str, Any]], rows
     """
     if not all("annotation_id" in meta for batch in cell.data.batches for meta in batch.meta):
         return {}
-    erased, found = _erased(tested, rows), {}
-    for name, facts in tested.items():
-        if (settings := _settings(facts, Rationale)) is not None:
-            (share,) = (figure["value"] for figure in facts["figures"] if figure["metric"] == "hard_share")
+    erased, files = _erased(tested, rows), {}
+    for name, test in tested.items():
+        if (settings := _settings(test, Rationale)) is not None:
+            (share,) = (figure.value for figure in test.figures if figure.metric == "hard_share")
             file = "eraser_predictions.jsonl" if name == "rationale" else f"eraser_predictions-{name}.jsonl"
-            found[file] = json_lines(_predictions(cell, settings, share, erased)).encode()
-    return found
+            files[file] = json_lines(_predictions(cell, settings, share, erased)).encode()
+    return files
 
 
-def _settings(facts: Mapping[str, Any], kind: type) -> Mapping[str, Any] | None:
+def _settings(test: EvaluationRecord, kind: type[Aopc | Rationale]) -> Mapping[str, Any] | None:
     """The settings of a test of this class and version that gave figures, else None."""
-    name, version, settings = facts.get("identity") or (None, None, {})
-    here = f"{kind.__module__}.{kind.__qualname__}", getattr(kind, "version", 0)
-    return settings if (name, version) == here and facts["figures"] else None
+    name, version, settings = test.identity
+    here = f"{kind.__module__}.{kind.__qualname__}", kind.version
+    return settings if (name, version) == here and test.figures else None
 
 
-def _erased(tested: Mapping[str, Mapping[str, Any]], rows: pd.DataFrame) -> pd.DataFrame | None:
+def _erased(tested: Mapping[str, EvaluationRecord], rows: pd.DataFrame) -> pd.DataFrame | None:
     """Rows of the tested AOPC at ERASER's shares (of that named `aopc` where there are several), or None."""
-    settings = {name: _settings(facts, Aopc) for name, facts in tested.items()}
+    settings = {name: _settings(test, Aopc) for name, test in tested.items()}
     fit = [name for name, own in settings.items() if own is not None and tuple(own["fractions"]) == THRESHOLDS]
     chosen = "aopc" if "aopc" in fit else next(iter(fit), None)
     return None if chosen is None else rows[rows["evaluation"] == chosen]
@@ -100,7 +101,7 @@ def _predictions(
             padded(stored, cell.data.start(index), batch),
             labels=labels,
             hard_share=share,
-            probabilities=cell.data.logits(cell.model, index).double().softmax(-1),
+            probabilities=cell.data.logits(index).double().softmax(-1),
             erasure=None if erased is None else stored_erasure(erased, batch.uids, THRESHOLDS, len(labels)),
             how=settings["pool"],
             clamp=settings["clamp"],

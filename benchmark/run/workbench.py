@@ -1,8 +1,8 @@
 """What a comparison is about: one task, one model, the encoded examples, and the cells that are computed on them."""
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ from omegaconf import DictConfig, OmegaConf
 from benchmark.errors import UserError
 from benchmark.models import Classifier, load_model
 from benchmark.results.digests import digest
+from benchmark.results.record import TaskRecord
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
 from benchmark.settings.configuration import check_name, make
 from benchmark.settings.defaults import whole
 from benchmark.settings.identity import identity
-from benchmark.types import Batch, Compared, Example, Task
+from benchmark.types import Batch, Compared, Example, FittedMethod, Task
 
 logger = logging.getLogger(__name__)
 
@@ -42,10 +43,52 @@ class Setting:
     model: Classifier
     data: Data
 
-    def cell(self, name: str, method: Compared | None = None) -> Cell:
-        """The cell of the method that the configuration calls `name`, fitted where it needs to be."""
-        made: Any = make(self.config.methods[name]) if method is None else method
-        return make_cell(self, name, made)
+    def cell(self, name: str, method: Compared | None = None, settings: Mapping[str, Any] | None = None) -> Cell:
+        """The cell of a method: its run folder's name ends in the hash of what the attributions depend on.
+
+        Args:
+            name: of the method.
+            method: the explainer, or a search; None: the one that the configuration calls `name`. One that is fitted
+                depends on the first `CONTROL_SAMPLE` examples of the training split, which the task tells.
+            settings: what makes it, for `config.yaml`; None: those of the configuration.
+        """
+        config, task, model, facts = self.config, self.task, self.model, self.data.facts
+        method = make(config.methods[name]) if method is None else method
+        covered = {
+            "task": {key: value for key, value in asdict(facts).items() if key not in ("units", "lost_units")},
+            "model": model.fingerprint,
+            "dtype": str(model.dtype),
+            "method": identity(method),
+            "fitted_on": CONTROL_SAMPLE if isinstance(method, FittedMethod) else None,
+        }
+        key = digest(covered)
+        described = {
+            "task": whole(_plain(config.task)),
+            "model": whole(_plain(config.model)),
+            "method": whole(settings or _plain(config.methods[name])),
+        }
+        return Cell(
+            folder=Path(config.out) / task.name / model.name / f"{name}-{key[:8]}",
+            name=name,
+            method=method.fit(task.split("train")[:CONTROL_SAMPLE]) if isinstance(method, FittedMethod) else method,
+            model=model,
+            data=self.data,
+            identity={**covered, "hash": key},
+            config={**described, "split": config.split, "limit": facts.limit, "seed": facts.seed},
+            checkpoint_seconds=float(config.checkpoint_seconds),
+        )
+
+    def limited(self, limit: int | None) -> "Setting":
+        """The same setting with at most `limit` of its examples."""
+        least = min((number for number in (self.config.limit, limit) if number is not None), default=None)
+        if least == self.config.limit:
+            return self
+        every = self.task.split(self.config.split)
+        return replace(self, data=encode(self.config, self.task, self.model, every, least))
+
+
+def _plain(config: DictConfig) -> Any:
+    return OmegaConf.to_container(config, resolve=True)
 
 
 def open_setting(config: DictConfig) -> Setting:
@@ -53,7 +96,6 @@ def open_setting(config: DictConfig) -> Setting:
     task: Task = make(config.task)
     check_name("task.name", task.name)
     every = task.split(config.split)
-    examples = sample(every, config.limit, config.seed)
     source = make(config.model)
     if source.threads is not None:
         torch.set_num_threads(source.threads)
@@ -65,18 +107,7 @@ def open_setting(config: DictConfig) -> Setting:
         max_tokens=source.max_tokens,
         memory_budget=source.memory_budget,
     )
-    return Setting(config, task, model, encode(config, task, model, examples, drawn=len(examples) < len(every)))
-
-
-def limited(setting: Setting, limit: int | None) -> Setting:
-    """The same setting with at most `limit` of its examples."""
-    given = [number for number in (setting.config.limit, limit) if number is not None]
-    least = min(given, default=None)
-    if least == setting.config.limit:
-        return setting
-    config = setting.config.copy()
-    config.limit = least
-    return open_setting(config)
+    return Setting(config, task, model, encode(config, task, model, every, config.limit))
 
 
 def sample(examples: Sequence[Example], limit: int | None, seed: int) -> list[Example]:
@@ -87,16 +118,13 @@ def sample(examples: Sequence[Example], limit: int | None, seed: int) -> list[Ex
     return [examples[int(index)] for index in chosen]
 
 
-def training_sample(task: Task) -> Sequence[Example]:
-    """What a method with a `fit` sees: the first examples of the training split."""
-    return task.split("train")[:CONTROL_SAMPLE]
-
-
-def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence[Example], *, drawn: bool) -> Data:
+def encode(config: DictConfig, task: Task, model: Classifier, every: Sequence[Example], limit: int | None) -> Data:
     """Encode the scored examples in batches of similar length, and say how much lies beyond the model's window.
 
     Where they were not drawn, for they are all, neither limit nor seed is a fact of theirs.
     """
+    examples = sample(every, limit, config.seed)
+    drawn = len(examples) < len(every)
     label_map = model.label_map(task.labels)
 
     def batches(chosen: Sequence[Example]) -> list[Batch]:
@@ -104,71 +132,36 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
         size = config.batch_size
         return [model.encode_examples(ordered[i : i + size], label_map) for i in range(0, len(ordered), size)]
 
-    def calibration(split: str, count: int) -> list[Batch]:
+    def calibration(split: str, limit: int) -> list[Batch]:
         scored = {example.uid for example in examples}
-        chosen = [example for example in task.split(split) if example.uid not in scored][:count]
+        chosen = [example for example in task.split(split) if example.uid not in scored][:limit]
         if not chosen:
             raise UserError(f"calibration.split={split} has no example that is not scored; use another split or `same`")
-        if (split, count) not in kept:
-            kept[split, count] = batches(chosen)
-        return kept[split, count]
+        if (split, limit) not in calibrated:
+            calibrated[split, limit] = batches(chosen)
+        return calibrated[split, limit]
 
-    kept: dict[tuple[str, int], list[Batch]] = {}
+    calibrated: dict[tuple[str, int], list[Batch]] = {}
     scored = batches(examples)
     total = sum(int(batch.n_units.sum()) for batch in scored)
     if lost := sum(int(batch.lost_units.sum()) for batch in scored):
         logger.warning(
             "%d of %d words (%.1f %%) lie beyond the window of %d tokens", lost, total, 100 * lost / total, model.window
         )
-    facts = {
-        "name": task.name,
-        "version": task.version,
-        "split": config.split,
-        "limit": config.limit if drawn else None,
-        "seed": config.seed if drawn else None,
-        "n": len(examples),
-        "fingerprint": task.fingerprint,
-        "units": total,
-        "lost_units": lost,
-    }
-    return Data(batches=scored, calibration=calibration, facts=facts, labels=tuple(task.labels))
+    facts = TaskRecord(
+        name=task.name,
+        version=task.version,
+        split=config.split,
+        limit=limit if drawn else None,
+        seed=config.seed if drawn else None,
+        n=len(examples),
+        fingerprint=task.fingerprint,
+        units=total,
+        lost_units=lost,
+    )
+    return Data(model, batches=scored, calibration=calibration, facts=facts, labels=tuple(task.labels))
 
 
 def _length(example: Example) -> tuple[int, str]:
     parts = example.inputs if isinstance(example.inputs, tuple) else (example.inputs,)
     return sum(len(part) for part in parts if isinstance(part, str | Sequence)), example.uid
-
-
-def make_cell(setting: Setting, name: str, method: Any) -> Cell:
-    """The cell of one method: its run folder's name ends in the hash of what the attributions depend on.
-
-    A method that is fitted depends on the first `CONTROL_SAMPLE` examples of the training split, which the task tells.
-    """
-    config, task, model, data = setting.config, setting.task, setting.model, setting.data
-    fitted = hasattr(method, "fit")
-    covered = {
-        "task": {key: value for key, value in data.facts.items() if key not in ("units", "lost_units")},
-        "model": model.fingerprint,
-        "dtype": str(model.dtype),
-        "method": identity(method),
-        "fitted_on": CONTROL_SAMPLE if fitted else None,
-    }
-    key = digest(covered)
-    described = {
-        "task": whole(OmegaConf.to_container(config.task, resolve=True)),
-        "model": whole(OmegaConf.to_container(config.model, resolve=True)),
-        "method": whole(OmegaConf.to_container(config.methods[name], resolve=True)),
-        "split": config.split,
-        "limit": data.facts["limit"],
-        "seed": data.facts["seed"],
-    }
-    return Cell(
-        folder=Path(config.out) / task.name / model.name / f"{name}-{key[:8]}",
-        name=name,
-        method=method.fit(training_sample(task)) if fitted else method,
-        model=model,
-        data=data,
-        identity={**covered, "hash": key},
-        config=described,
-        checkpoint_seconds=float(config.checkpoint_seconds),
-    )

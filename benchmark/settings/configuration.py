@@ -45,19 +45,17 @@ def compose(config_name: str | None, overrides: Sequence[str] = (), directory: s
     Raises:
         UserError: an option, key or value does not exist; one line, with near matches.
     """
-    return _settled(config_name, overrides, directory)[1]
+    return settled(config_name, overrides, directory)[1]
 
 
-def widened(config_name: str | None, overrides: Sequence[str], directory: str | None = None) -> list[str]:
-    """The overrides, those of settings that a YAML leaves to its class in the form in which Hydra adds them.
+def settled(
+    config_name: str | None, overrides: Sequence[str], directory: str | None = None
+) -> tuple[list[str], DictConfig]:
+    """The overrides, those of settings that a YAML leaves to its class in the form in which Hydra adds them; and `compose`.
 
     Raises:
         UserError: an option, key or value does not exist; one line, with near matches.
     """
-    return _settled(config_name, overrides, directory)[0]
-
-
-def _settled(config_name: str | None, overrides: Sequence[str], directory: str | None) -> tuple[list[str], DictConfig]:
     try:
         return list(overrides), _composed(config_name, overrides, directory)
     except _UnknownKey as error:

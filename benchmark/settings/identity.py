@@ -15,16 +15,7 @@ from typing import Any
 from benchmark.errors import UserError
 from benchmark.results.digests import digest
 
-_NO_NUMBER = "changes no number"
 _CONTENT = "is a file's path"
-
-
-def costs_only(default: Any) -> Any:
-    """A dataclass field that decides what a computation costs and no number of it (a batch size, a budget of memory).
-
-    `identity` leaves it out, so that results are reused whatever its value.
-    """
-    return field(default=default, metadata={_NO_NUMBER: True})
 
 
 def of_file(default: Any = None) -> Any:
@@ -35,8 +26,7 @@ def of_file(default: Any = None) -> Any:
 def identity(value: Any) -> Any:
     """Class, version and settings of an object, recursively, in a form that JSON can write.
 
-    - dataclass: `[class, version, {field: identity}]`, without the fields that are `costs_only`, and with
-      the content of a file that a field `of_file` names;
+    - dataclass: `[class, version, {field: identity}]`, with the content of a file that a field `of_file` names;
     - any other object: the same with its attributes, or with `get_params()` where it has that (scikit-learn's way);
       values that a `cached_property` keeps are left out;
     - mapping, sequence, set, array, number, text, path, class and function: what it holds.
@@ -87,8 +77,7 @@ def _of_object(value: Any) -> Any:
 
 def _settings(value: Any) -> dict[str, Any]:
     if is_dataclass(value):
-        kept = [part for part in fields(value) if not part.metadata.get(_NO_NUMBER)]
-        of = {part.name: _of_file if part.metadata.get(_CONTENT) else identity for part in kept}
+        of = {part.name: _of_file if part.metadata.get(_CONTENT) else identity for part in fields(value)}
         return {name: read(getattr(value, name)) for name, read in of.items()}
     if callable(parameters := getattr(value, "get_params", None)):
         return {str(name): identity(item) for name, item in parameters(deep=False).items()}

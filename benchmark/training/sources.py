@@ -1,25 +1,8 @@
 """Where a comparison's model comes from: the options of the configuration group `model`."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from benchmark.types import Task
-
-
-@runtime_checkable
-class ModelSource(Protocol):
-    """Names a checkpoint, which may have to be made for the task first."""
-
-    dtype: str
-    device: str
-    threads: int | None
-    window: int | None
-    max_tokens: int | None
-    memory_budget: int | None
-
-    def resolve(self, task: Task) -> str:
-        """A directory or hub id that `load_model` takes."""
-        ...
 
 
 @dataclass(frozen=True)

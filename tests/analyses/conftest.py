@@ -47,11 +47,11 @@ def context(model, batches):
     """A context of these methods by name."""
 
     def make(**methods):
-        data = Data(batches=batches, calibration=lambda split, n: [], facts={}, labels=NoTask.labels)
+        data = Data(model, batches=batches, calibration=lambda split, n: [], facts={}, labels=NoTask.labels)
         setting = Setting(OmegaConf.create({}), NoTask(), model, data)
         cells = {
             name: Cell(Path("nowhere"), name, method, model, data, {}, {}, 0.0) for name, method in methods.items()
         }
-        return Context(setting, cells)
+        return Context(setting, cells, {})
 
     return make

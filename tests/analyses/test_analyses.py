@@ -1,5 +1,7 @@
 """Analyses over a real comparison of a tiny model: agreement of rankings, universality, cost of quadrature."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,14 +43,16 @@ def config(place, *overrides):
 @pytest.fixture(scope="module")
 def context(place):
     setting = open_setting(config(place, METHODS))
-    return Context(setting, {name: setting.cell(name) for name in setting.config.methods})
+    return Context(setting, {name: setting.cell(name) for name in setting.config.methods}, {})
 
 
 def test_rankings_agree_as_a_slow_computation_says(context):
     (table,) = RankingAgreement(CALIBRATION)(context)
     assert set(table.rows["importance"]) | set(table.rows["and"]) == {"raw_attention", "taylor", "random"}
     importance = {
-        name: context.cells[name].head_importance(CALIBRATION, "label") for name in ("raw_attention", "taylor")
+        name: cell.aggregate(cell.head_scores(CALIBRATION, "label"))
+        for name, cell in context.cells.items()
+        if name in ("raw_attention", "taylor")
     }
     expected = stats.kendalltau(*(value.flatten().numpy() for value in importance.values())).statistic
     row = table.rows.query("importance == 'raw_attention' and `and` == 'taylor'").iloc[0]
@@ -59,14 +63,14 @@ def test_rankings_agree_as_a_slow_computation_says(context):
 
 def test_a_ranking_agrees_with_itself(context):
     cells = {"one": context.cells["raw_attention"], "two": context.cells["raw_attention"]}
-    (table,) = RankingAgreement(CALIBRATION)(Context(context.setting, cells))
+    (table,) = RankingAgreement(CALIBRATION)(replace(context, cells=cells))
     values = table.rows[["value", "low", "high"]].iloc[0].tolist()
     assert values == pytest.approx([1, np.nan, np.nan], nan_ok=True), "the same in every resample, which is no interval"
 
 
 def test_rankings_need_two_methods_that_score_heads(context):
     with pytest.raises(NotApplicable, match="fewer than two"):
-        RankingAgreement(CALIBRATION)(Context(context.setting, {"probe": context.cells["probe"]}))
+        RankingAgreement(CALIBRATION)(replace(context, cells={"probe": context.cells["probe"]}))
 
 
 def universality(place, monkeypatch, **settings):
@@ -82,7 +86,7 @@ def universality(place, monkeypatch, **settings):
 
 def test_universality_compares_tasks_and_prunes_by_each_ranking(place, context, monkeypatch):
     points, correlations, pruning = universality(place, monkeypatch)(context)
-    model = context.model
+    model = context.setting.model
     assert len(points.rows) == 2 * model.n_layers * model.n_heads
     wide = points.rows.pivot_table(index=["layer", "head"], columns="metric", values="value")
     found = correlations.rows.set_index("metric")
@@ -189,7 +193,7 @@ def test_tables_are_computed_again_where_another_model_lies_at_the_same_place(pl
     assert {name for name in first if analysis.reads(context)[name] != first[name]} == {"b"}
 
 
-def test_tables_are_reused_while_what_they_read_is_the_same(tmp_path, place, context, monkeypatch):
+def test_tables_are_reused_while_what_they_read_is_the_same(tmp_path, context):
     called = []
 
     class Elsewhere:
@@ -203,28 +207,26 @@ def test_tables_are_reused_while_what_they_read_is_the_same(tmp_path, place, con
             called.append(self.weights)
             return [not_applicable("elsewhere", self.weights)]
 
-    monkeypatch.setattr("benchmark.comparison.make", lambda _: Elsewhere())
-    composed = config(place, METHODS, "analyses=[ranking_agreement]")
     for weights in ("one", "one", "two"):
         Elsewhere.weights = weights
-        analyse(composed, context.setting, context.cells, tmp_path)
+        analyse({"elsewhere": Elsewhere()}, context, tmp_path)
     assert called == ["one", "two"]
 
 
 def test_importance_by_example_follows_each_examples_own_order(context):
     from benchmark.evaluations.head_pruning import HeadPruning
-    from benchmark.run.tested import rows_of_test
+    from benchmark.run.testing import rows_of_test
 
     cell = context.cells["raw_attention"]
     own = rows_of_test(cell, HeadPruning(calibration="each"))
     uids = np.unique(own["uid"])
-    assert len(uids) == sum(len(batch) for batch in context.data.batches)
+    assert len(uids) == sum(len(batch) for batch in context.setting.data.batches)
     heads = cell.head_scores("same", "label")
-    batch = context.data.batches[0]
+    batch = context.setting.data.batches[0]
     from benchmark.types import Attribution
 
     direct = HeadPruning().rows(
-        context.model, batch, Attribution(target=batch.label, heads=torch.as_tensor(heads[: len(batch)]))
+        context.setting.model, batch, Attribution(target=batch.label, heads=torch.as_tensor(heads[: len(batch)]))
     )
     keys = ["uid", "metric", "x"]
     merged = direct.merge(own, on=keys, how="left", suffixes=("", "_own"))
@@ -233,14 +235,14 @@ def test_importance_by_example_follows_each_examples_own_order(context):
 
 @pytest.mark.usefixtures("no_pictures")
 def test_open_questions_are_paired_differences(place):
-    smaller = [f"evaluations.head_pruning{each}.shares=[0,0.5,1]" for each in ("", "_each")]
+    smaller = [f"evaluations.head_pruning{each}.fractions=[0,0.5,1]" for each in ("", "_each")]
     comparison = run_comparison(
         config(
             place,
             "methods=[raw_attention,probe]",
             "evaluations=[head_pruning,head_pruning_each]",
             "analyses=[open_questions]",
-            "evaluations.head_pruning.calibration.examples=4",
+            "evaluations.head_pruning.calibration.limit=4",
             *smaller,
         )
     )

@@ -126,7 +126,7 @@ def test_attattr_satisfies_every_axiom_and_the_others_do_not(context):
     methods = {
         n: benchmark.build(f"methods/{n}") for n in ("attattr", "raw_attention", "transformer_attribution", "lrp")
     }
-    (table,) = Axioms(examples=4, edges=30)(context(**methods))
+    (table,) = Axioms(limit=4, edges=30)(context(**methods))
     assert set(verdicts(table, "attattr").values()) == {"pass"}
     raw = verdicts(table, "raw_attention")
     assert [axiom for axiom in AXIOMS if raw[axiom] == "fail"] == ["completeness", "dummy"]
@@ -160,7 +160,7 @@ def test_what_it_costs(model, batches):
 
 def test_planted_scores_break_the_axiom_they_are_made_to_break(context):
     kinds = ("head number", "nothing", "heads together", "size of parameters", "refuses")
-    (table,) = Axioms(examples=3, edges=20)(context(**{kind: Planted(kind) for kind in kinds}))
+    (table,) = Axioms(limit=3, edges=20)(context(**{kind: Planted(kind) for kind in kinds}))
     assert verdicts(table, "head number")["symmetry"] == "fail"
     assert gap_of(table, "head number", "symmetry")["value"] > 0.05
     nothing = verdicts(table, "nothing")
@@ -288,7 +288,7 @@ def test_the_completeness_gap_equals_a_loop(model, batches):
         assert float(contribution[example]) == pytest.approx(float(expected[example].abs().mean()))
 
 
-@pytest.mark.parametrize("override", ["examples=0", "edges=0", "tolerance=-1", "influence=-0.1"])
+@pytest.mark.parametrize("override", ["limit=0", "edges=0", "tolerance=-1", "influence=-0.1"])
 def test_a_wrong_setting_is_a_users_error(override):
     with pytest.raises(UserError, match=f"analyses.axioms.{override}"):
         benchmark.build("analyses/axioms", override)

@@ -116,7 +116,7 @@ def test_the_tables_hold_means_over_examples_with_their_number(context, batches)
     by_metric = ablation.rows.groupby("metric")["n"].unique()
     assert by_metric["drop"].tolist() == [5]
     assert by_metric["accuracy_drop"].tolist() == [4]
-    model = context().model
+    model = context().setting.model
     drops = np.concatenate([components.ablation_drops(model, b, model.predict(b))[0] for b in batches])
     last = ablation.rows.query("metric == 'drop' and ablation == 'attention identity' and layer == 'all'").iloc[0]
     assert last["value"] == pytest.approx(drops[:, -1].mean(), abs=1e-9)
@@ -124,7 +124,7 @@ def test_the_tables_hold_means_over_examples_with_their_number(context, batches)
 
 
 def test_examples_limit_what_is_read(context):
-    _, ablation = benchmark.build("analyses/components", "examples=2")(context())
+    _, ablation = benchmark.build("analyses/components", "limit=2")(context())
     assert ablation.rows["n"].max() == 2
 
 
@@ -159,7 +159,7 @@ def test_examples_without_relevance_are_left_out():
     assert set(empty["note"]) == {"no relevance reaches it"}
 
 
-@pytest.mark.parametrize("override", ["examples=0"])
+@pytest.mark.parametrize("override", ["limit=0"])
 def test_a_wrong_setting_is_a_users_error(override):
     with pytest.raises(UserError, match=f"analyses.components.{override}"):
         benchmark.build("analyses/components", override)

@@ -17,8 +17,8 @@ from benchmark.analyses.remembered import Remembered
 from benchmark.comparison import run_comparison
 from benchmark.errors import NotApplicable, UserError
 from benchmark.results import store
-from benchmark.run.workbench import limited, open_setting
-from benchmark.settings.configuration import compose
+from benchmark.run.workbench import open_setting
+from benchmark.settings.configuration import compose, make
 from benchmark.settings.identity import identity as versions
 from methods.attention_explainer import AttentionExplainer
 from methods.edges.product import FactorProduct
@@ -67,9 +67,14 @@ def config(place, *overrides):
     return compose("config", [*settings, tests, f"out={place / 'runs'}", *overrides], str(place / "conf"))
 
 
+def context_of(setting):
+    """Without methods of the comparison."""
+    return Context(setting, {}, {name: make(settings) for name, settings in setting.config.evaluations.items()})
+
+
 @pytest.fixture(scope="module")
 def context(place):
-    return Context(open_setting(config(place, "methods=[probe]")), {})
+    return context_of(open_setting(config(place, "methods=[probe]")))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +90,7 @@ def test_remembered_edges_give_the_attributions_and_the_cost_of_the_plain_method
         quick = replace(plain, edges=memory)
         assert quick.class_specific == plain.class_specific
         for index, batch in enumerate(setting.data.batches):
-            for target in (setting.data.target(model, index, "predicted"), batch.label):
+            for target in (setting.data.target(index, "predicted"), batch.label):
                 found, spent = measured(quick, model, batch, target)
                 expected, cost = measured(plain, model, batch, target)
                 assert spent == cost
@@ -102,7 +107,7 @@ def measured(method, model, batch, target):
 
 
 def test_edges_are_computed_once_as_far_as_the_memory_goes(context):
-    model, batches = context.model, context.data.batches
+    model, batches = context.setting.model, context.setting.data.batches
     one = FactorProduct()(model, batches[0], batches[0].label)
     size = sum(layer.numel() * layer.element_size() for layer in one)
     for budget, expected in ((2**30, 3), (size, 3 + 2 + 2), (0, 9)):
@@ -114,12 +119,12 @@ def test_edges_are_computed_once_as_far_as_the_memory_goes(context):
 
 
 def test_another_class_is_computed_anew_where_the_class_matters(context):
-    batch = context.data.batches[0]
+    batch = context.setting.data.batches[0]
     for specific, expected in ((False, 1), (True, 2)):
         calls = []
         memory = Remembered(Counted(calls, specific), 2**30)
         for target in (torch.zeros_like(batch.label), torch.ones_like(batch.label), torch.zeros_like(batch.label)):
-            memory(context.model, batch, target)
+            memory(context.setting.model, batch, target)
         assert len(calls) == expected
 
 
@@ -160,7 +165,7 @@ def test_what_cannot_serve_is_left_out_of_the_shares_and_named(tables):
 
 def test_run_folders_are_those_of_the_plain_methods(place, context, tables):
     found = {path.name for path in store.find_cells(place / "runs")}
-    published = limited(open_setting(config(place, "methods=[rollout]")), 8).cell("rollout")
+    published = open_setting(config(place, "methods=[rollout]")).limited(8).cell("rollout")
     assert published.folder.name in found, "the combination that a YAML names"
     explainer = {**EXPLAINER, "edges": EDGES["gradient"], "readout": READOUTS["mean_layers"]}
     own = "+methods.gradient-mean_layers=" + json.dumps(explainer).replace('"', "")
@@ -169,27 +174,29 @@ def test_run_folders_are_those_of_the_plain_methods(place, context, tables):
     assert plain.folder.name in found
     before = {path: path.stat().st_mtime_ns for path in plain.folder.iterdir()}
     record = store.read_record(plain.folder)
-    assert record["method"]["identity"] == plain.identity["method"]
+    assert record.method.identity == plain.identity["method"]
     attributions = store.Ragged.read(plain.folder / "attributions-predicted.safetensors")
     fresh = plain.method(
-        context.model, limited(context.setting, 8).data.batches[0], torch.as_tensor(attributions.arrays["target"][:4])
+        context.setting.model,
+        context.setting.limited(8).data.batches[0],
+        torch.as_tensor(attributions.arrays["target"][:4]),
     )
-    kept = limited(context.setting, 8).data.batches[0].attention_mask
+    kept = context.setting.limited(8).data.batches[0].attention_mask
     assert torch.equal(fresh.tokens[kept], torch.as_tensor(attributions.arrays["tokens"][: int(kept.sum())]))
     assert before == {path: path.stat().st_mtime_ns for path in plain.folder.iterdir()}
 
 
 def test_the_cost_of_a_cell_is_that_of_its_method_alone(place, tables):
     costs = {
-        record["method"]["name"]: record["cost"]
+        record.method.name: record.cost
         for record in (store.read_record(folder) for folder in store.find_cells(place / "runs"))
-        if record["task"]["limit"] == 8 and record["cost"].get("seconds") is not None
+        if record.task.limit == 8 and record.cost.seconds is not None
     }
     assert len(costs) == 4
     for cost in costs.values():
-        assert cost["forward_passes"] == 8
-        assert cost["seconds"] > 0
-    assert {name for name, cost in costs.items() if cost["backward_passes"] == 8} == {
+        assert cost.forward_passes == 8
+        assert cost.seconds > 0
+    assert {name for name, cost in costs.items() if cost.backward_passes == 8} == {
         "gradient-mean_layers", "gradient-rollout",
     }  # fmt: skip
 
@@ -213,7 +220,7 @@ def test_versions_of_all_parts_enter_the_name_of_the_comparison(monkeypatch):
 def test_tests_that_do_not_read_tokens_have_nothing_to_say_of_readouts(place, context):
     other = open_setting(config(place, "methods=[probe]", "evaluations=[head_pruning]"))
     with pytest.raises(NotApplicable, match="no test of the comparison reads token scores"):
-        EdgesByReadouts(EXPLAINER, EDGES, READOUTS)(Context(other, {}))
+        EdgesByReadouts(EXPLAINER, EDGES, READOUTS)(context_of(other))
 
 
 def classes_of(folder):
@@ -255,8 +262,8 @@ def test_the_command_writes_the_tables(place):
     facts = store.read_sealed(comparison.folder / "analyses" / "edges_by_readouts.json")["tables"]
     heat = pd.DataFrame(facts[1]["rows"])
     record = store.read_record(comparison.cells[0])
-    figure = next(f for f in record["evaluations"]["rationale"]["figures"] if f["metric"] == "auprc")
+    figure = record.evaluations["rationale"].scalar("auprc")
     own = heat[(heat["edge score"] == "attention") & (heat["metric"] == "rollout")]
-    assert own["value"].item() == figure["value"], "the comparison's own cell is reused"
+    assert own["value"].item() == figure.value, "the comparison's own cell is reused"
     names = {Path(path).name.rpartition("-")[0] for path in store.find_cells(place / "runs")}
     assert "attention-rollout" not in names

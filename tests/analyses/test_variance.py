@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,9 @@ import pytest
 
 from benchmark.analyses.layouts import Measure, Value, best, layout, read
 from benchmark.analyses.variance import OF_MEANS, SOURCES, decompose
+from benchmark.results.record import Figure
 from benchmark.results.statistics import Interval, spread_interval
+from tests.records import evaluation_record
 
 
 def random_values(shape=(7, 4, 3), seed=0):
@@ -159,13 +162,13 @@ def test_figures_are_read_with_the_examples_they_are_the_mean_of():
     )
 
     def record(value, n, dash=None):
-        figure = {"metric": "score", "x": None, "value": value, "low": 0.0, "high": 4.0, "n": n}
-        return {"evaluations": {"test": {"figures": [] if dash else [figure], "dash": dash}}}
+        figures = () if dash else (Figure("score", np.nan, value, 0.0, 4.0, n),)
+        return SimpleNamespace(evaluations={"test": evaluation_record(figures=figures, dash=dash)})
 
     cells = {
         ("a", "x"): (record(2.0, 2), rows),
         ("a", "y"): (record(2.5, 2), rows),
-        ("b", "x"): (record(None, 0, "it cannot"), rows),
+        ("b", "x"): (record(np.nan, 0, "it cannot"), rows),
     }
     found = read(cells, measure)
     assert found["a", "x"].examples.to_dict() == {"a": 1.0, "b": 3.0}

@@ -7,8 +7,8 @@ import torch
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, Derived, table
+from benchmark.results.record import Metric
 from benchmark.results.statistics import interval
-from benchmark.types import Metric
 from tests.evaluations.conftest import figure_of
 
 METRICS = {

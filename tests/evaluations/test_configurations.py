@@ -49,4 +49,4 @@ def test_a_list_of_them_merges():
 
 def test_calibration_can_be_overridden():
     assert build("evaluations/head_pruning", "calibration=same").calibration == "same"
-    assert build("evaluations/head_pruning", "calibration.examples=5").calibration == Calibration("validation", 5)
+    assert build("evaluations/head_pruning", "calibration.limit=5").calibration == Calibration("validation", 5)

@@ -141,7 +141,7 @@ def test_order_and_composition_of_batches_change_nothing(tiny, batch):
     pd.testing.assert_frame_equal(a, b, atol=1e-9)
 
 
-FEW = HeadPruning(shares=(0.0, 0.4, 1.0))
+FEW = HeadPruning(fractions=(0.0, 0.4, 1.0))
 
 
 @pytest.fixture(scope="module")
@@ -225,19 +225,19 @@ def test_equal_masks_of_several_orders_run_once(tiny, batch):
 
 
 def test_calibration_settings():
-    assert HeadPruning(calibration={"split": "train", "examples": 7}).calibration == Calibration("train", 7)
+    assert HeadPruning(calibration={"split": "train", "limit": 7}).calibration == Calibration("train", 7)
     assert HeadPruning(calibration="same").calibration == "same"
     assert HeadPruning().calibration == Calibration("validation", 100)
     for wrong in ("other", {"part": "train"}):
         with pytest.raises(UserError, match="calibration="):
             HeadPruning(calibration=wrong)
-    with pytest.raises(UserError, match="examples=0"):
-        HeadPruning(calibration={"examples": 0})
+    with pytest.raises(UserError, match="limit=0"):
+        HeadPruning(calibration={"limit": 0})
 
 
 def test_refusals(tiny, batch):
     with pytest.raises(NotApplicable, match="no head scores"):
         HeadPruning().rows(tiny, batch, Attribution(target=batch.label))
-    for wrong in ({"scope": "model"}, {"shares": [1.0, 0.0]}):
+    for wrong in ({"scope": "model"}, {"fractions": [1.0, 0.0]}):
         with pytest.raises((UserError, TypeError), match=next(iter(wrong))):
             HeadPruning(**wrong)

@@ -126,7 +126,7 @@ def test_the_ends_of_the_curve_do_not_depend_on_the_scores(served):  # noqa: F81
     model, batch, attribution = served
     unedited = model.run(batch).probabilities
     for edges in (attribution.edges, -attribution.edges):
-        rows = KeptEdges(shares=[0.0, 1.0]).rows(model, batch, replace(attribution, edges=edges))
+        rows = KeptEdges(fractions=[0.0, 1.0]).rows(model, batch, replace(attribution, edges=edges))
         for b, uid in enumerate(batch.uids):
             expected = float(unedited[b, attribution.target[b]])
             assert values_of(rows, "kept_probability", 1)[uid] == pytest.approx(expected, abs=1e-12)

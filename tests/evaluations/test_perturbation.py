@@ -116,7 +116,7 @@ def test_planted_truth_is_ranked(sentiment, reviews):
     for metric, sign in (("positive_auc_mean", 1), ("negative_auc_mean", -1), ("positive_probability_auc_mean", 1)):
         values = {kind: sign * np.array(list(values_of(rows[kind], metric).values())) for kind in kinds}
         for better, worse in pairwise(kinds):
-            assert statistics.paired_difference(values[worse], values[better]).low > 0
+            assert statistics.interval(values[worse] - values[better]).low > 0
 
 
 def test_order_and_composition_of_batches_change_nothing(tiny, batch):

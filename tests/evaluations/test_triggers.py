@@ -252,9 +252,9 @@ def test_a_comparison(place):
     settings = ("methods=[raw_attention,probe]", "evaluations.triggers.min_words=2")
     edges, tokens = compared(place, place / "runs", *settings)
     for cell in (edges, tokens):
-        facts = store.read_record(cell)["evaluations"]["triggers"]
-        assert facts["dash"] is None
-        assert {"accuracy_drop", "advantage", "drop_at_position"} <= {figure["metric"] for figure in facts["figures"]}
+        test = store.read_record(cell).evaluations["triggers"]
+        assert test.dash is None
+        assert {"accuracy_drop", "advantage", "drop_at_position"} <= {figure.metric for figure in test.figures}
     (path,) = edges.glob("triggers-*.json")
     artifact = store.read_json(path)
     assert {trigger["source"] for trigger in artifact["triggers"]} == {"bad", "good"}
@@ -267,8 +267,8 @@ def test_a_comparison(place):
 
 @pytest.mark.usefixtures("no_pictures")
 def test_too_few_source_examples_leave_a_dash(place):
-    (cell,) = compared(place, place / "runs", "methods=[probe]", "evaluations.triggers.calibration.examples=1")
-    assert "two classes" in store.read_record(cell)["evaluations"]["triggers"]["dash"]
+    (cell,) = compared(place, place / "runs", "methods=[probe]", "evaluations.triggers.calibration.limit=1")
+    assert "two classes" in store.read_record(cell).evaluations["triggers"].dash
     assert Triggers().calibration == Calibration("train", 100)
 
 

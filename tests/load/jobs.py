@@ -162,7 +162,7 @@ def rows_of(cell: Path) -> pd.DataFrame:
 
 def _figures(cell: Path) -> dict[str, Any]:
     record = store.read_record(cell)
-    return {name: (facts["figures"], facts["rows"]) for name, facts in record["evaluations"].items()}
+    return {name: (test.figures, test.rows) for name, test in record.evaluations.items()}
 
 
 def fresh(path: Path) -> Path:

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,22 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from benchmark.results.statistics import f1_of_means, interval
+from benchmark.results import commits, store
+from benchmark.results.checks import NO_ROWS, TYPES, rows_digest
+from benchmark.results.digests import sealed, table_bytes
+from benchmark.results.record import (
+    CostRecord,
+    Derivation,
+    EvaluationRecord,
+    Figure,
+    MethodRecord,
+    Metric,
+    ModelRecord,
+    Record,
+    TaskRecord,
+)
+from benchmark.results.statistics import Interval, f1_of_means, interval
+from tests.records import evaluation_record
 
 FRACTIONS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 SKILL = {
@@ -19,25 +35,24 @@ SKILL = {
     "attattr": 0.7, "gradient_x_input": 0.5, "rollout": 0.01, "raw_attention": 0.3, "partial_lrp": 0.35, "lrp": -0.4,
     "attention_gradcam": 0.6,
 }  # fmt: skip
-METRICS: dict[str, dict[str, dict[str, Any]]] = {
+METRICS: dict[str, dict[str, Metric]] = {
     "perturbation": {
-        "positive_auc": {"higher_is_better": False, "bounds": [0, 1], "x": None, "headline": True},
-        "negative_auc": {"higher_is_better": True, "bounds": [0, 1], "x": None, "headline": True},
-        "positive_accuracy": {"higher_is_better": False, "bounds": [0, 1], "x": "share_removed", "headline": False},
+        "positive_auc": Metric(higher_is_better=False, bounds=(0.0, 1.0), headline=True),
+        "negative_auc": Metric(higher_is_better=True, bounds=(0.0, 1.0), headline=True),
+        "positive_accuracy": Metric(higher_is_better=False, bounds=(0.0, 1.0), x="share_removed"),
     },
     "rationale": {
-        "auprc": {"higher_is_better": True, "bounds": [0, 1], "x": None, "headline": True},
-        "iou_f1": {"higher_is_better": True, "bounds": [0, 1], "x": None, "headline": False},
-        "micro_f1": {"higher_is_better": True, "bounds": [0, 1], "x": None, "headline": False},
+        "auprc": Metric(higher_is_better=True, bounds=(0.0, 1.0), headline=True),
+        "iou_f1": Metric(higher_is_better=True, bounds=(0.0, 1.0)),
+        "micro_f1": Metric(higher_is_better=True, bounds=(0.0, 1.0)),
     },
-    "agreement": {"kendall_gradient": {"higher_is_better": None, "bounds": [-1, 1], "x": None, "headline": False}},
+    "agreement": {"kendall_gradient": Metric(higher_is_better=None, bounds=(-1.0, 1.0))},
 }
-
 
 DERIVED = {
     "rationale": {
-        "iou_f1": {"statistic": "f1_of_means", "columns": [["iou_precision", None], ["iou_recall", None]]},
-        "micro_f1": {"statistic": "a statistic of a later version", "columns": [["hits", None]]},
+        "iou_f1": Derivation("f1_of_means", (("iou_precision", None), ("iou_recall", None))),
+        "micro_f1": Derivation("a statistic of a later version", (("hits", None),)),
     }
 }
 
@@ -85,30 +100,34 @@ def _values(plan: Plan) -> dict[tuple[str, str, float | None], np.ndarray]:
     return {key: np.delete(own, plan.without) for key, own in found.items()}
 
 
-def _figure(metric: str, x: float | None, values: np.ndarray) -> dict[str, Any]:
-    found = interval(values)
-    return {"metric": metric, "x": x, "value": found.value, "low": found.low, "high": found.high, "n": found.n}
+def _figure(plan: Plan, metric: str, x: float | None, found: Interval) -> Figure:
+    value = Interval(math.nan, math.nan, math.nan, found.n) if metric in plan.nan else found
+    return Figure(metric, math.nan if x is None else x, value.value, value.low, value.high, value.n)
 
 
-def _evaluation(plan: Plan, name: str, values: Mapping[tuple[str, str, float | None], np.ndarray]) -> dict[str, Any]:
+def _figures(plan: Plan, name: str, values: Mapping[tuple[str, str, float | None], np.ndarray]) -> list[Figure]:
+    figures = [_figure(plan, m, x, interval(v)) for (e, m, x), v in values.items() if e == name and m in METRICS[name]]
+    if name == "rationale":
+        parts = np.stack([values[name, part, None] for part in ("iou_precision", "iou_recall")], axis=1)
+        figures.append(_figure(plan, "iou_f1", None, interval(parts, f1_of_means, bounds=(0.0, 1.0))))
+        figures.append(_figure(plan, "micro_f1", None, Interval(0.5, 0.45, 0.55, plan.n - len(plan.without))))
+    return figures
+
+
+def _evaluation(
+    plan: Plan, name: str, values: Mapping[tuple[str, str, float | None], np.ndarray], rows: pd.DataFrame
+) -> EvaluationRecord:
     dash = plan.dashes.get(name)
-    entry = {"version": 1, "target": "predicted", "dash": dash, "seconds": 0.5, "metrics": METRICS[name], "figures": []}
-    if name in plan.remarks:  # records of an earlier version have none
-        entry["remark"] = plan.remarks[name]
-    if dash is None:
-        entry["derived"] = DERIVED.get(name, {})
-        figures = [_figure(m, x, v) for (e, m, x), v in values.items() if e == name and m in METRICS[name]]
-        if name == "rationale":
-            parts = np.stack([values[name, part, None] for part in ("iou_precision", "iou_recall")], axis=1)
-            found = interval(parts, f1_of_means, bounds=(0.0, 1.0))
-            figures.append({"metric": "iou_f1", "x": None, **asdict(found)})
-            n = plan.n - len(plan.without)
-            figures.append({"metric": "micro_f1", "x": None, "value": 0.5, "low": 0.45, "high": 0.55, "n": n})
-        for figure in figures:
-            if figure["metric"] in plan.nan:
-                figure |= {"value": None, "low": None, "high": None}
-        entry["figures"] = figures
-    return entry
+    return evaluation_record(
+        name=name,
+        digest=hashlib.sha256(name.encode()).hexdigest(),
+        metrics=METRICS[name],
+        figures=() if dash else tuple(_figures(plan, name, values)),
+        dash=dash,
+        remark=plan.remarks.get(name),
+        derived={} if dash else DERIVED.get(name, {}),
+        rows=rows_digest(rows[rows["evaluation"] == name]),
+    )
 
 
 def _heatmap(plan: Plan) -> list[dict[str, Any]]:
@@ -119,58 +138,83 @@ def _heatmap(plan: Plan) -> list[dict[str, Any]]:
     return [entry | {"probability": 0.75, "target": "negative", "rationale": [False, True, True, False, False, False]}]
 
 
+def _rows(plan: Plan, values: Mapping[tuple[str, str, float | None], np.ndarray]) -> pd.DataFrame:
+    uids = [f"test-{i}" for i in range(plan.n) if i not in plan.without]
+    parts = [
+        pd.DataFrame({"uid": uids, "evaluation": evaluation, "metric": metric, "x": x, "value": value, "draw": 0})
+        for (evaluation, metric, x), value in values.items()
+        if plan.dash is None
+        and evaluation in plan.evaluations
+        and evaluation not in plan.dashes
+        and metric not in plan.nan
+    ]
+    return pd.concat([NO_ROWS, *(part.astype(TYPES) for part in parts)], ignore_index=True).astype(TYPES)
+
+
 def write_cell(out: Path, plan: Plan) -> Path:
     """Write one run folder below `out` and return it."""
-    task = {
-        "name": "planted",
-        "version": 1,
-        "split": "test",
-        "limit": None,
-        "seed": 0,
-        "n": plan.n,
-        "fingerprint": "d" * 16,
-    }
-    model = {
-        "name": "tiny",
-        "fingerprint": "m" * 16,
-        "dtype": "float32",
-        "n_layers": 4,
-        "n_heads": 4,
-        "labels": ["negative", "positive"],
-    }
-    task, model = task | dict(plan.task), model | dict(plan.model)
+    task = {"name": "planted", "version": 1, "split": "test", "limit": None, "seed": 0, "n": plan.n}
+    task = {**task, "fingerprint": "d" * 16, "units": 100, "lost_units": 0, **plan.task}
+    model = {"name": "tiny", "fingerprint": "m" * 16, "dtype": "float32", "n_layers": 4, "n_heads": 4}
+    model = {**model, "labels": ("negative", "positive"), **plan.model}
     folder = out / task["name"] / model["name"] / f"{plan.method}-{plan.digest[:8]}"
     folder.mkdir(parents=True)
     values = _values(plan)
-    served = {name: None if plan.dash else _evaluation(plan, name, values) for name in plan.evaluations}
-    record = {
-        "schema": 1, "hash": plan.digest, "task": task, "model": model,
-        "method": {"name": plan.method, "version": 1, "class_specific": True}, "versions": {"torch": "2.13.0"},
-        "git_commit": None, "dash": plan.dash,
-        "cost": {"seconds": 1.5, "forward_passes": 60, "backward_passes": 60, "peak_memory_bytes": 1000},
-        "evaluations": {name: entry for name, entry in served.items() if entry is not None},
-    }  # fmt: skip
-    rows = [
-        pd.DataFrame(
-            {
-                "uid": [f"test-{i}" for i in range(plan.n) if i not in plan.without],
-                "evaluation": evaluation,
-                "metric": metric,
-                "x": np.nan if x is None else x,
-                "value": value,
-            }
-        )
-        for (evaluation, metric, x), value in values.items()
-        if evaluation in record["evaluations"] and evaluation not in plan.dashes and metric not in plan.nan
-    ]
-    empty = pd.DataFrame({"uid": [], "evaluation": [], "metric": [], "x": [], "value": []})
-    pd.concat(rows or [empty]).to_parquet(folder / "rows.parquet", index=False)
+    rows = _rows(plan, values)
+    record = Record(
+        hash=plan.digest,
+        task=TaskRecord(**task),
+        model=ModelRecord(**model),
+        method=MethodRecord(plan.method, [plan.method, 1, {}], 1, class_specific=True),
+        versions={"torch": "2.13.0"},
+        git_commit=None,
+        dash=plan.dash,
+        cost=CostRecord(1000, 1.5, 60, 60),
+        evaluations={} if plan.dash else {name: _evaluation(plan, name, values, rows) for name in plan.evaluations},
+    )
     config = {"method": {"_target_": f"methods.{plan.method}", **plan.settings}, "task": task}
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    contents = {
+        "rows.parquet": table_bytes(rows),
+        "config.yaml": yaml.safe_dump(json.loads(json.dumps(config))).encode(),
+    }
     if plan.dash is None:
-        (folder / "heatmap.json").write_text(json.dumps(_heatmap(plan)))
-    (folder / "record.json").write_text(json.dumps(record))
+        contents["heatmap.json"] = json.dumps(_heatmap(plan)).encode()
+    commits.commit(folder, contents, record)
     return folder
+
+
+def resealed(folder: Path) -> Path:
+    """The folder with digests of what it holds now, as somebody who forges one would leave it."""
+    path = folder / "record.json"
+    try:
+        record = json.loads(path.read_text())
+    except (ValueError, RecursionError):
+        return folder
+    if isinstance(record, dict) and "files" in record:
+        names = [one.name for one in folder.iterdir() if one.is_file() and one != path]
+        record["files"] = {name: store.hash_of(folder / name) for name in names}
+        path.write_text(json.dumps(sealed(record)))
+    return folder
+
+
+def changed(folder: Path, change: Callable[[dict[str, Any]], Any]) -> Path:
+    """The folder with another record, resealed."""
+    path = folder / "record.json"
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+    return resealed(folder)
+
+
+def replaced_rows(folder: Path, rows: pd.DataFrame) -> Path:
+    """The folder with other rows, which its record says its figures come from."""
+    store.write_bytes(folder / "rows.parquet", table_bytes(rows))
+
+    def change(record: dict[str, Any]) -> None:
+        for name, evaluation in record["evaluations"].items():
+            evaluation["rows"] = rows_digest(rows[rows["evaluation"] == name])
+
+    return changed(folder, change)
 
 
 def write_cells(out: Path, plans: Sequence[Plan]) -> list[Path]:

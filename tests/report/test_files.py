@@ -1,8 +1,8 @@
 import io
-import json
 import math
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pandas as pd
@@ -11,14 +11,16 @@ from PIL import Image
 from rich.console import Console
 
 from benchmark.errors import UserError
-from benchmark.report import read_leaderboard, terminal_table, write_report
+from benchmark.report import load_cells, read_leaderboard, terminal_table, write_report
 from benchmark.report.figures import styles
 from benchmark.report.heatmaps import colour
 from benchmark.report.latex import escape as escape_latex
 from benchmark.report.terminal import margin
+from benchmark.results import commits, store
+from benchmark.results.record import Figure, Metric
 from benchmark.results.wording import number
 from tests.report.conftest import DASHED
-from tests.report.folders import Plan, write_cell, write_cells
+from tests.report.folders import Plan, resealed, write_cell, write_cells
 
 NAMES = {
     "leaderboard.csv", "curves.csv", "differences.csv", "cost.csv", "leaderboard.md", "leaderboard.tex", "heatmaps.html",
@@ -30,7 +32,7 @@ NAMES = {
 @pytest.fixture(scope="module")
 def report(comparison, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    return folder, write_report(comparison[1], folder)
+    return folder, write_report(load_cells(comparison[1]), folder)
 
 
 def line_of(text, method):
@@ -46,7 +48,8 @@ def test_equal_cells_give_equal_bytes_wherever_they_lie(report, comparison, tmp_
     elsewhere = tmp_path / "moved"
     shutil.copytree(comparison[0], elsewhere)
     again = write_report(
-        [elsewhere / path.relative_to(comparison[0]) for path in reversed(comparison[1])], tmp_path / "report"
+        load_cells([elsewhere / path.relative_to(comparison[0]) for path in reversed(comparison[1])]),
+        tmp_path / "report",
     )
     for first, second in zip(report[1], again, strict=True):
         assert first.read_bytes() == second.read_bytes(), first.name
@@ -95,7 +98,7 @@ def test_markdown_gives_the_verdicts_below_each_table(report):
 
 def test_names_cannot_break_a_table(tmp_path):
     folders = write_cells(tmp_path, [Plan("rollout", dashes={"rationale": "a|b\n<i>c</i>"}), Plan("random")])
-    write_report(folders, tmp_path / "report")
+    write_report(load_cells(folders), tmp_path / "report")
     text = (tmp_path / "report" / "leaderboard.md").read_text()
     assert r"a\|b \<i\>c\</i\>" in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
@@ -180,7 +183,7 @@ def test_corrupt_heatmaps_are_named_and_nothing_is_written(tmp_path, content):
     folder = write_cell(tmp_path, Plan("rollout"))
     (folder / "heatmap.json").write_text(content)
     with pytest.raises(UserError) as raised:
-        write_report([folder], tmp_path / "report")
+        write_report(load_cells([resealed(folder)]), tmp_path / "report")
     assert str(folder) in str(raised.value)
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "report").exists()
@@ -193,7 +196,7 @@ def printed(table, width):
 
 
 def test_the_terminal_s_table_fits_and_shows_all_headline_metrics(comparison):
-    text = printed(terminal_table(comparison[1]), 120)
+    text = printed(terminal_table(load_cells(comparison[1])), 120)
     assert max(map(len, text.splitlines())) <= 120
     assert "…" not in text
     for name in (
@@ -212,20 +215,16 @@ def test_the_terminal_s_table_fits_and_shows_all_headline_metrics(comparison):
 def test_many_metrics_are_put_in_several_tables(tmp_path):
     folders = write_cells(tmp_path, [Plan("transformer_attribution"), Plan("random")])
     for folder in folders:
-        record = json.loads((folder / "record.json").read_text())
-        for number_ in range(9):
-            name = f"comprehensiveness_{number_}"
-            record["evaluations"]["rationale"]["metrics"][name] = {
-                "higher_is_better": True,
-                "bounds": [0, 1],
-                "x": None,
-                "headline": True,
-            }
-            record["evaluations"]["rationale"]["figures"].append(
-                {"metric": name, "x": None, "value": 0.5, "low": 0.4, "high": 0.55, "n": 60}
-            )
-        (folder / "record.json").write_text(json.dumps(record))
-    text = printed(terminal_table(folders), 120)
+        record = store.read_record(folder)
+        names = [f"comprehensiveness_{place}" for place in range(9)]
+        test = record.evaluations["rationale"]
+        test = replace(
+            test,
+            metrics={**test.metrics, **{name: Metric(True, (0.0, 1.0), headline=True) for name in names}},
+            figures=(*test.figures, *(Figure(name, math.nan, 0.5, 0.4, 0.55, 60) for name in names)),
+        )
+        commits.write_record(folder, replace(record, evaluations={**record.evaluations, "rationale": test}))
+    text = printed(terminal_table(load_cells(folders)), 120)
     assert max(map(len, text.splitlines())) <= 120
     assert text.count("0.500 ±0.100") == 18
 
@@ -248,9 +247,9 @@ def test_numbers(value, shown):
 
 def test_cells_that_could_not_serve_alone_make_a_report(tmp_path):
     folders = write_cells(tmp_path, [Plan("flow", dash="no attention", evaluations=())])
-    write_report(folders, tmp_path / "report")
+    write_report(load_cells(folders), tmp_path / "report")
     assert "flow: no attention" in (tmp_path / "report" / "leaderboard.md").read_text()
-    assert "flow: no attention" in printed(terminal_table(folders), 100)
+    assert "flow: no attention" in printed(terminal_table(load_cells(folders)), 100)
 
 
 def test_every_seed_of_a_control_has_its_grey():
@@ -278,7 +277,7 @@ def remarked(tmp_path_factory):
 
 
 def test_what_must_be_known_of_a_figure_is_a_footnote_in_every_table(remarked, tmp_path):
-    write_report(remarked, tmp_path)
+    write_report(load_cells(remarked), tmp_path)
     text = {name: (tmp_path / name).read_text() for name in ("leaderboard.md", "leaderboard.tex", "index.html")}
     overview = text["leaderboard.md"]
     number_of = next(i for i in (1, 2) if f"[{i}] {REMARK}" in overview)
@@ -289,7 +288,7 @@ def test_what_must_be_known_of_a_figure_is_a_footnote_in_every_table(remarked, t
     assert f"</small> [{number_of}]</td>" in text["index.html"]
     assert REMARK in text["index.html"]
     console = Console(width=140, record=True, file=io.StringIO())
-    console.print(terminal_table(remarked))
+    console.print(terminal_table(load_cells(remarked)))
     shown = console.export_text()
     assert REMARK in " ".join(shown.split())
     assert re.search(rf"rollout .*±\S+ \[{number_of}\]", shown)
@@ -303,7 +302,7 @@ def test_a_remark_is_of_what_is_ranked(remarked):
 
 
 def test_controls_that_are_one_by_construction_calibrate_nothing(remarked, tmp_path):
-    write_report(remarked, tmp_path)
+    write_report(load_cells(remarked), tmp_path)
     text = (tmp_path / "leaderboard.md").read_text()
     assert f"calibration does not apply ({REMARK})" in text
     assert "positive_auc ↓: calibrated" in text

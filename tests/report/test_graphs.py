@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 
 from benchmark.errors import UserError
-from benchmark.report import write_report
+from benchmark.report import load_cells, write_report
 from benchmark.report.graphs import DrawnGraph, columns, draw, network, pictures
 from benchmark.results.graph import attribution_graph
-from tests.report.folders import Plan, write_cell
+from tests.report.folders import Plan, resealed, write_cell
 from tests.report.test_files import _Page
 
 WORDS = ("[CLS]", "a", "$x_", "<b>fine</b>", "日本", "averyveryverylongword", "[SEP]")
@@ -31,13 +31,13 @@ def cell(tmp_path):
     folder = write_cell(tmp_path / "runs", Plan("attattr"))
     entries = [entry(example(seed=seed), uid=f"test-{seed}") for seed in range(3)]
     (folder / "graphs.json").write_text(json.dumps(entries))
-    return folder
+    return resealed(folder)
 
 
 def test_the_first_two_examples_are_drawn_and_embedded(cell, tmp_path):
     other = write_cell(tmp_path / "runs", Plan("random"))
     report = tmp_path / "report"
-    written = {path.name for path in write_report([cell, other], report)}
+    written = {path.name for path in write_report(load_cells([cell, other]), report)}
     names = {f"graph-attattr-test-{i}.{kind}" for i in range(2) for kind in ("png", "pdf")}
     assert {name for name in written if name.startswith("graph")} == names
     image = Image.open(io.BytesIO((report / "graph-attattr-test-0.png").read_bytes()))
@@ -57,15 +57,19 @@ def test_the_first_two_examples_are_drawn_and_embedded(cell, tmp_path):
 def test_names_of_files_are_short_and_distinct(cell, tmp_path):
     uids = ["a/b " * 200, "a/b " * 200 + "c", "third"]
     (cell / "graphs.json").write_text(json.dumps([entry(example(), uid=uid) for uid in uids]))
-    names = [path.name for path in write_report([cell], tmp_path / "report") if path.name.startswith("graph")]
+    names = [
+        path.name
+        for path in write_report(load_cells([resealed(cell)]), tmp_path / "report")
+        if path.name.startswith("graph")
+    ]
     assert len(set(names)) == 4
     assert max(map(len, names)) < 200
 
 
 def test_equal_graphs_give_equal_bytes(cell, tmp_path):
-    first = write_report([cell], tmp_path / "a")
+    first = write_report(load_cells([resealed(cell)]), tmp_path / "a")
     pictures.cache_clear()
-    for before, after in zip(first, write_report([cell], tmp_path / "b"), strict=True):
+    for before, after in zip(first, write_report(load_cells([resealed(cell)]), tmp_path / "b"), strict=True):
         assert before.read_bytes() == after.read_bytes(), before.name
 
 
@@ -126,7 +130,7 @@ def test_long_inputs_show_the_graph_s_tokens_alone():
 def test_corrupt_graphs_are_named_and_nothing_is_written(cell, tmp_path, content):
     (cell / "graphs.json").write_text(content)
     with pytest.raises(UserError) as raised:
-        write_report([cell], tmp_path / "report")
+        write_report(load_cells([resealed(cell)]), tmp_path / "report")
     assert "graphs.json" in str(raised.value)
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "report").exists()

@@ -1,4 +1,3 @@
-import json
 import math
 import shutil
 
@@ -10,8 +9,9 @@ from benchmark.errors import UserError
 from benchmark.report import read_leaderboard
 from benchmark.report.cells import load_cells
 from benchmark.report.leaderboard import COLUMNS, headline_columns, is_control, make_board, scalar_columns
+from benchmark.results import store
 from tests.report.conftest import DASHED
-from tests.report.folders import FRACTIONS, METRICS, Plan, write_cell, write_cells
+from tests.report.folders import FRACTIONS, METRICS, Plan, changed, resealed, write_cell, write_cells
 
 
 def at(table, method, evaluation, metric):
@@ -25,22 +25,21 @@ def test_every_figure_of_every_record_is_there(comparison):
     table = read_leaderboard(folders)
     assert tuple(table.columns) == COLUMNS
     for folder in folders:
-        record = json.loads((folder / "record.json").read_text())
+        record = store.read_record(folder)
         label = next(cell.method for cell in load_cells(folders) if cell.stored.folder == folder)
-        for evaluation, entry in record["evaluations"].items():
-            for figure in entry["figures"]:
-                x = math.nan if figure["x"] is None else figure["x"]
+        for evaluation, test in record.evaluations.items():
+            for figure in test.figures:
                 rows = table[
                     (table["method"] == label)
                     & (table["evaluation"] == evaluation)
-                    & (table["metric"] == figure["metric"])
+                    & (table["metric"] == figure.metric)
                 ]
-                row = rows[np.isclose(rows["x"], x, equal_nan=True)].iloc[0]
-                expected = [math.nan if figure[key] is None else figure[key] for key in ("value", "low", "high", "n")]
+                row = rows[np.isclose(rows["x"], figure.x, equal_nan=True)].iloc[0]
+                expected = [figure.value, figure.low, figure.high, figure.n]
                 np.testing.assert_array_equal([row["value"], row["low"], row["high"], row["n"]], expected)
-                metric = METRICS[evaluation][figure["metric"]]
-                assert row["higher_is_better"] is metric["higher_is_better"]
-                assert row["headline"] == metric["headline"]
+                metric = METRICS[evaluation][figure.metric]
+                assert row["higher_is_better"] is metric.higher_is_better
+                assert row["headline"] == metric.headline
                 assert row["dash"] is None
 
 
@@ -81,9 +80,7 @@ def test_sweeps_and_mixed_tasks_are_told_apart(tmp_path, comparison):
 
 def test_evaluations_of_another_version_are_no_rivals(tmp_path):
     folders = write_cells(tmp_path, [Plan("rollout"), Plan("attattr")])
-    record = json.loads((folders[0] / "record.json").read_text())
-    record["evaluations"]["rationale"]["version"] = 2
-    (folders[0] / "record.json").write_text(json.dumps(record))
+    changed(folders[0], lambda record: record["evaluations"]["rationale"].update(version=2))
     table = read_leaderboard(folders)
     assert at(table, "rollout", "rationale (version=2)", "auprc")["dash"] is None
     assert "not run" in at(table, "rollout", "rationale (version=1)", "auprc")["dash"]
@@ -141,6 +138,7 @@ def test_a_single_method_is_not_ranked(tmp_path):
 def test_a_corrupt_folder_is_named_in_one_line(tmp_path, name, content):
     folder = write_cell(tmp_path, Plan("rollout"))
     (folder / name).write_text(content)
+    resealed(folder)
     with pytest.raises(UserError) as raised:
         read_leaderboard([folder])
     assert str(folder) in str(raised.value)
@@ -149,10 +147,8 @@ def test_a_corrupt_folder_is_named_in_one_line(tmp_path, name, content):
 
 def test_figures_of_a_wrong_form_are_a_corrupt_folder(tmp_path):
     folder = write_cell(tmp_path, Plan("rollout"))
-    record = json.loads((folder / "record.json").read_text())
-    del record["evaluations"]["rationale"]["figures"][0]["n"]
-    (folder / "record.json").write_text(json.dumps(record))
-    with pytest.raises(UserError, match="corrupt"):
+    changed(folder, lambda record: record["evaluations"]["rationale"]["figures"][0].pop("n"))
+    with pytest.raises(UserError, match=r"corrupt \(evaluations\.rationale\.figures\[0\]\.n is missing\)"):
         read_leaderboard([folder])
 
 

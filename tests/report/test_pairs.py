@@ -21,7 +21,7 @@ def cells(tmp_path_factory):
 
 
 def figure(cell, column):
-    return next(f for f in cell.evaluation(column.evaluation)["figures"] if f["metric"] == column.metric)
+    return cell.evaluation(column.evaluation).scalar(column.metric)
 
 
 @pytest.mark.parametrize("column", [HIGHER, LOWER])
@@ -32,7 +32,7 @@ def test_pairs_differ_where_their_intervals_overlap(cells, column):
     assert found.methods[2:] == ("fair", "poor")
     best, fair = (next(cell for cell in cells if cell.method == name) for name in (found.methods[0], "fair"))
     figures = [figure(cell, column) for cell in (best, fair)]
-    assert max(f["low"] for f in figures) < min(f["high"] for f in figures)  # they overlap
+    assert max(f.low for f in figures) < min(f.high for f in figures)  # they overlap
     assert found.better(found.methods[0], "fair")
     assert not found.better("fair", found.methods[0])
     assert not found.better(*found.methods[:2])
@@ -91,7 +91,7 @@ def test_differences_are_those_of_the_figures(cells):
     assert set(table["metric"]) == {"positive_auc", "negative_auc", "auprc"}
     for row in table.to_dict("records"):
         column = MetricColumn(row["evaluation"], row["metric"], None)
-        values = [figure(by_method[row[side]], column)["value"] for side in ("first", "second")]
+        values = [figure(by_method[row[side]], column).value for side in ("first", "second")]
         assert row["difference"] == pytest.approx(values[0] - values[1])
         assert row["low"] <= row["difference"] <= row["high"]
     row = table[(table["metric"] == "positive_auc") & (table["second"] == "fair")].iloc[0]

@@ -23,13 +23,13 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 
 from benchmark.errors import UserError, printable
-from benchmark.report import terminal_table, write_report
+from benchmark.report import load_cells, terminal_table, write_report
 from benchmark.report.__main__ import main
 from benchmark.report.latex import escape as escape_latex
 from benchmark.report.spreadsheet import as_text
 from benchmark.results.graph import AttributionGraph
 from benchmark.results.wording import escape_markdown
-from tests.report.folders import Plan, write_cell, write_cells
+from tests.report.folders import Plan, changed, replaced_rows, resealed, write_cell, write_cells
 
 NASTY = (
     "$x_{", "a$b$c", r"$\frac{1}{", "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "a&b<c", "&lt;b&gt;",
@@ -67,9 +67,11 @@ def renamed(folder: Path, name: str, *, deeply: bool = False) -> Path:
     record = json.loads((folder / "record.json").read_text())
     record["method"]["name"] = name
     record["hash"] = f"{abs(hash((name, deeply))):064x}"
+    rows = pd.read_parquet(folder / "rows.parquet")
     if deeply:
         record["task"]["name"], record["model"]["name"] = f"task {name}", f"model {name}"
         for entry in record["evaluations"].values():
+            entry["name"] += name
             entry["target"], entry["remark"] = name, name
             entry["metrics"] = {f"{name}{key}": value for key, value in entry["metrics"].items()}
             for metric in entry["metrics"].values():
@@ -83,11 +85,9 @@ def renamed(folder: Path, name: str, *, deeply: bool = False) -> Path:
             shown |= dict.fromkeys(("uid", "label", "predicted", "target"), name)
             shown["words"] = [name] * len(shown["words"])
         (folder / "heatmap.json").write_text(json.dumps(heatmap))
-        rows = pd.read_parquet(folder / "rows.parquet")
         rows = rows.assign(evaluation=rows["evaluation"] + name, metric=name + rows["metric"])
-        rows.to_parquet(folder / "rows.parquet", index=False)
     (folder / "record.json").write_text(json.dumps(record))
-    return folder
+    return replaced_rows(folder, rows)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def strange(tmp_path_factory):
     for place, name in enumerate((NASTY[0], NASTY[26])):
         plan = Plan("rollout", settings={"deep": place}, evaluations=("perturbation",), n=6)
         folders.append(renamed(write_cell(out / "deep", plan), name, deeply=True))
-    write_report(folders, out / "report")
+    write_report(load_cells(folders), out / "report")
     return out / "report", folders
 
 
@@ -156,7 +156,7 @@ def test_a_spreadsheet_computes_no_name(strange):
 
 def test_numbers_of_a_csv_stay_numbers(tmp_path):
     folder = write_cell(tmp_path, Plan("inverted"))
-    write_report([folder], tmp_path / "report")
+    write_report(load_cells([folder]), tmp_path / "report")
     table = pd.read_csv(tmp_path / "report" / "leaderboard.csv")
     assert table["value"].dtype == float
     assert (table["low"] < 0).any()
@@ -205,7 +205,7 @@ def test_every_name_is_drawn(strange):
 
 def test_the_terminal_gets_no_control_sequence(strange):
     console = Console(width=140, file=io.StringIO(), force_terminal=False)
-    console.print(terminal_table(strange[1]))
+    console.print(terminal_table(load_cells(strange[1])))
     text = console.file.getvalue()
     assert controls(text) == []
     for name in ("[red]", "[/bold]", ":smile:", "<script>alert(1)</script>", "$x_{"):
@@ -245,12 +245,6 @@ def test_a_message_is_one_line_without_control_characters(tmp_path, capsys):
     assert str(UserError("a\nb\x1b\ud800")) == "a b\ufffd"
 
 
-def record_of(folder, change):
-    record = json.loads((folder / "record.json").read_text())
-    change(record)
-    (folder / "record.json").write_text(json.dumps(record))
-
-
 def put(*path_and_value):
     *path, last, value = path_and_value
 
@@ -259,7 +253,7 @@ def put(*path_and_value):
             record = record[key]
         record[last] = value
 
-    return lambda folder: record_of(folder, change)
+    return lambda folder: changed(folder, change)
 
 
 def written(name, content):
@@ -300,10 +294,10 @@ def drawn(label="1.5", **drawing):
 DEEP = 100_000
 MALFORMED = {
     "depth": written("record.json", "[" * DEEP + "]" * DEEP),
-    "depth in an object": written("record.json", '{"schema": 1, "a": ' + '{"a":' * 900 + "1" + "}" * 901),
+    "depth in an object": written("record.json", '{"schema": 2, "a": ' + '{"a":' * 900 + "1" + "}" * 901),
     "digits": put("task", "n", 7),  # replaced below
-    "number": written("record.json", '{"schema": 1, "evaluations": {}, "n": 1e400}'),
-    "open string": written("record.json", '{"schema": 1, "a": "' + '\\"' * 50_000),
+    "number": written("record.json", '{"schema": 2, "evaluations": {}, "n": 1e400}'),
+    "open string": written("record.json", '{"schema": 2, "a": "' + '\\"' * 50_000),
     "evaluation": put("evaluations", "x", []),
     "evaluations": put("evaluations", [1]),
     "cost": put("cost", "x"),
@@ -374,6 +368,7 @@ def runs(plain, tmp_path):
 def test_what_is_malformed_is_one_line_and_costs_little(runs, plain, capsys, case):
     folder = runs / plain[1][0].relative_to(plain[0])
     MALFORMED[case](folder)
+    resealed(folder)
     start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert main([str(runs)]) == 2
     assert time.process_time() - start < 5
@@ -435,6 +430,7 @@ def test_a_malformed_graph_is_one_line(runs, plain, capsys):
     folder = runs / plain[1][0].relative_to(plain[0])
     entry = {"uid": "a", "label": "x", "predicted": "x", "target": "x", "graph": {**GRAPH, "layers": 10**9}}
     (folder / "graphs.json").write_text(json.dumps([entry]))
+    resealed(folder)
     assert main([str(runs)]) == 2
     shown = capsys.readouterr().err
     assert shown.count("\n") == 1
@@ -445,7 +441,8 @@ def test_a_malformed_graph_is_one_line(runs, plain, capsys):
 @pytest.mark.parametrize(
     ("place", "content"),
     [
-        ("tool", "{}"), ("tool", "[1]"), ("tool", '{"schema": 1}'), ("tool", "not JSON"), ("tool\x1b[2J", "{}"),
+        ("tool", "{}"), ("tool", "[1]"), ("rollout-0123abcd", '{"schema": 1}'),
+        ("tool", '{"schema": 2}'), ("tool", "not JSON"), ("tool\x1b[2J", "{}"),
         ("rollout-0123abcd", '{"schema": 99}'), ("rollout-0123abcd", '{"name": "something else"}'),
     ],
 )  # fmt: skip

@@ -7,7 +7,7 @@ from benchmark.report.cells import load_cells
 from benchmark.report.gains import gains_of
 from benchmark.report.leaderboard import MetricColumn
 from benchmark.report.verdicts import against_random, calibration
-from tests.report.folders import Plan, write_cells
+from tests.report.folders import Plan, replaced_rows, write_cells
 
 LOWER = MetricColumn("perturbation", "positive_auc", False)
 HIGHER = MetricColumn("rationale", "auprc", True)
@@ -54,12 +54,10 @@ def test_holm_makes_the_verdict_stricter_with_more_methods(tmp_path):
 
 
 def drawn(folder, offsets):
-    """
-
-    from dataclasses import replaceGive the rows of a control several draws, whose mean they are."""
+    """Give the rows of a control several draws, whose mean they are."""
     rows = pd.read_parquet(folder / "rows.parquet")
     draws = [rows.assign(draw=k, value=rows["value"] + offset) for k, offset in enumerate(offsets)]
-    pd.concat(draws).to_parquet(folder / "rows.parquet", index=False)
+    replaced_rows(folder, pd.concat(draws))
 
 
 def test_random_orders_that_differ_among_themselves_leave_a_small_difference_undecided(tmp_path):
@@ -97,13 +95,12 @@ def test_several_random_methods_are_one_control_and_their_mean_is_meant(tmp_path
 
 def test_the_order_of_a_methods_heads_has_an_error_where_its_calibration_examples_were_resampled(tmp_path):
     folders = write_cells(tmp_path, [Plan("random", 0.0), Plan("slight", 0.3)])
-    path = folders[1] / "rows.parquet"
-    rows = pd.read_parquet(path)
+    rows = pd.read_parquet(folders[1] / "rows.parquet")
     again = [
         rows.assign(metric="resampled " + rows["metric"], draw=k, value=rows["value"] + offset)
         for k, offset in enumerate((-0.1, -0.05, 0.0, 0.05, 0.1), start=1)
     ]
-    pd.concat([rows.assign(draw=0), *again]).to_parquet(path, index=False)
+    replaced_rows(folders[1], pd.concat([rows, *again]))
     assert against_random(load_cells(folders), LOWER).undecided == ("slight",)
 
 
@@ -115,21 +112,15 @@ def test_pairing_makes_the_interval_narrower_than_the_figures_own(tmp_path):
     good, random = load(tmp_path, Plan("good", 0.3), Plan("random"))
     found = gains_of({"good": (good, random)}, LOWER)["good"]
     assert found.left_out == 0
-    figures = [
-        next(f for f in cell.evaluation("perturbation")["figures"] if f["metric"] == "positive_auc")
-        for cell in (good, random)
-    ]
-    assert found.gain.value == pytest.approx(figures[1]["value"] - figures[0]["value"])
-    assert found.gain.high - found.gain.low < min(f["high"] - f["low"] for f in figures)
+    figures = [cell.evaluation("perturbation").scalar("positive_auc") for cell in (good, random)]
+    assert found.gain.value == pytest.approx(figures[1].value - figures[0].value)
+    assert found.gain.high - found.gain.low < min(f.high - f.low for f in figures)
 
 
 def test_a_ratio_is_compared_by_swaps_of_the_two_methods(tmp_path):
     cells = load(tmp_path, *CONTROLS, Plan("rollout"), Plan("lrp"))
     found = gains_of({"lrp": (cells[0], cells[3])}, RATIO)["lrp"]
-    figures = [
-        next(f["value"] for f in cell.evaluation("rationale")["figures"] if f["metric"] == "iou_f1")
-        for cell in (cells[0], cells[3])
-    ]
+    figures = [cell.evaluation("rationale").scalar("iou_f1").value for cell in (cells[0], cells[3])]
     assert found.gain.value == pytest.approx(figures[0] - figures[1])
     assert found.gain.low < found.gain.value < found.gain.high
     assert calibration(cells, RATIO).startswith("calibrated (oracle above random: 0.")

@@ -2,8 +2,10 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmark.errors import UserError
@@ -11,14 +13,17 @@ from benchmark.report.analysis_tables import read_tables
 from benchmark.report.cells import load_cells
 from benchmark.report.run_folders import read_config
 from benchmark.results import commits, statistics, store
-from benchmark.results.checks import check_figures, check_rows
+from benchmark.results.checks import check_rows, rows_digest
 from benchmark.results.digests import sealed, table_bytes
+from benchmark.results.record import Figure, Metric
 from benchmark.results.store import Ragged
 from benchmark.results.tables import not_applicable
 from tests import tiny_task
 from tests.load.jobs import Place
+from tests.records import evaluation_record
 
 FLIPS = 400
+NAN = float("nan")
 TESTS = ("methods=[raw_attention]", "evaluations=[rationale,attribution_graph]")
 
 
@@ -109,20 +114,20 @@ def test_no_flipped_bit_is_read_as_other_content(finished, tmp_path, name):
 
 
 def test_every_file_of_the_folder_is_in_the_record(cell):
-    files = store.read_record(cell)["files"]
+    files = store.read_record(cell).files
     assert set(files) == {path.name for path in cell.iterdir()} - {"record.json"}
     assert files == {name: store.hash_of(cell / name) for name in files}
 
 
 def test_a_later_test_updates_the_digests(place, cell):
     out = cell.parents[2]
-    before = store.read_record(cell)["files"]
+    before = store.read_record(cell).files
     place.run(out, TESTS[0], "evaluations=[rationale,head_pruning]")
     record = store.read_record(cell)
-    assert set(record["evaluations"]) == {"rationale", "attribution_graph", "head_pruning"}
-    assert record["files"]["rows.parquet"] != before["rows.parquet"]
-    assert any(name.startswith("attributions-calibration") for name in record["files"])
-    assert record["files"] == {path.name: store.hash_of(path) for path in cell.iterdir() if path.name != "record.json"}
+    assert set(record.evaluations) == {"rationale", "attribution_graph", "head_pruning"}
+    assert record.files["rows.parquet"] != before["rows.parquet"]
+    assert any(name.startswith("attributions-calibration") for name in record.files)
+    assert record.files == {path.name: store.hash_of(path) for path in cell.iterdir() if path.name != "record.json"}
     assert load_cells([cell])
 
 
@@ -135,7 +140,7 @@ def test_what_follows_from_the_rest_is_made_again(place, cell, finished, name, d
         (cell / name).write_bytes((cell / name).read_bytes()[:-9])
     place.run(cell.parents[2], *TESTS)
     assert (cell / name).read_bytes() == (finished / name).read_bytes()
-    assert store.read_record(cell)["evaluations"].keys() == {"rationale", "attribution_graph"}
+    assert store.read_record(cell).evaluations.keys() == {"rationale", "attribution_graph"}
     assert load_cells([cell])
 
 
@@ -163,7 +168,7 @@ def test_rows_that_are_gone_make_their_figures_stale(place, cell, finished):
 
 
 def figures(cell):
-    return {name: (facts["figures"], facts["rows"]) for name, facts in store.read_record(cell)["evaluations"].items()}
+    return {name: (test.figures, test.rows) for name, test in store.read_record(cell).evaluations.items()}
 
 
 def test_a_kill_between_rows_and_record_is_carried_on_from(place, cell, finished, monkeypatch):
@@ -172,20 +177,20 @@ def test_a_kill_between_rows_and_record_is_carried_on_from(place, cell, finished
 
     def stop(folder, record):
         writes.append(record)
-        if "coming" not in record:
+        if not record.coming:
             raise KeyboardInterrupt
-        store.write_json(folder / "record.json", sealed(record))
+        store.write_json(folder / "record.json", sealed(record.to_json()))
 
     with monkeypatch.context() as patch:
         patch.setattr(commits, "write_record", stop)
         with pytest.raises(KeyboardInterrupt):
             place.run(cell.parents[2], TESTS[0], "evaluations=[perturbation]")
-    assert [("coming" in record) for record in writes] == [True, False]
+    assert [bool(record.coming) for record in writes] == [True, False]
     assert set(store.read_rows(cell)["evaluation"]) == {"rationale", "attribution_graph", "perturbation"}
-    assert store.read_record(cell)["evaluations"].keys() == {"rationale", "attribution_graph"}
+    assert store.read_record(cell).evaluations.keys() == {"rationale", "attribution_graph"}
     place.run(cell.parents[2], TESTS[0], "evaluations=[perturbation]")
-    assert store.read_record(cell)["evaluations"].keys() == {"rationale", "attribution_graph", "perturbation"}
-    assert "coming" not in store.read_record(cell)
+    assert store.read_record(cell).evaluations.keys() == {"rationale", "attribution_graph", "perturbation"}
+    assert not store.read_record(cell).coming
     assert figures(cell).items() >= figures(finished).items()
     assert load_cells([cell])
 
@@ -195,28 +200,28 @@ def test_another_version_of_the_statistics_reduces_the_stored_rows_again(place, 
         raise AssertionError("tested again")
 
     monkeypatch.setattr(statistics, "VERSION", statistics.VERSION + 1)
-    monkeypatch.setattr("benchmark.run.records.rows_of_test", never)
+    monkeypatch.setattr("benchmark.run.testing.rows_of_test", never)
     place.run(cell.parents[2], *TESTS)
-    facts = store.read_record(cell)["evaluations"]
-    assert {entry["statistics"] for entry in facts.values()} == {statistics.VERSION}
+    facts = store.read_record(cell).evaluations
+    assert {test.statistics for test in facts.values()} == {statistics.VERSION}
     assert figures(cell) == figures(finished)
 
 
 def test_a_cell_whose_name_is_equal_by_chance_is_not_taken_for_another(place, cell):
-    commits.write_record(cell, {**store.read_record(cell), "hash": "0" * 64})
+    commits.write_record(cell, replace(store.read_record(cell), hash="0" * 64))
     with pytest.raises(UserError, match="holds another cell"):
         place.run(cell.parents[2], *TESTS)
 
 
-FACTS = {
-    "metrics": {"f1": {"bounds": [0, 1]}, "free": {"bounds": [None, None]}},
-    "figures": [
-        {"metric": "f1", "x": None, "value": 0.5, "n": 2},
-        {"metric": "f1", "x": 0.1, "value": 0.25, "n": 2},
-        {"metric": "free", "x": None, "value": 9.0, "n": 1},
-    ],
-    "averaged": True,
-}
+FACTS = evaluation_record(
+    metrics={"f1": Metric(True, (0.0, 1.0))},
+    averaged=True,
+    figures=(
+        Figure("f1", NAN, 0.5, NAN, NAN, 2),
+        Figure("f1", 0.1, 0.25, NAN, NAN, 2),
+        Figure("free", NAN, 9.0, NAN, NAN, 1),
+    ),
+)
 ROWS = (
     store.ROW_COLUMNS,
     [
@@ -231,23 +236,27 @@ ROWS = (
 
 
 def table(rows=None):
-    import pandas as pd
-
     return pd.DataFrame(ROWS[1] if rows is None else rows, columns=list(ROWS[0]))
 
 
 def changed(**figure):
-    return FACTS | {"figures": [FACTS["figures"][0] | figure, *FACTS["figures"][1:]]}
+    first, *others = FACTS.figures
+    return replace(FACTS, figures=(replace(first, **figure), *others))
+
+
+def check(test, rows):
+    """With the digest of the rows, as a writer would leave it."""
+    check_rows({"t": replace(test, rows=rows_digest(rows))}, rows)
 
 
 def test_figures_that_fit():
-    check_figures("t", FACTS, 2)
-    check_rows({"t": FACTS}, table())
-    check_rows({"t": changed(value=0.3) | {"averaged": False}}, table())
+    FACTS.check("t", 2)
+    check(FACTS, table())
+    check(replace(changed(value=0.3), averaged=False), table())
 
 
 @pytest.mark.parametrize(
-    ("facts", "message"),
+    ("test", "message"),
     [
         (changed(value=17.0), r"t/f1 is 17, outside of \[0, 1\]"),
         (changed(value=-0.1), "outside of"),
@@ -255,32 +264,37 @@ def test_figures_that_fit():
         (changed(x=0.1), "t/f1 at 0.1 stands there twice"),
     ],
 )
-def test_figures_that_cannot_be(facts, message):
+def test_figures_that_cannot_be(test, message):
     with pytest.raises(ValueError, match=message):
-        check_figures("t", facts, 2)
+        test.check("t", 2)
 
 
 @pytest.mark.parametrize(
-    ("facts", "rows", "message"),
+    ("test", "rows", "message"),
     [
         (changed(value=0.999), None, "t/f1 is 0.999, the mean of its rows 0.5"),
         (changed(n=1), None, "t/f1 counts 1 examples, its rows 2"),
         (FACTS, [*ROWS[1], ROWS[1][0]], "rows twice"),
         (FACTS, [], "t has figures and no rows"),
-        (FACTS | {"rows": "0" * 64}, None, "the rows of t are not those that its figures come from"),
     ],
 )
-def test_rows_that_do_not_fit_their_figures(facts, rows, message):
+def test_rows_that_do_not_fit_their_figures(test, rows, message):
     with pytest.raises(ValueError, match=message):
-        check_rows({"t": facts}, table(rows))
+        check(test, table(rows))
+
+
+def test_rows_of_another_digest_are_not_those_of_the_figures():
+    with pytest.raises(ValueError, match="the rows of t are not those that its figures come from"):
+        check_rows({"t": replace(FACTS, rows="0" * 64)}, table())
 
 
 def test_a_report_checks_figures_before_it_shows_them(cell):
     record = store.read_record(cell)
-    record["evaluations"]["rationale"]["figures"][0]["value"] = 17.0
-    commits.write_record(cell, record)
+    test = record.evaluations["rationale"]
+    test = replace(test, figures=(replace(test.figures[0], value=17.0), *test.figures[1:]))
+    commits.write_record(cell, replace(record, evaluations={**record.evaluations, "rationale": test}))
     with pytest.raises(UserError, match=r"record\.json is corrupt \(rationale/.* is 17, outside of"):
         load_cells([cell])
-    (cell / "record.json").write_text(json.dumps({**record, "git_commit": "another"}))
+    (cell / "record.json").write_text(json.dumps({**sealed(record.to_json()), "git_commit": "another"}))
     with pytest.raises(UserError, match="is not what was written"):
         load_cells([cell])

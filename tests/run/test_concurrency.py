@@ -66,7 +66,7 @@ def test_other_tests_at_once_do_not_lose_each_other_s_figures(place, whole, orde
     statuses = wait_for([place.start(out, f"evaluations=[{name}]") for name in order])
     assert statuses == [0, 0], errors(out)
     for cell in store.find_cells(out):
-        assert set(store.read_record(cell)["evaluations"]) == set(order)
+        assert set(store.read_record(cell).evaluations) == set(order)
         assert set(store.read_rows(cell)["evaluation"]) == set(order)
     place.run(out)
     assert differences(out, whole[0], ()) == []
@@ -120,9 +120,9 @@ def test_a_part_that_appears_meanwhile_changes_nothing(tmp_path, monkeypatch):
 
 
 def test_the_probe_of_a_folder_is_nobody_else_s(tmp_path, monkeypatch):
-    store.require_writable(tmp_path / "out")
+    assert store.refusal(tmp_path / "out") is None
     (tmp_path / "out" / ".writable").mkdir()  # the one name that all jobs probed with
-    store.require_writable(tmp_path / "out")
+    assert store.refusal(tmp_path / "out") is None
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".writable"]
 
 

@@ -58,7 +58,7 @@ def test_cells_with_edges_keep_graphs(comparison):
             assert list(graph.tokens) == ["[CLS]", *heatmap["words"], "[SEP]"]
             assert (graph.threshold, graph.construction, graph.layers) == (0.4, "paper", 2)
     assert not (probe / "graphs.json").exists()
-    dashes = {facts["dash"] for facts in read_record(probe)["evaluations"].values()}
+    dashes = {test.dash for test in read_record(probe).evaluations.values()}
     assert dashes == {"the method does not score edges"}
 
 

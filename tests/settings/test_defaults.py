@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 import benchmark
 from benchmark.errors import UserError
-from benchmark.settings.configuration import KEYED, compose, make, options, widened
+from benchmark.settings.configuration import KEYED, compose, make, options, settled
 from benchmark.settings.defaults import parameters, whole, written
 from benchmark.settings.identity import digest_of
 
@@ -55,13 +55,13 @@ def test_every_field_of_every_yaml_can_be_set(group, name):
 
 
 def test_a_setting_of_the_class_is_added():
-    assert widened("config", ["methods=[attattr]", "methods.attattr.heads=sum"])[-1] == "++methods.attattr.heads=sum"
+    assert settled("config", ["methods=[attattr]", "methods.attattr.heads=sum"])[0][-1] == "++methods.attattr.heads=sum"
     assert benchmark.build("methods/attattr", "heads=sum").heads == "sum"
 
 
 def test_a_part_that_the_yaml_leaves_to_the_class_keeps_its_other_settings():
-    changed = benchmark.build("evaluations/head_pruning", "calibration.examples=7")
-    assert (changed.calibration.split, changed.calibration.examples) == ("validation", 7)
+    changed = benchmark.build("evaluations/head_pruning", "calibration.limit=7")
+    assert (changed.calibration.split, changed.calibration.limit) == ("validation", 7)
 
 
 def test_another_class_has_other_settings():
@@ -89,7 +89,7 @@ def test_defaults_are_written_as_a_yaml_would_hold_them():
     from benchmark.evaluations.head_pruning import Calibration
 
     assert written(Calibration()) == {
-        "_target_": "benchmark.evaluations.head_pruning.Calibration", "split": "validation", "examples": 100
+        "_target_": "benchmark.evaluations.head_pruning.Calibration", "split": "validation", "limit": 100
     }  # fmt: skip
     assert written((0.1, None, True)) == [0.1, None, True]
     assert parameters("no.such.thing") == {}

@@ -15,9 +15,8 @@ from omegaconf import OmegaConf
 import benchmark
 from benchmark.errors import UserError
 from benchmark.evaluations.convergence import Convergence
-from benchmark.evaluations.perturbation import Perturbation
 from benchmark.settings.configuration import options
-from benchmark.settings.identity import costs_only, digest_of, identity, of_file
+from benchmark.settings.identity import digest_of, identity, of_file
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,6 @@ class Other:
 class Outer:
     inner: Any = Inner()
     settings: Any = None
-    max_tokens: int | None = costs_only(None)
     version: ClassVar[int] = 1
 
 
@@ -87,11 +85,6 @@ def test_nested_parts_of_another_version_differ(monkeypatch):
     before = digest_of(Outer()), digest_of(Outer([{"deep": Inner()}]))
     monkeypatch.setattr(Inner, "version", 2)
     assert not {*before} & {digest_of(Outer()), digest_of(Outer([{"deep": Inner()}]))}
-
-
-def test_what_costs_only_is_no_part_of_it():
-    assert digest_of(Outer(max_tokens=7)) == digest_of(Outer())
-    assert digest_of(Perturbation(pool="mean")) != digest_of(Perturbation())
 
 
 def test_how_settings_are_written_makes_no_difference():

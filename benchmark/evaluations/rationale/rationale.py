@@ -13,9 +13,10 @@ from benchmark.evaluations.base import Averaged, Column, Derived, table
 from benchmark.evaluations.rationale import scores
 from benchmark.evaluations.rationale.documents import documents, rationale_share, rationales
 from benchmark.models.classifier import Classifier
+from benchmark.results.record import Figure, Metric
 from benchmark.results.statistics import f1_of_means, f1_of_ratios, f1_of_sums, mean_of_ratios, ratio
 from benchmark.settings.declared import Count, Rising, Share, Shares, configurable
-from benchmark.types import Attribution, Batch, Figure, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool
 
 TOP = (10, 20, 30, 40, 50, 60, 70, 80)

@@ -16,7 +16,7 @@ from benchmark.evaluations.triggers.patterns import Placed, Search, Trigger, Tri
 from benchmark.evaluations.triggers.words import Exclusion, eligible_tokens, require_words
 from benchmark.models import Classifier
 from benchmark.settings.randomness import generator
-from benchmark.types import Batch, Compared
+from benchmark.types import Batch, Compared, EdgeMethod
 
 Chosen = tuple[list[int], float]
 """Units of a pattern, and its score."""
@@ -117,7 +117,7 @@ def _usable(model: Classifier, batch: Batch, rule: Rule) -> Batch:
 
 
 def _check(model: Classifier, usable: Sequence[Batch], present: Sequence[int], total: int, rule: Rule) -> None:
-    advice = "raise calibration.examples or take another calibration.split"
+    advice = "raise calibration.limit or take another calibration.split"
     if len(present) < 2:
         names = ", ".join(model.labels[label] for label in present) or "no label"
         raise NotApplicable(
@@ -137,7 +137,7 @@ def _patterns(model: Classifier, method: Any, batch: Batch, rules: Sequence[Rule
     found: list[list[Pattern]] = [[] for _ in rules]
     if not len(batch):
         return found
-    if not hasattr(method, "edge_scores"):
+    if not isinstance(method, EdgeMethod):
         tokens = method(model, batch, batch.label).tokens
         if tokens is None:
             raise NotApplicable("the method scores neither edges nor tokens, so no trigger can be read off it")

@@ -78,7 +78,7 @@ def extract_as_script(
     if not found[0]:
         raise NotApplicable(
             f"no trigger: no source example with {rules[0].least_tokens} tokens or more has cells that sum to "
-            f"{rules[0].least_score}; raise calibration.examples or lower least_score"
+            f"{rules[0].least_score}; raise calibration.limit or lower least_score"
         )
     return [_best(model, patterns, rule) for patterns, rule in zip(found, rules, strict=True)]
 

@@ -28,9 +28,10 @@ from benchmark.evaluations.triggers.trials import attacked, check_classes, corre
 from benchmark.evaluations.triggers.words import count_pieces, count_words, require_words
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction
+from benchmark.results.record import Metric
 from benchmark.settings.declared import AtLeast, Count, Natural, SettingError, Share, Within, configurable
 from benchmark.settings.identity import of_file
-from benchmark.types import Attribution, Batch, Compared, Metric, Reads, Target
+from benchmark.types import Attribution, Batch, Compared, Reads, Target
 
 _NAME = "evaluations.triggers"
 _READ_BY = {  # settings that one construction alone reads

@@ -9,7 +9,6 @@ from benchmark.results.statistics.bootstrap import (
     Statistic,
     interval,
     intervals,
-    paired_difference,
     resampled_means,
 )
 from benchmark.results.statistics.draws import (
@@ -69,7 +68,6 @@ __all__ = [
     "of_orders",
     "of_resamples",
     "pair_p",
-    "paired_difference",
     "ratio",
     "resampled_means",
     "sign_flip_p",

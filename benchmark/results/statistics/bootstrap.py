@@ -4,9 +4,9 @@ Everywhere the resampled unit is the example: one row of `values` belongs to one
 examples with replacement. The interval is the studentised one (Efron & Tibshirani 1993, section 12.5; Hall 1992): with
 θ the statistic, σ its standard error, and θ*, σ* those of a resample,
 
-    [θ − q_{(1+γ)/2} σ, θ − q_{(1−γ)/2} σ],    q the quantiles of t* = (θ* − θ) / σ*
+    [θ − q_{.975} σ, θ − q_{.025} σ],    q the quantiles of t* = (θ* − θ) / σ*
 
-at level γ. Percentiles of θ* itself cover too little: .85 to .92 at n = 20 for a nominal .95.
+at 95 %. Percentiles of θ* itself cover too little: .85 to .92 at n = 20 for a nominal .95.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from benchmark.results.statistics.proportions import anderson_bounds, exact_bounds, paired_score, wilson
+from benchmark.results.statistics.proportions import LEVEL, anderson_bounds, exact_bounds, paired_score, wilson
 
 Array = NDArray[np.float64]
 Statistic = Callable[[Array], Array]
@@ -46,7 +46,7 @@ class Interval:
 
 
 def _weights(n: int, seed: int, resamples: int) -> Iterator[Array]:
-    """How often each of n examples is drawn [r, n], in chunks; they depend on the seed, n and `resamples` only."""
+    """How often each of n examples is drawn [r, n], in chunks; they depend on these numbers only."""
     generator = np.random.default_rng(seed)
     chunk = max(1, min(resamples, _CELLS // n))
     for start in range(0, resamples, chunk):
@@ -56,7 +56,7 @@ def _weights(n: int, seed: int, resamples: int) -> Iterator[Array]:
         yield np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
 
 
-def resampled_means(values: Array, seed: int, resamples: int) -> Array:
+def resampled_means(values: Array, seed: int = 0, resamples: int = RESAMPLES) -> Array:
     """Column means of bootstrap resamples [r, k]."""
     return np.concatenate([weights @ values / len(values) for weights in _weights(len(values), seed, resamples)])
 
@@ -69,10 +69,10 @@ def _studentised(shift: Array, variance: Array, scale: Array) -> Array:
     return np.where(flat, np.where(here, 0.0, np.copysign(np.inf, shift)), shift / error)
 
 
-def _ends(value: Array, error: Array, t: Array, level: float) -> tuple[Array, Array]:
+def _ends(value: Array, error: Array, t: Array) -> tuple[Array, Array]:
     """Lower and upper end [k] from t* [r, k]; infinite where the quantile is."""
     count = len(t)
-    rank = max(1, round((count + 1) * (1 - level) / 2))
+    rank = max(1, round((count + 1) * (1 - LEVEL) / 2))
     ordered = np.sort(t, axis=0)  # NaN last
     lowest, highest = ordered[rank - 1], ordered[count - rank]
     lost = np.isnan(ordered[-1])
@@ -92,7 +92,7 @@ def _ranges(bounds: Range | Sequence[Range] | None, k: int) -> Array:
     return np.broadcast_to(table, (k, 2))
 
 
-def _few_valued(table: Array, ranges: Array, level: float) -> tuple[Array, Array]:
+def _few_valued(table: Array, ranges: Array) -> tuple[Array, Array]:
     """Score intervals [k] of columns whose values are all 0 or c in [0, c], or −c, 0 or c in [−c, c]; NaN for others."""
     n, k = table.shape
     low, high = np.full((2, k), np.nan)
@@ -102,8 +102,8 @@ def _few_valued(table: Array, ranges: Array, level: float) -> tuple[Array, Array
     two = (bottom | top).all(axis=0) & (least == 0)
     three = (bottom | top | (table == 0)).all(axis=0) & (least == -most) & np.isfinite(spread)
     for chosen, found in (
-        (two, wilson(top.mean(axis=0), n, level)),
-        (three, paired_score(top.sum(axis=0, dtype=np.float64), bottom.sum(axis=0, dtype=np.float64), n, level)),
+        (two, wilson(top.mean(axis=0), n)),
+        (three, paired_score(top.sum(axis=0, dtype=np.float64), bottom.sum(axis=0, dtype=np.float64), n)),
     ):
         low[chosen], high[chosen] = (end[chosen] * most[chosen] for end in found)
     return low, high
@@ -113,9 +113,6 @@ def intervals(
     values: ArrayLike,
     *,
     bounds: Range | Sequence[Range] | None = None,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
 ) -> list[Interval]:
     """Mean and interval of every column of `values` [n, k]; the columns share their resamples.
 
@@ -128,9 +125,6 @@ def intervals(
     Args:
         values: one row per example.
         bounds: least and largest possible value, of all columns or of each.
-        seed: of the resampling.
-        resamples: bootstrap resamples.
-        level: coverage.
 
     Returns:
         Column j equals `interval(values[:, j], ...)` up to rounding. NaN in a column makes its interval NaN.
@@ -145,17 +139,17 @@ def intervals(
     ranges = _ranges(bounds, k)
     centred = table - means
     scale = (centred**2).max(axis=0) / n
-    both = resampled_means(np.concatenate([centred, centred**2], axis=1), seed, resamples)
+    both = resampled_means(np.concatenate([centred, centred**2], axis=1))
     shift, variance = both[:, :k], (both[:, k:] - both[:, :k] ** 2) / n
-    low, high = _ends(means, np.sqrt(table.var(axis=0) / n), _studentised(shift, variance, scale), level)
+    low, high = _ends(means, np.sqrt(table.var(axis=0) / n), _studentised(shift, variance, scale))
     constant = np.ptp(table, axis=0) <= _NOTHING * np.abs(table).max(axis=0)
     low, high = np.where(constant, -np.inf, low), np.where(constant, np.inf, high)
     for column in np.flatnonzero(np.isinf(low) | np.isinf(high)):
         bottom, top = float(ranges[column, 0]), float(ranges[column, 1])
-        low[column], high[column] = exact_bounds(table[:, column], bottom, top, level)
-    least, most = anderson_bounds(table, ranges[:, 0], ranges[:, 1], level)  # t* has no bound
+        low[column], high[column] = exact_bounds(table[:, column], bottom, top)
+    least, most = anderson_bounds(table, ranges[:, 0], ranges[:, 1])  # t* has no bound
     low, high = np.where(low < least, least, low), np.where(high > most, most, high)
-    special = _few_valued(table, ranges, level)
+    special = _few_valued(table, ranges)
     low, high = (np.where(np.isnan(own), end, own) for own, end in zip(special, (low, high), strict=True))
     ends = np.stack([means, low, high, *ranges.T], axis=1).tolist()
     return [_within(mean, a, b, n, (least, most)) for mean, a, b, least, most in ends]
@@ -174,9 +168,6 @@ def interval(
     *,
     bounds: Range | None = None,
     ranges: Sequence[Range] | None = None,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
 ) -> Interval:
     """A statistic of the column means of `values` and its interval.
 
@@ -191,9 +182,6 @@ def interval(
             bootstrapped by resampling examples. Default: the mean of the one column.
         bounds: least and largest possible value of the statistic.
         ranges: the same for every column.
-        seed: of the resampling; equal seeds give equal intervals.
-        resamples: bootstrap resamples.
-        level: coverage, between 0 and 1.
 
     Returns:
         The statistic of the sample itself (not the mean of the resamples), its interval and n; value NaN where n = 0,
@@ -207,7 +195,7 @@ def interval(
     if statistic is None:
         if table.shape[1] != 1:
             raise ValueError(f"values of shape {table.shape} need a statistic")
-        return intervals(table, bounds=bounds, seed=seed, resamples=resamples, level=level)[0]
+        return intervals(table, bounds=bounds)[0]
     n = len(table)
     if n == 0:
         return Interval(np.nan, np.nan, np.nan, 0)
@@ -217,15 +205,15 @@ def interval(
         return Interval(float(value[0]), np.nan, np.nan, n)
     first, second = np.triu_indices(table.shape[1])
     centred = table - means
-    both = resampled_means(np.concatenate([centred, centred[:, first] * centred[:, second]], axis=1), seed, resamples)
+    both = resampled_means(np.concatenate([centred, centred[:, first] * centred[:, second]], axis=1))
     shift, squares = both[:, : table.shape[1]], both[:, table.shape[1] :]
     step = _STEP * table.std(axis=0)
     own = _jackknife(statistic, means, (centred[:, first] * centred[:, second]).mean(axis=0, keepdims=True), step) / n
     variance = _jackknife(statistic, means + shift, squares - shift[:, first] * shift[:, second], step) / n
     t = _studentised(statistic(means + shift) - value, variance, n * own)
-    low, high = (end[0] for end in _ends(value, np.sqrt(own), t[:, None], level))
+    low, high = (end[0] for end in _ends(value, np.sqrt(own), t[:, None]))
     if np.isinf(low) or np.isinf(high) or own[0] <= _NOTHING * value[0] ** 2:
-        low, high = _corners(table, statistic, ranges, level)
+        low, high = _corners(table, statistic, ranges)
     return _within(float(value[0]), float(low), float(high), n, bounds or UNBOUNDED)
 
 
@@ -243,39 +231,10 @@ def _jackknife(statistic: Statistic, means: Array, covariance: Array, step: Arra
     return found
 
 
-def _corners(table: Array, statistic: Statistic, ranges: Sequence[Range] | None, level: float) -> tuple[float, float]:
+def _corners(table: Array, statistic: Statistic, ranges: Sequence[Range] | None) -> tuple[float, float]:
     """Least and largest value of the statistic over the corners of the box of its columns' exact bounds."""
     if ranges is None:
         return -np.inf, np.inf
-    ends = [exact_bounds(column, *own, level) for column, own in zip(table.T, ranges, strict=True)]
+    ends = [exact_bounds(column, *own) for column, own in zip(table.T, ranges, strict=True)]
     found = statistic(np.array(list(product(*ends))))
     return float(found.min()), float(found.max())
-
-
-def paired_difference(
-    a: ArrayLike,
-    b: ArrayLike,
-    *,
-    bounds: Range | None = None,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-) -> Interval:
-    """Mean of a − b over the same examples and its interval (examples are resampled as pairs).
-
-    Args:
-        a: [n], one value per example.
-        b: [n], the values of the same examples in the same order.
-        bounds: least and largest possible value of a and of b.
-        seed: of the resampling.
-        resamples: bootstrap resamples.
-        level: coverage.
-
-    Raises:
-        ValueError: `a` and `b` differ in shape.
-    """
-    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if first.shape != second.shape:
-        raise ValueError(f"paired values differ in shape: {first.shape} and {second.shape}")
-    reach = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
-    return interval(first - second, bounds=reach, seed=seed, resamples=resamples, level=level)

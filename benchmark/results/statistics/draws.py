@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmark.results.statistics.bootstrap import Interval
+from benchmark.results.statistics.proportions import LEVEL
 
 RESAMPLED = "resampled "
 """Rows of the metric m under resampled orders bear the name of m after this."""
@@ -64,13 +65,13 @@ def sources(own: pd.DataFrame, resampled: pd.DataFrame | None) -> list[Source]:
     return found if resampled is None or resampled.empty else [*found, *of_resamples(matrix(resampled)[1])]
 
 
-def widened(found: Interval, beside: Sequence[Source], level: float = 0.95) -> Interval:
+def widened(found: Interval, beside: Sequence[Source]) -> Interval:
     """The interval over examples, made wider by other sources of error.
 
     Each side is √(side² + Σ (t · s)²), s² and t being the variance and the quantile of Student's t of a source: the
     margins of independent parts of an error add up in squares (Zou & Donner 2008).
     """
-    margins = [stats.t.ppf((1 + level) / 2, source.degrees) ** 2 * source.variance for source in beside]
+    margins = [stats.t.ppf((1 + LEVEL) / 2, source.degrees) ** 2 * source.variance for source in beside]
     if not margins:
         return found
     low, high = (math.sqrt((found.value - bound) ** 2 + sum(margins)) for bound in (found.low, found.high))

@@ -28,10 +28,10 @@ _CELLS = 2_000_000  # of the sign matrix held at once: 16 MB
 _TOLERANCE = 1e-10  # of the sum of magnitudes: equal sums count as equal whatever the order in which they were added
 
 
-def least_examples(family: int, alpha: float = ALPHA) -> int:
+def least_examples(family: int) -> int:
     """The least n at which n equal signs are significant among `family` hypotheses: 2^(1−n) · family ≤ α."""
     n = 1
-    while 2.0 ** (1 - n) * family > alpha:
+    while 2.0 ** (1 - n) * family > ALPHA:
         n += 1
     return n
 
@@ -51,7 +51,7 @@ def flips_for(family: int) -> int:
     return max(_LEAST_FLIPS, _FLIPS_PER_HYPOTHESIS * family - 1)
 
 
-def _signs(n: int, width: int, seed: int, flips: int) -> Iterator[Array]:
+def _signs(n: int, width: int, flips: int) -> Iterator[Array]:
     """Rows of signs [r, n], the identity first: all of them up to `EXACT`, else the identity and `flips` random ones."""
     chunk = max(1, _CELLS // max(n, width))
     if n <= EXACT:
@@ -60,23 +60,20 @@ def _signs(n: int, width: int, seed: int, flips: int) -> Iterator[Array]:
             yield np.asarray(1 - 2 * every[start : start + chunk], dtype=np.float64)
         return
     yield np.ones((1, n))
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     for start in range(0, flips, chunk):
         rows = min(chunk, flips - start)
         drawn = np.frombuffer(generator.bytes(rows * -(-n // 8)), dtype=np.uint8).reshape(rows, -1)
         yield 1 - 2 * np.unpackbits(drawn, axis=1, count=n).astype(np.float64)
 
 
-def pair_p(
-    values: ArrayLike, pairs: Sequence[tuple[int, int]], *, seed: int = 0, flips: int | None = None
-) -> NDArray[np.float64]:
+def pair_p(values: ArrayLike, pairs: Sequence[tuple[int, int]], *, flips: int | None = None) -> NDArray[np.float64]:
     """Two-sided p-value of no difference for pairs of columns, by sign flips of their differences.
 
     Args:
         values: [n, m], one row per example, one column per method.
         pairs: P pairs (i, j) of columns.
-        seed: of the random flips, which all pairs share; n ≤ 14 needs none.
-        flips: random flips, by default enough for Holm's correction over the P pairs.
+        flips: random flips, which all pairs share, by default enough for Holm's correction over the P pairs.
 
     Returns:
         [P]: 1 where all differences are 0, NaN where a value is NaN or n = 0; never below 2^(1−n) or 1 / (flips + 1).
@@ -90,19 +87,19 @@ def pair_p(
     slack = _TOLERANCE * (magnitude[first] + magnitude[second])
     observed = np.abs((table[:, first] - table[:, second]).sum(axis=0)) - slack
     larger, total = np.zeros(len(pairs), dtype=np.int64), 0
-    for signs in _signs(n, len(pairs), seed, flips_for(len(pairs)) if flips is None else flips):
+    for signs in _signs(n, len(pairs), flips_for(len(pairs)) if flips is None else flips):
         sums = signs @ table
         larger += (np.abs(sums[:, first] - sums[:, second]) >= observed).sum(axis=0)
         total += len(signs)
     return np.where(np.isnan(observed), np.nan, larger / total)
 
 
-def sign_flip_p(differences: ArrayLike, *, seed: int = 0, flips: int | None = None) -> NDArray[np.float64]:
+def sign_flip_p(differences: ArrayLike, *, flips: int | None = None) -> NDArray[np.float64]:
     """Two-sided p-value of mean difference 0 for every column of `differences` [n, k], see `pair_p`."""
     table = np.asarray(differences, dtype=np.float64)
     k = table.shape[1]
     padded = np.column_stack([table, np.zeros(len(table))])
-    return pair_p(padded, [(column, k) for column in range(k)], seed=seed, flips=flips)
+    return pair_p(padded, [(column, k) for column in range(k)], flips=flips)
 
 
 def swap_p(
@@ -110,7 +107,6 @@ def swap_p(
     pairs: Sequence[tuple[int, int]],
     statistic: Callable[[Array], Array],
     *,
-    seed: int = 0,
     flips: int | None = None,
 ) -> NDArray[np.float64]:
     """Two-sided p-value of no difference between a statistic of two methods, by swapping them on single examples.
@@ -124,8 +120,7 @@ def swap_p(
         values: [n, m, k], k columns for each of n examples and m methods.
         pairs: P pairs (i, j) of methods.
         statistic: from column means [r, k] to the statistic [r].
-        seed: of the random swaps, which all pairs share; n ≤ 14 needs none.
-        flips: random swaps, by default enough for Holm's correction over the P pairs.
+        flips: random swaps, which all pairs share, by default enough for Holm's correction over the P pairs.
 
     Returns:
         [P], as `pair_p`.
@@ -147,7 +142,7 @@ def swap_p(
     one, other = (side[0] for side in both(np.ones((1, n))))
     observed = np.abs(one - other) - _TOLERANCE * (np.abs(one) + np.abs(other))
     larger, total = np.zeros(len(pairs), dtype=np.int64), 0
-    for signs in _signs(n, len(pairs) * k, seed, flips_for(len(pairs)) if flips is None else flips):
+    for signs in _signs(n, len(pairs) * k, flips_for(len(pairs)) if flips is None else flips):
         one, other = both(signs)
         larger += (np.abs(one - other) >= observed).sum(axis=0)
         total += len(signs)

@@ -6,15 +6,14 @@ import numpy as np
 from scipy import stats
 
 from benchmark.results.statistics.bootstrap import Array, Interval, Range
+from benchmark.results.statistics.proportions import LEVEL
 
 _DEFINED = 0.9  # share of resamples in which the statistic must be defined for an interval
 _SURE = 1 - 1e-9  # of the way to an end, where z is infinite
 _NOTHING = 1e-9  # standard deviation of z
 
 
-def spread_interval(
-    value: float, resampled: Sequence[float] | Array, n: int, bounds: Range, *, level: float = 0.95
-) -> Interval:
+def spread_interval(value: float, resampled: Sequence[float] | Array, n: int, bounds: Range) -> Interval:
     """`z⁻¹(z(θ) ± t_{n−1} sd(z(θ*)))` with `z(θ) = artanh((2θ − a − b) / (b − a))` for θ in [a, b].
 
     Of a correlation in [−1, 1] z is Fisher's, of a share in [0, 1] half the log-odds. Noise moves such a statistic θ (a
@@ -27,7 +26,6 @@ def spread_interval(
         resampled: θ* of resamples of the examples, NaN where it is not defined.
         n: number of examples, the smaller where two samples are resampled.
         bounds: a and b.
-        level: coverage.
 
     Returns:
         The interval; none where n < 2, where θ or more than a tenth of θ* are not defined, or where θ* do not vary.
@@ -43,6 +41,6 @@ def spread_interval(
     spread = float(np.std(drawn, ddof=1))
     if spread <= _NOTHING:
         return nothing
-    reach = float(stats.t.ppf((1 + level) / 2, n - 1)) * spread
+    reach = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * spread
     ends = ((high - low) * np.tanh([at - reach, at + reach]) + low + high) / 2
     return Interval(value, min(float(ends[0]), value), max(float(ends[1]), value), n)

@@ -1,6 +1,7 @@
-"""The rows of an evaluation for all examples of a cell: what it reads of the explainer, batch by batch."""
+"""Test a cell: what an evaluation reads of the explainer, its rows batch by batch, and what the record says of them."""
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,16 +9,79 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from benchmark.results import commits, store
+from benchmark.errors import Corrupt, NotApplicable
+from benchmark.evaluations.base import Averaged
+from benchmark.results import commits, statistics, store
+from benchmark.results.checks import NO_ROWS, rows_digest
 from benchmark.results.digests import sealed
+from benchmark.results.record import Derivation, EvaluationRecord, Figure
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell
 from benchmark.run.stages import Stage
-from benchmark.settings.identity import digest_of
-from benchmark.types import Attribution, Evaluation, PreparedEvaluation, Reads, over
+from benchmark.settings.identity import digest_of, identity
+from benchmark.types import (
+    Attribution,
+    CalibratedEvaluation,
+    DerivedEvaluation,
+    Evaluation,
+    PreparedEvaluation,
+    RandomHeadsMethod,
+    Reads,
+    ResamplingEvaluation,
+    ScopedEvaluation,
+)
 
+SAME_FOR_EVERY_CLASS = "1 by construction: the method does not look at the class"
 _ROW = ("uid", "metric", "x", "draw")  # what no two rows of a test have in common
+
+
+def evaluate(
+    cell: Cell, name: str, evaluation: Evaluation, stored: pd.DataFrame | None
+) -> tuple[EvaluationRecord, pd.DataFrame]:
+    """What the record says of one evaluation, and its rows (none where it cannot serve: then the reason is kept).
+
+    A `remark` says what must be known of its figures; tables show it as a footnote. With `stored` rows figures are only
+    reduced again.
+
+    Raises:
+        ValueError: a figure is outside of the bounds of its metric, or counts more examples than there are.
+    """
+    start = time.perf_counter()
+    same = evaluation.reads == "classes" and not cell.method.class_specific
+    derived: Mapping[str, Derivation] = {}
+    figures: tuple[Figure, ...] = ()
+    dash, remark, rows = None, SAME_FOR_EVERY_CLASS if same else None, NO_ROWS
+    try:
+        scoped = _scoped(cell, evaluation)
+        tested = rows_of_test(cell, evaluation) if stored is None else stored
+        figures = tuple(scoped.reduce(tested))
+        rows, derived = tested, scoped.parts if isinstance(scoped, DerivedEvaluation) else {}
+    except NotApplicable as answer:
+        dash, remark = str(answer), None
+    record = EvaluationRecord(
+        name=name,
+        version=evaluation.version,
+        digest=digest_of(evaluation),
+        identity=identity(evaluation),
+        statistics=statistics.VERSION,
+        target=evaluation.target,
+        metrics=dict(evaluation.metrics),
+        averaged=isinstance(evaluation, Averaged),
+        figures=figures,
+        dash=dash,
+        remark=remark,
+        seconds=time.perf_counter() - start,
+        derived=derived,
+        rows=rows_digest(rows),
+    )
+    record.check(name, cell.data.facts.n)
+    return record, rows
+
+
+def _scoped(cell: Cell, evaluation: Evaluation) -> Evaluation:
+    """The evaluation for rows of the scored examples."""
+    return evaluation.over(cell.data.batches) if isinstance(evaluation, ScopedEvaluation) else evaluation
 
 
 def rows_of_test(cell: Cell, evaluation: Evaluation) -> pd.DataFrame:
@@ -30,7 +94,7 @@ def rows_of_test(cell: Cell, evaluation: Evaluation) -> pd.DataFrame:
     columns = (*_ROW, "value")
     if path.exists():
         return store.read_table(path, columns)
-    rows_of = _READERS[evaluation.reads](cell, over(evaluation, cell.data.batches))
+    rows_of = _READERS[evaluation.reads](cell, _scoped(cell, evaluation))
     stage = Stage[pd.DataFrame](
         folder=cell.parts(name, cell.data.batches),
         suffix=".parquet",
@@ -42,7 +106,7 @@ def rows_of_test(cell: Cell, evaluation: Evaluation) -> pd.DataFrame:
     described = f"{cell.name}: {type(evaluation).__name__}"
     rows = stage.run(len(cell.data.batches), lambda index: _checked(cell, rows_of(index), index), described)
     if rows.duplicated(list(_ROW)).any():
-        raise store.corrupt(stage.folder, "an example was tested twice")
+        raise Corrupt(stage.folder, "an example was tested twice")
     store.write_table(path, rows)
     return rows
 
@@ -69,52 +133,39 @@ def _rows_of_prepared(cell: Cell, evaluation: PreparedEvaluation) -> Callable[[i
     path = cell.folder / f"{name}-{digest_of(evaluation)[:8]}.json"
     with cell.lock:
         if not path.exists():
-            batches = cell.data.calibration(evaluation.calibration.split, evaluation.calibration.examples)
+            batches = cell.data.calibration(evaluation.calibration.split, evaluation.calibration.limit)
             store.write_json(path, sealed(evaluation.extract(cell.model, cell.method, batches)))
             commits.note(path)
     prepared = evaluation.restored({k: v for k, v in store.read_sealed(path).items() if k != "seal"})
 
     def compute(index: int) -> pd.DataFrame:
-        target = cell.data.target(cell.model, index, evaluation.target)
+        target = cell.data.target(index, evaluation.target)
         return prepared.rows(cell.model, cell.data.batches[index], Attribution(target=target))
 
     return compute
 
 
 def _rows_of_heads(cell: Cell, evaluation: Evaluation) -> Callable[[int], pd.DataFrame]:
-    calibration = getattr(evaluation, "calibration", "same")
-    own = calibration == "each"
-    orders, resamples = _other_heads(cell, evaluation)
-    if own:
-        importance = torch.stack([cell.aggregate(row[None]) for row in cell.head_scores("same", evaluation.target)])
-    else:
-        importance = cell.head_importance(calibration, evaluation.target)
+    calibration = evaluation.calibration if isinstance(evaluation, CalibratedEvaluation) else "same"
+    each = calibration == "each"
+    scores = cell.head_scores("same" if each else calibration, evaluation.target)
+    importance = torch.stack([cell.aggregate(row[None]) for row in scores]) if each else cell.aggregate(scores)
+    orders = resamples = None
+    if isinstance(cell.method, RandomHeadsMethod):
+        orders = cell.method.head_orders(cell.model.n_layers, cell.model.n_heads)[1:]
+    elif isinstance(evaluation, ResamplingEvaluation) and not each:
+        resamples = evaluation.resampled(scores, cell.aggregate)
 
     def compute(index: int) -> pd.DataFrame:
         batch = cell.data.batches[index]
-        target = cell.data.target(cell.model, index, evaluation.target)
+        target = cell.data.target(index, evaluation.target)
         start = cell.data.start(index)
-        heads = importance[start : start + len(batch)] if own else importance.expand(len(batch), -1, -1)
+        heads: Tensor = importance[start : start + len(batch)] if each else importance.expand(len(batch), -1, -1)
         heads = heads.to(batch.units.device)
         attribution = Attribution(target=target, heads=heads, orders=orders, resamples=resamples)
         return evaluation.rows(cell.model, batch, attribution)
 
     return compute
-
-
-def _other_heads(cell: Cell, evaluation: Any) -> tuple[Tensor | None, Tensor | None]:
-    """Head scores under other draws: other random orders, or an order from resampled calibration examples.
-
-    A method whose head scores are random says so with `head_orders(n_layers, n_heads) -> [K L H]`, the first being that
-    of its explanations; an evaluation asks for resamples with `resampled([N L H], aggregate) -> [R L H]`.
-    """
-    calibration = getattr(evaluation, "calibration", "same")
-    if draw := getattr(cell.method, "head_orders", None):
-        return draw(cell.model.n_layers, cell.model.n_heads)[1:], None
-    if calibration == "each" or not hasattr(evaluation, "resampled"):
-        return None, None
-    scores = cell.head_scores(calibration, evaluation.target)
-    return None, evaluation.resampled(scores, cell.aggregate)
 
 
 _READERS: Mapping[Reads, Callable[[Cell, Any], Callable[[int], pd.DataFrame]]] = {

@@ -1,0 +1,284 @@
+"""`record.json` as objects: what a finished cell is, what it cost, and the figures of its tests.
+
+What is read is held to the annotations: every field is there and of its type. JSON knows no number that is not finite, so
+that null stands for NaN in a number and for an infinite end in `bounds`.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from functools import cache, reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+SCHEMA = 2
+_TOLERANCE = 1e-6  # of a value beyond its bounds
+
+Bounds = tuple[float, float]
+Version = int | float | str
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One column of the leaderboard: its direction and its range. `higher_is_better` None: descriptive, not ranked."""
+
+    higher_is_better: bool | None
+    bounds: Bounds
+    x: str | None = None
+    """Name of the x axis where the metric is a curve; None for a scalar."""
+    headline: bool = False
+    """Shown in the terminal's table."""
+
+    def __post_init__(self) -> None:
+        low, high = self.bounds
+        object.__setattr__(
+            self, "bounds", (-math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high)
+        )
+
+
+UNDECLARED = Metric(higher_is_better=None, bounds=(-math.inf, math.inf))
+"""What is known of a figure whose metric its test does not declare."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A reported number: `value` with its 95 % interval over `n` examples (low = high = NaN where n < 2)."""
+
+    metric: str
+    x: float
+    value: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def scalar(self) -> bool:
+        """Whether it is no point of a curve."""
+        return math.isnan(self.x)
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """How a scalar is computed from the means of several columns of rows: a statistic of `RATIOS`, and columns with x."""
+
+    statistic: str
+    columns: tuple[tuple[str, float | None], ...]
+
+
+@dataclass(frozen=True)
+class EvaluationRecord:
+    """One test of a cell.
+
+    Attributes:
+        name: that the comparison gives the test.
+        version: of its class.
+        digest: of its identity.
+        identity: class, version and settings.
+        statistics: version of what reduced its rows to figures.
+        target: class that is explained.
+        metrics: by name.
+        averaged: whether figures are means of rows, except those of `derived`.
+        figures: what it reported.
+        dash: why it could not serve, or None.
+        remark: what must be known of its figures, or None.
+        seconds: that the test took.
+        derived: scalars that are no mean of their own rows.
+        rows: digest of the rows that the figures come from.
+    """
+
+    name: str
+    version: Version
+    digest: str
+    identity: Any
+    statistics: int
+    target: str
+    metrics: Mapping[str, Metric]
+    averaged: bool
+    figures: tuple[Figure, ...]
+    dash: str | None
+    remark: str | None
+    seconds: float
+    derived: Mapping[str, Derivation]
+    rows: str
+
+    def metric(self, name: str) -> Metric:
+        """What is declared of a metric."""
+        return self.metrics.get(name, UNDECLARED)
+
+    def scalar(self, metric: str) -> Figure | None:
+        """The figure of a scalar metric, or None."""
+        return next((figure for figure in self.figures if figure.metric == metric and figure.scalar), None)
+
+    def check(self, name: str, n: int) -> None:
+        """Figures lie in the bounds of their metrics, count no more than `n` examples, and stand there once.
+
+        Raises:
+            ValueError: they do not; the message says which figure of the test `name`.
+        """
+        seen = set()
+        for figure in self.figures:
+            shown = f"{name}/{figure.metric}" if figure.scalar else f"{name}/{figure.metric} at {figure.x:g}"
+            key = (figure.metric, None if figure.scalar else figure.x)
+            if key in seen:
+                raise ValueError(f"{shown} stands there twice")
+            seen.add(key)
+            if not 0 <= figure.n <= n:
+                raise ValueError(f"{shown} counts {figure.n} examples of {n}")
+            low, high = self.metric(figure.metric).bounds
+            if figure.value < low - _TOLERANCE or figure.value > high + _TOLERANCE:
+                raise ValueError(f"{shown} is {figure.value:g}, outside of [{low:g}, {high:g}]")
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """The examples that were scored: `limit` and `seed` are None where all of the split were."""
+
+    name: str
+    version: Version
+    split: str
+    limit: int | None
+    seed: int | None
+    n: int
+    fingerprint: str
+    units: int
+    lost_units: int
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """The classifier."""
+
+    name: str
+    fingerprint: str
+    dtype: str
+    n_layers: int
+    n_heads: int
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MethodRecord:
+    """The explainer."""
+
+    name: str
+    identity: Any
+    version: Version
+    class_specific: bool
+
+
+@dataclass(frozen=True)
+class CostRecord:
+    """What explaining all examples took; None where nothing was explained."""
+
+    peak_memory_bytes: int
+    seconds: float | None = None
+    forward_passes: int | float | None = None
+    backward_passes: int | float | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished cell.
+
+    Attributes:
+        hash: of everything that the attributions depend on.
+        task, model, method: what was explained, and by what.
+        versions: of libraries.
+        git_commit: of the code, or None.
+        dash: why the method could serve no test at all, or None.
+        cost: of the attributions for the predicted classes.
+        evaluations: tests by the name that the rows give them.
+        files: SHA-256 of every other file of the folder.
+        coming: SHA-256 of files that are being written.
+    """
+
+    hash: str
+    task: TaskRecord
+    model: ModelRecord
+    method: MethodRecord
+    versions: Mapping[str, str]
+    git_commit: str | None
+    dash: str | None
+    cost: CostRecord
+    evaluations: Mapping[str, EvaluationRecord]
+    files: Mapping[str, str] = field(default_factory=dict)
+    coming: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def from_json(content: Any) -> "Record":
+        """What `to_json` gave.
+
+        Raises:
+            ValueError: it is something else, of another schema, or has a figure that cannot be; the message says where.
+        """
+        if not isinstance(content, Mapping) or content.get("schema") != SCHEMA:
+            raise ValueError(f"no record of schema {SCHEMA}")
+        record: Record = _object(Record, content, "")
+        for part in ("task", "model", "method"):
+            if not getattr(record, part).name:
+                raise ValueError(f"{part}.name is empty")
+        for name, evaluation in record.evaluations.items():
+            evaluation.check(name, record.task.n)
+        return record
+
+    def digests(self, name: str) -> tuple[str, ...]:
+        """The SHA-256 that a file of the folder may have; none where the record does not know it."""
+        return tuple(known[name] for known in (self.files, self.coming) if name in known)
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of `record.json` without its seal."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+
+@cache
+def _hints(kind: Any) -> dict[str, tuple[Any, bool]]:
+    """Annotation of each field, and whether it must be given."""
+    hints = get_type_hints(kind)
+    return {
+        part.name: (hints[part.name], part.default is MISSING and part.default_factory is MISSING)
+        for part in fields(kind)
+    }
+
+
+def _object(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{where} is {'missing' if value is None else 'no object'}")
+    given = {}
+    for name, (hint, required) in _hints(kind).items():
+        path = f"{where}.{name}" if where else name
+        if name in value:
+            given[name] = _value(hint, value[name], path)
+        elif required:
+            raise ValueError(f"{path} is missing")
+    return kind(**given)
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    """A part of the content as its annotation has it; True and False are no numbers."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is UnionType and NoneType in arguments:
+        others = reduce(or_, (kind for kind in arguments if kind is not NoneType))
+        return None if value is None else _value(others, value, where)
+    if is_dataclass(hint) and isinstance(hint, type):
+        return _object(hint, value, where)
+    if origin is Mapping and isinstance(value, Mapping):
+        return {str(name): _value(arguments[1], item, f"{where}.{name}") for name, item in value.items()}
+    if origin is tuple and isinstance(value, list | tuple):
+        kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
+        if len(kinds) == len(value):
+            pairs = enumerate(zip(kinds, value, strict=True))
+            return tuple(_value(kind, item, f"{where}[{place}]") for place, (kind, item) in pairs)
+    return _scalar(hint, value, where)
+
+
+def _scalar(hint: Any, value: Any, where: str) -> Any:
+    if hint is Any:
+        return value
+    if hint is float and value is None:
+        return math.nan
+    kinds = int | float if hint is float else hint
+    single = get_origin(hint) in (None, UnionType)
+    if single and isinstance(value, kinds) and (hint is bool or not isinstance(value, bool)):
+        return float(value) if hint is float else value
+    raise ValueError(f"{where} is no {getattr(hint, '__name__', hint)}")
