@@ -242,7 +242,7 @@ def test_options_and_refusals(bert):  # noqa: F811
     with pytest.raises(NotApplicable, match="the method does not score edges"):
         KeptEdges().rows(model, batch, no_edges(batch))
     for wrong in (
-        {"thresholds": [-0.1]}, {"shares": [0.5, 0.5]}, {"draws": 0},
+        {"thresholds": [-0.1]}, {"fractions": [0.5, 0.5]}, {"draws": 0},
     ):  # fmt: skip
         with pytest.raises(UserError, match=f"^{next(iter(wrong))}=.*: allowed are"):
             KeptEdges(**wrong)
