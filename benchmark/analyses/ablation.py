@@ -44,10 +44,10 @@ def ablated_attention(
         return probabilities
     rows = {name: flag[:, None, None, None] for name, flag in (("0", zero), ("u", uniform), ("i", identity))}
     allowed = (probabilities > 0).to(probabilities.dtype)
-    even = allowed / allowed.sum(-1, keepdim=True).clamp(min=1)
-    own = torch.eye(probabilities.shape[-1], dtype=probabilities.dtype, device=probabilities.device)
-    edited = torch.where(rows["u"], even, probabilities)
-    edited = torch.where(rows["i"], own, edited)
+    evenly = allowed / allowed.sum(-1, keepdim=True).clamp(min=1)
+    itself = torch.eye(probabilities.shape[-1], dtype=probabilities.dtype, device=probabilities.device)
+    edited = torch.where(rows["u"], evenly, probabilities)
+    edited = torch.where(rows["i"], itself, edited)
     return edited.masked_fill(rows["0"], 0)
 
 

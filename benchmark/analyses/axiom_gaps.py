@@ -108,18 +108,18 @@ def sample_edges(
     """`count` edges per example: layer, head and query uniformly (in the last layer the query is one that is read), the key
     with its attention as probability, since hardly any other edge changes the prediction by itself."""
     n_layers, n_heads = len(attentions), attentions[0].shape[1]
-    found: list[list[int]] = []
+    edges: list[list[int]] = []
     for example, uid in enumerate(batch.uids):
         draw = generator(seed, "edges", uid)
-        own = batch.attention_mask[example].nonzero()[:, 0].tolist()
-        seen = (read[example] > 0).nonzero()[:, 0].tolist()
+        tokens = batch.attention_mask[example].nonzero()[:, 0].tolist()
+        read_tokens = (read[example] > 0).nonzero()[:, 0].tolist()
         for _ in range(count):
             layer, head = int(draw.integers(n_layers)), int(draw.integers(n_heads))
-            queries = seen if layer == n_layers - 1 else own
+            queries = read_tokens if layer == n_layers - 1 else tokens
             query = queries[int(draw.integers(len(queries)))]
             row = attentions[layer][example, head, query].double().cpu().numpy()
-            found.append([example, layer, head, query, int(draw.choice(len(row), p=row / row.sum()))])
-    return Removals(*torch.tensor(found, device=read.device).unbind(1))
+            edges.append([example, layer, head, query, int(draw.choice(len(row), p=row / row.sum()))])
+    return Removals(*torch.tensor(edges, device=read.device).unbind(1))
 
 
 def removal_effects(
@@ -141,13 +141,13 @@ def removal_effects(
         tensors, _ = take(batch, edges.example[rows])
 
         def remove(layer: int, probabilities: Tensor, rows: Tensor = rows) -> Tensor:
-            here = (edges.layer[rows] == layer).nonzero()[:, 0]
-            at = rows[here]
+            places = (edges.layer[rows] == layer).nonzero()[:, 0]
+            edge = rows[places]
             edited = probabilities.clone()
             if all_heads:
-                edited[here, :, edges.query[at], edges.key[at]] = 0
+                edited[places, :, edges.query[edge], edges.key[edge]] = 0
             else:
-                edited[here, edges.head[at], edges.query[at], edges.key[at]] = 0
+                edited[places, edges.head[edge], edges.query[edge], edges.key[edge]] = 0
             return edited
 
         after = model.run(tensors, edits=[remove]).probabilities

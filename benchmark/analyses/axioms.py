@@ -14,6 +14,7 @@ from torch import Tensor
 
 from benchmark.analyses import axiom_gaps as gaps
 from benchmark.analyses.context import Context
+from benchmark.analyses.measured import figure_line
 from benchmark.analyses.twins import INVARIANT, Twins, equal_heads
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
@@ -118,7 +119,7 @@ class Axioms:
             chosen = list(context.first_examples(self.limit, self.target))
             for name, method in methods.items():
                 for outcome in self.outcomes(twins, method, chosen):
-                    rows += _lines(name, outcome)
+                    rows += _outcome_lines(name, outcome)
         return [self._table(rows, sorted(set(context.cells) - set(methods)))]
 
     def outcomes(self, twins: Twins, method: EdgeMethod, chosen: Sequence[tuple[Batch, Tensor]]) -> list[Outcome]:
@@ -183,24 +184,24 @@ class Axioms:
         nothing = statistics.Interval(float("nan"), float("nan"), float("nan"), 0)
         if axiom in reasons:
             return Outcome(axiom, nothing, float("nan"), 0, reasons[axiom])
-        found = np.concatenate(values[axiom])
+        gaps_of_examples = np.concatenate(values[axiom])
         if axiom == COMPLETENESS:
-            gap = statistics.interval(found, _ratio, bounds=(0.0, np.inf))
+            gap = statistics.interval(gaps_of_examples, _ratio, bounds=(0.0, np.inf))
             return Outcome(axiom, gap, gap.value, self.completeness_tolerance)
         if axiom == SENSITIVITY:
-            found = found[found[:, 1] > 0]
-            if not len(found):
+            gaps_of_examples = gaps_of_examples[gaps_of_examples[:, 1] > 0]
+            if not len(gaps_of_examples):
                 reason = f"no sampled edge alone changes the probability by more than {self.influence:g}"
                 return Outcome(axiom, nothing, float("nan"), 0, reason)
-            gap = statistics.interval(found, _ratio, bounds=(0.0, 1.0))
+            gap = statistics.interval(gaps_of_examples, _ratio, bounds=(0.0, 1.0))
             return Outcome(axiom, gap, gap.value, 0.0)
         if axiom == DUMMY:
-            found = found[found[:, 1] > 0, 0]
-            if not len(found):
+            gaps_of_examples = gaps_of_examples[gaps_of_examples[:, 1] > 0, 0]
+            if not len(gaps_of_examples):
                 reason = "every edge of the examples may change the prediction"
                 return Outcome(axiom, nothing, float("nan"), 0, reason)
-        worst = float("inf") if np.isnan(found).any() else float(found.max())
-        return Outcome(axiom, statistics.interval(found, bounds=(0.0, np.inf)), worst, self.tolerance)
+        worst = float("inf") if np.isnan(gaps_of_examples).any() else float(gaps_of_examples.max())
+        return Outcome(axiom, statistics.interval(gaps_of_examples, bounds=(0.0, np.inf)), worst, self.tolerance)
 
     def _table(self, rows: list[dict[str, Any]], others: Sequence[str]) -> Table:
         labels = ("method", "axiom")
@@ -216,11 +217,11 @@ class Axioms:
         return Table("axioms", title, labels, pd.DataFrame(rows, columns=columns), sentences)
 
 
-def _lines(method: str, outcome: Outcome) -> list[dict[str, Any]]:
+def _outcome_lines(method: str, outcome: Outcome) -> list[dict[str, Any]]:
     """The gap, where there is one, and the verdict."""
-    labels, gap = {"method": method, "axiom": outcome.axiom}, outcome.gap
+    labels = {"method": method, "axiom": outcome.axiom}
     verdict = line(labels, "verdict", note=outcome.verdict)
-    return [verdict] if outcome.reason else [line(labels, "gap", gap.value, gap.low, gap.high, gap.n), verdict]
+    return [verdict] if outcome.reason else [figure_line(labels, "gap", outcome.gap), verdict]
 
 
 def _ratio(means: NDArray[np.float64]) -> NDArray[np.float64]:

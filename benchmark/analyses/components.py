@@ -12,6 +12,7 @@ from torch import Tensor
 
 from benchmark.analyses.ablation import ABLATIONS, ablated_logits, ablation_plan
 from benchmark.analyses.context import Context
+from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
 from benchmark.models.parts import blocks_parts
@@ -74,10 +75,9 @@ class Components:
 
     def _shares(self, model: Classifier, chosen: Sequence[tuple[Batch, Tensor]]) -> Table:
         try:
-            found = np.concatenate([_numpy(self.shares(model, batch, target)) for batch, target in chosen])
-            rows = share_rows(found)
+            rows = share_rows(np.concatenate([_numpy(self.shares(model, batch, target)) for batch, target in chosen]))
         except NotApplicable as answer:
-            rows = [line({"layer": ALL_LAYERS, "path": ""}, "share", note=_cannot(answer))]
+            rows = [line({"layer": ALL_LAYERS, "path": ""}, "share", note=_why_not(answer))]
         return _table(
             "component_shares",
             "Where relevance flows in a layer",
@@ -92,7 +92,7 @@ class Components:
             parts = [ablation_drops(model, batch, target) for batch, target in chosen]
             rows = ablation_rows(np.concatenate([drop for drop, _ in parts]), np.concatenate([a for _, a in parts]))
         except NotApplicable as answer:
-            rows = [line({"ablation": "", "layer": ALL_LAYERS}, "drop", note=_cannot(answer))]
+            rows = [line({"ablation": "", "layer": ALL_LAYERS}, "drop", note=_why_not(answer))]
         return _table(
             "component_ablation",
             "Loss of the prediction when a part is taken out",
@@ -125,11 +125,11 @@ def share_rows(shares: Float[NDArray[np.float64], "n L 3"]) -> list[dict[str, An
     rows = []
     layers = {str(layer): shares[:, layer] for layer in range(shares.shape[1])} | {ALL_LAYERS: shares.mean(1)}
     for layer, values in layers.items():
-        found = statistics.intervals(values[~np.isnan(values).any(1)], bounds=(0.0, 1.0))
-        for path, share in zip(PATHS, found, strict=True):
+        intervals = statistics.intervals(values[~np.isnan(values).any(1)], bounds=(0.0, 1.0))
+        for path, share in zip(PATHS, intervals, strict=True):
             labels = {"layer": layer, "path": path}
             note = "" if share.n else "no relevance reaches it"
-            rows.append(line(labels, "share", share.value, share.low, share.high, share.n, note))
+            rows.append(figure_line(labels, "share", share, note))
     return rows
 
 
@@ -142,10 +142,10 @@ def ablation_rows(
     runs = [{"ablation": ablation, "layer": layer} for ablation in ABLATIONS for layer in layers]
     rows = []
     for metric, values in (("drop", drops), ("accuracy_drop", accuracy)):
-        found = statistics.intervals(values[~np.isnan(values).any(1)], bounds=(-1.0, 1.0))
-        for labels, drop in zip(runs, found, strict=True):
+        intervals = statistics.intervals(values[~np.isnan(values).any(1)], bounds=(-1.0, 1.0))
+        for labels, drop in zip(runs, intervals, strict=True):
             note = "" if drop.n else "no example has a label"
-            rows.append(line(labels, metric, drop.value, drop.low, drop.high, drop.n, note))
+            rows.append(figure_line(labels, metric, drop, note))
     return rows
 
 
@@ -161,10 +161,10 @@ def _table(
     return Table(name, title, labels, pd.DataFrame(rows), sentences, shown)
 
 
-def _cannot(answer: NotApplicable) -> str:
+def _why_not(answer: NotApplicable) -> str:
     return f"cannot, because {answer}"
 
 
 def _numpy(values: Tensor) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = values.detach().double().cpu().numpy()
-    return found
+    array: NDArray[np.float64] = values.detach().double().cpu().numpy()
+    return array

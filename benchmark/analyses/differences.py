@@ -1,13 +1,14 @@
 """Paired differences as lines of a table: intervals, p-values with Holm's correction over the table, and sentences."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmark.analyses.measured import figure_line
 from benchmark.results.statistics import (
     ALPHA,
     Interval,
@@ -47,9 +48,9 @@ class Difference:
     @property
     def figure(self) -> Interval:
         """The mean and its interval."""
-        found = widened(interval(self.values, bounds=self.reach), self.beside)
-        low, high = np.clip([found.low, found.high], *(self.reach or (-np.inf, np.inf)))
-        return Interval(found.value, float(low), float(high), found.n)
+        mean = widened(interval(self.values, bounds=self.reach), self.beside)
+        low, high = np.clip([mean.low, mean.high], *(self.reach or (-np.inf, np.inf)))
+        return replace(mean, low=float(low), high=float(high))
 
     @property
     def p(self) -> float:
@@ -59,8 +60,8 @@ class Difference:
 
 def halves(n: int, seed: int = 0) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Positions of n examples in two halves, drawn by the seed: one to choose on, the other to measure on."""
-    drawn = np.random.default_rng(seed).permutation(n)
-    return np.sort(drawn[: n // 2]), np.sort(drawn[n // 2 :])
+    order = np.random.default_rng(seed).permutation(n)
+    return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
 
 
 def of_best(values: Values, seed: int = 0) -> tuple[Values, int]:
@@ -90,25 +91,26 @@ def columns(values: pd.DataFrame, evaluation: str, metric: str) -> pd.DataFrame:
     return table.sort_index().dropna()
 
 
-def difference_lines(asked: Sequence[Difference]) -> tuple[list[dict[str, Any]], list[str]]:
+def difference_lines(questions: Sequence[Difference]) -> tuple[list[dict[str, Any]], list[str]]:
     """Lines `difference` and `p (Holm)` of each question, and a sentence each; the family is all of them."""
-    given = [one for one in asked if len(one.values) and np.isfinite(one.values).all()]
-    adjusted = holm({place: one.p for place, one in enumerate(given)})
+    answerable = [question for question in questions if len(question.values) and np.isfinite(question.values).all()]
+    adjusted = holm({place: question.p for place, question in enumerate(answerable)})
     rows = []
-    for place, one in enumerate(given):
-        figure = one.figure
-        rows.append(line(one.labels, "difference", figure.value, figure.low, figure.high, figure.n, one.note))
-        rows.append(line(one.labels, P_VALUE, adjusted[place], n=figure.n))
-    return rows, list(_sentences(given, adjusted))
+    for place, question in enumerate(answerable):
+        figure = question.figure
+        rows.append(figure_line(question.labels, "difference", figure, question.note))
+        rows.append(line(question.labels, P_VALUE, adjusted[place], n=figure.n))
+    return rows, list(_sentences(answerable, adjusted))
 
 
-def _sentences(given: Sequence[Difference], adjusted: Mapping[int, float]) -> Iterator[str]:
-    for place, one in enumerate(given):
-        least = least_examples(len(given))
-        if len(one.values) < least:
-            verdict = f"no verdict: n = {len(one.values)}, and {len(given)} questions need at least {least} examples"
+def _sentences(questions: Sequence[Difference], adjusted: Mapping[int, float]) -> Iterator[str]:
+    for place, question in enumerate(questions):
+        least = least_examples(len(questions))
+        if len(question.values) < least:
+            n = len(question.values)
+            verdict = f"no verdict: n = {n}, and {len(questions)} questions need at least {least} examples"
         elif not adjusted[place] < ALPHA:
             verdict = "not distinguishable from none"
         else:
-            verdict = "yes" if one.values.mean() > 0 else "the other way round"
-        yield f"{': '.join(map(str, one.labels.values()))}: {verdict}."
+            verdict = "yes" if question.values.mean() > 0 else "the other way round"
+        yield f"{': '.join(map(str, question.labels.values()))}: {verdict}."

@@ -12,7 +12,7 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.measured import figures, shown, tested
+from benchmark.analyses.measured import figure_line, figures, tested
 from benchmark.errors import NotApplicable, UserError
 from benchmark.results.record import Record
 from benchmark.results.tables import Drawing, Table, line
@@ -104,7 +104,7 @@ class QuadratureCost:
 def _lines(labels: Mapping[str, Any], record: Record) -> list[dict[str, Any]]:
     n, cost = record.task.n, record.cost
     rows = [
-        shown(labels, name, figure)
+        figure_line(labels, name, figure)
         for name, (evaluation, metric) in _METRICS.items()
         for figure in figures(record, evaluation, metric)
         if figure.scalar
@@ -115,16 +115,16 @@ def _lines(labels: Mapping[str, Any], record: Record) -> list[dict[str, Any]]:
 
 def _cheapest(table: pd.DataFrame, gap: float | int) -> str:
     """Which rule and m reach a gap with the fewest passes."""
-    found: Mapping[tuple[str, str], dict[str, float]] = {
+    measures: Mapping[tuple[str, str], dict[str, float]] = {
         (str(rule), str(m)): dict(zip(part["metric"], part["value"], strict=True))
         | {"bound": float(part.loc[part["metric"] == "completeness gap", "high"].max())}
         for (rule, m), part in table.groupby(list(_LABELS))
     }
-    enough = [key for key, figures in found.items() if figures["bound"] <= gap]
+    enough = [key for key, figures in measures.items() if figures["bound"] <= gap]
     if not enough:
         return f"No rule and m tried has a completeness gap of at most {gap:g} (upper end of the interval)."
-    rule, m = min(enough, key=lambda key: (found[key]["backward per example"], found[key]["completeness gap"]))
-    passes = found[rule, m]["backward per example"]
+    rule, m = min(enough, key=lambda key: (measures[key]["backward per example"], measures[key]["completeness gap"]))
+    passes = measures[rule, m]["backward per example"]
     return (
         f"For a completeness gap of at most {gap:g} (upper end of the interval) the cheapest is {rule} with m = {m}: "
         f"{passes:.3g} backward passes per example."
