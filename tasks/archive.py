@@ -79,14 +79,14 @@ class _Counted:
 
     def read(self, size: int) -> bytes:
         """The next bytes."""
-        found = self._plain.read(size)
-        self._left -= len(found)
-        self._total -= len(found)
+        content = self._plain.read(size)
+        self._left -= len(content)
+        self._total -= len(content)
         if self._left < 0:
             raise DamagedArchive(f"it has headers of more than {_HEADERS} bytes")
         if self._total < 0:
             raise DamagedArchive(f"it holds more than {MAX_TOTAL} bytes")
-        return found
+        return content
 
 
 def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:

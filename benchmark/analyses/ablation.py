@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.models.classifier import Classifier
 from benchmark.models.parts import Block, Part, editing_branches
-from benchmark.models.variants import Variants, run_variants
+from benchmark.models.variants import run_variants
 from benchmark.types import Batch
 
 Ablation = Literal["attention zero", "feed-forward zero", "attention uniform", "attention identity"]
@@ -84,8 +84,5 @@ def ablated_logits(
         with editing_branches(model, blocks, branch):
             return model.run(tensors, edits=[attention]).logits
 
-    def lengths(variants: Variants) -> Int[Tensor, "N"]:
-        return batch.attention_mask.sum(1)[variants.example]
-
     masks = plan.flatten(1).to(batch.units.device)[:, None].expand(-1, len(batch), -1)
-    return run_variants(model, batch, masks, run, lengths=lengths)
+    return run_variants(model, batch, masks, run)

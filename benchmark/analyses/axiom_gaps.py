@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.errors import NotApplicable
+from benchmark.evaluations.base import of_class
 from benchmark.evaluations.completeness import layer_contributions
 from benchmark.models.classifier import Classifier
 from benchmark.models.variants import chunks, take
@@ -134,7 +135,7 @@ def removal_effects(
 
     With `all_heads` the edge is taken out of every head of its layer, for methods that score heads together.
     """
-    before = model.run(batch).probabilities.gather(1, target[:, None])[:, 0]
+    before = of_class(model.run(batch).probabilities, target)
     effects = torch.zeros(len(edges.layer), dtype=before.dtype, device=before.device)
     lengths = batch.attention_mask.sum(1)[edges.example]
     for rows in chunks(lengths, model):
@@ -151,8 +152,8 @@ def removal_effects(
             return edited
 
         after = model.run(tensors, edits=[remove]).probabilities
-        classes = target[edges.example[rows]]
-        effects[rows] = before[edges.example[rows]] - after.gather(1, classes[:, None])[:, 0]
+        example = edges.example[rows]
+        effects[rows] = before[example] - of_class(after, target[example])
     return effects
 
 

@@ -14,6 +14,7 @@ from benchmark.analyses.ablation import ABLATIONS, ablated_logits, ablation_plan
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
+from benchmark.evaluations.base import of_class
 from benchmark.models.classifier import Classifier
 from benchmark.models.parts import blocks_parts
 from benchmark.results import statistics
@@ -115,7 +116,7 @@ def ablation_drops(
     """
     plan = ablation_plan(model.n_layers)
     logits = ablated_logits(model, batch, blocks_parts(model, batch), plan)
-    probability = logits.softmax(-1).gather(2, target.expand(len(plan), -1)[..., None])[..., 0]
+    probability = of_class(logits.softmax(-1), target)
     correct = (logits.argmax(-1) == batch.label).to(logits.dtype).masked_fill(batch.label < 0, torch.nan)
     return _numpy((probability[:1] - probability[1:]).T), _numpy((correct[:1] - correct[1:]).T)
 

@@ -74,13 +74,11 @@ class ClassSpecificity(Averaged):
         rated = rated_units(batch, pooled[0][1])
         scores = torch.stack([units for units, _ in pooled], dim=1)
         chosen = self._best(batch, scores, rated)
-        values, kept = scores.double().cpu().numpy(), rated.cpu().numpy()
-        found = np.array([_pairs(values[b][:, kept[b]], chosen[b][:, kept[b]]) for b in range(len(batch))])
-        defined = found[:, 2] < 1
-        parts = [
-            table(batch.uids, name, found[:, column], defined=defined) for column, name in enumerate(("tau", "overlap"))
-        ]
-        return pd.concat([*parts, table(batch.uids, "undefined", found[:, 2])], ignore_index=True)
+        values, is_rated = scores.double().cpu().numpy(), rated.cpu().numpy()
+        measures = np.array([_pairs(values[b][:, is_rated[b]], chosen[b][:, is_rated[b]]) for b in range(len(batch))])
+        defined = measures[:, 2] < 1
+        parts = [table(batch.uids, name, measures[:, k], defined=defined) for k, name in enumerate(("tau", "overlap"))]
+        return pd.concat([*parts, table(batch.uids, "undefined", measures[:, 2])], ignore_index=True)
 
     def _best(
         self, batch: Batch, scores: Float[Tensor, "B K U"], rated: Bool[Tensor, "B U"]

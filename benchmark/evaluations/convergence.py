@@ -68,8 +68,8 @@ class Convergence(Averaged):
         if attribution.heads is not None and reference.heads is not None:
             pairs = zip(batch.uids, _flat(attribution.heads), _flat(reference.heads), strict=True)
             records += [(uid, "head_tau", a, b) for uid, a, b in pairs]
-        found = [(uid, name, np.nan, ranks.kendall(a, b)) for uid, name, a, b in records]
-        rows = [(uid, name, x, tau.tau) for uid, name, x, tau in found if not tau.undefined]
+        correlations = [(uid, name, np.nan, ranks.kendall(a, b)) for uid, name, a, b in records]
+        rows = [(uid, name, x, tau.tau) for uid, name, x, tau in correlations if not tau.undefined]
         return pd.DataFrame(rows, columns=["uid", "metric", "x", "value"]).astype({"x": float, "value": float})
 
 

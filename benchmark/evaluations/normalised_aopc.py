@@ -17,7 +17,15 @@ from torch import Tensor
 
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.perturbation import Ranking, rank_units
-from benchmark.evaluations.removal_orders import Bounds, Drops, beam_bounds, exact_bounds, prefixes, recalled, subsets
+from benchmark.evaluations.removal_orders import (
+    AopcBounds,
+    Drops,
+    beam_bounds,
+    exact_bounds,
+    prefixes,
+    recalled,
+    subsets,
+)
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import Operator, logits_without, operator_for
 from benchmark.models.variants import take
@@ -115,10 +123,10 @@ class NormalisedAopc(Averaged):
         if n < 2 or (self.units is not None and n > self.units) or (n > self.exhaustive and self.beam is None):
             return {}
         drops = _drops(model, example, units, ranking.ranks.shape[1], operator, target)
-        bounds, drops = self._bounds(_fingerprint(model, example, units, target), drops, n)
+        bounds, drops = self._bounds(_key(model, example, units, target), drops, n)
         order = ranking.ranks[0, units].argsort().cpu().numpy()
-        both = drops(np.concatenate([prefixes(order), prefixes(order[::-1])]))
-        comprehensiveness, sufficiency = float(both[:n].mean()), float(both[n:].mean())
+        drops_of_orders = drops(np.concatenate([prefixes(order), prefixes(order[::-1])]))
+        comprehensiveness, sufficiency = float(drops_of_orders[:n].mean()), float(drops_of_orders[n:].mean())
         if bounds.high - bounds.low <= 100 * torch.finfo(model.dtype).eps:
             return {}
         return {
@@ -131,19 +139,19 @@ class NormalisedAopc(Averaged):
             "exhaustive": float(bounds.exact),
         }
 
-    def _bounds(self, key: bytes, drops: Drops, n: int) -> tuple[Bounds, Drops]:
+    def _bounds(self, key: bytes, drops: Drops, n: int) -> tuple[AopcBounds, Drops]:
         """The bounds of an example, and its drops: where those of all subsets are known, they are looked up."""
         if key not in self._remembered:
             if n <= self.exhaustive:
-                every = drops(subsets(n))
-                self._remembered[key] = (exact_bounds(every), every)
+                drops_of_subsets = drops(subsets(n))
+                self._remembered[key] = (exact_bounds(drops_of_subsets), drops_of_subsets)
             else:
                 self._remembered[key] = (beam_bounds(drops, n, self.beam or 1), None)
-        bounds, known = self._remembered[key]
-        return bounds, drops if known is None else recalled(known)
+        bounds, drops_of_subsets = self._remembered[key]
+        return bounds, drops if drops_of_subsets is None else recalled(drops_of_subsets)
 
     @cached_property
-    def _remembered(self) -> dict[bytes, tuple[Bounds, NDArray[np.float64] | None]]:
+    def _memory(self) -> dict[bytes, tuple[AopcBounds, NDArray[np.float64] | None]]:
         """By model, example and class: bounds, and where they are exact the drops of all subsets. It is no setting."""
         return {}
 
@@ -162,14 +170,14 @@ def _drops(
         columns = torch.zeros(len(removed), 1, n_columns, dtype=torch.bool, device=example.units.device)
         columns[:, 0, units] = removed.to(columns.device)
         logits = logits_without(model, example, columns, operator)
-        found: NDArray[np.float64] = logits[:, 0].softmax(-1)[:, target].double().cpu().numpy()
-        return found
+        probabilities: NDArray[np.float64] = logits[:, 0].softmax(-1)[:, target].double().cpu().numpy()
+        return probabilities
 
-    whole = cache(lambda: probability(torch.zeros(1, len(units), dtype=torch.bool)))
-    return lambda removed: whole() - probability(torch.from_numpy(removed))
+    unperturbed = cache(lambda: probability(torch.zeros(1, len(units), dtype=torch.bool)))
+    return lambda removed: unperturbed() - probability(torch.from_numpy(removed))
 
 
-def _fingerprint(model: Classifier, example: Batch, units: Tensor, target: int) -> bytes:
+def _key(model: Classifier, example: Batch, units: Tensor, target: int) -> bytes:
     """What bounds depend on beside the settings: the model, its precision, the input, its rated units, and the class."""
     tensors, tokens = take(example, torch.zeros(1, dtype=torch.long, device=example.units.device))
     digest = hashlib.blake2b(f"{model.fingerprint} {model.dtype} {target}".encode(), digest_size=16)

@@ -115,7 +115,7 @@ def attention_forward(
     if tape is not None:
         for edit in tape.value_edits:
             value = edit(tape.layer, value)
-        probabilities = _write(tape, module, probabilities)
+        probabilities = _apply_and_record(tape, module, probabilities)
     output = torch.matmul(probabilities, value)
     return output.transpose(1, 2).contiguous(), probabilities
 
@@ -140,13 +140,13 @@ def _probabilities(
     return F.dropout(probabilities, p=dropout) if module.training else probabilities
 
 
-def _write(tape: Tape, module: nn.Module, probabilities: Tensor) -> Tensor:
+def _apply_and_record(tape: Tape, module: nn.Module, probabilities: Tensor) -> Tensor:
     for edit in tape.edits:
         probabilities = edit(tape.layer, probabilities)
-    wanted = tape.layer >= tape.first
-    if wanted and tape.grad and not probabilities.requires_grad:
+    is_recorded = tape.layer >= tape.first
+    if is_recorded and tape.grad and not probabilities.requires_grad:
         probabilities = probabilities.detach().requires_grad_()
-    if wanted and tape.record:
+    if is_recorded and tape.record:
         tape.attentions.append(probabilities)
     tape.callers.append(module)
     tape.layer += 1

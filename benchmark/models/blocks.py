@@ -75,14 +75,14 @@ class BlockTape:
         """Run one block of `n_calls` attention calls, or pass its input on."""
         index = self.tape.layer
         hidden = args[0] if args else kwargs["hidden_states"]
-        first, restart = self.start if self.start is not None else (0, hidden)
-        if self.skip_from <= index and index + n_calls <= first:
+        start, restart = self.start if self.start is not None else (0, hidden)
+        if self.skip_from <= index and index + n_calls <= start:
             self.tape.layer += n_calls
             self.skipped += n_calls
             return hidden
-        if index <= first < index + n_calls:
+        if index <= start < index + n_calls:
             hidden = restart
-        recorded = n_calls - max(0, first - index)
+        recorded = n_calls - max(0, start - index)
         if self.grad and recorded > 0 and not hidden.requires_grad:
             hidden = hidden.detach().requires_grad_()
         self.hidden.extend([hidden] * recorded)

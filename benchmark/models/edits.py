@@ -24,8 +24,8 @@ class KeepEdges:
 
     def __call__(self, layer: int, probabilities: Float[Tensor, "B H T T"]) -> Float[Tensor, "B H T T"]:
         """Probabilities of `layer` with the other edges at 0."""
-        kept = probabilities * self.keep[:, layer, None].to(probabilities.dtype)
+        probabilities_left = probabilities * self.keep[:, layer, None].to(probabilities.dtype)
         if not self.renormalise:
-            return kept
-        before, after = probabilities.sum(-1, keepdim=True), kept.sum(-1, keepdim=True)
-        return kept * torch.where(after > 0, before / after, 0.0)
+            return probabilities_left
+        before, after = probabilities.sum(-1, keepdim=True), probabilities_left.sum(-1, keepdim=True)
+        return probabilities_left * torch.where(after > 0, before / after, 0.0)

@@ -137,22 +137,22 @@ def read_weights(
         config: says which ids are padding and end of sequence.
         dtype: of the weights.
     """
-    first, second = torch.zeros_like(mask), torch.zeros_like(mask)
-    first[:, 0], second[:, 1:2] = True, True
+    first_token, second_token = torch.zeros_like(mask), torch.zeros_like(mask)
+    first_token[:, 0], second_token[:, 1:2] = True, True
     patches = mask.clone()
     patches[:, : family.special_ends[0]] = False
     parts: tuple[Tensor, ...]
     match family.read:
         case "first":
-            parts = (first,)
+            parts = (first_token,)
         case "first_two":
-            parts = (first, second)
+            parts = (first_token, second_token)
         case "mean":
             parts = (mask,)
         case "patches":
             parts = (patches,)
         case "first_and_patches":
-            parts = (first, patches)
+            parts = (first_token, patches)
         case "last":
             parts = (_only_last(mask & (ids != config.get_text_config().pad_token_id)),)
         case "last_end":

@@ -78,7 +78,7 @@ class _Trace:
         return "after" if self.attended else "before"
 
     def on_stream(self, value: Any) -> bool:
-        return any(value is known for known in self.stream)
+        return any(value is tensor for tensor in self.stream)
 
     def call(self, name: str, module: nn.Module, n_heads: int) -> None:
         """Note a module with parameters of its own where it belongs."""
@@ -191,10 +191,10 @@ def blocks_parts(model: Classifier, batch: Batch) -> tuple[Block, ...]:
 
 def _block(layer: int, trace: _Trace) -> Block:
     if trace.attended != 1 or tuple(trace.order) != PARTS or None in trace.branches:
-        found = ", ".join(trace.order) or "none"
+        additions = ", ".join(trace.order) or "none"
         raise NotApplicable(
             f"the parts of block {layer} cannot be told apart: after {trace.attended} attention calls it makes the "
-            f"residual additions: {found}; known are blocks with one after the attention and one after the "
+            f"residual additions: {additions}; known are blocks with one after the attention and one after the "
             "feed-forward layers"
         )
     first, second = (branch for branch in trace.branches if branch is not None)

@@ -5,7 +5,7 @@ Defined in docs/protocols.md, section 8.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -13,11 +13,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.errors import UserError
-from benchmark.models.classifier import Classifier
+from benchmark.models.classifier import Classifier, Tensors
+from benchmark.models.encoding import height_and_width
 from benchmark.models.variants import Variants, run_variants
 from benchmark.types import Batch
-
-Tensors = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -195,7 +194,8 @@ class Blur:
         self, model: Classifier, tensors: Tensors, units: Int[Tensor, "N T"], removed: Bool[Tensor, "N U"]
     ) -> Removed:
         """Images with blurred patches."""
-        return _painted(model, tensors, removed, _blurred(tensors["pixel_values"], float(_patch(model)[0])))
+        height, _ = height_and_width(model.config.patch_size)
+        return _painted(model, tensors, removed, _blurred(tensors["pixel_values"], float(height)))
 
 
 OPERATORS: Mapping[str, Callable[[], Operator]] = {
@@ -265,15 +265,10 @@ def logits_without(
     return run_variants(model, batch, removed, run, lengths=lengths)
 
 
-def _patch(model: Classifier) -> tuple[int, int]:
-    size: Any = model.config.patch_size
-    return (int(size), int(size)) if isinstance(size, int) else (int(size[0]), int(size[1]))
-
-
 def _painted(model: Classifier, tensors: Tensors, removed: Tensor, paint: Tensor) -> Removed:
     """Images in which the removed patches (row-major) show `paint`."""
     pixels = tensors["pixel_values"]
-    (high, wide), (height, width) = _patch(model), pixels.shape[2:]
+    (high, wide), (height, width) = height_and_width(model.config.patch_size), pixels.shape[2:]
     grid = removed.reshape(len(pixels), height // high, width // wide)
     grid = grid.repeat_interleave(high, dim=1).repeat_interleave(wide, dim=2)
     # a margin narrower than a patch belongs to no patch

@@ -46,10 +46,7 @@ class Streams:
         """The edges of each call as a matrix over the N = count·T joint nodes, 0 outside the call's own block."""
         if self.count == 1:
             return tuple(edges)
-        return tuple(self._place(call, *pair) for call, pair in zip(edges, self._ends(), strict=True))
-
-    def _ends(self) -> list[tuple[int, int]]:
-        return list(zip(self.queries, self.keys, strict=True))
+        return tuple(self._place(*call) for call in zip(edges, self.queries, self.keys, strict=True))
 
     def _place(self, call: Tensor, query: int, key: int) -> Tensor:
         n_tokens = call.shape[-1]

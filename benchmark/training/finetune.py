@@ -26,7 +26,7 @@ from transformers import (
 )
 
 from benchmark.errors import UserError
-from benchmark.models.loading import quiet_transformers
+from benchmark.models.loading import NO_LIMIT, quiet_transformers
 from benchmark.models.weights import existing_source, from_source, load_weights
 from benchmark.results.cache import atomic_path
 from benchmark.results.digests import digest
@@ -37,8 +37,6 @@ from benchmark.training.tiny import texts_of
 from benchmark.types import Example, Task
 
 logger = logging.getLogger(__name__)
-
-_NO_LIMIT = 1 << 20  # tokenizers without a limit say so with a huge number
 
 
 @configurable
@@ -181,7 +179,7 @@ def _trainer(task: Task, source: str, work: Path, recipe: Recipe) -> tuple[Train
     model.config.pad_token_id = tokenizer.pad_token_id
     window = recipe.max_length or min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))
     train, validation = (
-        _encode(tokenizer, task.split(split), min(window, _NO_LIMIT)) for split in ("train", "validation")
+        _encode(tokenizer, task.split(split), min(window, NO_LIMIT)) for split in ("train", "validation")
     )
     trainer = Trainer(
         model=model,

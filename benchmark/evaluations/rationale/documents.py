@@ -79,7 +79,7 @@ def documents(
     order = ranks.descending_ranks(scores, rated, ranks.tie_keys(batch.uids, scores.shape[1], seed))
     values, shown, rank = (tensor.cpu().numpy() for tensor in (scores.double(), rated, order))
     n_units = batch.n_units.tolist()
-    return [_documents(batch, b, n_units[b], values[b], shown[b], rank[b]) for b in range(len(batch))]
+    return [_documents_of_example(batch, b, n_units[b], values[b], shown[b], rank[b]) for b in range(len(batch))]
 
 
 def rationale_of(batch: Batch, b: int, n: int) -> Flags:
@@ -93,10 +93,10 @@ def rationale_of(batch: Batch, b: int, n: int) -> Flags:
 def rationales(batch: Batch) -> dict[str, Flags]:
     """The rationale of each annotated example that has a word, by uid, query left out."""
     sizes = batch.n_units.tolist()
-    found = {
+    marked = {
         uid: rationale_of(batch, b, sizes[b]) for b, uid in enumerate(batch.uids) if batch.rationale[b] is not None
     }
-    return {uid: gold for uid, gold in found.items() if len(gold)}
+    return {uid: gold for uid, gold in marked.items() if len(gold)}
 
 
 def rationale_share(batches: Sequence[Batch]) -> float | None:
@@ -105,28 +105,31 @@ def rationale_share(batches: Sequence[Batch]) -> float | None:
     return fsum(shares) / len(shares) if shares else None
 
 
-def _documents(batch: Batch, b: int, n: int, values: Column, shown: Flags, rank: NDArray) -> tuple[Document, ...]:
+def _documents_of_example(
+    batch: Batch, b: int, n: int, values: Column, shown: Flags, rank: NDArray
+) -> tuple[Document, ...]:
     gold, query = rationale_of(batch, b, n), batch.query_units[b]
     width = min(n, len(values))
-    here = shown[:width]
-    soft, place = np.zeros(n), np.full(n, max(n, len(values)), dtype=np.int64)
-    lowest = min(0.0, float(values[:width][here].min())) if here.any() else 0.0
-    soft[:width] = np.where(here, values[:width] - lowest, 0.0)
-    place[:width] = np.where(here, rank[:width], place[:width])
-    soft, place, n_ranked, meta = soft[query:], place[query:], int(here.sum()), batch.meta[b]
+    visible = shown[:width]
+    scores, places = np.zeros(n), np.full(n, max(n, len(values)), dtype=np.int64)
+    lowest = min(0.0, float(values[:width][visible].min())) if visible.any() else 0.0
+    scores[:width] = np.where(visible, values[:width] - lowest, 0.0)
+    places[:width] = np.where(visible, rank[:width], places[:width])
+    scores, places, n_ranked, meta = scores[query:], places[query:], int(visible.sum()), batch.meta[b]
     lengths = [int(length) for length in meta.get("document_lengths", (len(gold),))]
     if sum(lengths) != len(gold):
         raise UserError(
             f"example '{batch.uids[b]}' has {len(gold)} words outside the query and documents of {lengths} words"
         )
     ends = np.cumsum([0, *lengths]).tolist()
+    rows = [slice(start, end) for start, end in pairwise(ends)]
     return tuple(
-        Document(soft[start:end], place[start:end], n_ranked, gold[start:end], _annotated(meta, d, gold[start:end]))
-        for d, (start, end) in enumerate(pairwise(ends))
+        Document(scores[at], places[at], n_ranked, gold[at], _annotated_spans(meta, d, gold[at]))
+        for d, at in enumerate(rows)
     )
 
 
-def _annotated(meta: Mapping[str, Any], d: int, gold: Flags) -> tuple[Span, ...]:
+def _annotated_spans(meta: Mapping[str, Any], d: int, gold: Flags) -> tuple[Span, ...]:
     """The annotated spans of document `d`, each once."""
     if "evidence_spans" not in meta:
         return tuple(spans(gold))
@@ -164,9 +167,9 @@ def precision_recall_areas(gold: Flags, scores: Column) -> tuple[float, float]:
     which divides by zero here, its average over documents is NaN. The latter, which it then leaves out, is 0.
     """
     order = np.argsort(-scores, kind="stable")
-    last = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True))
-    hits = np.cumsum(gold[order])[last]
-    precision = np.concatenate([[1.0], hits / (last + 1)])
+    ends = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True))
+    hits = np.cumsum(gold[order])[ends]
+    precision = np.concatenate([[1.0], hits / (ends + 1)])
     recall = np.concatenate([[0.0], hits / hits[-1] if hits[-1] else np.ones(len(hits))])
     steps = np.diff(recall)
     return float(steps @ (precision[1:] + precision[:-1]) / 2), float(steps @ precision[1:])

@@ -67,20 +67,20 @@ def extract_as_script(
         raise NotApplicable(
             "the method scores no edges, which construction=script reads; construction=paper takes tokens as well"
         )
-    found: list[list[Pattern]] = [[] for _ in rules]
-    usable = [_usable(batch, rules[0]) for batch in batches]
-    for batch in [batch for batch in usable if len(batch)]:
+    patterns_of_rules: list[list[Pattern]] = [[] for _ in rules]
+    usable_batches = [_usable(batch, rules[0]) for batch in batches]
+    for batch in [batch for batch in usable_batches if len(batch)]:
         for part, _ in model.parts(batch):
             target = part.label if rules[0].target == "label" else model.predict(part)
             edges = method.edge_scores(model, part, target)
-            for patterns, rule in zip(found, rules, strict=True):
+            for patterns, rule in zip(patterns_of_rules, rules, strict=True):
                 patterns += patterns_of_cells(model, part, edges, target, rule)
-    if not found[0]:
+    if not patterns_of_rules[0]:
         raise NotApplicable(
             f"no trigger: no source example with {rules[0].least_tokens} tokens or more has cells that sum to "
             f"{rules[0].least_score}; raise calibration.limit or lower least_score"
         )
-    return [_best(model, patterns, rule) for patterns, rule in zip(found, rules, strict=True)]
+    return [_best(model, patterns, rule) for patterns, rule in zip(patterns_of_rules, rules, strict=True)]
 
 
 def _usable(batch: Batch, rule: ScriptRule) -> Batch:
@@ -93,21 +93,13 @@ def _usable(batch: Batch, rule: ScriptRule) -> Batch:
 
 def _best(model: Classifier, patterns: Sequence[Pattern], rule: ScriptRule) -> list[Trigger]:
     """The best patterns of each class in one ranking; equal ones in the order of the examples."""
-    kept: Counter[int] = Counter()
-    found = []
+    counts: Counter[int] = Counter()
+    triggers = []
     for pattern in sorted(patterns, key=lambda pattern: -pattern.score):
-        if kept[pattern.label] < rule.triggers:
-            kept[pattern.label] += 1
-            found.append(
-                Trigger(
-                    words=pattern.words,
-                    source=model.labels[pattern.label],
-                    attacks=tuple(model.labels),
-                    score=pattern.score,
-                    uid=pattern.uid,
-                )
-            )
-    return found
+        if counts[pattern.label] < rule.triggers:
+            counts[pattern.label] += 1
+            triggers.append(pattern.trigger(model.labels, range(len(model.labels))))
+    return triggers
 
 
 def patterns_of_cells(
@@ -123,7 +115,7 @@ def patterns_of_cells(
     where = layout(of)
     relative = (where.rank + 1).double() / where.length.gather(1, of.clamp(min=0)).clamp(min=1)
     allowed = _allowed(model, batch, of, rule)
-    found = []
+    patterns = []
     for b, uid in enumerate(batch.uids):
         n = int(batch.attention_mask[b].sum())
         pair = allowed[b, :n, None] & allowed[b, None, :n]
@@ -136,8 +128,8 @@ def patterns_of_cells(
         words = tuple(
             Placed(name, int(of[b, t]), float(relative[b, t])) for name, t in zip(names, inserted, strict=True)
         )
-        found.append(Pattern(words, chosen[1], uid, int(target[b])))
-    return found
+        patterns.append(Pattern(words, chosen[1], uid, int(target[b])))
+    return patterns
 
 
 def _allowed(model: Classifier, batch: Batch, of: Int[Tensor, "B T"], rule: ScriptRule) -> Bool[Tensor, "B T"]:

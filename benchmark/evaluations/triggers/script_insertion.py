@@ -65,20 +65,20 @@ def insert_pieces(
     present = trigger.present & (trigger.segment < existing)
     segment = torch.minimum(trigger.segment, existing - 1)
     old, new = _ranks(where.rank, of, where.length, present, segment, trigger.position)
-    length = where.length + _added(present, segment, where.length.shape[1])
+    length = where.length + _pieces_per_segment(present, segment, where.length.shape[1])
     excess = attended.sum(1) + present.sum(1) - model.window
-    kept = shortened(length, excess.clamp(min=0))
+    lengths = shortened(length, excess.clamp(min=0))
     column = of.clamp(min=0)
     scale = units.shape[1] + segment.shape[1] + 2
     index = torch.arange(units.shape[1], device=units.device)
-    text = torch.where(old < kept.gather(1, column), where.start.gather(1, column) * scale + old + 1, GONE)
+    text = torch.where(old < lengths.gather(1, column), where.start.gather(1, column) * scale + old + 1, GONE)
     text = torch.where(of >= 0, text, torch.where(attended, index * scale, GONE))
-    first = where.start.gather(1, segment)
-    pieces = torch.where(present & (new < kept.gather(1, segment)), first * scale + new + 1, GONE)
-    return arranged(model, tensors, trigger.ids, first, pieces, text)
+    start_of_segment = where.start.gather(1, segment)
+    pieces = torch.where(present & (new < lengths.gather(1, segment)), start_of_segment * scale + new + 1, GONE)
+    return arranged(model, tensors, trigger.ids, start_of_segment, pieces, text)
 
 
-def _added(present: Bool[Tensor, "N K"], segment: Int[Tensor, "N K"], count: int) -> Int[Tensor, "N S"]:
+def _pieces_per_segment(present: Bool[Tensor, "N K"], segment: Int[Tensor, "N K"], count: int) -> Int[Tensor, "N S"]:
     """How many pieces each segment gets."""
     added = torch.zeros(len(segment), count, dtype=torch.long, device=segment.device)
     return added.scatter_add_(1, segment, present.long())
@@ -93,18 +93,18 @@ def _ranks(
     position: Float[Tensor, "N K"],
 ) -> tuple[Int[Tensor, "N T"], Int[Tensor, "N K"]]:
     """How many tokens of its segment come before each token of the text, and before each piece, once all are in."""
-    total = length + _added(present, segment, length.shape[1])
-    wanted = (total.gather(1, segment).double() * position).round().long()
+    total = length + _pieces_per_segment(present, segment, length.shape[1])
+    wanted_places = (total.gather(1, segment).double() * position).round().long()
     old, new, length = rank.clone(), torch.full_like(segment, -1), length.clone()
     before = torch.full_like(length, -1)  # in each segment, where the piece before was wanted
     for k in range(segment.shape[1]):
-        own, counts = segment[:, k : k + 1], present[:, k : k + 1]
-        place = wanted[:, k : k + 1]
-        place = place + (place == before.gather(1, own)).long()
-        before = before.scatter(1, own, torch.where(counts, place, before.gather(1, own)))
-        place = torch.minimum(place, length.gather(1, own))
-        old += ((of == own) & (old >= place) & counts).long()
-        new += ((segment == own) & (new >= place) & counts).long()
+        segment_of_piece, is_present = segment[:, k : k + 1], present[:, k : k + 1]
+        place = wanted_places[:, k : k + 1]
+        place = place + (place == before.gather(1, segment_of_piece)).long()
+        before = before.scatter(1, segment_of_piece, torch.where(is_present, place, before.gather(1, segment_of_piece)))
+        place = torch.minimum(place, length.gather(1, segment_of_piece))
+        old += ((of == segment_of_piece) & (old >= place) & is_present).long()
+        new += ((segment == segment_of_piece) & (new >= place) & is_present).long()
         new[:, k : k + 1] = place
-        length.scatter_add_(1, own, counts.long())
+        length.scatter_add_(1, segment_of_piece, is_present.long())
     return old, new

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pandas as pd
 
 from benchmark.evaluations.base import Averaged
+from benchmark.evaluations.curves import TENTHS
 from benchmark.evaluations.head_pruning import Calibration
 from benchmark.evaluations.triggers import (
     Exclusion,
@@ -19,7 +20,7 @@ from benchmark.evaluations.triggers import (
     read_variations,
     written,
 )
-from benchmark.evaluations.triggers.extraction import Rule, extract
+from benchmark.evaluations.triggers.extraction import PaperRule, extract
 from benchmark.evaluations.triggers.patterns import Variations, load, read_construction
 from benchmark.evaluations.triggers.random_words import Controls
 from benchmark.evaluations.triggers.rows import rows_of_drops
@@ -38,7 +39,7 @@ _READ_BY = {  # settings that one construction alone reads
     "paper": ("tau", "max_words", "min_words"),
     "script": ("score", "cell_share", "least_score"),
 }
-Threshold = Annotated[float | int, Within(0, 1, without_high=True)]
+TriggerThreshold = Annotated[float | int, Within(0, 1, without_high=True)]
 _Extracted = tuple[list[Trigger], Variations, Counter[str]]
 """Triggers, those of other rules, and what controls are drawn from."""
 
@@ -123,7 +124,7 @@ class Triggers(Averaged):
     construction: Construction = "paper"
     triggers: Count = 3
     pairs: Count = 2
-    tau: Threshold | None = None
+    tau: TriggerThreshold | None = None
     max_words: Annotated[int, AtLeast(2)] = 5
     min_words: Annotated[int, AtLeast(2)] = 5
     least_tokens: Natural = 0
@@ -134,7 +135,7 @@ class Triggers(Averaged):
     skip_special: bool | None = None
     lexicon: str | None = of_file()
     positions: Sequence[Share] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    taus: Sequence[Threshold] = tuple(k / 10 for k in range(1, 10))
+    taus: Sequence[TriggerThreshold] = TENTHS
     pair_counts: Sequence[Count] = (1, 2)
     draws: Count = 3
     file: str | None = of_file()
@@ -150,7 +151,7 @@ class Triggers(Averaged):
     def _check_construction(self) -> None:
         if self.construction == "paper" and self.skip_special is False:
             raise SettingError("skip_special", "false", "null and true with construction=paper, which inserts words")
-        defaults = {own.name: own.default for own in fields(self)}
+        defaults = {setting.name: setting.default for setting in fields(self)}
         for construction, names in _READ_BY.items():
             for name in names if construction != self.construction else ():
                 if (value := getattr(self, name)) != (default := defaults[name]):
@@ -167,7 +168,7 @@ class Triggers(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """Drops in accuracy, and what describes them."""
         drop = (-1.0, 1.0)
-        found = {
+        metrics = {
             "accuracy_drop": Metric(higher_is_better=True, bounds=drop, headline=True),
             "success": Metric(higher_is_better=True, bounds=(0.0, 1.0)),
             "advantage": Metric(higher_is_better=True, bounds=(-2.0, 2.0)),
@@ -177,14 +178,14 @@ class Triggers(Averaged):
             "drop_of_trigger": Metric(None, drop, x="trigger"),
         }
         if self.positions:
-            found["drop_at_position"] = Metric(None, drop, x="relative position")
+            metrics["drop_at_position"] = Metric(None, drop, x="relative position")
         if self.construction == "script":
-            found["own_class_drop"] = found["other_class_drop"] = Metric(None, drop)
+            metrics["own_class_drop"] = metrics["other_class_drop"] = Metric(None, drop)
         elif self.taus:
-            found["drop_at_tau"] = Metric(None, drop, x="threshold")
+            metrics["drop_at_tau"] = Metric(None, drop, x="threshold")
         if self.pair_counts:
-            found["drop_of_pairs"] = Metric(None, drop, x="inserted pairs")
-        return found
+            metrics["drop_of_pairs"] = Metric(None, drop, x="inserted pairs")
+        return metrics
 
     def extract(self, model: Classifier, method: Compared, batches: Sequence[Batch]) -> dict[str, Any]:
         """The triggers of a method with their controls, or those of `file`.
@@ -199,12 +200,12 @@ class Triggers(Averaged):
             check_classes(model, read(artifact, setting), setting)
             return artifact
         script = self.construction == "script" and not isinstance(method, TriggerSearch)
-        found, variations, counts = (self._by_script if script else self._by_paper)(model, method, batches)
+        triggers, variations, counts = (self._by_script if script else self._by_paper)(model, method, batches)
         controls = Controls(counts, draws=self.draws, seed=self.seed)
-        return written(controls.added(found), model, variations, "script" if script else "paper")
+        return written(controls.added(triggers), model, variations, "script" if script else "paper")
 
     def _by_paper(self, model: Classifier, method: Compared, batches: Sequence[Batch]) -> _Extracted:
-        rule = Rule(
+        rule = PaperRule(
             triggers=self.triggers,
             pairs=self.pairs,
             tau=self.tau,
@@ -216,9 +217,9 @@ class Triggers(Averaged):
         )
         varied = [("drop_at_tau", float(tau), replace(rule, tau=tau)) for tau in self.taus]
         varied += [("drop_of_pairs", float(n), replace(rule, tau=None, pairs=n)) for n in self.pair_counts]
-        found, *others = extract(model, method, batches, rule, *(other for *_, other in varied))
+        triggers, *others = extract(model, method, batches, rule, *(other for *_, other in varied))
         curves = [(metric, x) for metric, x, _ in varied]
-        return found, _variations(curves, others), count_words(batches, rule.exclusion)
+        return triggers, _variations(curves, others), count_words(batches, rule.exclusion)
 
     def _by_script(self, model: Classifier, method: Compared, batches: Sequence[Batch]) -> _Extracted:
         rule = ScriptRule(
@@ -233,9 +234,9 @@ class Triggers(Averaged):
             target=self.target,
         )
         varied = [replace(rule, cells=n) for n in self.pair_counts]
-        found, *others = extract_as_script(model, method, batches, rule, *varied)
+        triggers, *others = extract_as_script(model, method, batches, rule, *varied)
         curves = [("drop_of_pairs", float(n)) for n in self.pair_counts]
-        return found, _variations(curves, others), count_pieces(model, batches, rule.exclusion)
+        return triggers, _variations(curves, others), count_pieces(model, batches, rule.exclusion)
 
     def restored(self, artifact: Mapping[str, Any]) -> "Triggers":
         """A copy that holds these triggers."""
@@ -249,17 +250,17 @@ class Triggers(Averaged):
         triggers = read(self.artifact, "the stored file of triggers")
         construction = read_construction(self.artifact)
         attacks = attacks_of(triggers, self.positions, read_variations(self.artifact))
-        inserted = [one for attack in attacks for one in attack.inserted]
-        wanted = attacked(model, inserted, batch)
-        correct = correct_with(model, batch, inserted, wanted, construction)
+        inserted = [trigger for attack in attacks for trigger in attack.inserted]
+        is_attacked = attacked(model, inserted, batch)
+        correct = correct_with(model, batch, inserted, is_attacked, construction)
         drops = correct[:, -1:] - correct[:, :-1]
-        own = of_source_class(model, triggers, batch) if construction == "script" else None
-        return rows_of_drops(batch, attacks, drops, wanted, correct[:, -1], own)
+        of_source = of_source_class(model, triggers, batch) if construction == "script" else None
+        return rows_of_drops(batch, attacks, drops, is_attacked, correct[:, -1], of_source)
 
 
 def _variations(curves: Sequence[tuple[str, float]], triggers: Sequence[Sequence[Trigger]]) -> Variations:
     """The triggers at each x, by metric; none where a search found them."""
-    found: dict[str, list[tuple[float, Sequence[Trigger]]]] = {}
+    variations: dict[str, list[tuple[float, Sequence[Trigger]]]] = {}
     for (metric, x), at_x in zip(curves, triggers, strict=False):
-        found.setdefault(metric, []).append((x, at_x))
-    return found
+        variations.setdefault(metric, []).append((x, at_x))
+    return variations
