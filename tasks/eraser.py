@@ -44,9 +44,9 @@ class Eraser:
     offsets are shifted. The rationale is the union of all evidence spans; an empty span, as the movie reviews have
     some, marks nothing.
 
-    With `query="auto"` the query is left out where it says nothing: where all annotations ask the same question (the
-    movie reviews, whose published models read the document alone), and where it repeats one of the annotation's documents
-    (that document then is the first segment, and rated).
+    With `query="auto"` the query is left out where it says nothing. This is so where all annotations ask the same question
+    (the movie reviews, whose published models read the document alone), and where the query repeats one of the annotation's
+    documents; that document is then the first segment, and rated.
 
     `Example.meta` holds `annotation_id`, and of each document in input order `docids`, `document_lengths` (words) and
     `evidence_spans`: the annotated spans [start, end) in the document's own offsets, each once, empty ones included.

@@ -37,9 +37,8 @@ def fetch(dataset: str, base_url: str, sha256: Mapping[str, str | None] | None =
     Only regular files and folders are taken from the archive (`tasks.archive.unpack`), and it is checked for the split
     files and documents. `download.json` in the directory records address, size and SHA-256 of the archive.
 
-    The publishers give no digest to compare with. Where `sha256` names one, the archive has to have it; where it names
-    none, the address has to be https, for nothing else tells the data set from what somebody on the way puts in its
-    place.
+    The publishers give no digest to compare with. Where `sha256` names one, the archive has to have it. Where it names none,
+    the address has to be https: nothing else tells the data set from what somebody on the way puts in its place.
 
     Args:
         dataset: one of `DATASETS`.

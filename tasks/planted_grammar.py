@@ -1,8 +1,7 @@
 """The grammar of the planted task: a lexicon, sentence templates, and the review that a seeded generator draws.
 
-A template is a string of words. `{slot}` is replaced by a draw from the lexicon, `a(n)` by the article that fits the
-next word, and a leading `*` marks the words that carry an opinion: the opinion
-word itself, its intensifier, its negator.
+A template is a string of words. `{slot}` is replaced by a draw from the lexicon, `a(n)` by the article that fits the next
+word. A leading `*` marks the words that carry an opinion: the opinion word itself, its intensifier, its negator.
 """
 
 import random
@@ -187,13 +186,13 @@ def _draw_phrases(rng: random.Random, label: int) -> list[Phrase]:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Turns phrases into words; within one review no lexicon entry is drawn twice, except where a list runs out."""
+    """Turns phrases into words; no lexicon entry is drawn twice for one review, except where a list runs out."""
 
     rng: random.Random
     used: set[str] = field(default_factory=set)
 
     def review(self, phrases: Sequence[Phrase], target: int) -> list[Word]:
-        """Sentences from the phrases, some two to a sentence, among neutral sentences up to about `target` words."""
+        """Words of sentences: the phrases, sometimes two in one sentence, and neutral ones up to about `target` words."""
         sentences: list[list[Word]] = []
         waiting = list(phrases)
         while waiting:

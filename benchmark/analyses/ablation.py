@@ -19,7 +19,7 @@ ABLATIONS: tuple[Ablation, ...] = get_args(Ablation)
 def ablation_plan(n_layers: int) -> Bool[Tensor, "K 4 L"]:
     """Which ablation touches which layer in each of K = 1 + 4·(L + 1) runs.
 
-    The first run touches nothing; then, for each of `ABLATIONS`, one run per layer and one of all layers.
+    The first run touches nothing. Each of `ABLATIONS` follows with one run per layer and one of all layers.
     """
     layers = torch.cat([torch.eye(n_layers, dtype=torch.bool), torch.ones(1, n_layers, dtype=torch.bool)])
     plan = torch.zeros(1 + len(ABLATIONS) * len(layers), len(ABLATIONS), n_layers, dtype=torch.bool)
@@ -35,10 +35,10 @@ def ablated_attention(
     uniform: Bool[Tensor, "B"],
     identity: Bool[Tensor, "B"],
 ) -> Float[Tensor, "B H T T"]:
-    """Probabilities × 0, uniform over the keys that a query may attend to, or each query on itself.
+    """Probabilities × 0, uniform over the keys that a query may attend to, or 1 from each query to itself.
 
-    Keys that a query may attend to are those of a probability above 0: padding and masked keys have exactly 0. A key
-    whose probability underflows to 0 counts as masked.
+    A query may attend to the keys of a probability above 0: padding and masked keys have exactly 0. A key whose
+    probability underflows to 0 counts as masked.
     """
     if not bool((zero | uniform | identity).any()):
         return probabilities

@@ -1,8 +1,8 @@
-"""How far edge scores are from an axiom, example by example; every function is given the scores and returns a gap each.
+"""How far edge scores are from an axiom: functions from scores to one gap per example.
 
-Scores are [B L H' T T] with H' the model's heads, or 1 for a method that scores edges of all heads together; they are 0
-where query or key is padding (padding is no part of an example; that methods score it 0 is tested elsewhere). `model` is
-meant to be a float64 copy, so that a gap is the method's and not rounding's.
+Scores are [B L H' T T]. H' is the number of the model's heads, or 1 for a method that scores edges of all heads together.
+They are 0 where query or key is padding, which is no part of an example; that methods score it 0 is tested elsewhere.
+`model` is meant to be a float64 copy, so that a gap is the method's and not rounding's.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _EQUAL = 1e-10
 
 
 def own_edges(scores: StackedEdges, batch: Batch) -> StackedEdges:
-    """The scores with those of padding at 0."""
+    """The scores, 0 at padding."""
     return scores * batch.cells[:, None, None]
 
 
@@ -73,8 +73,10 @@ def null_edges(model: Classifier, batch: Batch) -> Bool[Tensor, "B L H T T"]:
 def dummy(
     scores: StackedEdges, null: Bool[Tensor, "B L all_heads T T"], batch: Batch
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "B"]]:
-    """Largest |score| on a null edge, relative to the largest of its layer, in the worst layer; and how many null edges an
-    example has among its own tokens."""
+    """Largest |score| on a null edge over the largest of its layer, in the worst layer; and how many null edges there are.
+
+    Null edges are counted among an example's own tokens.
+    """
     null = null.all(2, keepdim=True) if scores.shape[2] == 1 else null
     size = own_edges(scores, batch).abs()
     gaps = relative((size * null).amax((2, 3, 4)), size.amax((2, 3, 4))).amax(1)
@@ -106,8 +108,11 @@ class Removals:
 def sample_edges(
     attentions: Sequence[Float[Tensor, "B H T T"]], read: Float[Tensor, "B T"], batch: Batch, count: int, seed: int
 ) -> Removals:
-    """`count` edges per example: layer, head and query uniformly (in the last layer the query is one that is read), the key
-    with its attention as probability, since hardly any other edge changes the prediction by itself."""
+    """`count` edges per example.
+
+    Layer, head and query are drawn uniformly, in the last layer a query that the classifier reads. The key is drawn with its
+    attention as probability, since hardly any other edge changes the prediction by itself.
+    """
     n_layers, n_heads = len(attentions), attentions[0].shape[1]
     edges: list[list[int]] = []
     for example, uid in enumerate(batch.uids):
@@ -131,7 +136,7 @@ def removal_effects(
     *,
     all_heads: bool = False,
 ) -> Float[Tensor, "R"]:
-    """`F(A) − F(A with that edge at 0)`, every edge alone, the others as they were; F the target's probability.
+    """`F(A) − F(A with that edge at 0)` of each edge by itself; F is the target's probability.
 
     With `all_heads` the edge is taken out of every head of its layer, for methods that score heads together.
     """
@@ -160,9 +165,9 @@ def removal_effects(
 def unscored(
     scores: StackedEdges, edges: Removals, effects: Float[Tensor, "R"], threshold: float | int, zero: float = 1e-12
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "B"]]:
-    """How many of an example's edges with `|ΔF| > threshold` have a score of 0, and how many there are.
+    """How many of an example's edges with `|ΔF| > threshold` have a score of 0, and how many such edges there are.
 
-    0 is at most `zero` times the largest |score| of the edge's layer.
+    A score counts as 0 up to `zero` times the largest |score| of the edge's layer.
     """
     head = edges.head.clamp(max=scores.shape[2] - 1)
     score = scores[edges.example, edges.layer, head, edges.query, edges.key].abs()

@@ -73,23 +73,18 @@ class Axioms:
       largest. The paper speaks of inputs that differ from the baseline in one feature; here the other edges keep their
       values and the edge goes to the baseline 0. A pass misses none.
     - dummy (Sundararajan & Najmi 2020; sensitivity(b) in Sundararajan 2017, section 4): edges that provably cannot change F
-      have the score 0: attention of exactly 0 (masked keys), and in the last layer the rows that the classifier does not
-      read. Gap: largest |score| of such an edge over the layer's largest; the worst layer. Not tested where no example has
-      such an edge, as in models that read every token.
-    - implementation invariance (Sundararajan 2017, section 2.2): equal functions, equal scores. Twins: values and output
-      layer rescaled per head (factors of either sign), queries and keys likewise, feed-forward units permuted. That the
-      twin's logits are the same to 1e-10 is checked. Gap: `max |E − E'| / max |E|`.
+      have the score 0. These are edges with attention of exactly 0 (masked keys), and in the last layer the rows that the
+      classifier does not read. Gap: largest |score| of such an edge over the layer's largest, in the worst layer. Not
+      tested where no example has such an edge, as in models that read every token.
+    - implementation invariance (Sundararajan 2017, section 2.2): equal functions, equal scores. The twins have values and
+      output layer rescaled per head (factors of either sign), or queries and keys likewise, or feed-forward units
+      permuted. It is checked that a twin's logits are the same to 1e-10. Gap: `max |E − E'| / max |E|`.
     - symmetry (Sundararajan & Najmi 2020; symmetry-preserving in Sundararajan 2017, section 4): equal players, equal scores.
-      In a twin, head 1 of every layer has head 0's parameters; that the two attend equally is checked. Gap:
-      `max |E_0 − E_1|` over the layer's largest; the worst layer.
+      In a twin, head 1 of every layer has head 0's parameters; it is checked that the two attend equally. Gap:
+      `max |E_0 − E_1|` over the layer's largest, in the worst layer.
 
-    The sources speak of features of an input; that edges of attention are the players, and their probabilities set to 0 the
-    baseline, is Hao 2021's view. For dummy, invariance and symmetry an axiom fails where one example exceeds `tolerance`.
-
-    Memory: two copies of the model in float64, and the edge scores of a chunk of examples.
-
-    Source: Sundararajan et al. 2017, sections 2 to 4; Sundararajan & Najmi 2020.
-    Cost: 5 times the method, and edges + L + 12 forward passes.
+    The sources speak of features of an input. It is Hao 2021's view that edges of attention are the players, and that the
+    baseline sets their probabilities to 0. Dummy, invariance and symmetry fail where one example exceeds `tolerance`.
 
     Attributes:
         limit: how many of the scored examples are used, the first ones.
@@ -98,6 +93,10 @@ class Axioms:
         completeness_tolerance, tolerance: largest gaps of a pass.
         seed: of the sampled edges and of the twins.
         target: class that is explained.
+
+    Source: Sundararajan et al. 2017, sections 2 to 4; Sundararajan & Najmi 2020.
+    Cost: 5 times the method, and edges + L + 12 forward passes.
+    Memory: two copies of the model in float64, and the edge scores of a chunk of examples.
     """
 
     version: ClassVar[int] = 3

@@ -38,29 +38,33 @@ class ComponentShares(Protocol):
 
 @configurable
 class Components:
-    """Attention explains what attention carries; two tables say how much that is.
+    """Two tables that say how much of a prediction attention carries, and so how much it can explain.
 
-    `component_shares`: per layer the shares of relevance that take the attention, the feed-forward layers, or neither, by
-    `shares` (their definition is in its docstring); means over examples.
+    `component_shares`: per layer the shares of relevance that pass the attention, the feed-forward layers, or neither, as
+    means over examples. `shares` defines and computes them.
 
     `component_ablation`: with p the probability of the target and y the annotated class, per ablation and layer, and for
     all layers at once,
 
         drop = p(x) − p(x; ablated),    accuracy_drop = 1[ŷ(x) = y] − 1[ŷ(x; ablated) = y]
 
-    as means over examples with bootstrap intervals. Ablations: `attention zero` multiplies the probabilities by 0 (the bias
-    of the output layer stays), `feed-forward zero` replaces what these layers add to the residual stream by 0 (bias
-    included), `attention uniform` gives every key that a query may attend to the same probability, `attention identity`
-    lets every token attend to itself. Later layers recompute their own attention. Accuracy counts examples with a label.
+    as means over examples with bootstrap intervals. Accuracy counts examples with a label. The ablations are:
 
-    Source: Wiegreffe & Pinter 2019, section 3.2 (uniform attention); Hao et al. 2021, section 4 (attention × 0); the others
-    are ours.
-    Cost: 4 L + 5 forward passes, and the cost of `shares`.
+    - `attention zero`: probabilities × 0; the bias of the output layer stays.
+    - `feed-forward zero`: 0 in place of what these layers add to the residual stream, bias included.
+    - `attention uniform`: the same probability for every key that a query may attend to.
+    - `attention identity`: every token attends to itself.
+
+    Later layers recompute their own attention.
 
     Attributes:
         shares: computes the shares of relevance.
         limit: how many of the scored examples are used, the first ones; None for all.
         target: class that is explained.
+
+    Source: Wiegreffe & Pinter 2019, section 3.2 (uniform attention); Hao et al. 2021, section 4 (attention × 0); the others
+    are ours.
+    Cost: 4 L + 5 forward passes, and the cost of `shares`.
     """
 
     version: ClassVar[int] = 2
@@ -78,7 +82,7 @@ class Components:
         try:
             rows = share_rows(np.concatenate([_numpy(self.shares(model, batch, target)) for batch, target in chosen]))
         except NotApplicable as answer:
-            rows = [line({"layer": ALL_LAYERS, "path": ""}, "share", note=_why_not(answer))]
+            rows = [line({"layer": ALL_LAYERS, "path": ""}, "share", note=f"cannot, because {answer}")]
         return _table(
             "component_shares",
             "Where relevance flows in a layer",
@@ -93,7 +97,7 @@ class Components:
             parts = [ablation_drops(model, batch, target) for batch, target in chosen]
             rows = ablation_rows(np.concatenate([drop for drop, _ in parts]), np.concatenate([a for _, a in parts]))
         except NotApplicable as answer:
-            rows = [line({"ablation": "", "layer": ALL_LAYERS}, "drop", note=_why_not(answer))]
+            rows = [line({"ablation": "", "layer": ALL_LAYERS}, "drop", note=f"cannot, because {answer}")]
         return _table(
             "component_ablation",
             "Loss of the prediction when a part is taken out",
@@ -160,10 +164,6 @@ def _table(
 ) -> Table:
     shown = drawing if any(row["n"] for row in rows) else None
     return Table(name, title, labels, pd.DataFrame(rows), sentences, shown)
-
-
-def _why_not(answer: NotApplicable) -> str:
-    return f"cannot, because {answer}"
 
 
 def _numpy(values: Tensor) -> NDArray[np.float64]:

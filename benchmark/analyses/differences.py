@@ -36,7 +36,7 @@ class Difference:
         values: [n], one per example.
         beside: sources of error beside the examples (`benchmark.results.statistics.draws`).
         reach: least and largest possible value, None where it has none.
-        note: stands behind the figure.
+        note: shown behind the figure.
     """
 
     labels: Mapping[str, Any]
@@ -65,11 +65,11 @@ def halves(n: int, seed: int = 0) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def of_best(values: Values, seed: int = 0) -> tuple[Values, int]:
-    """Column k of values [n, K], the one of the largest mean on half of the examples, on the others; and k.
+    """Column k of values [n, K] on half of the examples, and k: the column of the largest mean on the other half.
 
     The largest of many means is too large on the examples that it was chosen on (the winner's curse); on others it is not.
-    Choosing on four fifths and measuring on the rest, in turn, is not enough: at a nominal 5 % it errs at 16 % where nothing
-    differs, since the parts share what they chose on (`tests/analyses/test_differences.py`).
+    Choosing on four fifths and measuring on the rest, in turn, is not enough. Where nothing differs it errs at 16 % in place
+    of a nominal 5 %, since the parts share what they chose on (`tests/analyses/test_differences.py`).
     """
     chosen, measured = halves(len(values), seed)
     best = int(values[chosen].mean(axis=0).argmax()) if len(chosen) else 0
@@ -77,7 +77,7 @@ def of_best(values: Values, seed: int = 0) -> tuple[Values, int]:
 
 
 def of_extremes(values: Values, seed: int = 0) -> tuple[Values, int, int]:
-    """Column k less column l, those of the largest and of the smallest mean on the other half of the examples; k and l."""
+    """Column k less column l on half of the examples; k and l have the largest and the smallest mean on the other half."""
     chosen, measured = halves(len(values), seed)
     means = values[chosen].mean(axis=0) if len(chosen) else np.zeros(values.shape[1])
     best, worst = int(means.argmax()), int(means.argmin())
@@ -92,7 +92,7 @@ def columns(values: pd.DataFrame, evaluation: str, metric: str) -> pd.DataFrame:
 
 
 def difference_lines(questions: Sequence[Difference]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Lines `difference` and `p (Holm)` of each question, and a sentence each; the family is all of them."""
+    """Lines `difference` and `p (Holm)` of each question, and a sentence each; Holm's family is all questions."""
     answerable = [question for question in questions if len(question.values) and np.isfinite(question.values).all()]
     adjusted = holm({place: question.p for place, question in enumerate(answerable)})
     rows = []

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 Settings = Mapping[str, Any]
 _READ = ("tokens", "classes")
-_BUDGETS = 8  # so many memory budgets of the model are kept of edge scores for the next readout
+_BUDGETS = 8  # memory budgets of the model that remembered edge scores may take
 _NAMES = {"first": "edge score", "second": "readout", "examples": "example", "residual": "combination × example"}
 
 
@@ -42,12 +42,12 @@ class EdgesByReadouts:
     For each headline metric a table of edge scores × readouts; and for all of them the shares of variance that the edge
     score, the readout and their interaction explain (`decompose`, over the examples that have a value everywhere).
 
-    Each combination is a cell like any other. One that a YAML of the comparison or of conf/methods describes takes its
-    name and settings, so that its run folder is the published method's; the others are called `EDGES-READOUT`. The edge
-    scores of a batch are computed once for all readouts, as far as eight times the model's memory budget goes.
+    Each combination is a cell like any other. Where a YAML of the comparison or of conf/methods describes it, it takes that
+    name and those settings, so that its run folder is the published method's. The others are called `EDGES-READOUT`. The
+    edge scores of a batch are computed once for all readouts, as far as eight times the model's memory budget goes.
 
-    A combination that cannot serve leaves the layout unbalanced: the edge score or the readout that lacks the largest
-    share of its values is left out of the shares of variance, until nothing is missing, and the sentences say why.
+    A combination that cannot serve leaves the layout unbalanced. The edge score or the readout that lacks the largest share
+    of its values is then left out of the shares of variance, until nothing is missing; the sentences say why.
 
     Attributes:
         explainer: settings of the explainer that takes `edges` and `readout`.
@@ -115,7 +115,7 @@ class EdgesByReadouts:
             name, settings = next(same, (f"{edge}-{readout}", settings))
             logger.info("%s (combination %d of %d)", name, len(cells) + 1, total)
             cell = setting.cell(name, method, settings)
-            # the folder is the plain method's: what is remembered changes no number
+            # the folder is that of the method itself: what is remembered changes no number
             cell = replace(cell, method=replace(method, edges=memory[edge]))
             finish(cell, tests)
             cells[edge, readout] = cell

@@ -59,7 +59,7 @@ class Layout:
 
 
 def read(cells: Mapping[Place, tuple[Record, pd.DataFrame]], measure: Measure) -> dict[Place, Value | str]:
-    """Of each combination's record and rows what concerns one measure; the reason where there is no figure."""
+    """The value of one measure in each combination's record and rows, or the reason why there is none."""
     return {place: _value(record, rows, measure) for place, (record, rows) in cells.items()}
 
 
@@ -78,9 +78,9 @@ def _value(record: Record, rows: pd.DataFrame, measure: Measure) -> Value | str:
 def layout(values: Mapping[Place, Value | str]) -> Layout:
     """The balanced layout: edge scores and readouts that lack values are left out, then examples that lack some.
 
-    A combination lacks its values where it could not serve, or where fewer than half of the examples have one. As long
-    as one does, the edge score or readout with the largest share of such combinations goes, an edge score before a
-    readout.
+    A combination lacks its values where it could not serve, or where fewer than half of the examples have one. As long as
+    there is such a combination, the edge score or readout with the largest share of them is left out; of equal shares, the
+    edge score.
     """
     edges, readouts = (list(dict.fromkeys(place[side] for place in values)) for side in (0, 1))
     shown = {place: value if isinstance(value, str) else value.figure for place, value in values.items()}
@@ -115,7 +115,7 @@ def _why_unusable(value: Value | str, most: int) -> str | None:
 
 
 def _leave_out(edges: list[str], readouts: list[str], missing: Mapping[Place, str]) -> Iterator[str]:
-    """Take out of both lists what lacks values, and say so."""
+    """Remove from both lists what lacks values; a sentence for each removal."""
 
     def lacking(name: str, side: int) -> list[Place]:
         others: Sequence[str] = readouts if side == 0 else edges

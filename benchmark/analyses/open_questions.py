@@ -19,15 +19,17 @@ _REACH = (-2.0, 2.0)  # of a difference of two differences of accuracies
 
 @configurable
 class OpenQuestions:
-    """Per method that was put through the tests named below, each as a mean over examples of a paired difference.
+    """Four questions about every method that the tests named below were run for.
 
-    - Does accuracy rise when the least important heads go first? The gain over the whole model at the share above 0 at
-      which it is largest, which is chosen on half of the examples and measured on the others.
+    Each answer is a mean over examples of a paired difference.
+
+    - Does accuracy rise when the least important heads go first? The gain over the whole model at one share above 0: the
+      share of the largest gain on half of the examples, measured on the others.
     - One pruning order for all examples or one for each? `auc_difference` of each example's own order less that of the
-      common one; the error of random orders and of the calibration examples is in its interval.
+      common one. The interval includes the error of random orders and of the calibration examples.
     - Does a trigger need two pairs of words? Accuracy drop by two pairs less that by one.
     - Does a trigger's place matter? Accuracy drop at its best relative position less that at its worst, and at the words'
-      own places less that at the best position; both chosen on half of the examples and measured on the others.
+      own places less that at the best position. Positions are chosen on half of the examples and measured on the others.
 
     Verdicts are those of sign flips, after Holm's correction over the lines of the table.
 

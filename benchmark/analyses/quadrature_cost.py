@@ -34,16 +34,16 @@ _METRICS = {
 
 @configurable
 class QuadratureCost:
-    """Error against cost of a method of the comparison whose edge score has `steps` and `quadrature`, over both.
+    """Error against cost of a path-integrated edge score, over quadrature rules and numbers of steps m.
 
     Per rule and m: completeness gap, rank correlation of units and of heads with the reference of `convergence`, and the
-    cost per example: seconds, forward and backward passes, counted and not estimated. The sentences name, for each gap
-    in `gaps`, the rule and m with the fewest passes whose gap is below it with the upper end of its interval.
+    cost per example, counted and not estimated: seconds, forward and backward passes. For each gap in `gaps` a sentence
+    names the rule and m with the fewest passes among those whose interval ends below it.
 
     Attributes:
         completeness: the evaluation that measures the gap.
         convergence: the evaluation that measures rank correlation with many steps.
-        method: name of the method, with any steps and rule.
+        method: name of a method of the comparison whose edge score has `steps` and `quadrature`; theirs are replaced.
         rules: quadrature rules.
         steps: numbers of steps m.
         limit: how many of the scored examples; None for all.

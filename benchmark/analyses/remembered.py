@@ -23,12 +23,12 @@ class _Stored:
 
 @dataclass
 class Remembered:
-    """An edge score that gives again what it gave for the same examples and classes.
+    """An edge score that is computed once for the same examples and classes.
 
     The first batches that fit the budget are remembered. Readouts go over the same batches in the same order, one readout
     after the other: a memory of the last batches would forget each before it is asked for again.
 
-    What was computed at first use is counted at every use (`Cost`), so that a cell's cost is that of the method alone.
+    The passes of the first use are counted at every use (`Cost`), so that a cell's cost is that of its method alone.
 
     Attributes:
         edges: the edge score.

@@ -25,7 +25,7 @@ def correlation(
 ) -> Interval:
     """`rank` of two head importances with its 95 % interval over calibration examples (`spread_interval`).
 
-    Noise of the examples lowers a correlation: it is that of the importances as estimated from so many examples.
+    Noise of the examples lowers a correlation: it is one of importances that are estimated from so many examples.
 
     Args:
         first: a cell and the head scores of its calibration examples.

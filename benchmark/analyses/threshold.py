@@ -17,10 +17,10 @@ _LABELS = ("method", "what")
 
 @configurable
 class Threshold:
-    """Everything that depends on τ, side by side, for every method of the comparison that has the first curve.
+    """Curves over τ side by side, for every method of the comparison that has the first of them.
 
-    Whether it depends on τ is asked of the difference between the τ of the largest and of the smallest value, which are
-    chosen on half of the examples and compared on the others: sign flips, Holm's correction over methods and curves.
+    Whether a curve depends on τ is tested by the difference between its largest and its smallest value. Their τ are chosen
+    on half of the examples and compared on the others, by sign flips with Holm's correction over methods and curves.
 
     Attributes:
         curves: name shown -> (evaluation, metric), a curve over τ that the comparison's tests report.
@@ -30,7 +30,7 @@ class Threshold:
     version: ClassVar[int] = 2
 
     def __call__(self, context: Context) -> Sequence[Table]:
-        """Two tables: a line per method and τ; and what the best and the worst τ are apart."""
+        """Two tables: a line per method and τ, and how far the largest and the smallest value are apart."""
         rows: list[dict[str, Any]] = []
         differences: list[Difference] = []
         tests = context.tests

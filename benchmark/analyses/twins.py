@@ -149,7 +149,7 @@ def rescale_logits(blocks: Sequence[Block], n_heads: int, generator: Generator) 
 
 
 def permute_feed_forward(blocks: Sequence[Block], n_heads: int, generator: Generator) -> None:
-    """Hidden units of every feed-forward layer in another order: rows of what writes them, columns of what reads them."""
+    """Hidden units of every feed-forward layer reordered: rows of the layers that write them, columns of the reader."""
     for block in blocks:
         *writers, reader = [matrix(module) for _, module in block.feed_forward]
         width = reader.weight.shape[1]
@@ -164,8 +164,10 @@ def permute_feed_forward(blocks: Sequence[Block], n_heads: int, generator: Gener
 
 
 def equal_heads(blocks: Sequence[Block], n_heads: int, generator: Generator) -> None:
-    """Head 1 of every layer gets the parameters of head 0: queries, keys, values, its part of the output layer and its
-    column in tables of position biases."""
+    """Head 1 of every layer gets the parameters of head 0.
+
+    These are queries, keys, values, its part of the output layer and its column in tables of position biases.
+    """
     if n_heads == 1:
         raise NotApplicable("the model has one head per layer")
     for block in blocks:

@@ -45,8 +45,8 @@ class Universality:
     accuracy in each task as heads are pruned, least important first, by its own ranking and by another task's.
 
     Attributes:
-        settings: per name of a task, the overrides that open it (`task=…`, `model=…` and their settings), or None to leave
-            out one that another configuration names.
+        settings: by name of a task, the overrides that open it (`task=…`, `model=…` and their settings). None leaves out a
+            task that another configuration names.
         methods: names of the comparison's methods whose importance is compared.
         calibration: the examples that importance is computed from.
         limit: how many examples of each task are scored.

@@ -27,7 +27,7 @@ _MOST_REFERENCES = 10_000
 
 @dataclass(frozen=True)
 class Reference:
-    """What does not depend on the method: one importance per rated unit of an example, and the predicted class."""
+    """What does not depend on the method: by reference the importance of the rated units, and the predicted class."""
 
     importance: Mapping[str, Column]
     predicted: int
@@ -39,19 +39,20 @@ class Agreement(Averaged):
 
     The references are three methods. Published are |gradient × input| of the probability with attention held constant
     (`gradient`), the same with the gradient through attention as well (`gradient_attached`), and `leave_one_out` by total
-    variation. The τ_b is over the visible, rated units of each example. Where a row of scores is constant, or there are
-    fewer than two units, it is undefined: counted in `…_undefined`, in no mean. `…_significant` is the share of defined
-    examples with p ≤ .05; `…_by_class` splits by predicted class (x: its index in the model's labels); `…_std` is the
-    standard deviation over examples; `…_null` is the τ_b of randomly permuted scores of the same example (mean of
-    `permutations`), near 0 by construction. Where the method scores edges, `…_layer` is the same for the read token's row
-    of each layer, `…_layer_mean` its mean over the layers that are defined.
+    variation. The τ_b is over the visible, rated units of each example. It is undefined where a row of scores is constant,
+    or where there are fewer than two units: such an example is counted in `…_undefined` and is in no mean.
+
+    `…_significant` is the share of defined examples with p ≤ .05. `…_by_class` splits by predicted class (x: its index in
+    the model's labels). `…_std` is the standard deviation over examples. `…_null` is the τ_b of randomly permuted scores of
+    the same example (mean of `permutations`), near 0 by construction. Where the method scores edges, `…_layer` is the same
+    for the read token's row of each layer, and `…_layer_mean` its mean over the layers that are defined.
 
     τ_b is an agreement, not a measure of quality: it is no ranked metric.
 
     The references of an example do not depend on the method, so the instance keeps those of the last 10,000 examples (one
     number per unit and reference).
 
-    Args:
+    Attributes:
         gradient: a method.
         gradient_attached: a method.
         leave_one_out: a method that gives every token the score of its unit, whatever `pool` is.

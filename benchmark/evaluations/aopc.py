@@ -32,7 +32,7 @@ class Erasure:
         without: after the best share of the units is removed.
         only: after all other rated units are removed.
         rated: whether the example has a rated unit at all.
-        hard: the same two, [2 B C], for the task's mean rationale share, or None.
+        hard: `without` and `only` [2 B C] at the task's mean rationale share, or None.
     """
 
     whole: Float[Tensor, "B C"]
@@ -66,11 +66,11 @@ class Aopc(Averaged):
     sufficiency = mean_q p(ŷ|x) − p(ŷ|only the best q of x), lower is better; ŷ is the predicted class of x.
     The best q are ⌈q · n⌉ of the n visible, rated units, so at least one. Units of a query are never rated, and stay.
 
-    Where all examples are ERASER's annotations, `comprehensiveness_hard` and `sufficiency_hard` are both at one q, the mean
-    share of words in their rationales: what ERASER's scorer calls comprehensiveness and sufficiency (those above are its
-    AOPC).
+    Where all examples are ERASER's annotations, `comprehensiveness_hard` and `sufficiency_hard` are the two at a single q,
+    the mean share of words in the rationales. ERASER's scorer calls these comprehensiveness and sufficiency, and those
+    above their AOPC.
 
-    Args:
+    Attributes:
         target: the class that is explained; ŷ is the predicted one in any case.
         operator: `auto`, or a name in `removal.OPERATORS`.
         fractions: the shares q, increasing.

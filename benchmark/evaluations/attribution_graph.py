@@ -26,20 +26,20 @@ _AGREEMENT = ("recall", "precision", "f1")
 class AttributionGraphs(Averaged):
     """Size and words of the attribution graph at growing thresholds τ (`benchmark.results.graph`).
 
-    Against τ: `nodes` (tokens that appeared), `edges` and `depth` (edges from the top node to the deepest leaf), none of
-    which counts the terminal edge; and for examples with a rationale `rationale_recall`, `rationale_precision` and
-    `rationale_f1` of the units that have a token in the graph. A graph without a top node has 0 everywhere. Scalars:
-    `nodes_mean` and `rationale_f1_mean`, the means over τ.
+    Against τ: `nodes` (tokens that appeared), `edges` and `depth` (edges from the top node to the deepest leaf). None of
+    them counts the terminal edge. For examples with a rationale also `rationale_recall`, `rationale_precision` and
+    `rationale_f1` of the units that have a token in the graph. A graph without a top node has 0 everywhere. Scalars are
+    the means over τ, `nodes_mean` and `rationale_f1_mean`.
 
     Units beyond the model's window count as missed; those of a query are left out. Examples without a rationale unit
     get no row for the agreement.
 
-    Source: Hao et al. 2021, section "Attribution tree"; statistics over τ are ours.
-
-    Args:
+    Attributes:
         target: the class that is explained.
         construction: `paper` or `script`.
         thresholds: increasing, within [0, 1].
+
+    Source: Hao et al. 2021, section "Attribution tree"; statistics over τ are ours.
     """
 
     version: ClassVar[int] = 1
@@ -51,7 +51,7 @@ class AttributionGraphs(Averaged):
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
-        """F1 with the rationale is ranked, the others describe."""
+        """F1 with the rationale is ranked; the others describe."""
         metrics = {
             "rationale_f1_mean": Metric(higher_is_better=True, bounds=(0.0, 1.0), headline=True),
             "nodes_mean": Metric(higher_is_better=None, bounds=(0.0, np.inf), headline=True),

@@ -27,15 +27,15 @@ Columns = Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]]
 class Derived:
     """A figure that is no mean over examples: `statistic` of the means of the row columns named `columns`.
 
-    The columns are taken at the same x as the figure; a column in `scalars` is taken at x = NaN instead, and a pair
-    (name, x) at that x. A figure with none of the first kind is a scalar.
+    A column is taken at the x of the figure. One in `scalars` is taken at x = NaN instead, and a pair (name, x) at that x.
+    A figure without a column of the first kind is a scalar.
 
     Attributes:
         columns: names of row columns, or pairs.
         statistic: of their means [r, k].
         scalars: columns without an x.
-        ranges: least and largest possible value of each column, where the statistic is monotone in each of them; what
-            the interval of a sample that hardly varies rests on. None: such a sample has no interval.
+        ranges: least and largest possible value of each column, where the statistic is monotone in each of them. The
+            interval of a sample that hardly varies rests on them; None: such a sample has no interval.
     """
 
     columns: tuple[str | tuple[str, float], ...]
@@ -59,7 +59,7 @@ def table(
         metric: its name.
         values: [B] for a scalar, [B, X] for a curve.
         x: X positions of a curve.
-        defined: Bool of the same shape, or [B]; the others get no row (a NaN that is defined gets one, and shows).
+        defined: which values get a row, Bool of the same shape or [B]; a NaN that is defined gets one, and shows.
     """
     positions = np.asarray([np.nan] if x is None else x, dtype=np.float64)
     value = np.asarray(torch.as_tensor(values).detach().cpu(), dtype=np.float64).reshape(len(uids), len(positions))
@@ -124,7 +124,7 @@ def _by_metric_and_x(rows: pd.DataFrame) -> Columns:
 class Averaged:
     """Mixin whose `reduce` averages rows over examples, per metric and x, with intervals (`benchmark.results.statistics`).
 
-    Metrics in `derived` are statistics of several row columns; rows of names that are no metric only feed those.
+    Metrics in `derived` are statistics of several row columns. Rows of a name that is no metric only feed those.
     Examples are sorted by uid first, so that the figures do not depend on the order of the rows.
     """
 

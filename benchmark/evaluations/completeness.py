@@ -36,7 +36,7 @@ class Completeness(Averaged):
     magnitude of the contributions. 0 is complete. Edge scores in other units than probability are not meant to add up
     to it, and show a large gap.
 
-    Args:
+    Attributes:
         target: class that is explained.
     """
 

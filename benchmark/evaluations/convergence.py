@@ -29,9 +29,9 @@ class Convergence(Averaged):
     Meant for ablations of an approximation against its limit (ATTATTR with few steps against 200). A constant row of
     scores is left out.
 
-    The reference of an example does not depend on the method; the instance keeps those of a comparison's batches.
+    The reference's scores do not depend on the method, so the instance keeps those of a comparison's batches.
 
-    Args:
+    Attributes:
         reference: the method to be near to.
         target: class that is explained.
         pool: from the scores of a unit's tokens to its own.

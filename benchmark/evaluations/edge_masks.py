@@ -1,4 +1,4 @@
-"""Which edges are kept: those of a graph, the best ones, or random ones; and the logits that are left."""
+"""Masks of the edges that are kept (those of a graph, the best ones, random ones), and the logits under them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ def diagonal(like: Keep) -> Bool[Tensor, "T T"]:
 def random_keys(cells: Keep, uids: Sequence[str], seed: int, purpose: str) -> Float[Tensor, "B L T T"]:
     """Independent uniform numbers on `cells` (0 elsewhere), from each example's own generator.
 
-    They are dealt to the cells in order, so padding changes nothing.
+    The cells take them in order, so padding changes nothing.
     """
     keys = torch.zeros(cells.shape, dtype=torch.float64)
     for row, is_edge, uid in zip(keys, cells.cpu(), uids, strict=True):
@@ -124,7 +124,7 @@ def kept_logits(
     Args:
         model: the classifier.
         batch: the examples.
-        masks: K of them, each for the whole batch; they are asked for when they are needed.
+        masks: K of them, each for the whole batch; each is computed when it is needed.
         renormalise: rescale the rows of attention (`KeepEdges`).
     """
     n_layers, width = model.n_layers, batch.units.shape[1]

@@ -79,28 +79,30 @@ class HeadPruning(Averaged):
     """Prune 0, 10 % … 100 % of the heads, least important first (`low_first`) or most important first (`high_first`).
 
     A pruned head's attention probabilities are multiplied by 0 after the softmax. Per direction, against the pruned
-    share: top-1 accuracy, its gain over the smallest share (0: the whole model; the interval is of the paired difference,
-    so that a rise is a rise), and the probability of the label; the area under the accuracy (trapezoid over the shares,
-    divided by their range). A good importance keeps accuracy when unimportant heads go and loses it when important
-    heads go: `auc_difference` = area of low_first − area of high_first, higher is better. Examples without a label get
-    no row.
+    share: top-1 accuracy, its gain over the smallest share, and the probability of the label. The smallest share is 0, the
+    whole model; the gain's interval is of the paired difference. The area under the accuracy is the trapezoid over the
+    shares, divided by their range. A good importance keeps accuracy when unimportant heads go and loses it when important
+    heads go: `auc_difference` = area of low_first − area of high_first, higher is better. Examples without a label get no
+    row.
 
-    `Attribution.heads` is the importance: the runner averages it over the calibration examples and repeats it for every
-    scored one. Rows bear the number of their draw: 0 is that importance. Where it is one of several random orders
+    `Attribution.heads` is the importance. The runner averages it over the calibration examples and repeats it for every
+    scored one. With `calibration=same` it averages over the scored examples themselves (the published script); with
+    `calibration=each` every example is pruned in the order of its own importance, and nothing is averaged.
+
+    Rows bear the number of their draw; draw 0 is that importance. Where it is one of several random orders
     (`Attribution.orders`), the others are draws 1, 2 …, and figures are means over examples and orders. Elsewhere the
-    calibration examples are resampled with replacement, and the rows under the importance of the resamples
-    (`Attribution.resamples`) bear names that begin with "resampled": they are in no mean, but tell how far figures hang on
-    these calibration examples. Intervals count both (`results.statistics.draws`), comparisons with random orders too.
-    With `calibration=same` the runner averages over the scored examples themselves (the published script);
-    with `calibration=each` every example is pruned in the order of its own importance, and nothing is averaged.
+    calibration examples are resampled with replacement. The rows under the importance of the resamples
+    (`Attribution.resamples`) bear names that begin with "resampled". They are in no mean, but tell how far figures depend
+    on these calibration examples. Intervals count both (`results.statistics.draws`), and so do comparisons with random
+    orders.
 
-    Args:
+    Attributes:
         target: the class that is explained; the published script takes the label's.
         scope: rank heads over the whole model or within every layer.
         fractions: increasing, within [0, 1].
         calibration: read by the runner; `Calibration`, a mapping with its fields, `same` or `each`.
-        resamples: bootstrap resamples of the calibration examples; each costs as much again as the test itself, less what
-            equal masks save. 0 takes the order as given; `each` knows none.
+        resamples: bootstrap resamples of the calibration examples; 0 for none, as always with `each`. Each costs as much
+            again as the test itself, less what equal masks save.
         seed: of the tie-breaking permutation, and of the resamples.
     """
 
@@ -191,7 +193,7 @@ class HeadPruning(Averaged):
 
 
 def _draws(attribution: Attribution) -> dict[tuple[str, int], Tensor]:
-    """Importance [·, L, H] by what its rows' metrics are called and by the number of the draw: first the method's own."""
+    """Importance [·, L, H] by the prefix of its rows' metrics and the number of the draw; first the method's own."""
     if attribution.heads is None:
         raise NotApplicable("the method gives no head scores")
     importances = {("", 0): attribution.heads}

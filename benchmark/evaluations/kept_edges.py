@@ -47,21 +47,21 @@ class KeptEdges(Averaged):
     the target's probability p_t and of accuracy against the label (examples without one get no row):
 
     - Against the threshold τ of attribution graphs: `graph_…` keeps the graph's edges and its terminal edge in the last
-      layer; `top_…` keeps as many edges, the best by score over all layers; `random_…` as many in every layer, drawn
-      among the edges that a graph could have, mean over `draws`. `edges_kept` is how many, `edges_kept_share` their share
-      of all edges. Without a top node nothing is kept.
+      layer. `top_…` keeps as many edges, the best by score over all layers. `random_…` keeps as many in every layer, drawn
+      among the edges that a graph could have, mean over `draws`. `edges_kept` is their number, `edges_kept_share` their
+      share of all edges. Without a top node nothing is kept.
     - Against the share of edges kept: `kept_…` keeps the best ⌊share · n⌋ of the n edges of all layers by score,
       `kept_random_…` random ones, mean over `draws`. `kept_auc` is the area under p_t (trapezoid over the shares divided
-      by their range), `kept_auc_over_random` what it exceeds the random one by.
+      by their range), `kept_auc_over_random` that area less the one of random edges.
 
-    Self edges i → i: graphs have none, and none are kept beside a graph unless `keep_self`: the residual connection
-    hands on a token's own state anyhow. In the second curve they are edges like all others. With `keep_self` they are
-    kept in every set, are not counted, and the budget is spent on the other edges alone.
+    Self edges i → i: graphs have none, and none are kept beside a graph, since the residual connection hands on a token's
+    own state anyhow. In the second curve they are edges like all others. With `keep_self` they are kept in every set and
+    not counted: the budget is spent on the other edges alone.
 
     Scores are summed over heads, an edge is kept in all heads or in none. Ties are broken by a permutation seeded by
     the example.
 
-    Args:
+    Attributes:
         target: the class that is explained, and whose probability is followed.
         construction: of the graphs, `paper` or `script`.
         thresholds: of the graphs, increasing, within [0, 1].

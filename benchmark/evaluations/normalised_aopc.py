@@ -42,29 +42,23 @@ MOST_EXHAUSTIVE = 16
 class NormalisedAopc(Averaged):
     """Where a method's AOPC lies between the lowest and the highest that any order of removal has on the same example.
 
-    `AOPC(π) = (1/U) Σ_{k=1..U} p_t(x) − p_t(x without π_1 … π_k)`, one unit at a time until none is left, t the explained
-    class. Comprehensiveness is that of the method's order, most relevant first; sufficiency that of its reverse (least
-    relevant first: the best U − k units are kept). Both are normalised by the same bounds,
-    `(AOPC − lowest) / (highest − lowest)`: comprehensiveness 1 and sufficiency 0 are the best that any explanation can
+    `AOPC(π) = (1/U) Σ_{k=1..U} p_t(x) − p_t(x without π_1 … π_k)`: one unit is removed at a time until none is left; t is
+    the explained class. Comprehensiveness is the AOPC of the method's order, most relevant first. Sufficiency is that of
+    the reverse, least relevant first, which keeps the best U − k units. Both are normalised by the same bounds,
+    `(AOPC − lowest) / (highest − lowest)`. Comprehensiveness 1 and sufficiency 0 are the best that any explanation can
     have, so that models and examples can be compared. The shares of ERASER (`aopc`) are another average and have other
     bounds.
 
-    Bounds are exact up to `exhaustive` units: all 2^U subsets are run once, and the best order found by dynamic programming.
-    Above, a beam search looks for them (`beam` partial orders are kept at each step, 5 in the authors' package): an order
-    may be better than the best that it finds, so the value may leave [0, 1], which its bounds then admit. With
+    Bounds are exact up to `exhaustive` units: all 2^U subsets are run once, and dynamic programming finds the best order.
+    Above, a beam search looks for them, which keeps `beam` partial orders at each step (5 in the authors' package). An order
+    may be better than the best that it finds: the value may then leave [0, 1], and the metric's bounds admit that. With
     `beam=null` those examples get no value, and everything lies within [0, 1].
 
-    No value either where there is a single unit, or where no order makes a difference beyond rounding (100 machine
-    precisions), or beyond `units` units. `left_out` is the share of examples without a value, `exhaustive` the share of
-    those with one whose bounds are exact.
+    There is no value either for a single unit, beyond `units` units, or where no order makes a difference beyond rounding
+    (100 machine precisions). `left_out` is the share of examples without a value; `exhaustive` is, among those with one, the
+    share whose bounds are exact.
 
-    Cost: 2^U passes per example, or at most `beam` · U² by beam search (2,000 for 20 units, 20,000 for 64), and 2 · U for
-    each method's own orders above `exhaustive`. Bounds do not depend on the method: an evaluation remembers them, so
-    that the methods of one comparison share them within one process.
-
-    Source: Edin et al. 2024, and the authors' package, which differs in the class (given by the caller).
-
-    Args:
+    Attributes:
         target: the class that is explained, and whose probability is followed; the authors' experiments take the label's.
         operator: `auto`, or a name in `removal.OPERATORS`.
         exhaustive: most units whose subsets are all run, up to 16.
@@ -72,6 +66,11 @@ class NormalisedAopc(Averaged):
         units: most units of an example that gets a value; None for no limit.
         pool: from the scores of a unit's tokens to its own.
         seed: of the tie-breaking permutations.
+
+    Source: Edin et al. 2024, and the authors' package, which differs in the class (given by the caller).
+    Cost: 2^U passes per example, or at most `beam` · U² by beam search (2,000 for 20 units, 20,000 for 64), and 2 · U for
+    each method's own orders above `exhaustive`. Bounds do not depend on the method: an evaluation remembers them, so
+    that the methods of one comparison share them within one process.
     """
 
     version: ClassVar[int] = 1
@@ -140,7 +139,7 @@ class NormalisedAopc(Averaged):
         }
 
     def _bounds(self, key: bytes, drops: Drops, n: int) -> tuple[AopcBounds, Drops]:
-        """The bounds of an example, and its drops: where those of all subsets are known, they are looked up."""
+        """The bounds of an example, and its drops, which are looked up where those of all subsets are remembered."""
         if key not in self._remembered:
             if n <= self.exhaustive:
                 drops_of_subsets = drops(subsets(n))
@@ -152,7 +151,7 @@ class NormalisedAopc(Averaged):
 
     @cached_property
     def _memory(self) -> dict[bytes, tuple[AopcBounds, NDArray[np.float64] | None]]:
-        """By model, example and class: bounds, and where they are exact the drops of all subsets. It is no setting."""
+        """By `_key`: bounds, and where they are exact the drops of all subsets. It is no setting."""
         return {}
 
 

@@ -49,15 +49,15 @@ class Perturbation(Averaged):
     (examples without one get no row), softmax probability and logit of the target class. Every curve begins with its
     point at 0, the whole input. The area under a curve is named after the rule that made it:
 
-    - `..._auc_mean`: trapezoid over the fractions, divided by their range (0.1 to 0.9: the integral is 0.8 of it), so the
-      mean height of the curve; the point at 0 has no part in it unless 0 is among the fractions.
-    - `..._auc_published`: trapezoid over 0 and the fractions, times 100, not divided: the number in the tables of Chefer
-      2021a, at most 90 for an accuracy over 0 … 0.9.
+    - `..._auc_mean`: trapezoid over the fractions, divided by their range: the mean height of the curve. (Over 0.1 to 0.9
+      the integral is 0.8 of it.) The point at 0 has no part in it unless 0 is among the fractions.
+    - `..._auc_published`: trapezoid over 0 and the fractions, times 100, not divided. It is the number in the tables of
+      Chefer 2021a, at most 90 for an accuracy over 0 … 0.9.
 
     Lower is better for positive, higher for negative perturbation. The published test removes pixels; that of words is
     ours.
 
-    Args:
+    Attributes:
         target: the class that is explained, and whose probability and logit are followed.
         operator: `auto`, or a name in `removal.OPERATORS`.
         fractions: increasing, within [0, 1].

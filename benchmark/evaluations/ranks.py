@@ -91,8 +91,8 @@ def kendall(a: NDArray, b: NDArray) -> Correlation:
     """Kendall's τ_b = (P − Q) / √((P + Q + T_a)(P + Q + T_b)) between two rows of scores [n].
 
     P counts concordant, Q discordant pairs, T_a and T_b the pairs tied in one row alone (Kendall 1945).
-    Undefined where a row is constant or n < 2: no order, so nothing to correlate. NaN in a row gives NaN that is not
-    "undefined".
+    It is undefined where a row is constant or n < 2, for there is no order to correlate. A NaN in a row gives a NaN that is
+    not "undefined".
     """
     if constant(a[None])[0] or constant(b[None])[0]:
         return Correlation(float("nan"), float("nan"), undefined=True)

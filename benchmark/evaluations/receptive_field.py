@@ -24,23 +24,23 @@ class ReceptiveField(Averaged):
     """Distribution over edges (i, j) above τ of the distance |i − j| in tokens, for every layer l.
 
     An edge counts where `E_l[i,j] > τ · max_{i ≠ terminal, j} E_l[i,j]` and i is not the terminal, the token that the
-    classifier reads: the cells and the normalisation of attribution graphs. Queries and keys are content and special
-    tokens alike; padding is neither. Self edges (distance 0) count unless `self_edges` is false. The terminal's own row
-    is left out because it reads the whole sentence whatever the layer; where the classifier reads several
-    tokens, there is no terminal and every row counts.
+    classifier reads. These are the cells and the normalisation of attribution graphs. Queries and keys are content and
+    special tokens alike; padding is neither. Self edges (distance 0) count unless `self_edges` is false. The terminal's
+    own row is left out because it reads the whole sentence in every layer. Where the classifier reads several tokens,
+    there is no terminal and every row counts.
 
-    Against the layer (from 0), each the mean over examples of the example's own figure: `distance_mean`,
-    `distance_q25`, `distance_q50`, … (linear interpolation) and `edges`, how many edges are above τ. An example without
-    such an edge in a layer, as ATTATTR's in the last, gets no row of distances there. Scalar: `distance`, the
-    mean over the layers that have an edge. Attention and attribution are compared as two methods.
+    Against the layer (from 0), each as a mean over examples: `distance_mean`, `distance_q25`, `distance_q50`, … (linear
+    interpolation) and `edges`, how many edges are above τ. An example without such an edge in a layer, as ATTATTR's in
+    the last, gets no row of distances there. Scalar: `distance`, the mean over the layers that have an edge. Attention and
+    attribution are compared as two methods.
 
-    Source: Hao et al. 2021, section "Receptive field" (τ = 0.4); it leaves open which cells count.
-
-    Args:
+    Attributes:
         target: the class that is explained.
         threshold: τ, within [0, 1].
         quantiles: increasing, within [0, 1].
         self_edges: count the edges of a token to itself.
+
+    Source: Hao et al. 2021, section "Receptive field" (τ = 0.4); it leaves open which cells count.
     """
 
     version: ClassVar[int] = 1

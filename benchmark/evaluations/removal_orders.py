@@ -19,7 +19,7 @@ Drops = Callable[[Masks], Float[NDArray[np.float64], "K"]]
 
 @dataclass(frozen=True)
 class AopcBounds:
-    """The lowest and the highest AOPC that were found over all orders of removal; `exact` where no order can leave them."""
+    """The lowest and the highest AOPC of the orders of removal that were searched; `exact` where no order can leave them."""
 
     low: float
     high: float
@@ -66,9 +66,9 @@ def exact_bounds(drop: Float[NDArray[np.float64], "S"]) -> AopcBounds:
 def beam_bounds(drops: Drops, n: int, width: int) -> AopcBounds:
     """Bounds over the orders that a beam search meets, one search upwards and one downwards.
 
-    A partial order is extended by every unit that is left; the `width` partial orders with the largest (smallest) sum of
-    drops so far are kept, as in the authors' code, two orders of one set being two entries. The true bounds are never
-    inside the ones found, so other orders may leave these.
+    A partial order is extended by every unit that is left. The `width` partial orders with the largest (smallest) sum of
+    drops so far are kept; as in the authors' code, two orders of one set are two entries. The true bounds are never inside
+    the ones found: other orders may leave these.
     """
     beams = {sign: _Beam(sign, np.zeros((1, n), dtype=bool), np.zeros(1)) for sign in (1, -1)}
     for _ in range(n):
@@ -81,7 +81,7 @@ def beam_bounds(drops: Drops, n: int, width: int) -> AopcBounds:
 
 @dataclass(frozen=True)
 class _Beam:
-    """Partial orders of a search for the largest sum of `sign` · drop: what each removed, and its sum so far."""
+    """Partial orders of a search for the largest sum of `sign` · drop: the units that each removed, and its sum so far."""
 
     sign: int
     removed: Masks

@@ -27,7 +27,7 @@ Tensors = Mapping[str, Tensor]
 class Cost:
     """Passes through the model, counted in examples: a batch of 8 is 8; a pass restarted half way up counts one half.
 
-    A result that is remembered instead of computed again counts its passes again, and in `remembered_seconds` its time.
+    A result that is remembered instead of computed again counts its passes again, and its time in `remembered_seconds`.
     """
 
     forward_passes: float = 0.0
@@ -216,9 +216,9 @@ class Classifier:
             record: any of "attentions", "embeddings", "hidden".
             grad: build the graph from what is recorded on; without it nothing is kept.
             start: (l, hidden [B T D]): skip the blocks before that of attention call l, which reads `hidden`. `inputs` must
-                have the same batch dimension as `hidden`, so repeat its rows when `hidden` is an expanded batch.
-                Attentions and hidden states are recorded from call l on. A restart in a decoder computes the encoder
-                anew, with all edits, since cross-attention reads it; the decoder's blocks before l are skipped.
+                have the batch dimension of `hidden`: repeat its rows where `hidden` is an expanded batch. Attentions and
+                hidden states are recorded from call l on. A restart in a decoder skips the decoder's blocks before l, but
+                computes the encoder anew, with all edits, since cross-attention reads it.
         """
         tensors = inputs.tensors if isinstance(inputs, Batch) else inputs
         if unknown := set(record) - {"attentions", "embeddings", "hidden"}:

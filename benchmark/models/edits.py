@@ -11,8 +11,8 @@ from torch import Tensor
 class KeepEdges:
     """Edit that keeps a set of attention edges: `A'[l,h,i,j] = A[l,h,i,j] · keep[l,i,j]`, after the softmax, in all heads.
 
-    With `renormalise` each row is rescaled to the sum it had: `A'[l,h,i,:] · Σ_j A[l,h,i,j] / Σ_j A'[l,h,i,j]`; a row of
-    which nothing is left stays 0. Without a dropped edge the probabilities are the same to the last bit.
+    With `renormalise` each row is rescaled to the sum it had, `A'[l,h,i,:] · Σ_j A[l,h,i,j] / Σ_j A'[l,h,i,j]`; a row
+    without an edge left stays 0. Where no edge is dropped, the probabilities are the same to the last bit.
 
     Attributes:
         keep: True where an edge stays; its first dimension is 1 (the same edges for all examples) or B.

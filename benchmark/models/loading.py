@@ -243,7 +243,7 @@ def _window(model: nn.Module, tokenizer: Any, family: Family, *, image: bool) ->
 
 
 def _with_special_tokens(source: str, family: Family, more: int) -> Family:
-    """The family with as many more tokens before its patches (registers and the like), which is a guess that is named."""
+    """The family with `more` tokens before its patches, such as registers; that they stand first is a guess, and logged."""
     start, end = family.special_ends
     if start + more < 0:
         raise UserError(

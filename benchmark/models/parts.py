@@ -1,9 +1,9 @@
 """The parts of a transformer block, found in one traced pass: its sublayers, their linear layers, its residual additions.
 
 Nothing is looked up by the name of a family. A block reads a hidden state x and makes two residual additions,
-`x' = x + attention(x)` and `x'' = x' + feed_forward(x')`, with a normalisation before or after each; both operands have the
-shape of the hidden state. Which operand is the stream and which the sublayer's output is told by following the stream's
-tensors through additions, normalisations and dropout.
+`x' = x + attention(x)` and `x'' = x' + feed_forward(x')`, with a normalisation before or after each. Both operands have the
+shape of the hidden state. The stream's tensors are followed through additions, normalisations and dropout; the other
+operand of an addition is the sublayer's output.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,8 +40,8 @@ class Block:
     """One transformer block.
 
     Attributes:
-        branches: which operand (0 or 1) of the addition after the attention, and of that after the feed-forward layers,
-            is the sublayer's output; the other one is the residual stream.
+        branches: the operand (0 or 1) that is the sublayer's output, in the addition after the attention and in that after
+            the feed-forward layers; the other operand is the residual stream.
         projections: linear layers called before the attention (queries, keys, values), with their own names.
         output: those between the attention and its residual addition.
         feed_forward: those after it.

@@ -1,4 +1,4 @@
-"""Which final states a classifier reads, measured: a guess about a family that is not in the table is held to it."""
+"""Which final states a classifier reads, measured; the guess about a family that is not in the table is checked by it."""
 
 import logging
 from typing import Any

@@ -1,9 +1,9 @@
 """Which sequence of states each attention call joins: one for most models, encoder and decoder for some.
 
-An encoder–decoder classifier feeds the same tokens to both: decoder position p holds input token p − 1 (the ids shifted
-right; position 0 holds the start token). Readouts compose matrices over one set of nodes, so that the edges of all calls
-are placed into matrices over the *joint* nodes [T encoder positions; T decoder positions], and token scores are folded
-back to the T input tokens afterwards. With one stream all of this is the identity.
+An encoder–decoder classifier feeds the same tokens to both. Decoder position p holds input token p − 1 (the ids shifted
+right; position 0 holds the start token). Readouts compose matrices over one set of nodes. The edges of all calls are
+therefore placed into matrices over the *joint* nodes [T encoder positions; T decoder positions], and token scores are
+folded back to the T input tokens afterwards. With one stream all of this is the identity.
 """
 
 from collections.abc import Sequence

@@ -44,7 +44,7 @@ def chunks(lengths: Int[Tensor, "N"], model: Classifier, *, layers: int = 1) -> 
     """Rows for one forward pass each: longest first, within the model's `max_tokens`.
 
     Rows of similar length share a pass, so little padding is computed. A pass also stays within the model's memory
-    budget for the attention of `layers` layers at once (1 without a graph); a row that exceeds the budget alone still
+    budget for the attention of `layers` layers at once (1 without a graph). A row that exceeds the budget by itself still
     gets its pass.
     """
     order = lengths.argsort(descending=True, stable=True)

@@ -1,4 +1,4 @@
-"""What lies in a checkpoint: files that are whole, and weights that are those of its configuration."""
+"""Checks of a checkpoint: its files are whole, and its weights are those of its configuration."""
 
 import logging
 import os
@@ -54,8 +54,8 @@ def from_source(auto: Any, source: str, **options: Any) -> Any:
     """`auto.from_pretrained(source, **options)`, which never runs code of the checkpoint's own.
 
     Raises:
-        UserError: there is nothing to load, or it is broken; with the way out. What transformers, tokenizers, safetensors
-            and torch raise for a broken file is not documented and of many kinds, so any exception counts as one.
+        UserError: there is nothing to load, or it is broken; with the way out. Any exception counts, since transformers,
+            tokenizers, safetensors and torch raise undocumented ones of many kinds for a broken file.
     """
     try:
         return auto.from_pretrained(source, trust_remote_code=False, **options)
@@ -72,7 +72,7 @@ def from_source(auto: Any, source: str, **options: Any) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong, without the library's advice to trust the file."""
+    """The reason of an error, without the library's advice to trust the file."""
     if isinstance(error, pickle.UnpicklingError):
         return "its weights are a pickle with more in it than tensors, which is not executed; save a model.safetensors"
     if "trust_remote_code" in str(error):

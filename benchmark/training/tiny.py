@@ -44,8 +44,8 @@ class TinyModel:
 
     Trained in float32 on the CPU with AdamW, linear warm-up and decay; the same settings give the same weights on the
     same machine. It learns from labels alone, never from rationales, so that no explainer is favoured. In half of the
-    examples of a batch a share of tokens drawn from [0, mask_share] is replaced by [MASK], so that the model has seen the
-    token that the perturbation tests put in. The random state of the process is left as it was.
+    examples of a batch, [MASK] replaces a share of the tokens that is drawn from [0, mask_share]: the model has then seen
+    the token that the perturbation tests put in. The random state of the process is left as it was.
 
     The checkpoint is an ordinary directory in the cache, under a digest of task and settings; `training.json` beside the
     weights holds accuracies, seconds and settings.

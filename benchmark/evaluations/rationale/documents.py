@@ -28,12 +28,12 @@ class Document:
     Words are ranked and selected among those of the whole example, which may have several documents.
 
     Attributes:
-        scores: soft scores [W]: the method's, raised so that none of the example's is negative; 0 beyond the window.
+        scores: soft scores [W], raised so that none of the example's is negative; 0 beyond the window.
         rank: rank of each word [W] in the example, 0 is the best; `n_ranked` or more beyond the window.
         n_ranked: the example's words within the window.
         gold: the rationale [W]; all False where there is none.
-        spans: the annotated spans [start, end) as the annotation counts them: each once, adjacent ones apart, empty
-            ones included. The maximal runs of `gold` where the example does not say.
+        spans: the annotated spans [start, end), each once, adjacent ones apart, empty ones included; the maximal runs of
+            `gold` where the example does not name any.
     """
 
     scores: Column
@@ -48,7 +48,7 @@ class Document:
         return chosen
 
     def counted(self, counts: Counts) -> tuple[Counts, Counts]:
-        """How many words of this document [K] are in the rationale, and how many at all, of the `counts` [K] best."""
+        """Of the example's `counts` [K] best words: how many of this document are in the rationale, and how many at all."""
         limits = np.minimum(counts, self.n_ranked)
         hits, chosen = (np.searchsorted(np.sort(rank), limits) for rank in (self.rank[self.gold], self.rank))
         return hits, chosen
@@ -57,10 +57,10 @@ class Document:
 def documents(
     batch: Batch, attribution: Attribution, *, how: Pool, clamp: bool, seed: int
 ) -> list[tuple[Document, ...]]:
-    """What is scored of each example: its documents in the order of its words.
+    """The documents of each example in the order of its words.
 
-    Raising the scores (by the example's minimum, where it is negative) keeps the order and puts the words beyond the
-    window, at 0, last: they count as missed.
+    Where an example's lowest score is negative, all its scores are raised by its magnitude. This keeps the order and puts
+    the words beyond the window, at 0, last: they count as missed.
 
     Args:
         batch: the examples. `document_lengths` in an example's `meta` says where its documents end (one document where
@@ -162,9 +162,9 @@ def precision_recall_areas(gold: Flags, scores: Column) -> tuple[float, float]:
     With precision p_i and recall r_i of the words that score at least the i-th highest score, and p_0 = 1, r_0 = 0, these
     are Σ (r_i − r_{i−1}) (p_i + p_{i−1}) / 2 and Σ (r_i − r_{i−1}) p_i (average precision).
 
-    Without a rationale word recall counts as 1 at every threshold and precision is 0, so the former is 1/2, whatever the
-    scores. That is what ERASER's scorer gives with a present scikit-learn; with the old one that it asks for (0.20.3),
-    which divides by zero here, its average over documents is NaN. The latter, which it then leaves out, is 0.
+    Without a rationale word recall counts as 1 at every threshold and precision is 0. The first area is then 1/2, whatever
+    the scores, as ERASER's scorer gives it with a present scikit-learn. With the old one that it asks for (0.20.3), which
+    divides by zero here, its average over documents is NaN. The second area is then 0; ERASER's scorer leaves it out.
     """
     order = np.argsort(-scores, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True))

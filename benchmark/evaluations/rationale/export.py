@@ -1,9 +1,9 @@
 """Predictions in ERASER's JSON Lines, so that its own scorer can check ours (docs/protocols.md, section 9).
 
-A prediction is made for one batch (`predictions`), those of all batches of a split are written at once (`export`):
-one row per annotation, hard spans and soft scores for every document, probabilities of the classes, and, where an
-`Erasure` is given, the probabilities after removals at the thresholds .01 .05 .1 .2 .5 that ERASER's scorer expects, and
-at the mean rationale share, without which it refuses the others.
+`predictions` makes the rows of one batch, one per annotation; `export` writes those of all batches of a split at once. A row
+holds hard spans and soft scores for every document, and the probabilities of the classes. Where an `Erasure` is given, it
+also holds the probabilities after removals at the thresholds .01 .05 .1 .2 .5 that ERASER's scorer expects, and at the mean
+rationale share, without which the scorer refuses the others.
 """
 
 import json
@@ -99,8 +99,8 @@ def export(path: Path, rows: Sequence[Prediction]) -> None:
 def json_lines(rows: Sequence[Prediction]) -> str:
     """The rows of all annotations of a split as JSON Lines.
 
-    A row with hard predictions is put first, and in it a document with some: ERASER's scorer looks there for whether
-    there are any.
+    A row with hard predictions comes first, and in it a document with hard predictions: ERASER's scorer looks there to see
+    whether there are any.
 
     Raises:
         UserError: there is no row, or an annotation occurs twice.

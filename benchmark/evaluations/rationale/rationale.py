@@ -33,7 +33,7 @@ WEIGHTS: Mapping[str, str] = {
     "hard_token_f1": "hard_token_documents",
     "hard_token_f1_at": "token_documents_at",
 }
-"""Means over documents, and the column that says how many of an example's documents each is a mean of."""
+"""Means over documents, and for each the column that counts the documents of an example that it is a mean of."""
 COUNTS = {*WEIGHTS.values(), "predicted_documents", "hard_predicted_documents", "span_documents"} - {"documents"}
 UNIT_RANGES = ((0.0, 1.0), (0.0, 1.0))
 
@@ -42,8 +42,8 @@ UNIT_RANGES = ((0.0, 1.0), (0.0, 1.0))
 class Rationale(Averaged):
     """How well a method's best words are the rationale's, by the rules of ERASER's scorer.
 
-    Words are selected among all those of an example. What is selected is scored document by document, where an example
-    has several, and means are over all documents of all examples ("macro"); sums are over all of them too ("micro").
+    Words are selected among all those of an example. Where an example has several documents, the selection is scored
+    document by document. Means are over all documents of all examples ("macro"), and so are sums ("micro").
 
     - `token_f1` at k = 10 … 80: the k best words against the rationale's; mean of the documents' F1, its mean over k
       (`token_f1_mean`), and `token_f1_micro`, F1 of the summed counts. A document counts where it has a rationale word
@@ -52,16 +52,16 @@ class Rationale(Averaged):
       word counts as 1/2, whatever the scores (`documents.precision_recall_areas`). `auprc_marked` leaves those out;
       `average_precision` also those that are rationale throughout.
     - `iou_f1`: spans match where intersection over union ≥ 0.5. Predicted spans are maximal runs of selected words
-      within a document; the rationale's are the annotated ones, adjacent ones apart and empty ones included (these match
-      nothing), or the maximal runs of its words where the task names no spans. Precision is the share of predicted
-      spans that match, its mean over the documents with a predicted span; recall the matching predicted spans over the
-      annotated ones, its mean over the documents with an annotated span; F1 is taken of the two means.
-      `iou_f1_micro` is the F1 of the sums.
-    - `hard_token_f1`: the token F1 of the selection that `iou_f1` is taken of. It holds the best ⌈s · n⌉ of an example's
-      n words. s is `hard_share`: a number, or `task`, the mean over the examples of the share of words in the rationale
-      (`rationale_share`), exactly. ERASER's paper sets s so for each data set, on which split it does not say; here
-      it is that of the scored examples, and the export (`export`) uses the same one. `iou_f1_at`,
-      `iou_f1_micro_at` and `hard_token_f1_at` are the same at each of `hard_shares`.
+      within a document. The rationale's spans are the annotated ones, adjacent ones apart and empty ones included (these
+      match nothing); where the task names no spans, they are the maximal runs of its words. Precision is the share of
+      predicted spans that match, as a mean over the documents with a predicted span. Recall is the number of matching
+      predicted spans over that of annotated ones, as a mean over the documents with an annotated span. F1 is taken of the
+      two means. `iou_f1_micro` is the F1 of the sums.
+    - `hard_token_f1`: the token F1 of the same selection. It holds the best ⌈s · n⌉ of an example's n words. s is
+      `hard_share`: a number, or `task`, exactly the mean over the examples of the share of words in the rationale
+      (`rationale_share`). ERASER's paper sets s in this way for each data set, but does not say on which split. Here it is
+      that of the scored examples, and the export (`export`) uses the same one. `iou_f1_at`, `iou_f1_micro_at` and
+      `hard_token_f1_at` are the same at each of `hard_shares`.
     - `documents`: their number per example; `unmarked_documents`: share of all documents without a rationale word.
       `coverage`: share of the words that lie within the model's window; `truncated_rationale_share`: share of the
       rationale's words that do not. Those are never selected and count as missed everywhere.
@@ -70,7 +70,7 @@ class Rationale(Averaged):
     scored as any other. With fewer than k words within the window all of them are selected. Ties are broken by a
     permutation seeded by the example.
 
-    Args:
+    Attributes:
         target: the class that is explained.
         pool: from the scores of a word's tokens to its own.
         clamp: set negative scores to 0 before ranking, where the method's protocol says so.
@@ -78,9 +78,9 @@ class Rationale(Averaged):
         hard_shares: shares of the curves, increasing.
         hard_share: a number, or `task`. `task` is that of the batch where `rows` is called without `over`.
         seed: of the permutations.
-        even: whether every annotated example is one document with a rationale and a visible word, so that means over
-            documents are means over examples, and rows hold them by example. Elsewhere rows hold sums over an
-            example's documents (`<name>_sum`) and how many they are. None for what `over` finds.
+        even: whether every annotated example is one document with a rationale and a visible word. Means over documents are
+            then means over examples, and rows hold them by example. Otherwise rows hold sums over an example's documents
+            (`<name>_sum`) and the number of documents. None for what `over` finds.
     """
 
     version: ClassVar[int] = 2

@@ -29,7 +29,7 @@ class PaperRule:
     Attributes:
         triggers: patterns kept for each class.
         pairs: cells of the best head that make a pattern.
-        tau: take all cells above tau × the largest one instead of `pairs` of them; None for `pairs`.
+        tau: take all cells above tau × the largest one in place of `pairs` cells; None for `pairs`.
         max_words: of a pattern.
         min_words: shorter texts give no pattern.
         least_tokens: nor do texts with fewer tokens, special ones included.
@@ -55,14 +55,12 @@ class PaperRule:
 def extract(model: Classifier, method: Compared, batches: Sequence[Batch], *rules: PaperRule) -> list[list[Trigger]]:
     """For each rule the best triggers of each class that occurs in labelled source examples.
 
-    The examples are explained once for all rules, which differ in `pairs`, `tau` and the like but not in how long a
-    text is.
+    The examples are explained once for all rules. These may differ in `pairs`, `tau` and the like, but not in how long a
+    text has to be.
 
     A trigger comes from examples of its source class that the model classifies correctly, explained for that class, and
-    attacks every other class. A `TriggerSearch` searches itself, methods with `edge_scores` are read by
-    their best head's pairs, the others by their best tokens.
-
-    A search of its own gives the triggers of the first rule only.
+    attacks every other class. Methods with `edge_scores` are read by their best head's pairs, the others by their best
+    tokens. A `TriggerSearch` searches itself, and gives the triggers of the first rule only.
 
     Raises:
         NotApplicable: the examples hold no words, or fewer than two classes, or a class has no usable example.
@@ -155,10 +153,10 @@ def patterns_of_edges(
 ) -> list[Pattern]:
     """The best pairs of words of each example's best head: the head with `max_{l,h} max_{i,j} E[l,h,i,j]` (Hao 2021).
 
-    Only cells between tokens of two different, eligible words count, for the choice of the head as well. A pair of words
-    scores the largest of its cells, either direction; the pattern scores the sum of its pairs. The paper leaves open
-    what is done with word pieces and the two directions of a pair: whole words are inserted, so the two best pairs are
-    two pairs of words.
+    Only cells between tokens of two different, eligible words count, for the choice of the head as well. The score of a pair
+    of words is the largest of its cells, in either direction; that of the pattern is the sum over its pairs. The paper
+    leaves open what is done with word pieces and with the two directions of a pair. Here whole words are inserted, so the
+    two best pairs are two pairs of words.
     """
     eligible = eligible_tokens(model, batch, rule.exclusion)
     units = batch.units
@@ -185,7 +183,7 @@ def patterns_of_edges(
 def patterns_of_tokens(model: Classifier, batch: Batch, tokens: Float[Tensor, "B T"], rule: PaperRule) -> list[Pattern]:
     """The best words of each example, as many as the pairs of an edge method have: 2 · `pairs`, or those above tau.
 
-    A word scores the largest of its tokens, the pattern the sum of its words.
+    The score of a word is the largest of its tokens, that of the pattern the sum over its words.
     """
     eligible = eligible_tokens(model, batch, rule.exclusion)
     n_units = int(batch.units.max()) + 1
@@ -210,7 +208,7 @@ def _order(scores: NDArray[np.float64], uid: str, rule: PaperRule) -> NDArray[np
 
 
 def _union(ranked: Sequence[Chosen], rule: PaperRule) -> Chosen | None:
-    """The words of the first groups: `pairs` of them (words come cut already), or those above tau; at most `max_words`."""
+    """The words of the first groups: the first `pairs` pairs, all single words, or those above tau; at most `max_words`."""
     if not ranked:
         return None
     best = ranked[0][1]

@@ -47,7 +47,7 @@ class Inserted:
 
 @dataclass(frozen=True)
 class Segments:
-    """Where the segments of each row begin, how many tokens they have, and how many tokens of it are before each token."""
+    """Where the segments of each row begin and how many tokens they have; how many of its segment are before each token."""
 
     start: Int[Tensor, "N S"]
     length: Int[Tensor, "N S"]
@@ -110,9 +110,10 @@ def insert(model: Classifier, tensors: Mapping[str, Tensor], units: Int[Tensor, 
     """Insert one trigger into each of N encoded texts.
 
     A token at relative position p of a segment with n tokens goes before token round(p · n) of it, so 0 is before the
-    first and 1 after the last; within a word it moves to the nearer end of the word. Words at the same place keep their
-    order. Texts that would overflow the window lose tokens at the end of their segments, the longer segment first, before
-    the positions are computed; the trigger stays whole. A trigger's second segment is the first one of a single text.
+    first and 1 after the last. Within a word it moves to the nearer end of the word. Words at the same place keep their
+    order. Texts that would overflow the window first lose tokens at the end of their segments, of the longer segment first;
+    positions are computed afterwards, and the trigger stays whole. A trigger's second segment is the first one of a single
+    text.
 
     Args:
         model: whose window and separators count.
@@ -151,7 +152,7 @@ def arranged(
         model: whose padding token fills up.
         tensors: model inputs of the texts.
         ids: of the triggers.
-        first: a column of each trigger token's segment, whose further inputs (token type) it takes.
+        column_of_segment: a column of each trigger token's segment, whose further inputs (token type) it takes.
         new: keys of the trigger tokens.
         old: keys of the text's tokens.
     """

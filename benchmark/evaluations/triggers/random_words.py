@@ -17,7 +17,7 @@ class Controls:
         counts: words of the source examples and how often they occur.
         draws: of each kind and trigger.
         seed: of the draws, which depend on it and on the trigger alone.
-        reach: matched words are at most so many ranks of frequency away.
+        reach: matched words are at most this many ranks of frequency away.
     """
 
     counts: Counter[str]

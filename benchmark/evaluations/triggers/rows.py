@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.evaluations.base import table
-from benchmark.evaluations.triggers import Attack
+from benchmark.evaluations.triggers.attacks import Attack
 from benchmark.types import Batch
 
 

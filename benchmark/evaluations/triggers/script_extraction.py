@@ -54,12 +54,12 @@ def extract_as_script(
 ) -> list[list[Trigger]]:
     """For each rule the best triggers of each explained class, in one ranking; every class is attacked.
 
-    The examples are explained once for all rules, which differ in `cells`, `score` and the like but not in `target` and
+    The examples are explained once for all rules. These may differ in `cells`, `score` and the like, but not in `target` and
     `least_tokens`. Whether the model classifies them correctly does not matter. Patterns with the same words are all kept.
 
     Raises:
         NotApplicable: the examples hold no words, the method scores no edges, or no pattern is good enough for the
-            first rule; where none is for another, that has no trigger.
+            first rule. (Where none is good enough for another rule, that rule has no trigger.)
     """
     for batch in batches:
         require_words(model, batch)
@@ -107,9 +107,9 @@ def patterns_of_cells(
 ) -> list[Pattern]:
     """The word pieces of the best cells of each example's best head, the head with `max_{l,h} max_{i,j} E[l,h,i,j]`.
 
-    Of equal heads the first counts, of equal cells the last (the script leaves those to an unstable sort). [CLS] and [SEP]
-    are dropped from the chosen cells; a pattern of these alone has no piece left, inserts nothing and costs nothing, as in
-    the script. A piece stands at r = k / n, as the k-th of the n tokens of its segment, from 1.
+    Of equal heads the first counts, of equal cells the last (the script leaves these to an unstable sort). [CLS] and [SEP]
+    are dropped from the chosen cells. A pattern of these alone has no piece left: it inserts nothing and costs nothing, as
+    in the script. A piece is the k-th of the n tokens of its segment, counted from 1, and stands at r = k / n.
     """
     of = segments(model, batch.tensors, batch.units)
     where = layout(of)

@@ -44,13 +44,13 @@ def insert_pieces(
 ) -> Inserted:
     """Insert one trigger into each of N encoded texts, piece by piece in the order of the trigger.
 
-    The piece at relative position r goes before token round((n + a) · r) of a segment as it is then, n tokens of the text
-    in it and a of the trigger (halves go to the even number; beyond the end is the end), and one place further on where
-    that is the place of the piece before it. It may split a word. Pieces of a second segment that a text does not have
-    are left out. What overflows the window is cut off at the end of the longer segment (the second of equal ones),
-    pieces of the trigger like any other.
+    The piece at relative position r goes before token round((n + a) · r) of its segment, which already holds the pieces
+    before it; n counts the segment's tokens of the text, a those of the trigger. Halves go to the even number; beyond the
+    end is the end. Where that is the place of the piece before it, it goes one place further on. It may split a word. Pieces
+    of a second segment that a text does not have are left out. What overflows the window is cut off at the end of the longer
+    segment (the second of equal ones), pieces of the trigger like any other token.
 
-    A text that the window has cut before counts as it is then; the script measures the whole text.
+    A text that the window has cut is measured as cut; the script measures the whole text.
 
     Args:
         model: whose window and separators count.
@@ -96,7 +96,7 @@ def _ranks(
     total = length + _pieces_per_segment(present, segment, length.shape[1])
     wanted_places = (total.gather(1, segment).double() * position).round().long()
     old, new, length = rank.clone(), torch.full_like(segment, -1), length.clone()
-    before = torch.full_like(length, -1)  # in each segment, where the piece before was wanted
+    before = torch.full_like(length, -1)  # in each segment, the wanted place of the piece before
     for k in range(segment.shape[1]):
         segment_of_piece, is_present = segment[:, k : k + 1], present[:, k : k + 1]
         place = wanted_places[:, k : k + 1]

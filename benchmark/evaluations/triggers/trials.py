@@ -57,7 +57,7 @@ def of_source_class(model: Classifier, triggers: Sequence[Trigger], batch: Batch
 
 
 def _labelled_as(model: Classifier, labels: Sequence[Sequence[str]], batch: Batch) -> Bool[Tensor, "B P"]:
-    """Which labelled examples are of one of the P lists of classes; classes that the model does not have have none."""
+    """Which labelled examples are of a class in each of P lists; classes that the model does not have are left out."""
     index_of_class = _index_of_class(model)
     of_lists = torch.zeros(len(model.labels), len(labels), dtype=torch.bool, device=batch.label.device)
     for index, names in enumerate(labels):

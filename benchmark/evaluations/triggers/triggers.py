@@ -10,23 +10,23 @@ import pandas as pd
 from benchmark.evaluations.base import Averaged
 from benchmark.evaluations.curves import TENTHS
 from benchmark.evaluations.head_pruning import Calibration
-from benchmark.evaluations.triggers import (
-    Exclusion,
+from benchmark.evaluations.triggers.attacks import attacks_of
+from benchmark.evaluations.triggers.extraction import PaperRule, extract
+from benchmark.evaluations.triggers.patterns import (
     Trigger,
     TriggerSearch,
-    attacks_of,
-    exclusion,
+    Variations,
+    load,
     read,
+    read_construction,
     read_variations,
     written,
 )
-from benchmark.evaluations.triggers.extraction import PaperRule, extract
-from benchmark.evaluations.triggers.patterns import Variations, load, read_construction
 from benchmark.evaluations.triggers.random_words import Controls
 from benchmark.evaluations.triggers.rows import rows_of_drops
 from benchmark.evaluations.triggers.script_extraction import ScriptRule, extract_as_script
 from benchmark.evaluations.triggers.trials import attacked, check_classes, correct_with, of_source_class
-from benchmark.evaluations.triggers.words import count_pieces, count_words, require_words
+from benchmark.evaluations.triggers.words import Exclusion, count_pieces, count_words, exclusion, require_words
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction
 from benchmark.results.record import Metric
@@ -51,41 +51,45 @@ class Triggers(Averaged):
     drop(b) = mean over the triggers that attack the class of b of [ŷ(x) = y] − [ŷ(x with the trigger) = y].
 
     A trigger is the words of the best head's `pairs` best edges (of a method's best tokens where it scores no edges) of
-    one source example that is classified correctly, explained for its own class; the best `triggers` of each class are
-    kept. It keeps the words' segments and relative positions. It attacks the examples of every *other* class, as in the
-    paper, whose triggers of "contradiction" turn other pairs into contradictions. A `TriggerSearch` in the
-    place of a method says itself which classes its triggers attack.
+    one source example that is classified correctly, explained for its own class. The best `triggers` of each class are
+    used. A trigger keeps the words' segments and relative positions. It attacks the examples of every *other* class, as in
+    the paper, whose triggers of "contradiction" turn other pairs into contradictions. A `TriggerSearch` in the place of a
+    method says itself which classes its triggers attack.
 
-    `accuracy_drop` (higher: stronger attack), the same per class of the attacked examples (`accuracy_drop_class`) and per
-    trigger (`drop_of_trigger`); `success`, the share of correctly classified examples that flip; `random_drop` and
-    `matched_drop` of random words, and of words of similar frequency, at the same places; `advantage` = accuracy_drop −
-    random_drop, paired by example; `drop_at_position` where all words of a trigger are put at one relative position;
-    `drop_at_tau` and `drop_of_pairs` of the triggers that another threshold or number of edges gives, from the same scores.
+    The figures are:
 
-    The paper leaves open what happens to word pieces (whole words are inserted, never within a word), to texts that fill
-    the window (their ends give way) and how an example's patterns are scored (by the sum of their edges).
+    - `accuracy_drop` (higher: stronger attack), also by class of the attacked examples (`accuracy_drop_class`) and by
+      trigger (`drop_of_trigger`).
+    - `success`: the share of correctly classified examples that flip.
+    - `random_drop`, `matched_drop`: drops by random words, and by words of similar frequency, at the same places.
+    - `advantage` = accuracy_drop − random_drop, paired by example.
+    - `drop_at_position`: all words of a trigger are put at one relative position.
+    - `drop_at_tau`, `drop_of_pairs`: triggers that another threshold or number of edges gives, from the same scores.
 
-    The published script does otherwise in all that follows, and `construction=script` does as it does. Sources: all
-    examples, explained for the class that the model predicts, whether right or wrong; on SST-2 those with 15 tokens or
-    more (`least_tokens=15`). Choice: every cell counts, [CLS], [SEP], punctuation and one word's own pieces included; the
-    best head is that of the largest cell of all layers, its two largest cells make the pattern, and the tokens of the
-    second are left out where it is below `cell_share` of the first; nothing is pooled. Score: the sum of the two cells;
-    patterns below `least_score` are left out; equal ones are not merged. Insertion: word pieces without [CLS] and [SEP],
-    also within a word, at round((n + added) · r) with halves to the even number, r counted from 1
-    (`script_insertion`), and cut off where the window ends. Attack: every class, that of the trigger
-    included, so that two more figures tell them apart: `other_class_drop`, and `own_class_drop` of examples of the class
-    that the trigger was explained for. Controls are drawn from the sources' word pieces. A method that scores no edges
-    has no such trigger; what a `TriggerSearch` finds is tried as by `paper`.
+    The paper leaves three things open. Word pieces: here whole words are inserted, never within a word. Texts that fill the
+    window: their ends give way. The score of an example's pattern: the sum of its edges.
 
-    What `construction=script` does otherwise than the script: the best `triggers` of each class are tried, not all; drops
-    are given instead of accuracies; the window is the model's (the script's: `model.window=128`), and a text that it
-    has cut counts with the tokens that are left; equal cells are taken last first; the last pattern of a list without a
-    poor one is not lost.
+    The published script differs in all that follows, and `construction=script` follows it:
 
-    Source: Hao et al. 2021, section "Adversarial Attack"; `run_adver_connection.py`, `run_adver_evaluate.py` of the
-    authors' repository (YRdddream/attattr, commit f5a7396); docs/protocols.md, section 12.
+    - Sources: all examples, explained for the class that the model predicts, whether right or wrong; on SST-2 those with 15
+      tokens or more (`least_tokens=15`).
+    - Choice: every cell counts, [CLS], [SEP], punctuation and one word's own pieces included, and nothing is pooled. The
+      best head is that of the largest cell of all layers; its two largest cells make the pattern. The tokens of the second
+      are left out where it is below `cell_share` of the first.
+    - Score: the sum of the two cells. Patterns below `least_score` are left out; equal ones are not merged.
+    - Insertion: word pieces without [CLS] and [SEP], also within a word, at round((n + added) · r) with halves to the even
+      number, r counted from 1 (`script_insertion`), and cut off where the window ends.
+    - Attack: every class, that of the trigger included. Two more figures tell them apart: `other_class_drop`, and
+      `own_class_drop` of examples of the class that the trigger was explained for.
+    - Controls are drawn from the sources' word pieces. A method that scores no edges has no such trigger; what a
+      `TriggerSearch` finds is tried as by `paper`.
 
-    Args:
+    `construction=script` itself differs from the script as follows. The best `triggers` of each class are tried, not all.
+    Drops are given instead of accuracies. The window is the model's (the script's: `model.window=128`), and a text that it
+    has cut counts with the tokens that are left. Equal cells are taken last first. The last pattern of a list without a poor
+    one is not lost.
+
+    Attributes:
         target: the class that `construction=script` explains; with `paper` both are the same.
         calibration: the source split; examples that are scored are left out of it. The script takes 500 of `train`.
         construction: `paper` or `script`.
@@ -113,6 +117,9 @@ class Triggers(Averaged):
             inserted as their own construction says. The run folder keeps a copy; a file of another content is another test.
         seed: of tied edges and of the draws.
         artifact: what `extract` returned; set by `restored`.
+
+    Source: Hao et al. 2021, section "Adversarial Attack"; `run_adver_connection.py`, `run_adver_evaluate.py` of the
+    authors' repository (YRdddream/attattr, commit f5a7396); docs/protocols.md, section 12.
     """
 
     version: ClassVar[int] = 2

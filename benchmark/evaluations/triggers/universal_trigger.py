@@ -30,14 +30,11 @@ class UniversalTrigger:
     embeddings). The `candidates` best single replacements that were not tried yet are run; the one with the largest loss
     is kept if it beats the present words, so the loss never falls. The best triggers of all that were run are returned.
 
-    The search for a class ends with the forward passes that ATTATTR takes for the same examples: 1 + m (L + 1) / 2 each
-    with m steps and L layers (it restarts in the middle of the model). Backward passes come with one forward pass in
-    1 + `candidates`, fewer than ATTATTR's. Wallace et al. replace all words in turn with a beam; which of the two is left
-    to the budget here. They put the words before the text (for pairs: before the hypothesis), as the defaults do. The
-    vocabulary is that of whole words: no special tokens, word pieces, numbers or punctuation.
-
-    Source: Wallace et al. 2019, section 2.
-    Cost: 1 + m (L + 1) / 2 forward passes for each source example of the attacked class.
+    The search for a class ends after as many forward passes as ATTATTR takes for the same examples: 1 + m (L + 1) / 2 each
+    with m steps and L layers (it restarts in the middle of the model). One forward pass in 1 + `candidates` has a backward
+    pass, fewer than ATTATTR's. Wallace et al. replace all words in turn with a beam; here the estimates decide which word
+    is replaced. They put the words before the text (for pairs: before the hypothesis), as the defaults do. The vocabulary
+    is that of whole words: no special tokens, word pieces, numbers or punctuation.
 
     Attributes:
         forward_passes_per_example: the budget; None for that of ATTATTR with `steps`.
@@ -47,6 +44,9 @@ class UniversalTrigger:
         segment: of pairs, where the words go: 1 for the second text (a single text has one segment).
         lexicon: words that are not used: None, "sentiment" or the path of a text file; added to the evaluation's.
         seed: of the first words.
+
+    Source: Wallace et al. 2019, section 2.
+    Cost: 1 + m (L + 1) / 2 forward passes for each source example of the attacked class.
     """
 
     forward_passes_per_example: Annotated[float | int, AtLeast(2)] | None = None

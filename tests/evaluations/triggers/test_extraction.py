@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.triggers import Exclusion, Placed, Trigger, exclusion, read, written
 from benchmark.evaluations.triggers.extraction import PaperRule, extract, patterns_of_edges, patterns_of_tokens
+from benchmark.evaluations.triggers.patterns import Placed, Trigger, read, written
 from benchmark.evaluations.triggers.random_words import Controls
-from benchmark.evaluations.triggers.words import count_words, eligible_tokens, whole_words
+from benchmark.evaluations.triggers.words import Exclusion, count_words, eligible_tokens, exclusion, whole_words
 from benchmark.types import Attribution
 from tests.evaluations.triggers.texts import TEXTS, labelled
 
