@@ -180,9 +180,9 @@ class Axioms:
         }
 
     def _outcome(self, axiom: str, values: Pairs, reasons: Mapping[str, str]) -> Outcome:
-        nothing = statistics.Interval(float("nan"), float("nan"), float("nan"), 0)
+        undefined = statistics.Interval(float("nan"), float("nan"), float("nan"), 0)
         if axiom in reasons:
-            return Outcome(axiom, nothing, float("nan"), 0, reasons[axiom])
+            return Outcome(axiom, undefined, float("nan"), 0, reasons[axiom])
         gaps_of_examples = np.concatenate(values[axiom])
         if axiom == COMPLETENESS:
             gap = statistics.interval(gaps_of_examples, _ratio, bounds=(0.0, np.inf))
@@ -191,14 +191,14 @@ class Axioms:
             gaps_of_examples = gaps_of_examples[gaps_of_examples[:, 1] > 0]
             if not len(gaps_of_examples):
                 reason = f"no sampled edge alone changes the probability by more than {self.influence:g}"
-                return Outcome(axiom, nothing, float("nan"), 0, reason)
+                return Outcome(axiom, undefined, float("nan"), 0, reason)
             gap = statistics.interval(gaps_of_examples, _ratio, bounds=(0.0, 1.0))
             return Outcome(axiom, gap, gap.value, 0.0)
         if axiom == DUMMY:
             gaps_of_examples = gaps_of_examples[gaps_of_examples[:, 1] > 0, 0]
             if not len(gaps_of_examples):
                 reason = "every edge of the examples may change the prediction"
-                return Outcome(axiom, nothing, float("nan"), 0, reason)
+                return Outcome(axiom, undefined, float("nan"), 0, reason)
         worst = float("inf") if np.isnan(gaps_of_examples).any() else float(gaps_of_examples.max())
         return Outcome(axiom, statistics.interval(gaps_of_examples, bounds=(0.0, np.inf)), worst, self.tolerance)
 

@@ -99,8 +99,8 @@ def layout(values: Mapping[Place, Value | str]) -> Layout:
     if len(complete) < len(table):
         left_out.append(f"{len(table) - len(complete)} of {len(table)} examples, without a value for some combination")
     array = complete.to_numpy(dtype=np.float64).reshape(len(complete), len(edges), len(readouts))
-    few = "fewer than two examples have a value everywhere" if len(complete) < 2 else ""
-    return Layout(shown, tuple(edges), tuple(readouts), None if few else array, few, tuple(left_out))
+    reason = "fewer than two examples have a value everywhere" if len(complete) < 2 else ""
+    return Layout(shown, tuple(edges), tuple(readouts), None if reason else array, reason, tuple(left_out))
 
 
 def _why_unusable(value: Value | str, most: int) -> str | None:

@@ -111,6 +111,6 @@ def _paired(a: pd.DataFrame, b: pd.DataFrame) -> tuple[Values, Values]:
 
 def _sources(values: pd.DataFrame, evaluation: str, metric: str, x: float | None = None) -> list[Source]:
     """What random orders of heads, and the calibration examples of one order, add to the error."""
-    chosen = values[values["evaluation"] == evaluation]
-    chosen = chosen[chosen["x"].isna() if x is None else chosen["x"] == x]
-    return sources(*(chosen[chosen["metric"] == name] for name in (metric, RESAMPLED + metric)))
+    rows = values[values["evaluation"] == evaluation]
+    rows = rows[rows["x"].isna() if x is None else rows["x"] == x]
+    return sources(*(rows[rows["metric"] == name] for name in (metric, RESAMPLED + metric)))

@@ -93,9 +93,9 @@ class QuadratureCost:
         for rule in self.rules:
             for steps in self.steps:
                 logger.info("%s: %s, m = %d", self.method, rule, steps)
-                chosen = {"steps": steps, "quadrature": rule}
-                changed = replace(method, edges=replace(method.edges, **chosen))
-                cell = setting.cell(self.method, changed, {**settings, "edges": {**settings["edges"], **chosen}})
+                quadrature = {"steps": steps, "quadrature": rule}
+                changed = replace(method, edges=replace(method.edges, **quadrature))
+                cell = setting.cell(self.method, changed, {**settings, "edges": {**settings["edges"], **quadrature}})
                 finish(cell, evaluations)
                 rows += _lines({"rule": rule, "m": steps}, tested(cell, tests)[0])
         return rows
@@ -120,10 +120,10 @@ def _cheapest(table: pd.DataFrame, gap: float | int) -> str:
         | {"bound": float(part.loc[part["metric"] == "completeness gap", "high"].max())}
         for (rule, m), part in table.groupby(list(_LABELS))
     }
-    enough = [key for key, figures in measures.items() if figures["bound"] <= gap]
-    if not enough:
+    good = [key for key, figures in measures.items() if figures["bound"] <= gap]
+    if not good:
         return f"No rule and m tried has a completeness gap of at most {gap:g} (upper end of the interval)."
-    rule, m = min(enough, key=lambda key: (measures[key]["backward per example"], measures[key]["completeness gap"]))
+    rule, m = min(good, key=lambda key: (measures[key]["backward per example"], measures[key]["completeness gap"]))
     passes = measures[rule, m]["backward per example"]
     return (
         f"For a completeness gap of at most {gap:g} (upper end of the interval) the cheapest is {rule} with m = {m}: "

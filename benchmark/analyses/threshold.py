@@ -70,6 +70,6 @@ def _range_of_curve(method: str, name: str, values: pd.DataFrame) -> Iterator[Di
     """Whether a curve differs between its extremes, where it has any."""
     if values.shape[1] < 2 or len(values) < 2:
         return
-    difference, most, least = of_extremes(values.to_numpy())
-    note = f"largest at τ = {values.columns[most]:g}, smallest at {values.columns[least]:g}"
+    difference, largest, smallest = of_extremes(values.to_numpy())
+    note = f"largest at τ = {values.columns[largest]:g}, smallest at {values.columns[smallest]:g}"
     yield Difference(dict(zip(_LABELS, (method, name), strict=True)), difference, note=note)

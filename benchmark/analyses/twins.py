@@ -69,9 +69,9 @@ class Attention:
         """Query heads per key and value head."""
         return self.n_heads * self.size // self.key.weight.shape[0]
 
-    def head(self, which: Matrix, index: int) -> Matrix:
+    def head(self, layer: Matrix, index: int) -> Matrix:
         """The outputs of one head."""
-        return which.rows(index * self.size, (index + 1) * self.size)
+        return layer.rows(index * self.size, (index + 1) * self.size)
 
     def output_of(self, head: int) -> Tensor:
         """The columns of the output layer's weight that read one head."""
@@ -175,8 +175,8 @@ def equal_heads(blocks: Sequence[Block], n_heads: int, generator: Generator) -> 
         attention.head(attention.query, 1).copy_(attention.head(attention.query, 0))
         attention.output_of(1).copy_(attention.output_of(0))
         if attention.group == 1:
-            for which in (attention.key, attention.value):
-                attention.head(which, 1).copy_(attention.head(which, 0))
+            for layer in (attention.key, attention.value):
+                attention.head(layer, 1).copy_(attention.head(layer, 0))
         for _, module in block.head_tables:
             for table in module.parameters(recurse=False):
                 table[:, 1].copy_(table[:, 0])

@@ -94,11 +94,11 @@ class Universality:
         return {name: self._open(context, overrides) for name, overrides in named}
 
     def _open(self, context: Context, overrides: Sequence[str]) -> Setting:
-        other = compose("config", list(overrides))
+        composed = compose("config", list(overrides))
         config = context.setting.config.copy()
         OmegaConf.set_struct(config, value=False)
         for key in ("task", "model", "split", "batch_size"):
-            config[key] = other[key]
+            config[key] = composed[key]
         config.limit = self.limit
         return open_setting(_complete(config))
 
@@ -110,8 +110,8 @@ class Universality:
                 for (layer, head), value in _values_of_heads(importance[first]):
                     labels = {"importance": method, "tasks": f"{first} (x), {second} (y)", "layer": layer, "head": head}
                     rows.append(line(labels, "first task", value, n=len(tasks[first][1])))
-                    other = float(importance[second][layer, head])
-                    rows.append(line(labels, "second task", other, n=len(tasks[second][1])))
+                    value_in_second = float(importance[second][layer, head])
+                    rows.append(line(labels, "second task", value_in_second, n=len(tasks[second][1])))
         return Table(
             name="universality_points",
             title="Importance of each head in two tasks",

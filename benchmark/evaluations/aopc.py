@@ -113,8 +113,8 @@ class Aopc(Averaged):
         operator = operator_for(self.operator, model, batch, "evaluations.aopc.operator")
         hard_shares = [] if self.hard_share is None else [self.hard_share]
         top = ranks.best(ranking.ranks, curves.counts(ranking.n, [*self.fractions, *hard_shares], "up"))
-        nothing = torch.zeros_like(top[:1])
-        removed = torch.cat([nothing, top, ranking.rated[None] & ~top])
+        none_removed = torch.zeros_like(top[:1])
+        removed = torch.cat([none_removed, top, ranking.rated[None] & ~top])
         logits = logits_without(model, batch, removed, operator)
         probabilities, q = logits.double().softmax(-1), len(self.fractions)
         without, only = probabilities[1 : len(top) + 1], probabilities[len(top) + 1 :]

@@ -34,9 +34,9 @@ def descending_ranks(
     """
     n = scores.shape[1]
     by_key = keys.argsort(dim=1).to(scores.device)
-    shown = torch.where(eligible, scores, scores.new_tensor(-torch.inf)).gather(1, by_key)
+    eligible_scores = torch.where(eligible, scores, scores.new_tensor(-torch.inf)).gather(1, by_key)
     # a score of -inf must still come before what is not eligible: two stable sorts, the last one decides
-    order = by_key.gather(1, shown.argsort(dim=1, descending=True, stable=True))
+    order = by_key.gather(1, eligible_scores.argsort(dim=1, descending=True, stable=True))
     not_ranked = (~eligible).gather(1, order).to(torch.uint8)
     order = order.gather(1, not_ranked.argsort(dim=1, stable=True))
     ranks = torch.empty_like(order).scatter_(1, order, torch.arange(n, device=order.device).expand_as(order))

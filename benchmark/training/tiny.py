@@ -255,10 +255,10 @@ def _batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
 
 def _accuracy(model: Any, encoded: Sequence[EncodedText], labels: Sequence[int]) -> float:
     order = sorted(range(len(encoded)), key=lambda row: len(encoded[row][0]))
-    right = 0
+    correct = 0
     with torch.no_grad():
         for start in range(0, len(order), 64):
             rows = order[start : start + 64]
             predicted = model(**_pad([encoded[row] for row in rows])).logits.argmax(dim=1)
-            right += sum(int(predicted[i]) == labels[row] for i, row in enumerate(rows))
-    return right / len(order)
+            correct += sum(int(predicted[i]) == labels[row] for i, row in enumerate(rows))
+    return correct / len(order)

@@ -77,9 +77,9 @@ def documents(
     scores = scores.clamp(min=0) if clamp else scores
     rated = rated_units(batch, visible)
     order = ranks.descending_ranks(scores, rated, ranks.tie_keys(batch.uids, scores.shape[1], seed))
-    values, shown, rank = (tensor.cpu().numpy() for tensor in (scores.double(), rated, order))
+    values, is_rated, rank = (tensor.cpu().numpy() for tensor in (scores.double(), rated, order))
     n_units = batch.n_units.tolist()
-    return [_documents_of_example(batch, b, n_units[b], values[b], shown[b], rank[b]) for b in range(len(batch))]
+    return [_documents_of_example(batch, b, n_units[b], values[b], is_rated[b], rank[b]) for b in range(len(batch))]
 
 
 def rationale_of(batch: Batch, b: int, n: int) -> Flags:
@@ -106,11 +106,11 @@ def rationale_share(batches: Sequence[Batch]) -> float | None:
 
 
 def _documents_of_example(
-    batch: Batch, b: int, n: int, values: Column, shown: Flags, rank: NDArray
+    batch: Batch, b: int, n: int, values: Column, rated: Flags, rank: NDArray
 ) -> tuple[Document, ...]:
     gold, query = rationale_of(batch, b, n), batch.query_units[b]
     width = min(n, len(values))
-    visible = shown[:width]
+    visible = rated[:width]
     scores, places = np.zeros(n), np.full(n, max(n, len(values)), dtype=np.int64)
     lowest = min(0.0, float(values[:width][visible].min())) if visible.any() else 0.0
     scores[:width] = np.where(visible, values[:width] - lowest, 0.0)

@@ -188,8 +188,8 @@ def patterns_of_tokens(model: Classifier, batch: Batch, tokens: Float[Tensor, "B
     eligible = eligible_tokens(model, batch, rule.exclusion)
     n_units = int(batch.units.max()) + 1
     pooled = tokens.new_full((len(batch), n_units), -torch.inf)
-    shown = tokens.detach().masked_fill(~eligible, -torch.inf)
-    scores = pooled.scatter_reduce(1, batch.units.clamp(min=0), shown, reduce="amax").double().cpu().numpy()
+    eligible_scores = tokens.detach().masked_fill(~eligible, -torch.inf)
+    scores = pooled.scatter_reduce(1, batch.units.clamp(min=0), eligible_scores, reduce="amax").double().cpu().numpy()
 
     def choose(b: int, n: int) -> Chosen | None:
         order = _order(scores[b][:n], batch.uids[b], rule)
@@ -228,8 +228,8 @@ def _patterns_of_words(
     model: Classifier, batch: Batch, choose: Callable[[int, int], Chosen | None], rule: PaperRule
 ) -> list[Pattern]:
     """Give the chosen words of each example their segments and relative positions."""
-    of: Int[Tensor, "B T"] = segments(model, batch.tensors, batch.units).cpu()
-    relative = relative_positions(of)
+    segment_of: Int[Tensor, "B T"] = segments(model, batch.tensors, batch.units).cpu()
+    relative = relative_positions(segment_of)
     patterns = []
     for b, uid in enumerate(batch.uids):
         row = batch.units[b].tolist()
@@ -239,7 +239,7 @@ def _patterns_of_words(
             continue
         places = [(unit, first_token[unit]) for unit in chosen[0]]
         words = tuple(
-            Placed(rule.exclusion.surface(batch.words[b][unit]), int(of[b, t]), float(relative[b, t]))
+            Placed(rule.exclusion.surface(batch.words[b][unit]), int(segment_of[b, t]), float(relative[b, t]))
             for unit, t in places
         )
         patterns.append(Pattern(words, chosen[1], uid, int(batch.label[b])))

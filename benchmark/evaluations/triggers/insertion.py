@@ -99,11 +99,11 @@ def segments(model: Classifier, tensors: Mapping[str, Tensor], units: Int[Tensor
     return torch.where(content, (content & ~before).long().cumsum(1) - 1, -1)
 
 
-def relative_positions(of: Int[Tensor, "N T"]) -> Float[Tensor, "N T"]:
+def relative_positions(segment_of: Int[Tensor, "N T"]) -> Float[Tensor, "N T"]:
     """Tokens of the segment before each token, divided by the tokens of the segment; 0 outside segments."""
-    where = layout(of)
-    length = where.length.gather(1, of.clamp(min=0)).clamp(min=1)
-    return torch.where(of >= 0, where.rank.double() / length, 0.0)
+    where = layout(segment_of)
+    length = where.length.gather(1, segment_of.clamp(min=0)).clamp(min=1)
+    return torch.where(segment_of >= 0, where.rank.double() / length, 0.0)
 
 
 def insert(model: Classifier, tensors: Mapping[str, Tensor], units: Int[Tensor, "N T"], trigger: Encoded) -> Inserted:
@@ -124,14 +124,14 @@ def insert(model: Classifier, tensors: Mapping[str, Tensor], units: Int[Tensor, 
     Raises:
         NotApplicable: a trigger fills the whole window.
     """
-    of = segments(model, tensors, units)
-    where = layout(of)
+    segment_of = segments(model, tensors, units)
+    where = layout(segment_of)
     attended = tensors.get("attention_mask", torch.ones_like(units)).bool()
     total = attended.sum(1) + trigger.present.sum(1)
     lengths = shortened(where.length, (total - model.window).clamp(min=0))
     segment = torch.minimum(trigger.segment, (where.length > 0).sum(1, keepdim=True) - 1).clamp(min=0)
-    dropped = (of >= 0) & (where.rank >= lengths.gather(1, of.clamp(min=0)))
-    target = _insertion_points(units, of, where.start, lengths, segment, trigger.position)
+    dropped = (segment_of >= 0) & (where.rank >= lengths.gather(1, segment_of.clamp(min=0)))
+    target = _insertion_points(units, segment_of, where.start, lengths, segment, trigger.position)
     index = torch.arange(units.shape[1], device=units.device).expand_as(units)
     old = torch.where(attended & ~dropped, 2 * index + 1, GONE)
     new = torch.where(trigger.present, 2 * target, GONE)
@@ -175,12 +175,12 @@ def arranged(
     return Inserted(inputs, order.argsort(dim=1)[:, : ids.shape[1]])
 
 
-def layout(of: Int[Tensor, "N T"]) -> Segments:
+def layout(segment_of: Int[Tensor, "N T"]) -> Segments:
     """Where the segments of each row lie."""
-    count = max(1, int(of.max()) + 1)
-    members = of[:, None, :] == torch.arange(count, device=of.device)[None, :, None]
+    count = max(1, int(segment_of.max()) + 1)
+    members = segment_of[:, None, :] == torch.arange(count, device=segment_of.device)[None, :, None]
     start = members.to(torch.uint8).argmax(2)
-    rank = torch.arange(of.shape[1], device=of.device) - start.gather(1, of.clamp(min=0))
+    rank = torch.arange(segment_of.shape[1], device=segment_of.device) - start.gather(1, segment_of.clamp(min=0))
     return Segments(start=start, length=members.sum(2), rank=rank)
 
 
@@ -197,7 +197,7 @@ def shortened(length: Int[Tensor, "N S"], excess: Int[Tensor, "N"]) -> Int[Tenso
 
 def _insertion_points(
     units: Int[Tensor, "N T"],
-    of: Int[Tensor, "N T"],
+    segment_of: Int[Tensor, "N T"],
     start: Int[Tensor, "N S"],
     lengths: Int[Tensor, "N S"],
     segment: Int[Tensor, "N K"],
@@ -207,7 +207,7 @@ def _insertion_points(
     width = units.shape[1]
     index = torch.arange(width, device=units.device).expand_as(units)
     before = (index - 1).clamp(min=0)
-    same = (index > 0) & (of >= 0) & (of == of.gather(1, before))
+    same = (index > 0) & (segment_of >= 0) & (segment_of == segment_of.gather(1, before))
     earlier = units.gather(1, before)
     inside = same & ((units == earlier) | (earlier < 0))  # a space that is a token of its own begins the word after it
     begin = torch.where(inside, -1, index).cummax(1).values

@@ -111,10 +111,10 @@ def patterns_of_cells(
     are dropped from the chosen cells. A pattern of these alone has no piece left: it inserts nothing and costs nothing, as
     in the script. A piece is the k-th of the n tokens of its segment, counted from 1, and stands at r = k / n.
     """
-    of = segments(model, batch.tensors, batch.units)
-    where = layout(of)
-    relative = (where.rank + 1).double() / where.length.gather(1, of.clamp(min=0)).clamp(min=1)
-    allowed = _allowed(model, batch, of, rule)
+    segment_of = segments(model, batch.tensors, batch.units)
+    where = layout(segment_of)
+    relative = (where.rank + 1).double() / where.length.gather(1, segment_of.clamp(min=0)).clamp(min=1)
+    allowed = _allowed(model, batch, segment_of, rule)
     patterns = []
     for b, uid in enumerate(batch.uids):
         n = int(batch.attention_mask[b].sum())
@@ -123,19 +123,19 @@ def patterns_of_cells(
         chosen = _chosen(cells.double().cpu().numpy(), rule)
         if chosen is None:
             continue
-        inserted = [t for t in chosen[0] if of[b, t] >= 0]
+        inserted = [t for t in chosen[0] if segment_of[b, t] >= 0]
         names = model.tokenizer.convert_ids_to_tokens(batch.tensors["input_ids"][b, inserted].tolist())
         words = tuple(
-            Placed(name, int(of[b, t]), float(relative[b, t])) for name, t in zip(names, inserted, strict=True)
+            Placed(name, int(segment_of[b, t]), float(relative[b, t])) for name, t in zip(names, inserted, strict=True)
         )
         patterns.append(Pattern(words, chosen[1], uid, int(target[b])))
     return patterns
 
 
-def _allowed(model: Classifier, batch: Batch, of: Int[Tensor, "B T"], rule: ScriptRule) -> Bool[Tensor, "B T"]:
+def _allowed(model: Classifier, batch: Batch, segment_of: Int[Tensor, "B T"], rule: ScriptRule) -> Bool[Tensor, "B T"]:
     """Tokens whose cells count."""
     eligible = eligible_tokens(model, batch, rule.exclusion) | (batch.units < 0)
-    return batch.attention_mask & eligible & ~((of < 0) & rule.skip_special)
+    return batch.attention_mask & eligible & ~((segment_of < 0) & rule.skip_special)
 
 
 def _chosen(cells: NDArray[np.float64], rule: ScriptRule) -> tuple[list[int], float] | None:

@@ -58,21 +58,21 @@ def insert_pieces(
         units: unit of each token, -1 for none (`Batch.units`).
         trigger: one per row; `position` is r.
     """
-    of = segments(model, tensors, units)
-    where = layout(of)
+    segment_of = segments(model, tensors, units)
+    where = layout(segment_of)
     attended = tensors.get("attention_mask", torch.ones_like(units)).bool()
     existing = (where.length > 0).sum(1, keepdim=True).clamp(min=1)
     present = trigger.present & (trigger.segment < existing)
     segment = torch.minimum(trigger.segment, existing - 1)
-    old, new = _ranks(where.rank, of, where.length, present, segment, trigger.position)
+    old, new = _ranks(where.rank, segment_of, where.length, present, segment, trigger.position)
     length = where.length + _pieces_per_segment(present, segment, where.length.shape[1])
     excess = attended.sum(1) + present.sum(1) - model.window
     lengths = shortened(length, excess.clamp(min=0))
-    column = of.clamp(min=0)
+    column = segment_of.clamp(min=0)
     scale = units.shape[1] + segment.shape[1] + 2
     index = torch.arange(units.shape[1], device=units.device)
     text = torch.where(old < lengths.gather(1, column), where.start.gather(1, column) * scale + old + 1, GONE)
-    text = torch.where(of >= 0, text, torch.where(attended, index * scale, GONE))
+    text = torch.where(segment_of >= 0, text, torch.where(attended, index * scale, GONE))
     start_of_segment = where.start.gather(1, segment)
     pieces = torch.where(present & (new < lengths.gather(1, segment)), start_of_segment * scale + new + 1, GONE)
     return arranged(model, tensors, trigger.ids, start_of_segment, pieces, text)
@@ -86,7 +86,7 @@ def _pieces_per_segment(present: Bool[Tensor, "N K"], segment: Int[Tensor, "N K"
 
 def _ranks(
     rank: Int[Tensor, "N T"],
-    of: Int[Tensor, "N T"],
+    segment_of: Int[Tensor, "N T"],
     length: Int[Tensor, "N S"],
     present: Bool[Tensor, "N K"],
     segment: Int[Tensor, "N K"],
@@ -103,7 +103,7 @@ def _ranks(
         place = place + (place == before.gather(1, segment_of_piece)).long()
         before = before.scatter(1, segment_of_piece, torch.where(is_present, place, before.gather(1, segment_of_piece)))
         place = torch.minimum(place, length.gather(1, segment_of_piece))
-        old += ((of == segment_of_piece) & (old >= place) & is_present).long()
+        old += ((segment_of == segment_of_piece) & (old >= place) & is_present).long()
         new += ((segment == segment_of_piece) & (new >= place) & is_present).long()
         new[:, k : k + 1] = place
         length.scatter_add_(1, segment_of_piece, is_present.long())
