@@ -140,13 +140,13 @@ class NormalisedAopc(Averaged):
 
     def _bounds(self, key: bytes, drops: Drops, n: int) -> tuple[AopcBounds, Drops]:
         """The bounds of an example, and its drops, which are looked up where those of all subsets are remembered."""
-        if key not in self._remembered:
+        if key not in self._memory:
             if n <= self.exhaustive:
                 drops_of_subsets = drops(subsets(n))
-                self._remembered[key] = (exact_bounds(drops_of_subsets), drops_of_subsets)
+                self._memory[key] = (exact_bounds(drops_of_subsets), drops_of_subsets)
             else:
-                self._remembered[key] = (beam_bounds(drops, n, self.beam or 1), None)
-        bounds, drops_of_subsets = self._remembered[key]
+                self._memory[key] = (beam_bounds(drops, n, self.beam or 1), None)
+        bounds, drops_of_subsets = self._memory[key]
         return bounds, drops if drops_of_subsets is None else recalled(drops_of_subsets)
 
     @cached_property
