@@ -129,7 +129,7 @@ class AttributionGraph:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class RationaleAgreement:
     """How well a graph's units are the rationale's; all 0 where they share none."""
 
     recall: float
@@ -261,7 +261,7 @@ def _walk(
             yield layer, query, [j for j in np.flatnonzero(above[layer, query]).tolist() if j != query]
 
 
-def agreement(graph: AttributionGraph, rationale: Bool[NDArray, "U"], query_units: int = 0) -> Agreement:
+def agreement(graph: AttributionGraph, rationale: Bool[NDArray, "U"], query_units: int = 0) -> RationaleAgreement:
     """Recall, precision and F1 of the units that have a token among the graph's nodes.
 
     Args:
@@ -273,4 +273,4 @@ def agreement(graph: AttributionGraph, rationale: Bool[NDArray, "U"], query_unit
     wanted = {int(unit) for unit in np.flatnonzero(rationale) if unit >= query_units}
     hits = len(found & wanted)
     recall, precision = hits / max(1, len(wanted)), hits / max(1, len(found))
-    return Agreement(recall, precision, 2 * hits / max(1, len(wanted) + len(found)))
+    return RationaleAgreement(recall, precision, 2 * hits / max(1, len(wanted) + len(found)))

@@ -5,8 +5,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from benchmark.evaluations.triggers import Exclusion, Search
+from benchmark.evaluations.triggers.patterns import Search
 from benchmark.evaluations.triggers.universal_trigger import UniversalTrigger
+from benchmark.evaluations.triggers.words import Exclusion
 from benchmark.models import load_model
 from tests import text_models
 
