@@ -8,14 +8,13 @@ import inspect
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
 from benchmark.exits import Kept, guarded
-from benchmark.settings.configuration import compose, options
+from benchmark.settings.configuration import compose
 from benchmark.settings.defaults import whole
 
 _FACT = re.compile(r"^\s*(Source|Cost): (.+?)\.?\s*$", re.MULTILINE)
@@ -51,12 +50,9 @@ def entries(directory: str | None = None) -> list[Entry]:
 
 
 def _entries(directory: str | None) -> Iterator[Entry]:
-    names = set(options("methods"))
-    if directory is not None:
-        names |= {path.stem for path in Path(directory, "methods").glob("*.yaml")}
-    for name in names:
-        config = compose(None, [f"+methods=[{name}]"], directory).methods[name]
-        yield entry(name, whole(OmegaConf.to_container(config, resolve=True)))
+    methods = OmegaConf.to_container(compose(None, ["+methods=all"], directory).methods, resolve=True)
+    for name, config in cast(dict[str, Any], methods).items():
+        yield entry(name, whole(config))
 
 
 def entry(name: str, config: Any) -> Entry:
