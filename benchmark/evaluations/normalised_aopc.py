@@ -142,8 +142,8 @@ class NormalisedAopc(Averaged):
         """The bounds of an example, and its drops, which are looked up where those of all subsets are remembered."""
         if key not in self._memory:
             if n <= self.exhaustive:
-                drops_of_subsets = drops(subsets(n))
-                self._memory[key] = (exact_bounds(drops_of_subsets), drops_of_subsets)
+                of_all = drops(subsets(n))
+                self._memory[key] = (exact_bounds(of_all), of_all)
             else:
                 self._memory[key] = (beam_bounds(drops, n, self.beam or 1), None)
         bounds, drops_of_subsets = self._memory[key]
