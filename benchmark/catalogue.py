@@ -13,6 +13,7 @@ from typing import Any, cast
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
+from benchmark.errors import UserError
 from benchmark.exits import Kept, guarded
 from benchmark.settings.configuration import compose
 from benchmark.settings.defaults import whole
@@ -59,14 +60,16 @@ def entry(name: str, config: Any) -> Entry:
     """The entry of one configuration.
 
     Raises:
-        ValueError: a class says neither what it costs nor where it is from.
+        UserError: a class says neither what it costs nor where it is from.
     """
     parts = list(_parts(config))
     found = [(get_object(part["_target_"]), part) for part in parts]
     facts = [_facts(inspect.getdoc(made) or "", part) for made, part in found]
     for (made, _), own in zip(found, facts, strict=True):
         if missing := {"Source", "Cost"} - set(own):
-            raise ValueError(f"the docstring of {made.__name__} lacks a line '{sorted(missing)[0]}: ...'")
+            raise UserError(
+                f"the docstring of {made.__module__}.{made.__name__} lacks a line '{sorted(missing)[0]}: ...'"
+            )
     tops = _tops(config)
     own_costs = [own["Cost"] for part, own in zip(parts, facts, strict=True) if any(part is top for top in tops)]
     costs = [_NO_PASS_BUT.sub(r"\1", cost) for cost in own_costs if cost != _NO_PASS]

@@ -71,9 +71,9 @@ def run_comparison(config: DictConfig) -> Comparison:
     refusal = store.refusal(out)
     if refusal is not None and not (out / "comparisons").is_dir():
         raise refusal
-    methods: dict[str, Compared] = {name: make(settings) for name, settings in config.methods.items()}
-    evaluations: dict[str, Evaluation] = {name: make(settings) for name, settings in config.evaluations.items()}
-    analyses: dict[str, Analysis] = {name: make(settings) for name, settings in config.analyses.items()}
+    methods: dict[str, Compared] = {name: make(settings, Compared) for name, settings in config.methods.items()}
+    evaluations: dict[str, Evaluation] = {name: make(part, Evaluation) for name, part in config.evaluations.items()}
+    analyses: dict[str, Analysis] = {name: make(settings, Analysis) for name, settings in config.analyses.items()}
     tracker, setting, tests = make(config.tracking), open_setting(config), digests_of(evaluations)
     name = comparison_name(setting, methods, evaluations, analyses)
     folder = out / "comparisons" / name

@@ -75,6 +75,8 @@ class AttentionExplainer(Explainer):
     def _read(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], scores: Edges) -> Attribution:
         mask = batch.attention_mask
         cells = batch.cells[:, None]
+        if wrong := [tuple(layer.shape) for layer in scores if layer.dim() != 4]:
+            raise ValueError(f"edge scores are [B H T T] (H = 1 for all heads together), but a layer's are {wrong[0]}")
         edges = tuple(layer.to(model.scores_dtype) * cells for layer in scores)
         read, streams = model.read_weights(batch), model.streams
         return Attribution(

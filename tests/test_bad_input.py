@@ -10,6 +10,7 @@ from typing import Literal
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
 
 from benchmark.command import checked
@@ -17,6 +18,7 @@ from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.results import store
 from benchmark.settings.configuration import build, check, compose, make
+from benchmark.types import Evaluation
 from tests import text_models
 from tests.conftest import REPOSITORY
 
@@ -110,7 +112,9 @@ def nothing_written(out):
         ("model.dtype=float8", "model.dtype=float8 is unknown; allowed: float32, float64, bfloat16, float16"),
         ("model.device=gpu7", "model.device=gpu7"),
         ("task.names=[negative,good]", "label negative of the task is unknown to the model 'bert'"),
-        ("task._target_=tasks.nope.Nope", "Error locating target 'tasks.nope.Nope'"),
+        ("task._target_=tasks.nope.Nope", "Error locating target 'tasks.nope.Nope' (No module named 'tasks.nope')"),
+        ("~task._target_", "task names no class; the form of a YAML in task/ is _target_: CLASS"),
+        ("+methods.version=1", "methods.version names no class; the form of a YAML in methods/ is NAME: {_target_: CLASS}"),
         ("+methods.probe.colour=red", "got an unexpected keyword argument 'colour'"),
         ("tracking.mode=sometimes", "tracking.mode: found 'sometimes', allowed: online, offline, disabled"),
         ("evaluations.perturbation.operator=erase", "evaluations.perturbation.operator=erase is unknown; allowed: auto"),
@@ -248,6 +252,19 @@ def test_a_choice_that_does_not_exist():
     for config, path in ((wrong, "part"), ({**target, "inner": wrong}, "inner.part")):
         with pytest.raises(UserError, match=f"^{path}=negative: allowed are signed, positive"):
             make(config)
+
+
+def test_what_lacks_a_part_of_its_protocol():
+    """Said when it is made, before anything is loaded."""
+    choosy = {"_target_": "tests.test_bad_input.Choosy"}
+    tested = OmegaConf.create({"evaluations": {"mine": choosy}}).evaluations.mine
+    with pytest.raises(UserError, match=r"^evaluations\.mine=Choosy: allowed are objects with metrics, reads, reduce"):
+        make(tested, Evaluation)
+    explainer = {"_target_": "methods.attention_explainer.AttentionExplainer", "edges": choosy}
+    with pytest.raises(
+        UserError, match=r"^edges=Choosy\(.*\): allowed are objects with class_specific, version \(EdgeS"
+    ):
+        make({**explainer, "readout": {"_target_": "methods.readouts.rollout.Rollout"}})
 
 
 def start(*arguments):

@@ -3,6 +3,7 @@
 import pytest
 
 from benchmark.catalogue import entries, entry, main
+from benchmark.errors import UserError
 from benchmark.settings.configuration import compose, options
 
 
@@ -47,7 +48,7 @@ def test_the_command_prints_it(tmp_path, monkeypatch, capsys):
 
 
 def test_a_method_without_source_or_cost_is_named():
-    with pytest.raises(ValueError, match="docstring of Path lacks a line 'Cost"):
+    with pytest.raises(UserError, match=r"docstring of pathlib\.Path lacks a line 'Cost"):
         entry("nothing", {"_target_": "pathlib.Path"})
 
 

@@ -434,7 +434,7 @@ def test_the_seed_of_a_comparison_changes_what_is_drawn_and_nothing_else(place, 
 
 def test_each_part_is_made_once_and_each_run_folder_is_read_once(place, tmp_path, monkeypatch):
     made, folders = [], []
-    monkeypatch.setattr("benchmark.comparison.make", lambda settings: made.append(settings) or make(settings))
+    monkeypatch.setattr("benchmark.comparison.make", lambda *given: made.append(given) or make(*given))
     monkeypatch.setattr(
         "benchmark.report.run_folders.read_cell", lambda folder: folders.append(folder) or store.read_cell(folder)
     )

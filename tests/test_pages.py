@@ -112,7 +112,7 @@ def list_methods(words, here):
 
 
 def write_results(words, here):
-    """`python docs/results.py`: what it computes is what the pages show; a comparison that is named is written to a page."""
+    """`python docs/results.py`: what it computes the pages show; what is named is written to a page."""
     docs = Path("docs")
     shutil.copytree(REPOSITORY / "docs", docs, dirs_exist_ok=True)
     shutil.copyfile(README, "README.md")

@@ -222,7 +222,7 @@ class Classifier:
         """
         tensors = inputs.tensors if isinstance(inputs, Batch) else inputs
         if unknown := set(record) - {"attentions", "embeddings", "hidden"}:
-            raise ValueError(f"cannot record {sorted(unknown)}")
+            raise ValueError(f"cannot record {sorted(unknown)}; record takes attentions, embeddings and hidden")
         first_call = start[0] if start is not None else 0
         first_of_stream = self.streams.entries[self.streams.queries[first_call]]
         tape = Tape(

@@ -93,7 +93,7 @@ def _plain(config: DictConfig) -> Any:
 
 def open_setting(config: DictConfig) -> Setting:
     """Load the task and the model of a configuration, and encode its examples."""
-    task: Task = make(config.task)
+    task: Task = make(config.task, Task)
     check_name("task.name", task.name)
     every = task.split(config.split)
     source = make(config.model)

@@ -121,7 +121,7 @@ def _own_hydra() -> Iterator[None]:
             GlobalHydra.instance().initialize(previous)
 
 
-def explain(error: Exception) -> str:
+def explain(error: BaseException) -> str:
     """Hydra's message in one line; for an option that does not exist, with the nearest names."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines and (missing := re.search(r"Could not (?:find|load) '(.+)/(.+?)'", lines[0])):
@@ -153,6 +153,12 @@ def check(config: DictConfig) -> None:
     for key in (*_GROUPS, *_NAMES, *_LEAST, "limit", "checkpoint_seconds"):
         if key not in config:
             raise UserError(f"{key} is not set; give it on the command line: {key}=...")
+    chosen = {group: config[group] for group in _GROUPS}
+    chosen |= {f"{group}.{name}": part for group in KEYED for name, part in config.get(group, {}).items()}
+    for path, part in chosen.items():
+        if not isinstance(part, DictConfig) or "_target_" not in part:
+            form = "_target_: CLASS" if path in _GROUPS else "NAME: {_target_: CLASS}"
+            raise UserError(f"{path} names no class; the form of a YAML in {path.partition('.')[0]}/ is {form}")
     if missing := missing_keys(config):
         raise UserError(f"{missing[0]} is not set; give it on the command line: {missing[0]}=...")
     _check_values(config)
@@ -201,11 +207,15 @@ def _whole(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-def make(config: Any) -> Any:
+def make(config: Any, kind: type | None = None) -> Any:
     """Instantiate what `_target_` names; a UserError of its constructor comes out as it was raised.
 
+    Args:
+        config: `_target_` and its settings.
+        kind: the protocol that it has to fulfil, if any.
+
     Raises:
-        UserError: the target does not exist, or does not take these settings.
+        UserError: the target does not exist, does not take these settings, or lacks a member of the protocol.
     """
     try:
         made = instantiate(config)
@@ -218,10 +228,21 @@ def make(config: Any) -> Any:
         if isinstance(cause, UserError):
             raise cause from error
         if isinstance(error.__cause__, ImportError | TypeError | None):
-            raise UserError(explain(error)) from error
+            raise UserError(_with_reason(error)) from error
         raise
-    _hold(made, config._get_full_key("") if isinstance(config, DictConfig) else "")
+    path = config._get_full_key("") if isinstance(config, DictConfig) else ""
+    _hold(made, path)
+    if kind is not None and not fits(kind, made):
+        raise UserError(f"{path}={type(made).__name__}: allowed are {described(kind)}")
     return made
+
+
+def _with_reason(error: BaseException) -> str:
+    """Hydra's message in one line, with what the import or the call raised in place of the advice to ask for it."""
+    reason: BaseException = error
+    while reason.__cause__ is not None:
+        reason = reason.__cause__
+    return re.sub(r", set env var HYDRA_FULL_ERROR=1 to see chained exception\.?", f" ({reason})", explain(error))
 
 
 def _path(error: Exception) -> str:

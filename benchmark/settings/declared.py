@@ -7,6 +7,7 @@ YAML. What is wrong is a `SettingError`; `benchmark.settings.configuration.make`
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from inspect import getattr_static
 from itertools import pairwise
 from typing import (
     Annotated,
@@ -168,7 +169,7 @@ def fits(hint: Any, value: Any) -> bool:
     if hint in _SCALARS:
         kinds, _ = _SCALARS[hint]
         return isinstance(value, kinds) and (hint is bool or not isinstance(value, bool))
-    return True
+    return not _is_protocol(hint) or not _lacking(value, hint)
 
 
 def described(hint: Any) -> str:
@@ -187,6 +188,9 @@ def described(hint: Any) -> str:
         return ", and ".join(dict.fromkeys(map(described, plain)))
     if (item := _items(hint)) is not None:
         return f"lists of {described(item)}"
+    if _is_protocol(hint):
+        where = hint.__module__.replace(".", "/")
+        return f"objects with {', '.join(_members(hint))} ({hint.__name__} in {where}.py says what each is)"
     return _SCALARS[hint][1] if hint in _SCALARS else getattr(hint, "__name__", str(hint))
 
 
@@ -199,9 +203,25 @@ _SCALARS: Mapping[Any, tuple[tuple[type, ...], str]] = {
 }
 
 
+def _lacking(value: Any, protocol: type) -> list[str]:
+    """Members of a protocol that an object does not have; no property is computed."""
+    return [name for name in _members(protocol) if getattr_static(value, name, protocol) is protocol]
+
+
+def _members(protocol: type) -> list[str]:
+    """Public attributes and methods of a protocol and of those that it extends."""
+    bases = [base for base in protocol.__mro__ if _is_protocol(base)]
+    names = {name for base in bases for name in (*vars(base), *vars(base).get("__annotations__", {}))}
+    return sorted(name for name in names if not name.startswith("_"))
+
+
 def _is_class(hint: Any) -> bool:
-    """Whether an annotation is a class of its own; protocols say nothing."""
-    return isinstance(hint, type) and hint not in _SCALARS and not getattr(hint, "_is_protocol", False)
+    """Whether an annotation is a class of its own."""
+    return isinstance(hint, type) and hint not in _SCALARS and not _is_protocol(hint)
+
+
+def _is_protocol(hint: Any) -> bool:
+    return isinstance(hint, type) and getattr(hint, "_is_protocol", False)
 
 
 def _ranges(hint: Any) -> list[Any]:

@@ -64,7 +64,7 @@ class Recipe:
 
 def run_training(config: DictConfig) -> dict[str, Any]:
     """Fine-tune what a configuration of `conf/train.yaml` describes; returns the record of `finetune`."""
-    return finetune(make(config.task), str(config.model.path), Path(config.out), make(config.recipe))
+    return finetune(make(config.task, Task), str(config.model.path), Path(config.out), make(config.recipe))
 
 
 def finetune(task: Task, base: str, out: Path, recipe: Recipe) -> dict[str, Any]:

@@ -56,6 +56,16 @@ def test_heads_are_read_out_as_a_loop_says(model, how):
                 assert float(found[b, layer, head]) == pytest.approx(float(rule(cells)), abs=1e-12)
 
 
+def test_edge_scores_of_another_shape_are_refused(model):
+    class MeanOverHeads(FactorProduct):
+        def __call__(self, model, batch, target):
+            return tuple(layer.mean(1) for layer in super().__call__(model, batch, target))
+
+    batch = model.encode(tiny_models.inputs("bert"))
+    with pytest.raises(ValueError, match=r"edge scores are \[B H T T\].*, but a layer's are \(3, 12, 12\)"):
+        AttentionExplainer(MeanOverHeads(("attention",)), Rollout())(model, batch, torch.tensor([0, 1, 2]))
+
+
 def test_an_unknown_head_readout_is_named():
     with pytest.raises(UserError, match="heads"):
         benchmark.build("methods/raw_attention", "+heads=median")
