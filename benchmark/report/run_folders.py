@@ -39,10 +39,10 @@ def cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, Mapping):
-        found = {cleaned(key): cleaned(item) for key, item in value.items()}
-        if len(found) < len(value):
+        items = {cleaned(key): cleaned(item) for key, item in value.items()}
+        if len(items) < len(value):
             raise ValueError("two names differ in characters that cannot be shown alone")
-        return found
+        return items
     if isinstance(value, list | tuple):
         return [cleaned(item) for item in value]
     return value

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from benchmark.errors import UserError
 from benchmark.results.graph import (
-    Agreement,
     AttributionGraph,
+    RationaleAgreement,
     agreement,
     attribution_graph,
     check_threshold,
@@ -166,9 +166,9 @@ def test_agreement_with_a_rationale():
     graph = attribution_graph(CHAIN, 0.4, construction="script", units=[-1, 0, 1, 2, -1])
     assert graph.nodes == (0, 1, 2, 3)
     rationale = np.array([True, False, False, True])  # the fourth unit lies beyond the window
-    assert agreement(graph, rationale) == Agreement(recall=0.5, precision=1 / 3, f1=0.4)
-    assert agreement(graph, rationale, query_units=1) == Agreement(0.0, 0.0, 0.0)
-    assert agreement(attribution_graph(np.zeros((2, 3, 3))), rationale[:3]) == Agreement(0.0, 0.0, 0.0)
+    assert agreement(graph, rationale) == RationaleAgreement(recall=0.5, precision=1 / 3, f1=0.4)
+    assert agreement(graph, rationale, query_units=1) == RationaleAgreement(0.0, 0.0, 0.0)
+    assert agreement(attribution_graph(np.zeros((2, 3, 3))), rationale[:3]) == RationaleAgreement(0.0, 0.0, 0.0)
 
 
 def test_nothing_above_the_threshold_leaves_the_top_node():
