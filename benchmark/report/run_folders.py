@@ -30,7 +30,7 @@ class Stored:
 
 
 def unreadable(path: Path, reason: str) -> UserError:
-    """The error for a file of a run folder; whose folder it is is not known, so it is not said to be removed."""
+    """The error for a file of a run folder. The folder may be somebody else's, so the message does not say to remove it."""
     return UserError(f"{path} is corrupt ({reason}); leave its folder out of the report, or compute it again")
 
 
@@ -75,7 +75,7 @@ def is_foreign(folder: Path) -> str | None:
 
 
 def without_foreign(folders: Sequence[Path]) -> list[Path]:
-    """The folders that are ours, each other one told in a warning."""
+    """The folders that are ours; each of the others gets a warning."""
     ours = []
     for folder in folders:
         if (reason := is_foreign(folder)) is None:

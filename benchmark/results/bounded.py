@@ -1,4 +1,4 @@
-"""Reading of files that may come from anybody: what they may cost is known before they are read.
+"""Reading of files that may come from anybody: what they may cost is checked before they are read.
 
 All functions raise ValueError (or OSError, for the file itself) for what is too large, too deep or broken.
 """

@@ -1,4 +1,4 @@
-"""Changes of a run folder, after each of which, and after a kill in between, it reads as before or as after.
+"""Changes of a run folder. After a kill at any moment of a change the folder reads as before it or as after it.
 
 The folder's lock must be held, so that nobody else is writing there.
 """
@@ -17,8 +17,7 @@ from benchmark.results.record import Record
 def commit(folder: Path, contents: Mapping[str, bytes], record: Record) -> None:
     """Finish a cell, or replace files and record of a finished one.
 
-    The record is written last and makes the cell whole. Where there is one, it first announces the files that come, so that
-    a kill at any moment leaves a cell that reads as before or as after.
+    The record is written last and makes the cell whole. Where there is a record already, it first announces the new files.
 
     Args:
         folder: the run folder.

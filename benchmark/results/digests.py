@@ -1,4 +1,4 @@
-"""Digests of what is stored, by which it is told from anything that a disk or an editor made of it."""
+"""Digests of what is stored: they show whether a disk or an editor has changed it."""
 
 import io
 import json
@@ -51,7 +51,7 @@ def finite(value: Any) -> Any:
 
 
 def table_digest(table: pd.DataFrame) -> str:
-    """SHA-256 of a table's columns and values in the order of its rows; the index counts nothing."""
+    """SHA-256 of a table's columns and values in the order of its rows; the index is left out."""
     hasher = sha256()
     for name in table.columns:
         column = table[name]

@@ -1,7 +1,7 @@
 """`record.json` as objects: what a finished cell is, what it cost, and the figures of its tests.
 
-What is read is held to the annotations: every field is there and of its type. JSON knows no number that is not finite, so
-that null stands for NaN in a number and for an infinite end in `bounds`.
+What is read is held to the annotations: every field is there and of its type. JSON has no numbers that are not finite: null
+stands for NaN, and in `bounds` for an infinite end.
 """
 
 import math

@@ -6,7 +6,7 @@
 is needed to read records and rows.
 
 Nothing is read that is not what was written: `record.json` holds the SHA-256 of every other file (`files`) and a digest of
-its own content (`seal`); arrays and tables, which exist before the record does, hold a digest of theirs as well.
+its own content (`seal`). Arrays and tables exist before the record does, and hold a digest of their own content as well.
 """
 
 import json
@@ -202,7 +202,7 @@ def find_cells(root: Path) -> list[Path]:
 
 
 def refusal(folder: Path) -> UserError | None:
-    """What a user is told where nothing can be written to `folder`; None where it can."""
+    """The error to raise where nothing can be written to `folder`; None where something can."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -90,7 +90,7 @@ def _old_record(cell: Cell) -> Record | None:
 
 
 def _lost(folder: Path, old: Record) -> set[str]:
-    """Files that the record names and that are to be made again; UserError where one is damaged that cannot be."""
+    """Files that the record names and that are to be made again; UserError where one is damaged that nothing else gives."""
     lost = {"rows.parquet"} if old.coming else set()  # a kill between rows and record
     for name in old.files:
         path = folder / name

@@ -121,7 +121,7 @@ def sample(examples: Sequence[Example], limit: int | None, seed: int) -> list[Ex
 def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence[Example], limit: int | None) -> Data:
     """Encode the scored examples in batches of similar length, and say how much lies beyond the model's window.
 
-    Where all examples are scored, none is drawn, and neither limit nor seed is a fact of theirs.
+    Where all examples are scored, none is drawn, and the record has neither limit nor seed.
     """
     drawn = sample(examples, limit, config.seed)
     uids = {example.uid for example in drawn}

@@ -36,7 +36,7 @@ def parameters(target: str) -> dict[str, Any]:
     """Parameters of what `_target_` names, with their defaults; empty where it cannot be imported."""
     try:
         factory = get_object(target)
-    except Exception:  # whatever an import may raise is told when the object is made
+    except Exception:  # whatever an import raises is reported when the object is made
         return {}
     if is_dataclass(factory):
         return {part.name: _default(part) for part in fields(factory) if part.init}

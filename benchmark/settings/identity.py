@@ -100,7 +100,7 @@ def _identity_of_file(value: Any) -> Any:
 
 
 def _identity_of_function(value: Any) -> Any:
-    """Module and name; a lambda or a function within a function by its code, which no name tells."""
+    """Module and name; of a lambda or a function within a function also its code, as names do not tell two of them apart."""
     owner = getattr(value, "__self__", None)
     parts = [f"{value.__module__}.{value.__qualname__}", getattr(value, "version", 0)]
     if owner is not None and not inspect.ismodule(owner):
