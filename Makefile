@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SOURCES := $(shell find benchmark methods tasks conf -name '*.py' -o -name '*.yaml' -o -name '*.jinja')
 TESTS := $(shell find tests -name '*.py')
 
-.PHONY: demo test lint load lowest performance clean
+.PHONY: demo test shapes lint load lowest performance clean
 
 demo: runs/.demo
 
@@ -19,6 +19,11 @@ test: $(VENV)/.tested
 $(VENV)/.tested: $(STAMP) $(SOURCES) $(TESTS)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 	@touch $@
+
+# what computes arrays, with every annotated shape checked: imports and calls take twice as long
+shapes: $(STAMP)
+	$(BIN)/python -m pytest tests/methods/test_contract.py tests/replicas tests/models --numprocesses auto --dist worksteal \
+		--jaxtyping-packages=methods,benchmark.models,benchmark.evaluations,beartype.beartype
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -8,13 +8,13 @@ import inspect
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
 from benchmark.exits import Kept, guarded
-from benchmark.settings.configuration import compose, options
+from benchmark.settings.configuration import compose
 from benchmark.settings.defaults import whole
 
 _FACT = re.compile(r"^\s*(Source|Cost): (.+?)\.?\s*$", re.MULTILINE)
@@ -46,9 +46,9 @@ class Entry:
 
 def entries(directory: str | None = None) -> list[Entry]:
     """All explainers, by family and name; with those of one more folder of YAMLs."""
-    configs = {name: compose(None, [f"+methods=[{name}]"], directory) for name in options("methods", directory)}
-    plain = {name: OmegaConf.to_container(config.methods[name], resolve=True) for name, config in configs.items()}
-    return sorted((entry(name, whole(settings)) for name, settings in plain.items()), key=lambda e: (e.family, e.name))
+    methods = OmegaConf.to_container(compose(None, ["+methods=all"], directory).methods, resolve=True)
+    listed = [entry(name, whole(config)) for name, config in cast(dict[str, Any], methods).items()]
+    return sorted(listed, key=lambda item: (item.family, item.name))
 
 
 def entry(name: str, config: Any) -> Entry:

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from benchmark.exits import Kept, guarded, on_termination
 from benchmark.settings.configuration import ALL, KEYED, check, offer_all, options, settled
 
 GROUPS = ("task", "model", "methods", "evaluations", "analyses", "tracking", "experiment")
+_VALUED = ("--cfg", "-c", "--package", "-p")
+"""Flags of Hydra whose value is a word of its own, beside that of the folder."""
 
 
 def prepare(arguments: Sequence[str], config_name: str) -> tuple[list[str], DictConfig | None]:
@@ -40,7 +43,8 @@ def prepare(arguments: Sequence[str], config_name: str) -> tuple[list[str], Dict
     if any(argument in ("--help", "-h", "--version", "--hydra-help") for argument in arguments):
         offer_all(directory)  # which composing does for itself
         return list(arguments), None
-    overrides = [argument for argument in arguments if not argument.startswith("-") and argument != named_directory]
+    values = {named_directory, *(value for flag, value in pairwise(arguments) if flag in _VALUED)}
+    overrides = [argument for argument in arguments if not argument.startswith("-") and argument not in values]
     flags = [argument for argument in arguments if argument not in overrides]
     chosen, config = checked(config_name, overrides, directory, sweep=bool({"-m", "--multirun"} & {*arguments}))
     composed_alone = all(flag == named_directory or flag.partition("=")[0] in ("--config-dir", "-cd") for flag in flags)

@@ -128,10 +128,8 @@ class Attribution:
         layers: the read token's row of the edge scores, mean over heads, for each layer, or None for methods
             that do not score edges.
         totals: the sum of a layer's edge scores over heads, queries and keys, or None likewise.
-        edges: edge scores of each layer summed over heads, 0 where query or key is padding; given to evaluations that
-            read edges, else None.
-        classes: token scores for the K most probable classes, most probable first; given to evaluations that read
-            classes, else None.
+        edges: edge scores of each layer, summed over heads, 0 at padding; for evaluations that read edges, else None.
+        classes: token scores for the K most probable classes, most probable first; for evaluations that read classes.
     """
 
     target: Int[Tensor, "B"]

@@ -1,7 +1,4 @@
-"""I[l,h] = [ŷ(x) = y] − [ŷ(x without head l,h) = y]: accuracy lost when a head alone is masked.
-
-Defined in docs/protocols.md, section 7.
-"""
+"""Accuracy lost when a head alone is masked (docs/protocols.md, section 7)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,7 +16,8 @@ from methods.shared.explainer import Explainer
 class AccuracyDifference(Explainer):
     """Head importance by masking each head alone: 1 where that loses the target class, −1 where it wins it, else 0.
 
-    The mean over examples with their labels as targets is the drop in accuracy (Michel 2019; Hao 2021).
+    `I[l,h] = [ŷ(x) = y] − [ŷ(x without head l,h) = y]`. The mean over examples, with their labels as targets y, is the drop
+    in accuracy (Michel 2019; Hao 2021).
 
     Source: Hao et al. 2021, section "Attention Head Pruning"; Michel et al. 2019.
     Cost: 1 + L·H forward passes.
@@ -31,11 +29,11 @@ class AccuracyDifference(Explainer):
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Head scores in {−1, 0, 1}, from 1 + L·H forward passes."""
         n_heads = model.n_layers * model.n_heads
-        whole = (model.predict(batch) == target).to(model.scores_dtype)
+        unmasked = (model.predict(batch) == target).to(model.scores_dtype)
         keep = ~torch.eye(n_heads, dtype=torch.bool, device=model.device).view(n_heads, model.n_layers, model.n_heads)
         per_chunk = max(1, model.rows_per_chunk(batch.units.shape[1], layers=1) // len(batch))
         correct = [self._correct(model, batch, target, chunk) for chunk in torch.split(keep, per_chunk)]
-        difference = whole - torch.cat(correct).to(model.scores_dtype)
+        difference = unmasked - torch.cat(correct).to(model.scores_dtype)
         return Attribution(target=target, heads=difference.T.reshape(len(batch), model.n_layers, model.n_heads))
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""s_j = Σ_l mean_h a[l,h,j] · Σ_d ∂y_t/∂h_l[j,d] · h_l[j,d]: attentive class activation tokens (Qiang 2022)."""
+"""AttCAT: attentive class activation tokens (Qiang 2022)."""
 
 from typing import ClassVar, Literal
 
@@ -18,20 +18,20 @@ Queries = Literal["mean", "read"]
 class AttCat(Explainer):
     """`s_j = Σ_l a_l[j] · CAT_l[j]`, `CAT_l[j] = Σ_d ∂y_t/∂h_l[j,d] · h_l[j,d]`, `a_l[j] = mean_h a[l,h,j]`.
 
-    h_l is the input of block l, as in the published code (`hidden_states[l]`, the embeddings first; the last
-    block's output takes no part). `a[l,h,j]` is by default, likewise, the mean of A[l,h,i,j] over the example's own queries
-    i, how much token j is attended to; `queries: read` takes the row of the token that the classifier reads. Gradients are
-    total: they flow through the attention of later blocks. The published notebooks hide [CLS] and [SEP] from the model;
-    here it sees them.
+    h_l is the input of block l, as in the published code: `hidden_states[l]`, the embeddings first. The output of the last
+    block takes no part. `a[l,h,j]` is, as there, the mean of A[l,h,i,j] over the example's own queries i: how much token j
+    is attended to. With `queries: read` it is the row of the token that the classifier reads. Gradients are total: they
+    flow through the attention of later blocks. The published notebooks hide [CLS] and [SEP] from the model; here it sees
+    them.
 
-    An encoder–decoder, which the source does not know, has two streams of blocks: each block counts with its
-    self-attention, and a token's score is the sum over the places that hold it (`Streams.fold`).
+    The source knows no encoder–decoder. There each block of both streams counts with its self-attention, and a token's
+    score is the sum over the places that hold it (`Streams.fold`).
+
+    Attributes:
+        queries: whose attention to a token counts: the "mean" over all queries, or that of the token that is "read".
 
     Source: Qiang et al. 2022 (AttCAT), code.
     Cost: 1 forward pass, 1 backward pass.
-
-    Attributes:
-        queries: "mean" or "read".
     """
 
     queries: Queries = "mean"

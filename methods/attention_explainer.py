@@ -23,13 +23,13 @@ class AttentionExplainer(Explainer):
     """Scores edges once and reads them out to tokens, to heads and, layer by layer, at the read token.
 
     Tokens: `readout(E)`. Heads: `I[l,h] = max_{i,j} E[l,h,i,j]`, the signed maximum over the example's own tokens
-    (Hao 2021), or the sum or the mean magnitude of the same cells; None where the edges are those of all heads together.
+    (Hao 2021), or the sum or the mean magnitude of the same cells. Edges of all heads together have no head scores (None).
     Layers: the read token's row of `mean_h E_l`. Cells whose query or key is padding count nowhere.
 
     The sources know one stream of tokens. With an encoder and a decoder the readout composes the edges of all attention
-    calls over the joint nodes of both, the read token being the decoder's, and a token's score is the sum over the places
-    that hold it (`Streams.join`, `Streams.fold`); heads, layers and totals are those of the single calls. The last layer is
-    then the last cross-attention.
+    calls over the joint nodes of both (`Streams.join`). The read token is then the decoder's, the last layer is the last
+    cross-attention, and a token's score is the sum over the places that hold it (`Streams.fold`). Heads, layers and totals
+    are those of the single calls.
 
     Attributes:
         edges: scores of the attention edges, [B L H T T]; [B L 1 T T] where they know no heads (value zeroing, ALTI).
@@ -49,19 +49,21 @@ class AttentionExplainer(Explainer):
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Attributions of a batch, computed in chunks that keep attention-sized tensors within the memory budget."""
-        parts = model.parts(batch)
         return _concatenate(
-            [self._read(model, part, t := target[rows], self.edges(model, part, t)) for part, rows in parts]
+            [
+                self._read(model, part, target[rows], self.edges(model, part, target[rows]))
+                for part, rows in model.parts(batch)
+            ]
         )
 
     def with_edges(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
-        """The same with `edges`, from the same edge scores: summed over heads chunk by chunk, 0 at padding."""
-        found = []
+        """What `explain` gives, with `edges` from the same scores: their sums over heads [B L T T], 0 at padding."""
+        attributions = []
         for part, rows in model.parts(batch):
             edges = self.edges(model, part, target[rows])
             sums = torch.stack([layer.to(model.scores_dtype).sum(1) for layer in edges], dim=1) * part.cells[:, None]
-            found.append(replace(self._read(model, part, target[rows], edges), edges=sums))
-        return _concatenate(found)
+            attributions.append(replace(self._read(model, part, target[rows], edges), edges=sums))
+        return _concatenate(attributions)
 
     def edge_scores(
         self, model: Classifier, batch: Batch, target: Sequence[int] | Int[Tensor, "B"]

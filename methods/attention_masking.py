@@ -1,4 +1,4 @@
-"""s_u = F(x) − F(x | no token attends to unit u): erasure in the attention of every layer."""
+"""Erasure in the attention of every layer: the effect of a unit that no token attends to (Li 2016b)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,25 +26,25 @@ class HideKeys:
 
     def __call__(self, layer: int, probabilities: Float[Tensor, "B H T T"]) -> Float[Tensor, "B H T T"]:
         """Probabilities over the other keys."""
-        kept = probabilities.masked_fill(self.hidden[:, None, None, :], 0)
-        total = kept.sum(-1, keepdim=True)
-        return kept / total.where(total > 0, 1)
+        visible = probabilities.masked_fill(self.hidden[:, None, None, :], 0)
+        total = visible.sum(-1, keepdim=True)
+        return visible / total.where(total > 0, 1)
 
 
 @configurable
 class AttentionMasking(Explainer):
     """`s_u = F(x) − F(x; A[l,h,i,j] ← 0 for every key j of unit u, rows renormalised)` in every layer and head.
 
-    The unit's tokens can be read by no token, themselves included; they still stand in the residual stream, at their
-    position. Renormalising after the softmax is the same as masking the score before it. A query all of whose keys are
-    hidden (the first token of a decoder) attends to nothing. The source replaces inputs; that the erasure may be done in
-    the attention, which changes no token and moves no position, is our choice, and serves images too.
-
-    Source: Li et al. 2016b (representation erasure).
-    Cost: U + 1 forward passes.
+    No token can read the unit's tokens, themselves included. They still stand in the residual stream, at their position.
+    Renormalising after the softmax is the same as masking the score before it. A query all of whose keys are hidden (the
+    first token of a decoder) attends to nothing. The source replaces inputs; to erase in the attention is our choice. It
+    changes no token, moves no position, and serves images too.
 
     Attributes:
         output: "probability" p_t, or "logit" y_t.
+
+    Source: Li et al. 2016b (representation erasure).
+    Cost: U + 1 forward passes.
     """
 
     output: Output = "probability"

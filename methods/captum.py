@@ -40,15 +40,12 @@ _ACROSS_EXAMPLES = "FeaturePermutation"  # permutes features between examples, a
 class Captum(UnitExplainer):
     """`captum.attr.<algorithm>(F, ...).attribute(x, ...)` with F the target's output, as token scores.
 
-    A gradient algorithm explains the token embeddings before positions; its scores are summed over dimensions, and its
-    baselines, where it takes any, are `baseline` at units and the embeddings themselves at special tokens. A perturbation
-    algorithm explains the presence of units (1, or 0 for one removed by `operator`), as LIME's interpretable input; every
-    token has its unit's score. One example is explained at a time, and what is drawn is seeded by it. Algorithms of layers
-    and neurons are refused, and those that rewrite modules such as nn.ReLU, since a transformer's softmax, norms and
-    products are none (see deeplift, lrp).
-
-    Source: Kokhlikyan et al. 2020 (captum); that of the algorithm.
-    Cost: that of the algorithm, and 1 forward pass (2 with a baseline token) for the embeddings.
+    A gradient algorithm explains the token embeddings before positions, and its scores are summed over dimensions. Where it
+    takes baselines, they are `baseline` at units and the embeddings themselves at special tokens. A perturbation algorithm
+    explains the presence of units (1, or 0 for one removed by `operator`), as LIME's interpretable input; every token has
+    its unit's score. One example is explained at a time, and what is drawn is seeded by it. Algorithms of layers and neurons
+    are refused. So are those that rewrite modules such as nn.ReLU, since a transformer's softmax, norms and products are no
+    modules (see deeplift, lrp).
 
     Attributes:
         algorithm: name of a class of `captum.attr`.
@@ -56,6 +53,9 @@ class Captum(UnitExplainer):
         baseline: "zero", "pad" or "mask", for gradient algorithms.
         operator, seed: of `UnitExplainer`.
         output: "logit" y_t, or "probability" p_t.
+
+    Source: Kokhlikyan et al. 2020 (captum); that of the algorithm.
+    Cost: that of the algorithm, and 1 forward pass (2 with a baseline token) for the embeddings.
     """
 
     algorithm: str = "IntegratedGradients"
@@ -67,13 +67,13 @@ class Captum(UnitExplainer):
     def __post_init__(self) -> None:
         arguments = {name: _plain(value) for name, value in (self.arguments or {}).items()}
         object.__setattr__(self, "arguments", arguments)
-        made = algorithm_class(self.algorithm)
-        of_call = _settable(made.attribute)
-        known = _settable(made.__init__) | of_call
-        if unknown := [name for name in arguments if name not in known]:
-            way_out = near(unknown[0], list(known))
+        algorithm = algorithm_class(self.algorithm)
+        of_call = _settable(algorithm.attribute)
+        settable = _settable(algorithm.__init__) | of_call
+        if unknown := [name for name in arguments if name not in settable]:
+            nearest = near(unknown[0], list(settable))
             raise UserError(
-                f"arguments.{unknown[0]} is no argument of captum's {self.algorithm} that can be set; {way_out}"
+                f"arguments.{unknown[0]} is no argument of captum's {self.algorithm} that can be set; {nearest}"
             )
         if missing := [
             name for name, value in of_call.items() if value.default is value.empty and name not in arguments
@@ -84,17 +84,17 @@ class Captum(UnitExplainer):
         """Token scores; raises UserError for an operator or a baseline token that the model does not have."""
         if not issubclass(algorithm_class(self.algorithm), GradientAttribution):
             return super().explain(model, batch, target)
-        found = torch.zeros(batch.units.shape, dtype=model.scores_dtype, device=batch.units.device)
+        tokens = torch.zeros(batch.units.shape, dtype=model.scores_dtype, device=batch.units.device)
         for row, uid in enumerate(batch.uids):
             tensors, units = take(batch, torch.tensor([row], device=batch.units.device))  # draws are for tokens alone
             one = replace(batch.select([row]), tensors=tensors, units=units)
             with seeded(uid, self.seed, model.device), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 scores = self._over_embeddings(model, one, target[row : row + 1])
-            tokens = token_attribution(one, target[row : row + 1], scores.to(found)).tokens
-            assert tokens is not None
-            found[row, : tokens.shape[1]] = tokens[0]
-        return Attribution(target=target, tokens=found)
+            alone = token_attribution(one, target[row : row + 1], scores.to(tokens)).tokens
+            assert alone is not None
+            tokens[row, : alone.shape[1]] = alone[0]
+        return Attribution(target=target, tokens=tokens)
 
     def _values(self, game: UnitGame) -> Float[Tensor, "1 V"]:
         return self._attribute(game, game.everything, perturbations_per_eval=MANY)
@@ -114,17 +114,17 @@ class Captum(UnitExplainer):
         return self._attribute(forward, embeddings, baselines=start, internal_batch_size=at_once).detach().sum(-1)
 
     def _attribute(self, forward: Any, inputs: Tensor, **defaults: Any) -> Tensor:
-        made, given = algorithm_class(self.algorithm), self.arguments or {}
-        constructor, call = (inspect.signature(function).parameters for function in (made.__init__, made.attribute))
-        settings = {name: value for name, value in given.items() if name in constructor}
-        of_call = {name: value for name, value in (defaults | dict(given)).items() if name in call}
+        algorithm, arguments = algorithm_class(self.algorithm), dict(self.arguments or {})
+        constructor, call = (inspect.signature(f).parameters for f in (algorithm.__init__, algorithm.attribute))
+        of_constructor = {name: value for name, value in arguments.items() if name in constructor}
+        of_call = {name: value for name, value in (defaults | arguments).items() if name in call}
         try:
-            found: Tensor = made(forward, **settings).attribute(inputs, **of_call)
+            scores: Tensor = algorithm(forward, **of_constructor).attribute(inputs, **of_call)
         except AssertionError as error:  # captum's way to refuse a setting
             raise UserError(
                 f"captum's {self.algorithm} refuses its arguments: {' '.join(str(error).split())}"
             ) from error
-        return found
+        return scores
 
 
 def algorithm_class(name: str) -> Any:
@@ -146,8 +146,8 @@ def _takes_a_function(value: Any) -> bool:
 
 def _settable(function: Any) -> dict[str, inspect.Parameter]:
     """The parameters that the benchmark does not set itself."""
-    found = inspect.signature(function).parameters.items()
-    return {name: value for name, value in found if name not in _OURS and value.kind is not value.VAR_KEYWORD}
+    parameters = inspect.signature(function).parameters.items()
+    return {name: value for name, value in parameters if name not in _OURS and value.kind is not value.VAR_KEYWORD}
 
 
 def _plain(value: Any) -> Any:

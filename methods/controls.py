@@ -23,7 +23,7 @@ LEAST_ORDERS = 5
 def _from_units(
     model: Classifier, batch: Batch, target: Int[Tensor, "B"], scores: Callable[[int], np.ndarray]
 ) -> Attribution:
-    """Give every token the score of its unit; `scores(b)` scores all units of example b."""
+    """Every token with the score of its unit; `scores(b)` scores all units of example b."""
     rows = [torch.as_tensor(scores(b), dtype=model.scores_dtype, device=model.device) for b in range(len(batch))]
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     tokens = padded.gather(1, batch.units.clamp(min=0)) * (batch.units >= 0)
@@ -34,16 +34,16 @@ def _from_units(
 class Random(Explainer):
     """`s_u ~ U(0, 1)` per unit and head, from a seed and the example's identifier.
 
-    Head scores are drawn once per seed for all examples: a random order of the heads. One order decides little (the pruning
-    AUC difference of 20 sentences varies by ±0.1 between orders), so there are several, a figure is their mean, and
-    head pruning is run for every one of them.
-
-    Source: a control of the tests.
-    Cost: no pass.
+    Head scores are drawn once per seed for all examples: a random order of the heads. One order decides little: the pruning
+    AUC difference of 20 sentences varies by ±0.1 between orders. So there are several; head pruning is run for each of them,
+    and a figure is their mean.
 
     Attributes:
         seed: of all draws.
         orders: random orders of the heads, at least 5.
+
+    Source: a control of the tests.
+    Cost: no pass.
     """
 
     seed: int = 0
@@ -126,11 +126,11 @@ class Position(Explainer):
 class Frequency(Explainer):
     """`s_u = −log(1 + count(u))`: rarer words are higher; counts are over the texts of the training split.
 
-    Source: a control of the tests.
-    Cost: no pass.
-
     Attributes:
         counts: occurrences of each word, lower case; filled by `fit`.
+
+    Source: a control of the tests.
+    Cost: no pass.
     """
 
     counts: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""s_j = the target's logit due to token j, carried through the whole model (Modarressi 2023)."""
+"""DecompX: what each token gives to the logit, carried through the whole model (Modarressi 2023)."""
 
 from typing import ClassVar, Literal
 
@@ -22,29 +22,27 @@ Bias = Literal["absdot", "apart"]
 class DecompX(Explainer):
     """`y_t = Σ_j s_j + bias`: the input x_j of the first block, carried to the target's logit; signed, in logits.
 
-    All blocks, the feed-forward networks and the classification head take part, each as the affine map that it is at the
-    example: attention and deviations of norms are constants, activations are lines through the origin (`x · f(x)/x`);
-    see `methods.propagation.part_rules`. Nothing is aggregated: the parts are vectors until they are logits.
+    All blocks, their feed-forward networks and the classification head take part. Each operation is the affine map that it
+    is at the example: attention and the deviations of norms are constants, and an activation is a line through the origin,
+    `x · f(x)/x` (see `methods.propagation.part_rules`). Nothing is aggregated: the parts are vectors until they are logits.
 
-    With "absdot" a bias vector b is shared by the parts that it is added to, part k getting `|b·x_k| / Σ_k |b·x_k|`; what
-    no part has a share of stays apart (0 but for exact orthogonality). With "apart" the map from the input to the logit is
-    linear in x, so that its Jacobian gives all s_j at once ("NoBias").
-
-    Value and output bias of an attention are one, `W_O b_V + b_O`, and `order` says whose it is:
-    "code": that of the parts of the residual sum, attention's and the residual's together. In the first block
-    the values belong to their tokens whole, b_V included, also with "apart".
-    "paper": that of attention's parts, before the residual is added (eq. 4-6), in every block.
-
-    The parts of a feed-forward layer take (T + 1)·T·4D numbers per example: long inputs may need "apart".
-    Open in the source: blocks whose norms come before the sublayers, where the values of the first block contain the
-    norm's β too; gated feed-forward layers, where either factor gets half of the product.
+    Value bias and output bias of an attention are one bias, `W_O b_V + b_O`. Open in the source: blocks whose norms come
+    before the sublayers, where the values of the first block contain the norm's β too; gated feed-forward layers, where
+    either factor gets half of the product.
 
     Attributes:
-        bias: "absdot" (the published setting), or "apart": biases belong to no token.
-        order: "code", as the published code shares the bias of an attention, or "paper".
+        bias: whose the biases are. "absdot", the published setting: a bias vector b is shared by the parts that it is added
+            to, and part k gets `|b·x_k| / Σ_k |b·x_k|`. What no part has a share of stays apart, which is 0 but for exact
+            orthogonality. "apart" ("NoBias"): biases belong to no token. The map from the input to the logit is then linear
+            in x, so that its Jacobian gives all s_j at once.
+        order: which parts share the bias of an attention. "code": those of the residual sum, attention's and the residual's
+            together; in the first block the values belong to their tokens whole, b_V included, also with "apart". "paper":
+            those of the attention, before the residual is added (eq. 4-6), in every block.
 
     Source: Modarressi et al. 2023, section 3, and its code.
     Cost: T + 3 forward passes; with bias: apart 4 forward passes, 1 backward pass.
+
+    The parts of a feed-forward layer take (T + 1)·T·4D numbers per example: long inputs may need "apart".
     """
 
     bias: Bias = "absdot"
@@ -59,23 +57,23 @@ class DecompX(Explainer):
     def contributions(
         self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]
     ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B"]]:
-        """(s, what no token has): together they sum to the target's logit.
+        """(s, what belongs to no token): together they sum to the target's logit.
 
         Raises:
             NotApplicable: the model has cross-attention, or uses an operation whose affine map is not known.
         """
         refuse_cross_attention(model)
-        found = []
+        decompose = self._by_part if self.bias == "absdot" else self._by_gradient
+        contributions = []
         for rows in torch.split(torch.arange(len(batch)), self._examples_per_chunk(model, batch)):
-            some = batch.select(rows.tolist())
-            hidden = model.run(some, record=("hidden",)).hidden[0]
-            share = self._by_part if self.bias == "absdot" else self._by_gradient
-            found.append(share(model, some, target[rows.to(target.device)], hidden))
-        tokens, rest = zip(*found, strict=True)
+            chunk = batch.select(rows.tolist())
+            hidden = model.run(chunk, record=("hidden",)).hidden[0]
+            contributions.append(decompose(model, chunk, target[rows.to(target.device)], hidden))
+        tokens, rest = zip(*contributions, strict=True)
         return torch.cat(tokens), torch.cat(rest)
 
     def _examples_per_chunk(self, model: Classifier, batch: Batch) -> int:
-        """The widest tensor is taken for four times the hidden state (a feed-forward layer)."""
+        """As many as memory allows, the widest tensor being four times the hidden state (a feed-forward layer)."""
         n_tokens = batch.units.shape[1]
         n_parts = n_tokens + 1 if self.bias == "absdot" else 2
         per_example = 4 * n_parts * n_tokens * int(model.config.hidden_size) * torch.finfo(model.dtype).bits // 8
@@ -87,26 +85,26 @@ class DecompX(Explainer):
         """One part per token and one for the rest, forward."""
         n_tokens = hidden.shape[1]
         rows = torch.eye(n_tokens, dtype=hidden.dtype, device=hidden.device)
-        own = torch.cat([rows, torch.zeros_like(rows[:1])])[:, None, :, None]
+        selection = torch.cat([rows, torch.zeros_like(rows[:1])])[:, None, :, None]
         mode = Parts("absdot", self.order, self._owners(rows[:, None].expand(-1, len(batch), -1)))
-        parts = self._logit_parts(model, batch, target, decomposed(hidden, hidden * own), mode)
+        parts = self._logit_parts(model, batch, target, decomposed(hidden, hidden * selection), mode)
         return parts[:-1].T, parts[-1]
 
     def _by_gradient(
         self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], hidden: Float[Tensor, "B T D"]
     ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B"]]:
-        """All tokens as one part forward, and its Jacobian: by x_j, and by a factor 1 on what a token owns of biases."""
+        """All tokens as one part forward; its Jacobian by x_j, and by a factor 1 on the biases that belong to a token."""
         with torch.enable_grad():
             source = hidden.detach().requires_grad_()
             factor = torch.ones_like(hidden[..., 0]).requires_grad_()
             mode = Parts("apart", self.order, self._owners(factor[None]))
-            both = decomposed(hidden, torch.stack([source, torch.zeros_like(source)]))
-            of_tokens, rest = self._logit_parts(model, batch, target, both, mode, grad=True)
+            start = decomposed(hidden, torch.stack([source, torch.zeros_like(source)]))
+            of_tokens, rest = self._logit_parts(model, batch, target, start, mode, grad=True)
         gradient, biases = model.gradients(of_tokens, [source, factor])
         return (gradient * hidden).sum(-1) + biases, rest.detach()
 
     def _owners(self, parts: Float[Tensor, "N B T"]) -> Tensor | None:
-        """Whose the values of the first block are."""
+        """For `Parts.owners`: which part the values of a token belong to in the first block; None in the paper's order."""
         return parts if self.order == "code" else None
 
     @staticmethod

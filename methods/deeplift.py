@@ -1,4 +1,4 @@
-"""s_j = Σ_d m[j,d] (e − e')[j,d], m the multipliers of the rescale rule: DeepLIFT (Shrikumar 2017)."""
+"""DeepLIFT: differences from a reference, times the multipliers of the rescale rule (Shrikumar 2017)."""
 
 from typing import ClassVar
 
@@ -20,19 +20,23 @@ class DeepLift(Explainer):
     """`s_j = Σ_d m[j,d] · (e − e')[j,d]`, `m = Δy_t/Δe` by the chain rule for multipliers; in logits, signed.
 
     Complete: `Σ_j s_j = y_t(e) − y_t(e')` up to rounding (norms that a model computes in float32 keep float32's), because
-    every step is: an activation has the multiplier Δout/Δin (rescale); a product of two activations (Q·Kᵀ, A·V, gates)
-    gives each factor its change times the mean of the other; softmax is exp(z − log Σ exp z) by the rescale rule; a norm
-    is centring, square, mean, root and the division by it, whose rule is that of the product quotient · root. The paper
-    knows neither products nor softmax inside a network nor norms; these choices keep its summation-to-delta. What does
-    not hold is implementation invariance: scores depend on how softmax and norms are taken apart, as under every rescale
-    rule. captum's DeepLift hooks modules and leaves a transformer's products, softmax and GELU at their gradient, which
-    is not complete.
+    every step is complete:
 
-    Source: Shrikumar et al. 2017, sections 3.1, 3.2 and 3.5.
-    Cost: 3 forward passes, 1 backward pass (1 forward pass more for a baseline token).
+    - an activation has the multiplier Δout/Δin (rescale);
+    - a product of two activations (Q·Kᵀ, A·V, gates) gives each factor its change times the mean of the other;
+    - softmax is exp(z − log Σ exp z), with the rescale rule at each of its functions;
+    - a norm is centring, square, mean, root and the division by it, whose rule is that of the product quotient · root.
+
+    The paper knows no products, softmax or norms inside a network; these choices keep its summation-to-delta.
+    Implementation invariance does not hold: scores depend on how softmax and norms are taken apart, as under every rescale
+    rule. captum's DeepLift hooks modules and leaves a transformer's products, softmax and GELU at their gradient, which is
+    not complete.
 
     Attributes:
         baseline: "zero", "pad" or "mask" at units; special tokens and padding stay as they are, and score 0.
+
+    Source: Shrikumar et al. 2017, sections 3.1, 3.2 and 3.5.
+    Cost: 3 forward passes, 1 backward pass (1 forward pass more for a baseline token).
     """
 
     baseline: Baseline = "zero"

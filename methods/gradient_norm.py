@@ -1,4 +1,4 @@
-"""s_j = ‖∂F/∂e_j‖_p: how strongly the output reacts to a token's embedding (Simonyan 2014; Li 2016a)."""
+"""Gradient norm: how strongly the output reacts to a token's embedding (Simonyan 2014; Li 2016a)."""
 
 from typing import ClassVar, Literal
 
@@ -19,12 +19,12 @@ class GradientNorm(Explainer):
     Simonyan 2014 takes the largest magnitude over the colours of a pixel, Li 2016a shows every dimension of an
     embedding; neither says how a vector becomes one score. We take a norm, the Euclidean by default.
 
-    Source: Simonyan et al. 2014, section 3; Li et al. 2016a (first-derivative saliency).
-    Cost: 1 forward pass, 1 backward pass.
-
     Attributes:
         p: 1 or 2.
         output: "logit" y_t, or "probability" p_t.
+
+    Source: Simonyan et al. 2014, section 3; Li et al. 2016a (first-derivative saliency).
+    Cost: 1 forward pass, 1 backward pass.
     """
 
     p: Literal[1, 2] = 2

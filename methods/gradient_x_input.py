@@ -1,4 +1,4 @@
-"""s_j = Σ_d ∂F/∂e[j,d] · e[j,d] (Denil 2014; Shrikumar 2017; docs/protocols.md, section 13)."""
+"""Gradient × input (Denil 2014; Shrikumar 2017; docs/protocols.md, section 13)."""
 
 from typing import ClassVar, Literal
 
@@ -22,13 +22,13 @@ class GradientXInput(Explainer):
     one of the reductions that Atanasova 2020 compares. Jain & Wallace 2019 take |Σ_d v| of the probability, once with the
     attention probabilities held constant.
 
-    Source: Denil et al. 2014; Shrikumar et al. 2017, section 2.
-    Cost: 1 forward pass, 1 backward pass.
-
     Attributes:
         reduce: "dot" (Σ_d v), "absolute" (|Σ_d v|), "l1" or "l2" norm over d of `v = ∂F/∂e[j,d] · e[j,d]`.
         output: F, the "logit" y_t or the "probability" p_t.
         attention: "differentiated", or "constant": the gradient does not flow through the attention probabilities.
+
+    Source: Denil et al. 2014; Shrikumar et al. 2017, section 2.
+    Cost: 1 forward pass, 1 backward pass.
     """
 
     reduce: Reduce = "dot"

@@ -1,4 +1,4 @@
-"""s = argmin_w Σ_z π(z) (v(z) − w_0 − Σ_u w_u z_u)² + α‖w‖²: LIME (Ribeiro 2016)."""
+"""LIME: a linear surrogate of the model around the example (Ribeiro 2016)."""
 
 from typing import Annotated
 
@@ -15,19 +15,19 @@ from methods.shared.unit_game import UnitExplainer, UnitGame
 class Lime(UnitExplainer):
     """`s = argmin_w Σ_z π(z) (v(z) − w_0 − Σ_u w_u z_u)² + α‖w‖²`, `π(z) = exp(−D(1, z)² / 2σ²)` (captum's).
 
-    v(z) is the output with the units of z_u = 0 removed, D the cosine distance; every unit of a sample z is kept with
-    probability ½. The paper selects K features and fits least squares; as its authors' package does by default, we fit
-    ridge regression on all units. The kernel that the package has for texts is σ = ¼ in our scale of the distance; unlike
-    here, it draws the number of removed words uniformly.
-
-    Source: Ribeiro et al. 2016, section 3.4.
-    Cost: at most m forward passes (equal samples are run once).
+    v(z) is the output with the units of z_u = 0 removed, D the cosine distance. Every unit of a sample z is present with
+    probability ½. The paper selects K features and fits least squares; we fit ridge regression on all units, as its authors'
+    package does by default. The kernel that the package has for texts is σ = ¼ in our scale of the distance. The package
+    draws the number of removed words uniformly, which is not done here.
 
     Attributes:
         samples: number m of samples; the authors' package takes 5000.
         kernel_width: σ.
         alpha: strength of the ridge.
         operator, output, seed: of `UnitExplainer`.
+
+    Source: Ribeiro et al. 2016, section 3.4.
+    Cost: at most m forward passes (equal samples are run once).
     """
 
     samples: Annotated[int, AtLeast(2)] = 100

@@ -1,7 +1,4 @@
-"""s_j = Σ_d R[j,d] at the embedding output: relevance propagated all the way down ("full LRP").
-
-Defined in docs/protocols.md, section 5.
-"""
+"""Relevance propagated all the way down, "full LRP" (docs/protocols.md, section 5)."""
 
 from typing import ClassVar
 
@@ -23,15 +20,15 @@ class Lrp(Explainer):
     """`s_j = Σ_d R[j,d]` with R the relevance of the first block's input, seeded at the target's logit.
 
     Signed, in logits; with the rule sets of Chefer 2021a, whose seed is 1, in shares of the logit. The sources go down to
-    the input embeddings; the first block's input is where embeddings have been summed and normalised, and where token
-    and position are one.
+    the input embeddings. Here propagation ends at the first block's input, where embeddings have been summed and
+    normalised, and where token and position are one.
     An encoder–decoder has two first blocks: a token's score is the sum over the places that hold it (`Streams.fold`).
 
     Attributes:
         rules: name of a rule set of `methods.propagation.rule_sets`, or one made with settings of its own; "lrp" is the
             baseline of Chefer 2021a.
-        precision: "float64", in which shares of sums that cancel keep their digits, or "model", the model's own; the
-            latter on a device without float64, or where the error it makes (see `relevances`) is no matter.
+        precision: "float64", in which shares of sums that cancel keep their digits, or "model", the model's own: for a
+            device without float64, or where its error (see `relevances`) is no matter.
 
     Source: Bach et al. 2015; the rule set names the source of its rules.
     Cost: 1 forward pass, 1 backward pass; with precision=float64 both in float64.

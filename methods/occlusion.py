@@ -1,4 +1,4 @@
-"""s_u = mean over windows w ∋ u of F(x) − F(x without w): occlusion; with windows of one unit, leave-one-out."""
+"""Occlusion by sliding windows (Zeiler 2014); with windows of one unit, leave-one-out (Li 2016b)."""
 
 from typing import ClassVar
 
@@ -21,18 +21,18 @@ class Occlusion(Explainer):
 
     In a text a window is `window` units in a row, in an image a square of `window` × `window` patches, moved by `stride`
     in both directions. The first window starts at the first unit; the last one reaches the end and may be cut by it. The
-    sources slide a grey square over a picture and erase one word at a time: how a unit's score follows from several
-    windows is open, and we take the mean. With window = 1 this is leave-one-out (erasure). Jain & Wallace 2019 put the
-    total variation between the two distributions over the classes, which is never negative, in the place of the difference.
-
-    Source: Zeiler & Fergus 2014, section 4.2; Li et al. 2016b (representation erasure).
-    Cost: U/stride + 1 forward passes.
+    sources slide a grey square over a picture and erase one word at a time. How a unit's score follows from several windows
+    is open, and we take the mean. With window = 1 this is leave-one-out (erasure). In the place of the difference
+    Jain & Wallace 2019 put the total variation between the two distributions over the classes, which is never negative.
 
     Attributes:
         window: units (patches along a side) removed together.
         stride: from one window to the next, at most `window`.
         operator: how units are removed: `auto`, or a name in `benchmark.models.removal.OPERATORS`.
         output: "probability" p_t, "logit" y_t, or "total_variation": ½ Σ_c |p_c(x) − p_c(x without w)|.
+
+    Source: Zeiler & Fergus 2014, section 4.2; Li et al. 2016b (representation erasure).
+    Cost: U/stride + 1 forward passes.
     """
 
     window: Count = 1

@@ -1,4 +1,4 @@
-"""s_u = mean over orders π of v(before_π(u) ∪ u) − v(before_π(u)): sampled Shapley values (Castro 2009)."""
+"""Sampled Shapley values (Castro 2009)."""
 
 from captum.attr import ShapleyValueSampling
 from torch import Tensor
@@ -14,12 +14,12 @@ class ShapleySampling(UnitExplainer):
     v(S) is the output with the units outside S removed. The scores of an example sum to v(all) − v(none) whatever m is.
     A game of features needs a way to take one out, which the source leaves to the user: it is the benchmark's removal.
 
-    Source: Castro et al. 2009; Strumbelj & Kononenko 2010.
-    Cost: m · U + 1 forward passes.
-
     Attributes:
         samples: number m of orders; 25 is captum's.
         operator, output, seed: of `UnitExplainer`.
+
+    Source: Castro et al. 2009; Strumbelj & Kononenko 2010.
+    Cost: m · U + 1 forward passes.
     """
 
     samples: Count = 25

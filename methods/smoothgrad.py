@@ -1,4 +1,4 @@
-"""s_j from (1/m) Σ_k ∂F(e + ε_k)/∂e, ε_k Gaussian noise: SmoothGrad (Smilkov 2017)."""
+"""SmoothGrad: the mean gradient of noisy inputs (Smilkov 2017)."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -28,13 +28,10 @@ class SmoothGrad(Explainer):
     """`g = (1/m) Σ_k ∂F(e + ε_k)/∂e` with `ε_k ~ N(0, σ²)`; a token's score is g[j] or g[j] ⊙ e[j] reduced over d.
 
     `σ = noise · (max e − min e)` over all dimensions of the example's own tokens, as the paper scales its noise by the
-    range of a picture; `scale: std` takes their standard deviation instead, which a single outlying dimension moves less.
+    range of a picture. `scale: std` takes their standard deviation instead, which a single outlying dimension moves less.
     Noise is drawn from a generator of the example's own and added to every token that is not padding, special ones
-    included. The paper smooths a map of pixels and leaves embeddings open: the vectors are averaged first and reduced
-    then, so that noise cancels; with `times_input` the mean gradient is multiplied by the embedding without noise.
-
-    Source: Smilkov et al. 2017.
-    Cost: m + 1 forward passes, m backward passes.
+    included. The paper smooths a map of pixels and leaves embeddings open. Here the vectors are averaged first and reduced
+    then, so that noise cancels. With `times_input` the mean gradient is multiplied by the embedding without noise.
 
     Attributes:
         samples: number m of noisy inputs (the paper: little gain beyond 50).
@@ -44,6 +41,9 @@ class SmoothGrad(Explainer):
         reduce: over the dimensions of the product: "dot", "absolute", "l1" or "l2".
         output: "logit" y_t, or "probability" p_t.
         seed: of the noise.
+
+    Source: Smilkov et al. 2017.
+    Cost: m + 1 forward passes, m backward passes.
     """
 
     samples: Count = 25
@@ -59,13 +59,13 @@ class SmoothGrad(Explainer):
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores."""
         embeddings = embeddings_of(model, batch.tensors)
-        kept = batch.attention_mask[:, batch.units.shape[1] - embeddings.shape[1] :]
-        deviations = [self._deviation(own[mask]) for own, mask in zip(embeddings, kept, strict=True)]
+        masks = batch.attention_mask[:, batch.units.shape[1] - embeddings.shape[1] :]
+        deviations = [self._deviation(vectors[mask]) for vectors, mask in zip(embeddings, masks, strict=True)]
 
         def noisy(k: Tensor, b: Tensor) -> Tensor:
             points = embeddings[b]
             for row, (sample, example) in enumerate(zip(k.tolist(), b.tolist(), strict=True)):
-                mask = kept[example]
+                mask = masks[example]
                 shape = (int(mask.sum()), embeddings.shape[2])
                 drawn = generator(self.seed, "noise", batch.uids[example], str(sample)).standard_normal(shape)
                 points[row, mask] += torch.from_numpy(drawn * deviations[example]).to(points)
@@ -76,7 +76,7 @@ class SmoothGrad(Explainer):
         values = gradients * embeddings if self.times_input else gradients
         return token_attribution(batch, target, reduce_dimensions(values, self.reduce))
 
-    def _deviation(self, own: Float[Tensor, "P D"]) -> float:
+    def _deviation(self, vectors: Float[Tensor, "P D"]) -> float:
         """σ for an example with these embeddings."""
-        values = own.double()
+        values = vectors.double()
         return self.noise * float(values.max() - values.min() if self.scale == "range" else values.std(correction=0))

@@ -1,7 +1,4 @@
-"""I[l,h] = Σ_i |ctx_h[i] · ∂L/∂ctx_h[i]|: first-order effect of removing a head (Michel 2019, eq. 2).
-
-Defined in docs/protocols.md, section 7.
-"""
+"""First-order effect of removing a head (Michel 2019, eq. 2; docs/protocols.md, section 7)."""
 
 from typing import ClassVar, Literal
 
@@ -21,15 +18,15 @@ class Taylor(Explainer):
     """Head importance by Taylor expansion: `I[l,h] = Σ_i |Σ_d ctx[i,h,d] ∂L/∂ctx[i,h,d]|` per example, then the mean.
 
     With ctx = A V the inner sum equals `Σ_j A[l,h,i,j] ∂L/∂A[l,h,i,j]`, which is how it is computed. The paper takes the
-    magnitude of the whole inner product; its code, and the published ATTATTR script, that of each token i, as here. The
+    magnitude of the whole inner product. Its code and the published ATTATTR script take that of each token i, as here. The
     mean over examples is divided by its L2 norm in each layer.
-
-    Source: Michel et al. 2019, eq. 2; Molchanov et al. 2017.
-    Cost: 1 forward pass, 1 backward pass.
 
     Attributes:
         objective: "loss" (cross-entropy of the target class, Michel 2019) or "logits" (the sum of all logits, which the
             published ATTATTR script differentiates).
+
+    Source: Michel et al. 2019, eq. 2; Molchanov et al. 2017.
+    Cost: 1 forward pass, 1 backward pass.
     """
 
     objective: Literal["loss", "logits"] = "loss"

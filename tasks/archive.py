@@ -1,8 +1,8 @@
 """Unpack a `.tar.gz` of unknown origin: regular files and folders under their own folder, and not without end.
 
-`tarfile.extractall(filter="data")` is not enough: before Python 3.11.13, 3.12.11 and 3.13.4 it is blind to links behind
-paths that are longer than the system allows, and overwrites files elsewhere (CVE-2025-4517); it came with 3.11.4; and it
-knows no limit of size. Here no link is ever made, every file is written by a plain `open`, and everything is counted.
+`tarfile.extractall(filter="data")` is not enough. It came with Python 3.11.4. Before 3.11.13, 3.12.11 and 3.13.4 it is blind
+to links behind paths that are longer than the system allows, and overwrites files elsewhere (CVE-2025-4517). It knows no
+limit of size. Here no link is ever made, every file is written by a plain `open`, and everything is counted.
 """
 
 import gzip
@@ -29,7 +29,7 @@ _HEADERS = 1 << 16  # bytes between the content of two files: headers with long 
 _PADDING = 1 << 20  # bytes of zeros at the end: tar fills its last block
 _BLOCK = 1 << 14
 
-# what damaged or crafted headers and streams raise; any other OSError is said of the disk that is written to
+# what damaged or crafted headers and streams raise; any other OSError is one of the disk that is written to
 _BROKEN = (
     tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError, OverflowError, RecursionError,
     FileExistsError, IsADirectoryError, NotADirectoryError,
@@ -67,7 +67,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 class _Counted:
-    """A stream that ends with an error where more is read than a file's content and a few headers, or too much in all."""
+    """A stream that raises an error where more is read than a file's content and a few headers, or too much in all."""
 
     def __init__(self, plain: IO[bytes]) -> None:
         self._plain = plain
@@ -79,14 +79,14 @@ class _Counted:
 
     def read(self, size: int) -> bytes:
         """The next bytes."""
-        found = self._plain.read(size)
-        self._left -= len(found)
-        self._total -= len(found)
+        content = self._plain.read(size)
+        self._left -= len(content)
+        self._total -= len(content)
         if self._left < 0:
             raise DamagedArchive(f"it has headers of more than {_HEADERS} bytes")
         if self._total < 0:
             raise DamagedArchive(f"it holds more than {MAX_TOTAL} bytes")
-        return found
+        return content
 
 
 def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:

@@ -16,10 +16,9 @@ from benchmark.settings.declared import configurable
 from benchmark.types import Example
 from tasks.common import SPLITS, check_split, digest, json_lines, label_index
 from tasks.eraser_documents import Documents
-from tasks.eraser_download import fetch
+from tasks.eraser_download import SPLIT_FILES, fetch
 
-FILES: Mapping[str, str] = {"train": "train.jsonl", "validation": "val.jsonl", "test": "test.jsonl"}
-QUERIES = ("auto", "always", "never")
+FILES: Mapping[str, str] = dict(zip(SPLITS, SPLIT_FILES, strict=True))
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,9 @@ class Eraser:
     offsets are shifted. The rationale is the union of all evidence spans; an empty span, as the movie reviews have
     some, marks nothing.
 
-    With `query="auto"` the query is left out where it says nothing: where all annotations ask the same question (the
-    movie reviews, whose published models read the document alone), and where it repeats one of the annotation's documents
-    (that document then is the first segment, and rated).
+    With `query="auto"` the query is left out where it says nothing. This is so where all annotations ask the same question
+    (the movie reviews, whose published models read the document alone), and where the query repeats one of the annotation's
+    documents; that document is then the first segment, and rated.
 
     `Example.meta` holds `annotation_id`, and of each document in input order `docids`, `document_lengths` (words) and
     `evidence_spans`: the annotated spans [start, end) in the document's own offsets, each once, empty ones included.
@@ -117,18 +116,18 @@ class Eraser:
             file = self.directory / FILES[split]
             if not file.is_file():
                 raise UserError(f"task.root={self.directory} lacks {FILES[split]}, the file of the {split} split")
-            found: dict[str, Annotation] = {}
+            by_uid: dict[str, Annotation] = {}
             for number, line in json_lines(file):
                 annotation = _annotation(f"{file}:{number}", line)
-                if annotation.uid in found:
-                    earlier = found[annotation.uid].where
+                if annotation.uid in by_uid:
+                    earlier = by_uid[annotation.uid].where
                     raise UserError(
                         f"{file}:{number}: annotation_id '{annotation.uid}' occurs twice, also at {earlier}"
                     )
-                found[annotation.uid] = annotation
-            if not found:
+                by_uid[annotation.uid] = annotation
+            if not by_uid:
                 raise UserError(f"{file} is empty: the {split} split has no examples")
-            self._annotations[split] = tuple(found.values())
+            self._annotations[split] = tuple(by_uid.values())
         return self._annotations[split]
 
     @cached_property
@@ -148,17 +147,17 @@ class Eraser:
         query = tuple(annotation.query.split())
         if self.query == "never" or (self.query == "auto" and self._constant_query):
             query = ()
-        first = (
+        repeated = (
             next((docid for docid, words in documents.items() if words == query), None)
             if self.query == "auto"
             else None
         )
-        order = sorted(documents, key=lambda docid: docid != first)  # stable: only the repeated document moves
+        order = sorted(documents, key=lambda docid: docid != repeated)  # stable: only the repeated document moves
         words = [word for docid in order for word in documents[docid]]
-        n_query = 0 if first is not None else len(query)
-        head = len(documents[first]) if first is not None and len(order) > 1 else 0
+        n_query = 0 if repeated is not None else len(query)
+        n_repeated = len(documents[repeated]) if repeated is not None and len(order) > 1 else 0
         rationale = np.concatenate([np.zeros(n_query, bool), *_marks(annotation, order, documents, where)])
-        inputs: Any = (words[:head], words[head:]) if head else words
+        inputs: Any = (words[:n_repeated], words[n_repeated:]) if n_repeated else words
         return Example(
             uid=annotation.uid,
             inputs=(list(query), words) if n_query else inputs,

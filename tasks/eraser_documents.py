@@ -13,10 +13,10 @@ from tasks.common import json_lines, read_text
 class Documents:
     """Words of documents by id, from `docs/<docid>` or from `docs.jsonl` (`{"docid", "document"}` a line).
 
-    Words are what ERASER's own loaders make of a document, since evidence offsets and its scorer count those: lines are
-    stripped and split at single spaces, so that any other white space within a line (a tab, a no-break space) belongs
-    to a word. Of `docs/<docid>` empty words are dropped; of `docs.jsonl` they are kept (one for an empty line, one between
-    two spaces). An empty word has no token and is never explained.
+    Words are those of ERASER's own loaders, since evidence offsets and its scorer count these. Lines are stripped and split
+    at single spaces; any other white space within a line (a tab, a no-break space) belongs to a word. Empty words of
+    `docs/<docid>` are dropped. Those of `docs.jsonl` stay (one for an empty line, one between two spaces); an empty word has
+    no token and is never explained.
     """
 
     directory: Path

@@ -28,7 +28,7 @@ MAX_DOWNLOAD = 1 << 30
 _TIMEOUT = 30.0  # seconds without a byte
 _BLOCK = 1 << 16
 _WAY_OUT = "check the network, or unpack the archive yourself and set task.root to its directory"
-_HERE = ("localhost", "127.0.0.1", "::1")
+_LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 def fetch(dataset: str, base_url: str, sha256: Mapping[str, str | None] | None = None) -> Path:
@@ -37,9 +37,8 @@ def fetch(dataset: str, base_url: str, sha256: Mapping[str, str | None] | None =
     Only regular files and folders are taken from the archive (`tasks.archive.unpack`), and it is checked for the split
     files and documents. `download.json` in the directory records address, size and SHA-256 of the archive.
 
-    The publishers give no digest to compare with. Where `sha256` names one, the archive has to have it; where it names
-    none, the address has to be https, for nothing else tells the data set from what somebody on the way puts in its
-    place.
+    The publishers give no digest to compare with. Where `sha256` names one, the archive has to have it. Where it names none,
+    the address has to be https: nothing else tells the data set from what somebody on the way puts in its place.
 
     Args:
         dataset: one of `DATASETS`.
@@ -90,8 +89,8 @@ def _pinned(dataset: str, sha256: Mapping[str, str | None]) -> str | None:
             raise UserError(f"task.sha256.{name} is no ERASER data set; allowed are {', '.join(DATASETS)}")
         if digest is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", str(digest)):
             raise UserError(f"task.sha256.{name}={digest} is no SHA-256; give 64 hexadecimal digits, or null")
-    found = sha256.get(dataset)
-    return None if found is None else found.lower()
+    digest_of_dataset = sha256.get(dataset)
+    return None if digest_of_dataset is None else digest_of_dataset.lower()
 
 
 def _check_cached(dataset: str, folder: Path, pinned: str | None) -> None:
@@ -99,12 +98,12 @@ def _check_cached(dataset: str, folder: Path, pinned: str | None) -> None:
     if pinned is None:
         return
     try:
-        found = json.loads((folder / "download.json").read_text(encoding="utf-8"))["sha256"]
+        cached = json.loads((folder / "download.json").read_text(encoding="utf-8"))["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
-        found = "unknown"
-    if found != pinned:
+        cached = "unknown"
+    if cached != pinned:
         raise UserError(
-            f"the cached data set {folder} comes from an archive of SHA-256 {found}, but "
+            f"the cached data set {folder} comes from an archive of SHA-256 {cached}, but "
             f"task.sha256.{dataset}={pinned}; move that folder away to download it again"
         )
 
@@ -112,7 +111,7 @@ def _check_cached(dataset: str, folder: Path, pinned: str | None) -> None:
 def _check_address(dataset: str, base_url: str, pinned: str | None) -> None:
     """UserError for an address whose content anybody on the way could replace."""
     address = urlsplit(base_url)
-    if address.scheme == "https" or (address.scheme == "http" and (pinned is not None or address.hostname in _HERE)):
+    if address.scheme == "https" or (address.scheme == "http" and (pinned is not None or address.hostname in _LOCAL)):
         return
     raise UserError(
         f"task.base_url={base_url}: allowed are https://..., and http://... with the archive's digest "

@@ -7,11 +7,11 @@ from typing import Any
 from benchmark.errors import UserError
 from tasks.local_tables import Row
 
-Source = tuple[str, str | None, str | None]
+HubDataSet = tuple[str, str | None, str | None]
 """Id, configuration, revision."""
 
 
-def hub_rows(source: Source, split: str) -> list[Row]:
+def hub_rows(source: HubDataSet, split: str) -> list[Row]:
     """Rows of a split; whole-number labels of named classes are replaced by the names."""
     data = _split(source, split)
     named = {name: feature.names for name, feature in data.features.items() if hasattr(feature, "names")}
@@ -25,20 +25,20 @@ def hub_rows(source: Source, split: str) -> list[Row]:
     return rows
 
 
-def hub_class_names(source: Source, split: str, columns: Sequence[str]) -> tuple[str, ...] | None:
+def hub_class_names(source: HubDataSet, split: str, columns: Sequence[str]) -> tuple[str, ...] | None:
     """Class names that the data set gives to its label column, or None."""
     features = _split(source, split).features
     named = (features[name] for name in columns if name in features)
     return next((tuple(feature.names) for feature in named if hasattr(feature, "names")), None)
 
 
-def hub_fingerprints(source: Source, splits: Iterable[str]) -> list[str]:
+def hub_fingerprints(source: HubDataSet, splits: Iterable[str]) -> list[str]:
     """The library's fingerprints of those splits that exist: digests of the data files' versions and the configuration."""
     data = _load(source)
     return [str(data[split]._fingerprint) for split in splits if split in data]
 
 
-def _split(source: Source, split: str) -> Any:
+def _split(source: HubDataSet, split: str) -> Any:
     data = _load(source)
     if split not in data:
         raise UserError(
@@ -48,7 +48,7 @@ def _split(source: Source, split: str) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _load(source: Source) -> Any:
+def _load(source: HubDataSet) -> Any:
     """All splits of a data set."""
     import datasets  # takes a second
 

@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from benchmark.errors import UserError
 from tasks.common import json_lines, read_text
@@ -11,8 +11,6 @@ from tasks.common import json_lines, read_text
 Quoting = Literal["auto", "none", "standard"]
 Row = tuple[str, Mapping[str, Any]]
 """Where a row stands ("file:line"), and its values by column."""
-
-QUOTINGS = ("auto", "none", "standard")
 
 
 def read_table(file: Path, quoting: str = "auto") -> list[Row]:
@@ -29,8 +27,8 @@ def read_table(file: Path, quoting: str = "auto") -> list[Row]:
     Raises:
         UserError: the ending is unknown, or the file is missing or broken, naming the line.
     """
-    if quoting not in QUOTINGS:
-        raise UserError(f"task.quoting={quoting!r} is unknown; allowed are {', '.join(QUOTINGS)}")
+    if quoting not in get_args(Quoting):
+        raise UserError(f"task.quoting={quoting!r} is unknown; allowed are {', '.join(get_args(Quoting))}")
     plain = quoting == "none" or (quoting == "auto" and file.suffix == ".tsv")
     readers: Mapping[str, Callable[[], Iterator[Row]]] = {
         ".tsv": lambda: _delimited(file, "\t", plain=plain),

@@ -1,8 +1,7 @@
 """The grammar of the planted task: a lexicon, sentence templates, and the review that a seeded generator draws.
 
-A template is a string of words. `{slot}` is replaced by a draw from the lexicon, `a(n)` by the article that fits the
-next word, and a leading `*` marks the words that carry an opinion: the opinion
-word itself, its intensifier, its negator.
+A template is a string of words. `{slot}` is replaced by a draw from the lexicon, `a(n)` by the article that fits the next
+word. A leading `*` marks the words that carry an opinion: the opinion word itself, its intensifier, its negator.
 """
 
 import random
@@ -187,21 +186,21 @@ def _draw_phrases(rng: random.Random, label: int) -> list[Phrase]:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Turns phrases into words; within one review no lexicon entry is drawn twice, except where a list runs out."""
+    """Turns phrases into words; no lexicon entry is drawn twice for one review, except where a list runs out."""
 
     rng: random.Random
     used: set[str] = field(default_factory=set)
 
     def review(self, phrases: Sequence[Phrase], target: int) -> list[Word]:
-        """Sentences from the phrases, some two to a sentence, among neutral sentences up to about `target` words."""
+        """Words of sentences: the phrases, sometimes two in one sentence, and neutral ones up to about `target` words."""
         sentences: list[list[Word]] = []
         waiting = list(phrases)
         while waiting:
             sentence = self.clause(waiting.pop())
             if waiting and self.rng.random() < 0.4:
-                *start, (last, sign) = sentence
+                *start, (last_word, sign) = sentence
                 connective = self.rng.choice(CONNECTIVES)
-                sentence = [*start, (last + ",", sign), (connective, 0), *self.clause(waiting.pop())]
+                sentence = [*start, (last_word + ",", sign), (connective, 0), *self.clause(waiting.pop())]
             sentences.append(sentence)
         fillers = self.rng.sample(FILLERS, len(FILLERS))
         while fillers and sum(map(len, sentences)) < target - 4:
@@ -226,16 +225,16 @@ class _Writer:
 
     def fill(self, template: str, slots: Mapping[str, str] | None = None, polarity: int = 0) -> list[Word]:
         """Words of a template, its slots taken from `slots` and else drawn; starred words have `polarity`."""
-        known = dict(slots or {})
+        texts_of_slots = dict(slots or {})
         words: list[Word] = []
         for piece in template.split(" "):
             text, sign = piece.removeprefix("*"), polarity if piece.startswith("*") else 0
             if text.startswith("{"):
                 slot, tail = text[1:].split("}")
-                text = (known.get(slot) or self.draw(LEXICON[slot])) + tail
+                text = (texts_of_slots.get(slot) or self.draw(LEXICON[slot])) + tail
                 if slot == "aspect":
                     verb = "were" if text in PLURAL_ASPECTS else "was"
-                    known |= {"was": verb, "wasn't": verb + "n't"}
+                    texts_of_slots |= {"was": verb, "wasn't": verb + "n't"}
             words += [(word, sign) for word in text.split(" ")]
         nouns = [word for word, _ in words[1:]] + [""]
         return [
@@ -252,8 +251,8 @@ class _Writer:
         """Capital letter, full stop, and now and then an opener."""
         words = list(sentence)
         if self.rng.random() < 0.15:
-            *start, last = self.rng.choice(OPENERS).split(" ")
-            words = [*((word, 0) for word in start), (last + ",", 0), *words]
+            *start, last_word = self.rng.choice(OPENERS).split(" ")
+            words = [*((word, 0) for word in start), (last_word + ",", 0), *words]
         words[-1] = (words[-1][0] + ".", words[-1][1])
         words[0] = (words[0][0][0].upper() + words[0][0][1:], words[0][1])
         return words

@@ -84,8 +84,10 @@ class TextClassification:
             names := hub_class_names(self._hub, self._split_name("train"), self._names(self.label))
         ):
             return names
-        found = {str(_value(row, self._names(self.label), "label")).strip() for row in self._rows("train")}
-        return tuple(sorted(found, key=lambda name: (not name.isdecimal(), int(name) if name.isdecimal() else 0, name)))
+        classes = {str(_value(row, self._names(self.label), "label")).strip() for row in self._rows("train")}
+        return tuple(
+            sorted(classes, key=lambda name: (not name.isdecimal(), int(name) if name.isdecimal() else 0, name))
+        )
 
     @cached_property
     def fingerprint(self) -> str:

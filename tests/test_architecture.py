@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 import benchmark
 from benchmark.analyses.context import Analysis
-from benchmark.evaluations.triggers import TriggerSearch
+from benchmark.evaluations.triggers.patterns import TriggerSearch
 from benchmark.settings.configuration import compose, missing_keys, options
 from benchmark.types import Evaluation, Method
 from tests.conftest import REPOSITORY

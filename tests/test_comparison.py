@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import benchmark
-from benchmark.command import checked
+from benchmark.command import checked, prepare
 from benchmark.comparison import analyse, run_comparison
 from benchmark.report import read_leaderboard
 from benchmark.report.write import curve_files
@@ -448,3 +448,10 @@ def test_a_command_line_is_composed_once(monkeypatch):
     monkeypatch.setattr("hydra.compose", lambda *given: composed.append(given) or compose_with_hydra(*given))
     overrides, config = checked("config", ["limit=3"], None, sweep=False)
     assert (overrides, config.limit, len(composed)) == (["limit=3"], 3, 1)
+
+
+def test_a_flag_of_hydra_keeps_its_value():
+    assert prepare(["--cfg", "job", "limit=3", "-p", "model"], "config") == (
+        ["--cfg", "job", "-p", "model", "limit=3"],
+        None,
+    )

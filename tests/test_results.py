@@ -1,18 +1,10 @@
-"""Every comparison of the documentation is composed, and every block is of one of them."""
+"""Every block of the documentation's results is of one of its comparisons (`tests/test_pages.py` runs these)."""
 
-import pytest
 import yaml
 
-from benchmark.settings.configuration import compose
 from tests.conftest import REPOSITORY
 
 SETTINGS = yaml.safe_load((REPOSITORY / "docs" / "results.yaml").read_text(encoding="utf-8"))
-FOLDERS = {"data": "data", "checkpoints": "checkpoints"}
-
-
-@pytest.mark.parametrize("name", SETTINGS["comparisons"])
-def test_its_overrides_are_settings(name):
-    assert compose("config", [override.format(**FOLDERS) for override in SETTINGS["comparisons"][name]]).methods
 
 
 def test_blocks_and_pages_fit():

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.models.classifier import Classifier
 from benchmark.models.parts import Block, Part, editing_branches
-from benchmark.models.variants import Variants, run_variants
+from benchmark.models.variants import run_variants
 from benchmark.types import Batch
 
 Ablation = Literal["attention zero", "feed-forward zero", "attention uniform", "attention identity"]
@@ -19,7 +19,7 @@ ABLATIONS: tuple[Ablation, ...] = get_args(Ablation)
 def ablation_plan(n_layers: int) -> Bool[Tensor, "K 4 L"]:
     """Which ablation touches which layer in each of K = 1 + 4·(L + 1) runs.
 
-    The first run touches nothing; then, for each of `ABLATIONS`, one run per layer and one of all layers.
+    The first run touches nothing. Each of `ABLATIONS` follows with one run per layer and one of all layers.
     """
     layers = torch.cat([torch.eye(n_layers, dtype=torch.bool), torch.ones(1, n_layers, dtype=torch.bool)])
     plan = torch.zeros(1 + len(ABLATIONS) * len(layers), len(ABLATIONS), n_layers, dtype=torch.bool)
@@ -35,19 +35,19 @@ def ablated_attention(
     uniform: Bool[Tensor, "B"],
     identity: Bool[Tensor, "B"],
 ) -> Float[Tensor, "B H T T"]:
-    """Probabilities × 0, uniform over the keys that a query may attend to, or each query on itself.
+    """Probabilities × 0, uniform over the keys that a query may attend to, or 1 from each query to itself.
 
-    Keys that a query may attend to are those of a probability above 0: padding and masked keys have exactly 0. A key
-    whose probability underflows to 0 counts as masked.
+    A query may attend to the keys of a probability above 0: padding and masked keys have exactly 0. A key whose
+    probability underflows to 0 counts as masked.
     """
     if not bool((zero | uniform | identity).any()):
         return probabilities
     rows = {name: flag[:, None, None, None] for name, flag in (("0", zero), ("u", uniform), ("i", identity))}
     allowed = (probabilities > 0).to(probabilities.dtype)
-    even = allowed / allowed.sum(-1, keepdim=True).clamp(min=1)
-    own = torch.eye(probabilities.shape[-1], dtype=probabilities.dtype, device=probabilities.device)
-    edited = torch.where(rows["u"], even, probabilities)
-    edited = torch.where(rows["i"], own, edited)
+    evenly = allowed / allowed.sum(-1, keepdim=True).clamp(min=1)
+    itself = torch.eye(probabilities.shape[-1], dtype=probabilities.dtype, device=probabilities.device)
+    edited = torch.where(rows["u"], evenly, probabilities)
+    edited = torch.where(rows["i"], itself, edited)
     return edited.masked_fill(rows["0"], 0)
 
 
@@ -84,8 +84,5 @@ def ablated_logits(
         with editing_branches(model, blocks, branch):
             return model.run(tensors, edits=[attention]).logits
 
-    def lengths(variants: Variants) -> Int[Tensor, "N"]:
-        return batch.attention_mask.sum(1)[variants.example]
-
     masks = plan.flatten(1).to(batch.units.device)[:, None].expand(-1, len(batch), -1)
-    return run_variants(model, batch, masks, run, lengths=lengths)
+    return run_variants(model, batch, masks, run)

@@ -1,8 +1,8 @@
-"""How far edge scores are from an axiom, example by example; every function is given the scores and returns a gap each.
+"""How far edge scores are from an axiom: functions from scores to one gap per example.
 
-Scores are [B L H' T T] with H' the model's heads, or 1 for a method that scores edges of all heads together; they are 0
-where query or key is padding (padding is no part of an example; that methods score it 0 is tested elsewhere). `model` is
-meant to be a float64 copy, so that a gap is the method's and not rounding's.
+Scores are [B L H' T T]. H' is the number of the model's heads, or 1 for a method that scores edges of all heads together.
+They are 0 where query or key is padding, which is no part of an example; that methods score it 0 is tested elsewhere.
+`model` is meant to be a float64 copy, so that a gap is the method's and not rounding's.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.errors import NotApplicable
+from benchmark.evaluations.base import of_class
 from benchmark.evaluations.completeness import layer_contributions
 from benchmark.models.classifier import Classifier
 from benchmark.models.variants import chunks, take
@@ -25,7 +26,7 @@ _EQUAL = 1e-10
 
 
 def own_edges(scores: StackedEdges, batch: Batch) -> StackedEdges:
-    """The scores with those of padding at 0."""
+    """The scores, 0 at padding."""
     return scores * batch.cells[:, None, None]
 
 
@@ -72,8 +73,10 @@ def null_edges(model: Classifier, batch: Batch) -> Bool[Tensor, "B L H T T"]:
 def dummy(
     scores: StackedEdges, null: Bool[Tensor, "B L all_heads T T"], batch: Batch
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "B"]]:
-    """Largest |score| on a null edge, relative to the largest of its layer, in the worst layer; and how many null edges an
-    example has among its own tokens."""
+    """Largest |score| on a null edge over the largest of its layer, in the worst layer; and how many null edges there are.
+
+    Null edges are counted among an example's own tokens.
+    """
     null = null.all(2, keepdim=True) if scores.shape[2] == 1 else null
     size = own_edges(scores, batch).abs()
     gaps = relative((size * null).amax((2, 3, 4)), size.amax((2, 3, 4))).amax(1)
@@ -105,21 +108,24 @@ class Removals:
 def sample_edges(
     attentions: Sequence[Float[Tensor, "B H T T"]], read: Float[Tensor, "B T"], batch: Batch, count: int, seed: int
 ) -> Removals:
-    """`count` edges per example: layer, head and query uniformly (in the last layer the query is one that is read), the key
-    with its attention as probability, since hardly any other edge changes the prediction by itself."""
+    """`count` edges per example.
+
+    Layer, head and query are drawn uniformly, in the last layer a query that the classifier reads. The key is drawn with its
+    attention as probability, since hardly any other edge changes the prediction by itself.
+    """
     n_layers, n_heads = len(attentions), attentions[0].shape[1]
-    found: list[list[int]] = []
+    edges: list[list[int]] = []
     for example, uid in enumerate(batch.uids):
         draw = generator(seed, "edges", uid)
-        own = batch.attention_mask[example].nonzero()[:, 0].tolist()
-        seen = (read[example] > 0).nonzero()[:, 0].tolist()
+        tokens = batch.attention_mask[example].nonzero()[:, 0].tolist()
+        read_tokens = (read[example] > 0).nonzero()[:, 0].tolist()
         for _ in range(count):
             layer, head = int(draw.integers(n_layers)), int(draw.integers(n_heads))
-            queries = seen if layer == n_layers - 1 else own
+            queries = read_tokens if layer == n_layers - 1 else tokens
             query = queries[int(draw.integers(len(queries)))]
             row = attentions[layer][example, head, query].double().cpu().numpy()
-            found.append([example, layer, head, query, int(draw.choice(len(row), p=row / row.sum()))])
-    return Removals(*torch.tensor(found, device=read.device).unbind(1))
+            edges.append([example, layer, head, query, int(draw.choice(len(row), p=row / row.sum()))])
+    return Removals(*torch.tensor(edges, device=read.device).unbind(1))
 
 
 def removal_effects(
@@ -130,38 +136,38 @@ def removal_effects(
     *,
     all_heads: bool = False,
 ) -> Float[Tensor, "R"]:
-    """`F(A) − F(A with that edge at 0)`, every edge alone, the others as they were; F the target's probability.
+    """`F(A) − F(A with that edge at 0)` of each edge by itself; F is the target's probability.
 
     With `all_heads` the edge is taken out of every head of its layer, for methods that score heads together.
     """
-    before = model.run(batch).probabilities.gather(1, target[:, None])[:, 0]
+    before = of_class(model.run(batch).probabilities, target)
     effects = torch.zeros(len(edges.layer), dtype=before.dtype, device=before.device)
     lengths = batch.attention_mask.sum(1)[edges.example]
     for rows in chunks(lengths, model):
         tensors, _ = take(batch, edges.example[rows])
 
         def remove(layer: int, probabilities: Tensor, rows: Tensor = rows) -> Tensor:
-            here = (edges.layer[rows] == layer).nonzero()[:, 0]
-            at = rows[here]
+            places = (edges.layer[rows] == layer).nonzero()[:, 0]
+            edge = rows[places]
             edited = probabilities.clone()
             if all_heads:
-                edited[here, :, edges.query[at], edges.key[at]] = 0
+                edited[places, :, edges.query[edge], edges.key[edge]] = 0
             else:
-                edited[here, edges.head[at], edges.query[at], edges.key[at]] = 0
+                edited[places, edges.head[edge], edges.query[edge], edges.key[edge]] = 0
             return edited
 
         after = model.run(tensors, edits=[remove]).probabilities
-        classes = target[edges.example[rows]]
-        effects[rows] = before[edges.example[rows]] - after.gather(1, classes[:, None])[:, 0]
+        example = edges.example[rows]
+        effects[rows] = before[example] - of_class(after, target[example])
     return effects
 
 
 def unscored(
     scores: StackedEdges, edges: Removals, effects: Float[Tensor, "R"], threshold: float | int, zero: float = 1e-12
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "B"]]:
-    """How many of an example's edges with `|ΔF| > threshold` have a score of 0, and how many there are.
+    """How many of an example's edges with `|ΔF| > threshold` have a score of 0, and how many such edges there are.
 
-    0 is at most `zero` times the largest |score| of the edge's layer.
+    A score counts as 0 up to `zero` times the largest |score| of the edge's layer.
     """
     head = edges.head.clamp(max=scores.shape[2] - 1)
     score = scores[edges.example, edges.layer, head, edges.query, edges.key].abs()

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from benchmark.analyses import axiom_gaps as gaps
 from benchmark.analyses.context import Context
+from benchmark.analyses.measured import figure_line
 from benchmark.analyses.twins import INVARIANT, Twins, equal_heads
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
@@ -72,23 +73,18 @@ class Axioms:
       largest. The paper speaks of inputs that differ from the baseline in one feature; here the other edges keep their
       values and the edge goes to the baseline 0. A pass misses none.
     - dummy (Sundararajan & Najmi 2020; sensitivity(b) in Sundararajan 2017, section 4): edges that provably cannot change F
-      have the score 0: attention of exactly 0 (masked keys), and in the last layer the rows that the classifier does not
-      read. Gap: largest |score| of such an edge over the layer's largest; the worst layer. Not tested where no example has
-      such an edge, as in models that read every token.
-    - implementation invariance (Sundararajan 2017, section 2.2): equal functions, equal scores. Twins: values and output
-      layer rescaled per head (factors of either sign), queries and keys likewise, feed-forward units permuted. That the
-      twin's logits are the same to 1e-10 is checked. Gap: `max |E − E'| / max |E|`.
+      have the score 0. These are edges with attention of exactly 0 (masked keys), and in the last layer the rows that the
+      classifier does not read. Gap: largest |score| of such an edge over the layer's largest, in the worst layer. Not
+      tested where no example has such an edge, as in models that read every token.
+    - implementation invariance (Sundararajan 2017, section 2.2): equal functions, equal scores. The twins have values and
+      output layer rescaled per head (factors of either sign), or queries and keys likewise, or feed-forward units
+      permuted. It is checked that a twin's logits are the same to 1e-10. Gap: `max |E − E'| / max |E|`.
     - symmetry (Sundararajan & Najmi 2020; symmetry-preserving in Sundararajan 2017, section 4): equal players, equal scores.
-      In a twin, head 1 of every layer has head 0's parameters; that the two attend equally is checked. Gap:
-      `max |E_0 − E_1|` over the layer's largest; the worst layer.
+      In a twin, head 1 of every layer has head 0's parameters; it is checked that the two attend equally. Gap:
+      `max |E_0 − E_1|` over the layer's largest, in the worst layer.
 
-    The sources speak of features of an input; that edges of attention are the players, and their probabilities set to 0 the
-    baseline, is Hao 2021's view. For dummy, invariance and symmetry an axiom fails where one example exceeds `tolerance`.
-
-    Memory: two copies of the model in float64, and the edge scores of a chunk of examples.
-
-    Source: Sundararajan et al. 2017, sections 2 to 4; Sundararajan & Najmi 2020.
-    Cost: 5 times the method, and edges + L + 12 forward passes.
+    The sources speak of features of an input. It is Hao 2021's view that edges of attention are the players, and that the
+    baseline sets their probabilities to 0. Dummy, invariance and symmetry fail where one example exceeds `tolerance`.
 
     Attributes:
         limit: how many of the scored examples are used, the first ones.
@@ -97,6 +93,10 @@ class Axioms:
         completeness_tolerance, tolerance: largest gaps of a pass.
         seed: of the sampled edges and of the twins.
         target: class that is explained.
+
+    Source: Sundararajan et al. 2017, sections 2 to 4; Sundararajan & Najmi 2020.
+    Cost: 5 times the method, and edges + L + 12 forward passes.
+    Memory: two copies of the model in float64, and the edge scores of a chunk of examples.
     """
 
     version: ClassVar[int] = 3
@@ -118,7 +118,7 @@ class Axioms:
             chosen = list(context.first_examples(self.limit, self.target))
             for name, method in methods.items():
                 for outcome in self.outcomes(twins, method, chosen):
-                    rows += _lines(name, outcome)
+                    rows += _outcome_lines(name, outcome)
         return [self._table(rows, sorted(set(context.cells) - set(methods)))]
 
     def outcomes(self, twins: Twins, method: EdgeMethod, chosen: Sequence[tuple[Batch, Tensor]]) -> list[Outcome]:
@@ -180,27 +180,27 @@ class Axioms:
         }
 
     def _outcome(self, axiom: str, values: Pairs, reasons: Mapping[str, str]) -> Outcome:
-        nothing = statistics.Interval(float("nan"), float("nan"), float("nan"), 0)
+        undefined = statistics.Interval(float("nan"), float("nan"), float("nan"), 0)
         if axiom in reasons:
-            return Outcome(axiom, nothing, float("nan"), 0, reasons[axiom])
-        found = np.concatenate(values[axiom])
+            return Outcome(axiom, undefined, float("nan"), 0, reasons[axiom])
+        gaps_of_examples = np.concatenate(values[axiom])
         if axiom == COMPLETENESS:
-            gap = statistics.interval(found, _ratio, bounds=(0.0, np.inf))
+            gap = statistics.interval(gaps_of_examples, _ratio, bounds=(0.0, np.inf))
             return Outcome(axiom, gap, gap.value, self.completeness_tolerance)
         if axiom == SENSITIVITY:
-            found = found[found[:, 1] > 0]
-            if not len(found):
+            gaps_of_examples = gaps_of_examples[gaps_of_examples[:, 1] > 0]
+            if not len(gaps_of_examples):
                 reason = f"no sampled edge alone changes the probability by more than {self.influence:g}"
-                return Outcome(axiom, nothing, float("nan"), 0, reason)
-            gap = statistics.interval(found, _ratio, bounds=(0.0, 1.0))
+                return Outcome(axiom, undefined, float("nan"), 0, reason)
+            gap = statistics.interval(gaps_of_examples, _ratio, bounds=(0.0, 1.0))
             return Outcome(axiom, gap, gap.value, 0.0)
         if axiom == DUMMY:
-            found = found[found[:, 1] > 0, 0]
-            if not len(found):
+            gaps_of_examples = gaps_of_examples[gaps_of_examples[:, 1] > 0, 0]
+            if not len(gaps_of_examples):
                 reason = "every edge of the examples may change the prediction"
-                return Outcome(axiom, nothing, float("nan"), 0, reason)
-        worst = float("inf") if np.isnan(found).any() else float(found.max())
-        return Outcome(axiom, statistics.interval(found, bounds=(0.0, np.inf)), worst, self.tolerance)
+                return Outcome(axiom, undefined, float("nan"), 0, reason)
+        worst = float("inf") if np.isnan(gaps_of_examples).any() else float(gaps_of_examples.max())
+        return Outcome(axiom, statistics.interval(gaps_of_examples, bounds=(0.0, np.inf)), worst, self.tolerance)
 
     def _table(self, rows: list[dict[str, Any]], others: Sequence[str]) -> Table:
         labels = ("method", "axiom")
@@ -216,11 +216,11 @@ class Axioms:
         return Table("axioms", title, labels, pd.DataFrame(rows, columns=columns), sentences)
 
 
-def _lines(method: str, outcome: Outcome) -> list[dict[str, Any]]:
+def _outcome_lines(method: str, outcome: Outcome) -> list[dict[str, Any]]:
     """The gap, where there is one, and the verdict."""
-    labels, gap = {"method": method, "axiom": outcome.axiom}, outcome.gap
+    labels = {"method": method, "axiom": outcome.axiom}
     verdict = line(labels, "verdict", note=outcome.verdict)
-    return [verdict] if outcome.reason else [line(labels, "gap", gap.value, gap.low, gap.high, gap.n), verdict]
+    return [verdict] if outcome.reason else [figure_line(labels, "gap", outcome.gap), verdict]
 
 
 def _ratio(means: NDArray[np.float64]) -> NDArray[np.float64]:

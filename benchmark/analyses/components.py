@@ -12,7 +12,9 @@ from torch import Tensor
 
 from benchmark.analyses.ablation import ABLATIONS, ablated_logits, ablation_plan
 from benchmark.analyses.context import Context
+from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
+from benchmark.evaluations.base import of_class
 from benchmark.models.classifier import Classifier
 from benchmark.models.parts import blocks_parts
 from benchmark.results import statistics
@@ -36,29 +38,33 @@ class ComponentShares(Protocol):
 
 @configurable
 class Components:
-    """Attention explains what attention carries; two tables say how much that is.
+    """Two tables that say how much of a prediction attention carries, and so how much it can explain.
 
-    `component_shares`: per layer the shares of relevance that take the attention, the feed-forward layers, or neither, by
-    `shares` (their definition is in its docstring); means over examples.
+    `component_shares`: per layer the shares of relevance that pass the attention, the feed-forward layers, or neither, as
+    means over examples. `shares` defines and computes them.
 
     `component_ablation`: with p the probability of the target and y the annotated class, per ablation and layer, and for
     all layers at once,
 
         drop = p(x) − p(x; ablated),    accuracy_drop = 1[ŷ(x) = y] − 1[ŷ(x; ablated) = y]
 
-    as means over examples with bootstrap intervals. Ablations: `attention zero` multiplies the probabilities by 0 (the bias
-    of the output layer stays), `feed-forward zero` replaces what these layers add to the residual stream by 0 (bias
-    included), `attention uniform` gives every key that a query may attend to the same probability, `attention identity`
-    lets every token attend to itself. Later layers recompute their own attention. Accuracy counts examples with a label.
+    as means over examples with bootstrap intervals. Accuracy counts examples with a label. The ablations are:
 
-    Source: Wiegreffe & Pinter 2019, section 3.2 (uniform attention); Hao et al. 2021, section 4 (attention × 0); the others
-    are ours.
-    Cost: 4 L + 5 forward passes, and the cost of `shares`.
+    - `attention zero`: probabilities × 0; the bias of the output layer stays.
+    - `feed-forward zero`: 0 in place of what these layers add to the residual stream, bias included.
+    - `attention uniform`: the same probability for every key that a query may attend to.
+    - `attention identity`: every token attends to itself.
+
+    Later layers recompute their own attention.
 
     Attributes:
         shares: computes the shares of relevance.
         limit: how many of the scored examples are used, the first ones; None for all.
         target: class that is explained.
+
+    Source: Wiegreffe & Pinter 2019, section 3.2 (uniform attention); Hao et al. 2021, section 4 (attention × 0); the others
+    are ours.
+    Cost: 4 L + 5 forward passes, and the cost of `shares`.
     """
 
     version: ClassVar[int] = 2
@@ -74,10 +80,9 @@ class Components:
 
     def _shares(self, model: Classifier, chosen: Sequence[tuple[Batch, Tensor]]) -> Table:
         try:
-            found = np.concatenate([_numpy(self.shares(model, batch, target)) for batch, target in chosen])
-            rows = share_rows(found)
+            rows = share_rows(np.concatenate([_numpy(self.shares(model, batch, target)) for batch, target in chosen]))
         except NotApplicable as answer:
-            rows = [line({"layer": ALL_LAYERS, "path": ""}, "share", note=_cannot(answer))]
+            rows = [line({"layer": ALL_LAYERS, "path": ""}, "share", note=f"cannot, because {answer}")]
         return _table(
             "component_shares",
             "Where relevance flows in a layer",
@@ -92,7 +97,7 @@ class Components:
             parts = [ablation_drops(model, batch, target) for batch, target in chosen]
             rows = ablation_rows(np.concatenate([drop for drop, _ in parts]), np.concatenate([a for _, a in parts]))
         except NotApplicable as answer:
-            rows = [line({"ablation": "", "layer": ALL_LAYERS}, "drop", note=_cannot(answer))]
+            rows = [line({"ablation": "", "layer": ALL_LAYERS}, "drop", note=f"cannot, because {answer}")]
         return _table(
             "component_ablation",
             "Loss of the prediction when a part is taken out",
@@ -115,7 +120,7 @@ def ablation_drops(
     """
     plan = ablation_plan(model.n_layers)
     logits = ablated_logits(model, batch, blocks_parts(model, batch), plan)
-    probability = logits.softmax(-1).gather(2, target.expand(len(plan), -1)[..., None])[..., 0]
+    probability = of_class(logits.softmax(-1), target)
     correct = (logits.argmax(-1) == batch.label).to(logits.dtype).masked_fill(batch.label < 0, torch.nan)
     return _numpy((probability[:1] - probability[1:]).T), _numpy((correct[:1] - correct[1:]).T)
 
@@ -125,11 +130,11 @@ def share_rows(shares: Float[NDArray[np.float64], "n L 3"]) -> list[dict[str, An
     rows = []
     layers = {str(layer): shares[:, layer] for layer in range(shares.shape[1])} | {ALL_LAYERS: shares.mean(1)}
     for layer, values in layers.items():
-        found = statistics.intervals(values[~np.isnan(values).any(1)], bounds=(0.0, 1.0))
-        for path, share in zip(PATHS, found, strict=True):
+        intervals = statistics.intervals(values[~np.isnan(values).any(1)], bounds=(0.0, 1.0))
+        for path, share in zip(PATHS, intervals, strict=True):
             labels = {"layer": layer, "path": path}
             note = "" if share.n else "no relevance reaches it"
-            rows.append(line(labels, "share", share.value, share.low, share.high, share.n, note))
+            rows.append(figure_line(labels, "share", share, note))
     return rows
 
 
@@ -142,10 +147,10 @@ def ablation_rows(
     runs = [{"ablation": ablation, "layer": layer} for ablation in ABLATIONS for layer in layers]
     rows = []
     for metric, values in (("drop", drops), ("accuracy_drop", accuracy)):
-        found = statistics.intervals(values[~np.isnan(values).any(1)], bounds=(-1.0, 1.0))
-        for labels, drop in zip(runs, found, strict=True):
+        intervals = statistics.intervals(values[~np.isnan(values).any(1)], bounds=(-1.0, 1.0))
+        for labels, drop in zip(runs, intervals, strict=True):
             note = "" if drop.n else "no example has a label"
-            rows.append(line(labels, metric, drop.value, drop.low, drop.high, drop.n, note))
+            rows.append(figure_line(labels, metric, drop, note))
     return rows
 
 
@@ -161,10 +166,6 @@ def _table(
     return Table(name, title, labels, pd.DataFrame(rows), sentences, shown)
 
 
-def _cannot(answer: NotApplicable) -> str:
-    return f"cannot, because {answer}"
-
-
 def _numpy(values: Tensor) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = values.detach().double().cpu().numpy()
-    return found
+    array: NDArray[np.float64] = values.detach().double().cpu().numpy()
+    return array

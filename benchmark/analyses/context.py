@@ -33,16 +33,16 @@ class Context:
         """Name and identity of the comparison's tests; a cell may hold those of other comparisons too."""
         return digests_of(self.evaluations)
 
-    def first_examples(self, count: int | None, which: Target) -> Iterator[tuple[Batch, Int[Tensor, "B"]]]:
+    def first_examples(self, count: int | None, target: Target) -> Iterator[tuple[Batch, Int[Tensor, "B"]]]:
         """The first `count` scored examples (None: all) in their batches, each with the classes that are explained."""
         data = self.setting.data
-        left = len(data.uids) if count is None else count
+        remaining = len(data.uids) if count is None else count
         for index, batch in enumerate(data.batches):
-            if left <= 0:
+            if remaining <= 0:
                 return
-            rows = list(range(min(left, len(batch))))
-            left -= len(rows)
-            yield batch.select(rows), data.target(index, which)[rows]
+            rows = list(range(min(remaining, len(batch))))
+            remaining -= len(rows)
+            yield batch.select(rows), data.target(index, target)[rows]
 
 
 @runtime_checkable

@@ -1,13 +1,14 @@
 """Paired differences as lines of a table: intervals, p-values with Holm's correction over the table, and sentences."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmark.analyses.measured import figure_line
 from benchmark.results.statistics import (
     ALPHA,
     Interval,
@@ -35,7 +36,7 @@ class Difference:
         values: [n], one per example.
         beside: sources of error beside the examples (`benchmark.results.statistics.draws`).
         reach: least and largest possible value, None where it has none.
-        note: stands behind the figure.
+        note: shown behind the figure.
     """
 
     labels: Mapping[str, Any]
@@ -47,9 +48,9 @@ class Difference:
     @property
     def figure(self) -> Interval:
         """The mean and its interval."""
-        found = widened(interval(self.values, bounds=self.reach), self.beside)
-        low, high = np.clip([found.low, found.high], *(self.reach or (-np.inf, np.inf)))
-        return Interval(found.value, float(low), float(high), found.n)
+        mean = widened(interval(self.values, bounds=self.reach), self.beside)
+        low, high = np.clip([mean.low, mean.high], *(self.reach or (-np.inf, np.inf)))
+        return replace(mean, low=float(low), high=float(high))
 
     @property
     def p(self) -> float:
@@ -59,16 +60,16 @@ class Difference:
 
 def halves(n: int, seed: int = 0) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Positions of n examples in two halves, drawn by the seed: one to choose on, the other to measure on."""
-    drawn = np.random.default_rng(seed).permutation(n)
-    return np.sort(drawn[: n // 2]), np.sort(drawn[n // 2 :])
+    order = np.random.default_rng(seed).permutation(n)
+    return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
 
 
 def of_best(values: Values, seed: int = 0) -> tuple[Values, int]:
-    """Column k of values [n, K], the one of the largest mean on half of the examples, on the others; and k.
+    """Column k of values [n, K] on half of the examples, and k: the column of the largest mean on the other half.
 
     The largest of many means is too large on the examples that it was chosen on (the winner's curse); on others it is not.
-    Choosing on four fifths and measuring on the rest, in turn, is not enough: at a nominal 5 % it errs at 16 % where nothing
-    differs, since the parts share what they chose on (`tests/analyses/test_differences.py`).
+    Choosing on four fifths and measuring on the rest, in turn, is not enough. Where nothing differs it errs at 16 % in place
+    of a nominal 5 %, since the parts share what they chose on (`tests/analyses/test_differences.py`).
     """
     chosen, measured = halves(len(values), seed)
     best = int(values[chosen].mean(axis=0).argmax()) if len(chosen) else 0
@@ -76,7 +77,7 @@ def of_best(values: Values, seed: int = 0) -> tuple[Values, int]:
 
 
 def of_extremes(values: Values, seed: int = 0) -> tuple[Values, int, int]:
-    """Column k less column l, those of the largest and of the smallest mean on the other half of the examples; k and l."""
+    """Column k less column l on half of the examples; k and l have the largest and the smallest mean on the other half."""
     chosen, measured = halves(len(values), seed)
     means = values[chosen].mean(axis=0) if len(chosen) else np.zeros(values.shape[1])
     best, worst = int(means.argmax()), int(means.argmin())
@@ -90,25 +91,26 @@ def columns(values: pd.DataFrame, evaluation: str, metric: str) -> pd.DataFrame:
     return table.sort_index().dropna()
 
 
-def difference_lines(asked: Sequence[Difference]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Lines `difference` and `p (Holm)` of each question, and a sentence each; the family is all of them."""
-    given = [one for one in asked if len(one.values) and np.isfinite(one.values).all()]
-    adjusted = holm({place: one.p for place, one in enumerate(given)})
+def difference_lines(questions: Sequence[Difference]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Lines `difference` and `p (Holm)` of each question, and a sentence each; Holm's family is all questions."""
+    answerable = [question for question in questions if len(question.values) and np.isfinite(question.values).all()]
+    adjusted = holm({place: question.p for place, question in enumerate(answerable)})
     rows = []
-    for place, one in enumerate(given):
-        figure = one.figure
-        rows.append(line(one.labels, "difference", figure.value, figure.low, figure.high, figure.n, one.note))
-        rows.append(line(one.labels, P_VALUE, adjusted[place], n=figure.n))
-    return rows, list(_sentences(given, adjusted))
+    for place, question in enumerate(answerable):
+        figure = question.figure
+        rows.append(figure_line(question.labels, "difference", figure, question.note))
+        rows.append(line(question.labels, P_VALUE, adjusted[place], n=figure.n))
+    return rows, list(_sentences(answerable, adjusted))
 
 
-def _sentences(given: Sequence[Difference], adjusted: Mapping[int, float]) -> Iterator[str]:
-    for place, one in enumerate(given):
-        least = least_examples(len(given))
-        if len(one.values) < least:
-            verdict = f"no verdict: n = {len(one.values)}, and {len(given)} questions need at least {least} examples"
+def _sentences(questions: Sequence[Difference], adjusted: Mapping[int, float]) -> Iterator[str]:
+    for place, question in enumerate(questions):
+        least = least_examples(len(questions))
+        if len(question.values) < least:
+            n = len(question.values)
+            verdict = f"no verdict: n = {n}, and {len(questions)} questions need at least {least} examples"
         elif not adjusted[place] < ALPHA:
             verdict = "not distinguishable from none"
         else:
-            verdict = "yes" if one.values.mean() > 0 else "the other way round"
-        yield f"{': '.join(map(str, one.labels.values()))}: {verdict}."
+            verdict = "yes" if question.values.mean() > 0 else "the other way round"
+        yield f"{': '.join(map(str, question.labels.values()))}: {verdict}."

@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.layouts import Layout, Measure, best, layout, read
-from benchmark.analyses.measured import tested
+from benchmark.analyses.measured import figure_line, tested
 from benchmark.analyses.remembered import Remembered
 from benchmark.analyses.variance import OF_MEANS, SOURCES, Decomposition, decompose
 from benchmark.errors import NotApplicable, UserError
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 Settings = Mapping[str, Any]
 _READ = ("tokens", "classes")
-_BUDGETS = 8  # so many memory budgets of the model are kept of edge scores for the next readout
+_BUDGETS = 8  # memory budgets of the model that remembered edge scores may take
 _NAMES = {"first": "edge score", "second": "readout", "examples": "example", "residual": "combination × example"}
 
 
@@ -42,36 +42,36 @@ class EdgesByReadouts:
     For each headline metric a table of edge scores × readouts; and for all of them the shares of variance that the edge
     score, the readout and their interaction explain (`decompose`, over the examples that have a value everywhere).
 
-    Each combination is a cell like any other. One that a YAML of the comparison or of conf/methods describes takes its
-    name and settings, so that its run folder is the published method's; the others are called `EDGES-READOUT`. The edge
-    scores of a batch are computed once for all readouts, as far as eight times the model's memory budget goes.
+    Each combination is a cell like any other. Where a YAML of the comparison or of conf/methods describes it, it takes that
+    name and those settings, so that its run folder is the published method's. The others are called `EDGES-READOUT`. The
+    edge scores of a batch are computed once for all readouts, as far as eight times the model's memory budget goes.
 
-    A combination that cannot serve leaves the layout unbalanced: the edge score or the readout that lacks the largest
-    share of its values is left out of the shares of variance, until nothing is missing, and the sentences say why.
+    A combination that cannot serve leaves the layout unbalanced. The edge score or the readout that lacks the largest share
+    of its values is then left out of the shares of variance, until nothing is missing; the sentences say why.
 
     Attributes:
         explainer: settings of the explainer that takes `edges` and `readout`.
         edges: settings of each edge score, by the name that the tables show; None leaves out one that a YAML names.
         readouts: settings of each readout likewise.
         limit: how many of the scored examples; None for all.
-        made: the explainers, by name of the edge score and of the readout.
+        explainers: what is compared, by name of the edge score and of the readout.
     """
 
     explainer: Settings
     edges: Mapping[str, Settings | None]
     readouts: Mapping[str, Settings | None]
     limit: Count | None = 30
-    made: Mapping[str, Mapping[str, Method]] = field(init=False, repr=False)
+    explainers: Mapping[str, Mapping[str, Method]] = field(init=False, repr=False)
     version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        for name, given in (("edges", self.edges), ("readouts", self.readouts)):
-            if sum(settings is not None for settings in given.values()) < 2:
+        for name, parts in (("edges", self.edges), ("readouts", self.readouts)):
+            if sum(settings is not None for settings in parts.values()) < 2:
                 raise UserError(f"analyses.edges_by_readouts.{name} names fewer than two; give at least two")
-        made: dict[str, dict[str, Method]] = {edge: {} for edge, _, _ in self._combinations()}
+        explainers: dict[str, dict[str, Method]] = {edge: {} for edge, _, _ in self._combinations()}
         for edge, readout, settings in self._combinations():
-            made[edge][readout] = make(settings)
-        object.__setattr__(self, "made", made)
+            explainers[edge][readout] = make(settings)
+        object.__setattr__(self, "explainers", explainers)
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """A table per headline metric, and the shares of variance.
@@ -92,7 +92,7 @@ class EdgesByReadouts:
         tests = digests_of(evaluations)
         read_cells = {place: tested(cell, tests) for place, cell in cells.items()}
         layouts = {measure: layout(read(read_cells, measure)) for measure in measures}
-        heats = [self._heat(measure, own) for measure, own in layouts.items()]
+        heats = [self._heat(measure, combinations) for measure, combinations in layouts.items()]
         return [self._shares(layouts), *heats]
 
     def _combinations(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -103,34 +103,34 @@ class EdgesByReadouts:
 
     def _cells(self, setting: Setting, tests: Mapping[str, Evaluation]) -> dict[tuple[str, str], Cell]:
         """The finished cell of each combination."""
-        known = _known(setting.config, str(self.explainer["_target_"]))
-        total = sum(len(own) for own in self.made.values())
+        named = _named_explainers(setting.config, str(self.explainer["_target_"]))
+        total = sum(map(len, self.explainers.values()))
         cells: dict[tuple[str, str], Cell] = {}
         memory: dict[str, Remembered] = {}
         for edge, readout, settings in self._combinations():
-            method: Any = self.made[edge][readout]
+            method: Any = self.explainers[edge][readout]
             if edge not in memory:
                 memory = {edge: Remembered(method.edges, _BUDGETS * setting.model.memory_budget)}
-            same = ((name, own) for name, own, published in known if published == method)
-            name, own = next(same, (f"{edge}-{readout}", settings))
+            same = ((name, its_settings) for name, its_settings, explainer in named if explainer == method)
+            name, settings = next(same, (f"{edge}-{readout}", settings))
             logger.info("%s (combination %d of %d)", name, len(cells) + 1, total)
-            cell = setting.cell(name, method, own)
-            # the folder is the plain method's: what is remembered changes no number
+            cell = setting.cell(name, method, settings)
+            # the folder is that of the method itself: what is remembered changes no number
             cell = replace(cell, method=replace(method, edges=memory[edge]))
             finish(cell, tests)
             cells[edge, readout] = cell
         return cells
 
     @staticmethod
-    def _heat(measure: Measure, own: Layout) -> Table:
+    def _heat(measure: Measure, combinations: Layout) -> Table:
         lines = [
             line({"edge score": edge}, readout, note=value)
             if isinstance(value, str)
-            else line({"edge score": edge}, readout, value.value, value.low, value.high, value.n)
-            for (edge, readout), value in own.shown.items()
+            else figure_line({"edge score": edge}, readout, value)
+            for (edge, readout), value in combinations.shown.items()
         ]
         direction = {True: "higher is better", False: "lower is better", None: "descriptive"}
-        sentences = [f"The best is {found}." for found in best(measure, own)]
+        sentences = [f"The best is {sentence}." for sentence in best(measure, combinations)]
         return Table(
             name=f"edges_by_readouts_{slug(str(measure))}",
             title=f"{measure} of every edge score with every readout ({direction[measure.higher_is_better]})",
@@ -145,19 +145,19 @@ class EdgesByReadouts:
         lines: list[dict[str, Any]] = []
         sentences: list[str] = []
         left_out: dict[str, list[str]] = {}
-        for measure, own in layouts.items():
-            for text in own.left_out:
+        for measure, combinations in layouts.items():
+            for text in combinations.left_out:
                 left_out.setdefault(text, []).append(str(measure))
-            if own.values is None:
-                lines.append(line({"measure": str(measure), "source": "all"}, _OF_ALL, note=own.reason))
+            if combinations.values is None:
+                lines.append(line({"measure": str(measure), "source": "all"}, _OF_ALL, note=combinations.reason))
                 continue
-            found = decompose(own.values)
+            decomposition = decompose(combinations.values)
             for name in SOURCES:
                 labels = {"measure": str(measure), "source": _NAMES.get(name, name)}
-                for metric, shares in ((_OF_ALL, found.of_all), (_OF_MEANS, found.of_means)):
+                for metric, shares in ((_OF_ALL, decomposition.of_all), (_OF_MEANS, decomposition.of_means)):
                     if (share := shares.get(name)) is not None:
-                        lines.append(line(labels, metric, share.value, share.low, share.high, share.n))
-            sentences.append(_verdict(measure, own, found))
+                        lines.append(figure_line(labels, metric, share))
+            sentences.append(_verdict(measure, combinations, decomposition))
         sentences += [f"{text} ({', '.join(measures)})." for text, measures in left_out.items()]
         return Table(
             name="edges_by_readouts",
@@ -173,28 +173,28 @@ _OF_ALL = "share of all variance"
 _OF_MEANS = "share among combinations"
 
 
-def _verdict(measure: Measure, own: Layout, found: Decomposition) -> str:
+def _verdict(measure: Measure, combinations: Layout, decomposition: Decomposition) -> str:
     shares = [
         f"the {_NAMES.get(name, name)} {number(share.value)} {bounds(share.low, share.high)}".rstrip()
-        for name, share in ((name, found.of_means[name]) for name in OF_MEANS)
+        for name, share in ((name, decomposition.of_means[name]) for name in OF_MEANS)
     ]
-    gap = found.difference
+    gap = decomposition.difference
     answer = (
         "the interval of their difference is above 0: the edge score has more" if gap.low > 0
         else "the interval of their difference is below 0: the readout has more" if gap.high < 0
         else "the interval of their difference holds 0"
     )  # fmt: skip
-    size = f"{len(own.edges)} edge scores × {len(own.readouts)} readouts, {gap.n} examples"
+    size = f"{len(combinations.edges)} edge scores × {len(combinations.readouts)} readouts, {gap.n} examples"
     return f"{measure} ({size}): of the variance among combinations {', '.join(shares)}; {answer}."
 
 
-def _known(config: DictConfig, target: str) -> list[tuple[str, dict[str, Any], Method]]:
+def _named_explainers(config: DictConfig, target: str) -> list[tuple[str, dict[str, Any], Method]]:
     """Methods of the comparison and of conf/methods that are this explainer: name, settings, and what they make."""
     published = compose(None, [f"+methods=[{','.join(options('methods'))}]"]).methods
-    found: list[tuple[str, dict[str, Any], Method]] = []
+    explainers: list[tuple[str, dict[str, Any], Method]] = []
     for source in (config.methods, published):
         for name, settings in source.items():
             if settings.get("_target_") == target and not missing_keys(settings):
                 plain: Any = OmegaConf.to_container(settings, resolve=True)
-                found.append((str(name), plain, make(settings)))
-    return found
+                explainers.append((str(name), plain, make(settings)))
+    return explainers

@@ -59,7 +59,7 @@ class Layout:
 
 
 def read(cells: Mapping[Place, tuple[Record, pd.DataFrame]], measure: Measure) -> dict[Place, Value | str]:
-    """Of each combination's record and rows what concerns one measure; the reason where there is no figure."""
+    """The value of one measure in each combination's record and rows, or the reason why there is none."""
     return {place: _value(record, rows, measure) for place, (record, rows) in cells.items()}
 
 
@@ -68,19 +68,19 @@ def _value(record: Record, rows: pd.DataFrame, measure: Measure) -> Value | str:
     figure = test.scalar(measure.metric)
     if figure is None or not math.isfinite(figure.value):
         return test.dash or "the test reported no such figure"
-    found = Interval(figure.value, figure.low, figure.high, figure.n)
-    own = (rows["evaluation"] == measure.evaluation) & (rows["metric"] == measure.metric) & rows["x"].isna()
-    examples = rows[own].set_index("uid")["value"].dropna().sort_index()
-    mean = len(examples) == found.n and math.isclose(examples.mean(), found.value, rel_tol=1e-4, abs_tol=1e-6)
-    return Value(found, examples if mean else None)
+    interval = Interval(figure.value, figure.low, figure.high, figure.n)
+    of_measure = (rows["evaluation"] == measure.evaluation) & (rows["metric"] == measure.metric) & rows["x"].isna()
+    examples = rows[of_measure].set_index("uid")["value"].dropna().sort_index()
+    mean = len(examples) == interval.n and math.isclose(examples.mean(), interval.value, rel_tol=1e-4, abs_tol=1e-6)
+    return Value(interval, examples if mean else None)
 
 
 def layout(values: Mapping[Place, Value | str]) -> Layout:
     """The balanced layout: edge scores and readouts that lack values are left out, then examples that lack some.
 
-    A combination lacks its values where it could not serve, or where fewer than half of the examples have one. As long
-    as one does, the edge score or readout with the largest share of such combinations goes, an edge score before a
-    readout.
+    A combination lacks its values where it could not serve, or where fewer than half of the examples have one. As long as
+    there is such a combination, the edge score or readout with the largest share of them is left out; of equal shares, the
+    edge score.
     """
     edges, readouts = (list(dict.fromkeys(place[side] for place in values)) for side in (0, 1))
     shown = {place: value if isinstance(value, str) else value.figure for place, value in values.items()}
@@ -89,21 +89,21 @@ def layout(values: Mapping[Place, Value | str]) -> Layout:
         return Layout(
             shown, (), (), None, "no combination has values of single examples that the figure is the mean of", ()
         )
-    missing = {place: text for place, value in values.items() if (text := _lack(value, most)) is not None}
-    left_out = list(_dropped(edges, readouts, missing))
+    missing = {place: text for place, value in values.items() if (text := _why_unusable(value, most)) is not None}
+    left_out = list(_leave_out(edges, readouts, missing))
     if len(edges) < 2 or len(readouts) < 2:
         return Layout(shown, (), (), None, "fewer than two edge scores or readouts have all values", tuple(left_out))
     frames = [values[edge, readout] for edge in edges for readout in readouts]
     table = pd.concat([v.examples for v in frames if isinstance(v, Value) and v.examples is not None], axis=1)
-    whole = table.dropna().sort_index()
-    if len(whole) < len(table):
-        left_out.append(f"{len(table) - len(whole)} of {len(table)} examples, without a value for some combination")
-    array = whole.to_numpy(dtype=np.float64).reshape(len(whole), len(edges), len(readouts))
-    few = "fewer than two examples have a value everywhere" if len(whole) < 2 else ""
-    return Layout(shown, tuple(edges), tuple(readouts), None if few else array, few, tuple(left_out))
+    complete = table.dropna().sort_index()
+    if len(complete) < len(table):
+        left_out.append(f"{len(table) - len(complete)} of {len(table)} examples, without a value for some combination")
+    array = complete.to_numpy(dtype=np.float64).reshape(len(complete), len(edges), len(readouts))
+    reason = "fewer than two examples have a value everywhere" if len(complete) < 2 else ""
+    return Layout(shown, tuple(edges), tuple(readouts), None if reason else array, reason, tuple(left_out))
 
 
-def _lack(value: Value | str, most: int) -> str | None:
+def _why_unusable(value: Value | str, most: int) -> str | None:
     """Why a combination's values cannot be used, or None."""
     if isinstance(value, str):
         return value
@@ -114,8 +114,8 @@ def _lack(value: Value | str, most: int) -> str | None:
     return None
 
 
-def _dropped(edges: list[str], readouts: list[str], missing: Mapping[Place, str]) -> Iterator[str]:
-    """Take out of both lists what lacks values, and say so."""
+def _leave_out(edges: list[str], readouts: list[str], missing: Mapping[Place, str]) -> Iterator[str]:
+    """Remove from both lists what lacks values; a sentence for each removal."""
 
     def lacking(name: str, side: int) -> list[Place]:
         others: Sequence[str] = readouts if side == 0 else edges
@@ -135,14 +135,14 @@ def _dropped(edges: list[str], readouts: list[str], missing: Mapping[Place, str]
         yield f"{kind} {name} is left out of the shares: {len(places)} of {count} {other} lack values ({reasons})"
 
 
-def best(measure: Measure, own: Layout) -> Iterator[str]:
+def best(measure: Measure, combinations: Layout) -> Iterator[str]:
     """The best combination in words; nothing where the measure is descriptive or there is no figure."""
-    found = {place: figure for place, figure in own.shown.items() if isinstance(figure, Interval)}
-    if measure.higher_is_better is None or not found:
+    figures = {place: figure for place, figure in combinations.shown.items() if isinstance(figure, Interval)}
+    if measure.higher_is_better is None or not figures:
         return
     sign = 1 if measure.higher_is_better else -1
-    edge, readout = max(found, key=lambda place: sign * found[place].value)
-    figure = found[edge, readout]
-    others = sum(math.isclose(other.value, figure.value, rel_tol=1e-9) for other in found.values()) - 1
+    edge, readout = max(figures, key=lambda place: sign * figures[place].value)
+    figure = figures[edge, readout]
+    others = sum(math.isclose(other.value, figure.value, rel_tol=1e-9) for other in figures.values()) - 1
     tied = f" (and {others} more with the same value)" if others else ""
     yield f"{edge} with {readout}: {number(figure.value)} {bounds(figure.low, figure.high)}".rstrip() + tied

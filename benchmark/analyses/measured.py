@@ -7,6 +7,7 @@ import pandas as pd
 
 from benchmark.results import store
 from benchmark.results.record import Figure, Record
+from benchmark.results.statistics import Interval
 from benchmark.results.tables import line
 from benchmark.run.cell import Cell
 
@@ -22,6 +23,6 @@ def figures(record: Record, evaluation: str, metric: str) -> list[Figure]:
     return [figure for figure in tests[evaluation].figures if figure.metric == metric] if evaluation in tests else []
 
 
-def shown(labels: Mapping[str, Any], name: str, figure: Figure) -> dict[str, Any]:
-    """A figure as a line of a table."""
-    return line(labels, name, figure.value, figure.low, figure.high, figure.n)
+def figure_line(labels: Mapping[str, Any], name: str, figure: Figure | Interval, note: str = "") -> dict[str, Any]:
+    """A figure with its interval as a line of a table."""
+    return line(labels, name, figure.value, figure.low, figure.high, figure.n, note)

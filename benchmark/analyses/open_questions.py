@@ -3,12 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.differences import Difference, columns, difference_lines, halves, of_best, of_extremes
+from benchmark.analyses.differences import Difference, Values, columns, difference_lines, halves, of_best, of_extremes
 from benchmark.analyses.measured import tested
 from benchmark.errors import NotApplicable
 from benchmark.results.statistics import RESAMPLED, Source, sources
@@ -18,20 +16,20 @@ from benchmark.settings.declared import configurable
 _LABELS = ("method", "question")
 _REACH = (-2.0, 2.0)  # of a difference of two differences of accuracies
 
-Array = NDArray[np.float64]
-
 
 @configurable
 class OpenQuestions:
-    """Per method that was put through the tests named below, each as a mean over examples of a paired difference.
+    """Four questions about every method that the tests named below were run for.
 
-    - Does accuracy rise when the least important heads go first? The gain over the whole model at the share above 0 at
-      which it is largest, which is chosen on half of the examples and measured on the others.
+    Each answer is a mean over examples of a paired difference.
+
+    - Does accuracy rise when the least important heads go first? The gain over the whole model at one share above 0: the
+      share of the largest gain on half of the examples, measured on the others.
     - One pruning order for all examples or one for each? `auc_difference` of each example's own order less that of the
-      common one; the error of random orders and of the calibration examples is in its interval.
+      common one. The interval includes the error of random orders and of the calibration examples.
     - Does a trigger need two pairs of words? Accuracy drop by two pairs less that by one.
     - Does a trigger's place matter? Accuracy drop at its best relative position less that at its worst, and at the words'
-      own places less that at the best position; both chosen on half of the examples and measured on the others.
+      own places less that at the best position. Positions are chosen on half of the examples and measured on the others.
 
     Verdicts are those of sign flips, after Holm's correction over the lines of the table.
 
@@ -49,14 +47,14 @@ class OpenQuestions:
     def __call__(self, context: Context) -> Sequence[Table]:
         """One table with a line per method and question."""
         tests = context.tests
-        asked = [
+        questions = [
             question
             for method, cell in context.cells.items()
             for question in self._questions(method, tested(cell, tests)[1])
         ]
-        if not asked:
+        if not questions:
             raise NotApplicable("no method of the comparison was put through head pruning or triggers")
-        rows, sentences = difference_lines(asked)
+        rows, sentences = difference_lines(questions)
         return [
             Table(
                 name="open_questions",
@@ -68,44 +66,44 @@ class OpenQuestions:
         ]
 
     def _questions(self, method: str, values: pd.DataFrame) -> Iterator[Difference]:
-        def ask(question: str, found: Array, note: str = "", beside: Sequence[Source] = ()) -> Difference:
+        def ask(question: str, differences: Values, note: str = "", beside: Sequence[Source] = ()) -> Difference:
             labels = dict(zip(_LABELS, (method, question), strict=True))
-            return Difference(labels, found, beside, _REACH, note)
+            return Difference(labels, differences, beside, _REACH, note)
 
         gains = columns(values, self.pruning, "low_first_gain")
         shares = gains.columns.to_numpy(dtype=float)
         if (shares > 0).any():
-            found, best = of_best(gains.to_numpy()[:, shares > 0])
+            gain, best = of_best(gains.to_numpy()[:, shares > 0])
             share = float(shares[shares > 0][best])
             beside = _sources(values, self.pruning, "low_first_gain", share)
-            yield ask("largest gain in accuracy, least important heads pruned first", found, f"share {share:g}", beside)
+            yield ask("largest gain in accuracy, least important heads pruned first", gain, f"share {share:g}", beside)
         orders = [columns(values, test, "auc_difference") for test in (self.pruning_each, self.pruning)]
-        if all(one.size for one in orders):
+        if all(order.size for order in orders):
             beside = [s for test in (self.pruning_each, self.pruning) for s in _sources(values, test, "auc_difference")]
-            own, common = _paired(*orders)
-            yield ask("pruning AUC difference, each example's own order less one for all", own - common, "", beside)
+            each, common = _paired(*orders)
+            yield ask("pruning AUC difference, each example's own order less one for all", each - common, "", beside)
         pairs = columns(values, self.triggers, "drop_of_pairs")
         if {1.0, 2.0} <= set(pairs.columns):
-            two, one = _paired(pairs[[2.0]], pairs[[1.0]])
-            yield ask("accuracy drop by triggers, two pairs less one", two - one)
+            two_pairs, one_pair = _paired(pairs[[2.0]], pairs[[1.0]])
+            yield ask("accuracy drop by triggers, two pairs less one", two_pairs - one_pair)
         yield from self._places(values, ask)
 
     def _places(self, values: pd.DataFrame, ask: Callable[..., Difference]) -> Iterator[Difference]:
-        positions, own = (columns(values, self.triggers, metric) for metric in ("drop_at_position", "accuracy_drop"))
-        common = positions.index.intersection(own.index)
+        positions, drops = (columns(values, self.triggers, metric) for metric in ("drop_at_position", "accuracy_drop"))
+        common = positions.index.intersection(drops.index)
         if positions.shape[1] < 2 or not len(common):
             return
-        at = positions.columns.to_numpy(dtype=float)
-        values_at, values_own = positions.loc[common].to_numpy(), own.loc[common].to_numpy()[:, 0]
-        found, best, worst = of_extremes(values_at)
-        note = f"best {at[best]:g}, worst {at[worst]:g}"
-        yield ask("accuracy drop by triggers, best position less worst", found, note)
+        x = positions.columns.to_numpy(dtype=float)
+        at_positions, at_own_places = positions.loc[common].to_numpy(), drops.loc[common].to_numpy()[:, 0]
+        difference, best, worst = of_extremes(at_positions)
+        note = f"best {x[best]:g}, worst {x[worst]:g}"
+        yield ask("accuracy drop by triggers, best position less worst", difference, note)
         _, measured = halves(len(common))
-        apart = (values_own - values_at[:, best])[measured]
-        yield ask("accuracy drop by triggers, own places less best position", apart, f"best {at[best]:g}")
+        own_less_best = (at_own_places - at_positions[:, best])[measured]
+        yield ask("accuracy drop by triggers, own places less best position", own_less_best, f"best {x[best]:g}")
 
 
-def _paired(a: pd.DataFrame, b: pd.DataFrame) -> tuple[Array, Array]:
+def _paired(a: pd.DataFrame, b: pd.DataFrame) -> tuple[Values, Values]:
     """The first columns over the examples that both have."""
     common = a.index.intersection(b.index)
     return a.loc[common].to_numpy()[:, 0], b.loc[common].to_numpy()[:, 0]
@@ -113,7 +111,6 @@ def _paired(a: pd.DataFrame, b: pd.DataFrame) -> tuple[Array, Array]:
 
 def _sources(values: pd.DataFrame, evaluation: str, metric: str, x: float | None = None) -> list[Source]:
     """What random orders of heads, and the calibration examples of one order, add to the error."""
-    chosen = values[values["evaluation"] == evaluation]
-    chosen = chosen[chosen["x"].isna() if x is None else chosen["x"] == x]
-    own, resampled = (chosen[chosen["metric"] == name] for name in (metric, RESAMPLED + metric))
-    return sources(own, resampled)
+    rows = values[values["evaluation"] == evaluation]
+    rows = rows[rows["x"].isna() if x is None else rows["x"] == x]
+    return sources(*(rows[rows["metric"] == name] for name in (metric, RESAMPLED + metric)))

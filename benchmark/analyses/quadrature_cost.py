@@ -12,7 +12,7 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.measured import figures, shown, tested
+from benchmark.analyses.measured import figure_line, figures, tested
 from benchmark.errors import NotApplicable, UserError
 from benchmark.results.record import Record
 from benchmark.results.tables import Drawing, Table, line
@@ -34,16 +34,16 @@ _METRICS = {
 
 @configurable
 class QuadratureCost:
-    """Error against cost of a method of the comparison whose edge score has `steps` and `quadrature`, over both.
+    """Error against cost of a path-integrated edge score, over quadrature rules and numbers of steps m.
 
     Per rule and m: completeness gap, rank correlation of units and of heads with the reference of `convergence`, and the
-    cost per example: seconds, forward and backward passes, counted and not estimated. The sentences name, for each gap
-    in `gaps`, the rule and m with the fewest passes whose gap is below it with the upper end of its interval.
+    cost per example, counted and not estimated: seconds, forward and backward passes. For each gap in `gaps` a sentence
+    names the rule and m with the fewest passes among those whose interval ends below it.
 
     Attributes:
         completeness: the evaluation that measures the gap.
         convergence: the evaluation that measures rank correlation with many steps.
-        method: name of the method, with any steps and rule.
+        method: name of a method of the comparison whose edge score has `steps` and `quadrature`; theirs are replaced.
         rules: quadrature rules.
         steps: numbers of steps m.
         limit: how many of the scored examples; None for all.
@@ -93,9 +93,9 @@ class QuadratureCost:
         for rule in self.rules:
             for steps in self.steps:
                 logger.info("%s: %s, m = %d", self.method, rule, steps)
-                chosen = {"steps": steps, "quadrature": rule}
-                changed = replace(method, edges=replace(method.edges, **chosen))
-                cell = setting.cell(self.method, changed, {**settings, "edges": {**settings["edges"], **chosen}})
+                quadrature = {"steps": steps, "quadrature": rule}
+                changed = replace(method, edges=replace(method.edges, **quadrature))
+                cell = setting.cell(self.method, changed, {**settings, "edges": {**settings["edges"], **quadrature}})
                 finish(cell, evaluations)
                 rows += _lines({"rule": rule, "m": steps}, tested(cell, tests)[0])
         return rows
@@ -104,7 +104,7 @@ class QuadratureCost:
 def _lines(labels: Mapping[str, Any], record: Record) -> list[dict[str, Any]]:
     n, cost = record.task.n, record.cost
     rows = [
-        shown(labels, name, figure)
+        figure_line(labels, name, figure)
         for name, (evaluation, metric) in _METRICS.items()
         for figure in figures(record, evaluation, metric)
         if figure.scalar
@@ -115,16 +115,16 @@ def _lines(labels: Mapping[str, Any], record: Record) -> list[dict[str, Any]]:
 
 def _cheapest(table: pd.DataFrame, gap: float | int) -> str:
     """Which rule and m reach a gap with the fewest passes."""
-    found: Mapping[tuple[str, str], dict[str, float]] = {
+    measures: Mapping[tuple[str, str], dict[str, float]] = {
         (str(rule), str(m)): dict(zip(part["metric"], part["value"], strict=True))
         | {"bound": float(part.loc[part["metric"] == "completeness gap", "high"].max())}
         for (rule, m), part in table.groupby(list(_LABELS))
     }
-    enough = [key for key, figures in found.items() if figures["bound"] <= gap]
-    if not enough:
+    good = [key for key, figures in measures.items() if figures["bound"] <= gap]
+    if not good:
         return f"No rule and m tried has a completeness gap of at most {gap:g} (upper end of the interval)."
-    rule, m = min(enough, key=lambda key: (found[key]["backward per example"], found[key]["completeness gap"]))
-    passes = found[rule, m]["backward per example"]
+    rule, m = min(good, key=lambda key: (measures[key]["backward per example"], measures[key]["completeness gap"]))
+    passes = measures[rule, m]["backward per example"]
     return (
         f"For a completeness gap of at most {gap:g} (upper end of the interval) the cheapest is {rule} with m = {m}: "
         f"{passes:.3g} backward passes per example."

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from benchmark.analyses.context import Context
+from benchmark.analyses.measured import figure_line
 from benchmark.analyses.resampling import correlation
 from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks
 from benchmark.evaluations.head_pruning import Calibration
-from benchmark.results.tables import Drawing, Table, line
+from benchmark.results.tables import Drawing, Table
 from benchmark.settings.declared import configurable
 
 
@@ -42,12 +43,12 @@ class RankingAgreement:
         if len(scores) < 2:
             raise NotApplicable("fewer than two methods of the comparison score heads")
         rows: list[dict[str, Any]] = []
-        for one, two in combinations(scores, 2):
-            found = correlation(
-                scores[one], scores[two], lambda a, b: ranks.kendall(a, b).tau, together=True, seed=self.seed
+        for first, second in combinations(scores, 2):
+            agreement = correlation(
+                scores[first], scores[second], lambda a, b: ranks.kendall(a, b).tau, together=True, seed=self.seed
             )
-            labels = {"importance": one, "and": two}
-            rows.append(line(labels, "Kendall τ_b", found.value, found.low, found.high, found.n))
+            labels = {"importance": first, "and": second}
+            rows.append(figure_line(labels, "Kendall τ_b", agreement))
         return [
             Table(
                 name="ranking_agreement",

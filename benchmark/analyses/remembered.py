@@ -16,28 +16,28 @@ Scores = tuple[Float[Tensor, "B H T T"], ...]
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Stored:
     scores: Scores
     cost: Cost
 
 
 @dataclass
 class Remembered:
-    """An edge score that gives again what it gave for the same examples and classes.
+    """An edge score that is computed once for the same examples and classes.
 
-    Keeps the first batches that fit the budget: readouts go over the same batches in the same order one after the other,
-    so that a memory of the last ones would forget each batch before it is asked for again.
+    The first batches that fit the budget are remembered. Readouts go over the same batches in the same order, one readout
+    after the other: a memory of the last batches would forget each before it is asked for again.
 
-    What was computed at first use is counted at every use (`Cost`), so that a cell's cost is that of the method alone.
+    The passes of the first use are counted at every use (`Cost`), so that a cell's cost is that of its method alone.
 
     Attributes:
         edges: the edge score.
-        budget: bytes that are kept at most.
+        budget: bytes of scores that are remembered at most.
     """
 
     edges: Any
     budget: int
-    _kept: dict[Hashable, _Kept] = field(default_factory=dict)
+    _memory: dict[Hashable, _Stored] = field(default_factory=dict)
     _bytes: int = 0
 
     @property
@@ -52,13 +52,13 @@ class Remembered:
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Scores:
         """Scores of the L layers; not to be written to."""
-        asked = tuple(target.tolist()) if self.class_specific else ()
-        key = (model.fingerprint, batch.uids, tuple(batch.units.shape), asked)
-        if (known := self._kept.get(key)) is not None:
-            model.cost.forward_passes += known.cost.forward_passes
-            model.cost.backward_passes += known.cost.backward_passes
-            model.cost.remembered_seconds += known.cost.remembered_seconds
-            return known.scores
+        classes = tuple(target.tolist()) if self.class_specific else ()
+        key = (model.fingerprint, batch.uids, tuple(batch.units.shape), classes)
+        if (stored := self._memory.get(key)) is not None:
+            model.cost.forward_passes += stored.cost.forward_passes
+            model.cost.backward_passes += stored.cost.backward_passes
+            model.cost.remembered_seconds += stored.cost.remembered_seconds
+            return stored.scores
         before, start = replace(model.cost), time.perf_counter()
         scores: Scores = tuple(self.edges(model, batch, target))
         size = sum(layer.numel() * layer.element_size() for layer in scores)
@@ -69,5 +69,5 @@ class Remembered:
                 model.cost.backward_passes - before.backward_passes,
                 time.perf_counter() - start,
             )
-            self._kept[key] = _Kept(scores, spent)
+            self._memory[key] = _Stored(scores, spent)
         return scores

@@ -7,7 +7,7 @@ import pandas as pd
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.differences import Difference, columns, difference_lines, of_extremes
-from benchmark.analyses.measured import figures, shown, tested
+from benchmark.analyses.measured import figure_line, figures, tested
 from benchmark.errors import NotApplicable
 from benchmark.results.tables import FIGURE_COLUMNS, Drawing, Table
 from benchmark.settings.declared import configurable
@@ -17,10 +17,10 @@ _LABELS = ("method", "what")
 
 @configurable
 class Threshold:
-    """Everything that depends on τ, side by side, for every method of the comparison that has the first curve.
+    """Curves over τ side by side, for every method of the comparison that has the first of them.
 
-    Whether it depends on τ is asked of the difference between the τ of the largest and of the smallest value, which are
-    chosen on half of the examples and compared on the others: sign flips, Holm's correction over methods and curves.
+    Whether a curve depends on τ is tested by the difference between its largest and its smallest value. Their τ are chosen
+    on half of the examples and compared on the others, by sign flips with Holm's correction over methods and curves.
 
     Attributes:
         curves: name shown -> (evaluation, metric), a curve over τ that the comparison's tests report.
@@ -30,9 +30,9 @@ class Threshold:
     version: ClassVar[int] = 2
 
     def __call__(self, context: Context) -> Sequence[Table]:
-        """Two tables: a line per method and τ; and what the best and the worst τ are apart."""
+        """Two tables: a line per method and τ, and how far the largest and the smallest value are apart."""
         rows: list[dict[str, Any]] = []
-        asked: list[Difference] = []
+        differences: list[Difference] = []
         tests = context.tests
         for method, cell in context.cells.items():
             record, values = tested(cell, tests)
@@ -40,14 +40,14 @@ class Threshold:
             if not figures(record, *first):
                 continue
             for name, (evaluation, metric) in self.curves.items():
-                asked += _asked(method, name, columns(values, evaluation, metric))
+                differences += _range_of_curve(method, name, columns(values, evaluation, metric))
                 for figure in figures(record, evaluation, metric):
-                    rows.append(shown({"method": method, "τ": figure.x}, name, figure))
+                    rows.append(figure_line({"method": method, "τ": figure.x}, name, figure))
         if not rows:
             raise NotApplicable("no method of the comparison was tested over τ")
         table = pd.DataFrame(rows)
         names = tuple(name for name in self.curves if name in set(table["metric"]))
-        lines, sentences = difference_lines(asked)
+        lines, sentences = difference_lines(differences)
         return [
             Table(
                 name="threshold",
@@ -66,10 +66,10 @@ class Threshold:
         ]
 
 
-def _asked(method: str, name: str, values: pd.DataFrame) -> Iterator[Difference]:
+def _range_of_curve(method: str, name: str, values: pd.DataFrame) -> Iterator[Difference]:
     """Whether a curve differs between its extremes, where it has any."""
     if values.shape[1] < 2 or len(values) < 2:
         return
-    found, most, least = of_extremes(values.to_numpy())
-    note = f"largest at τ = {values.columns[most]:g}, smallest at {values.columns[least]:g}"
-    yield Difference(dict(zip(_LABELS, (method, name), strict=True)), found, note=note)
+    difference, largest, smallest = of_extremes(values.to_numpy())
+    note = f"largest at τ = {values.columns[largest]:g}, smallest at {values.columns[smallest]:g}"
+    yield Difference(dict(zip(_LABELS, (method, name), strict=True)), difference, note=note)

@@ -69,9 +69,9 @@ class Attention:
         """Query heads per key and value head."""
         return self.n_heads * self.size // self.key.weight.shape[0]
 
-    def head(self, which: Matrix, index: int) -> Matrix:
+    def head(self, layer: Matrix, index: int) -> Matrix:
         """The outputs of one head."""
-        return which.rows(index * self.size, (index + 1) * self.size)
+        return layer.rows(index * self.size, (index + 1) * self.size)
 
     def output_of(self, head: int) -> Tensor:
         """The columns of the output layer's weight that read one head."""
@@ -83,30 +83,30 @@ def attention_layers(block: Block, n_heads: int) -> Attention:
     if len(block.output) != 1:
         raise NotApplicable(f"{len(block.output)} linear layers follow the attention, not one")
     output = matrix(block.output[0][1])
-    found = {name[0].lower(): matrix(module) for name, module in block.projections}
+    layers = {name[0].lower(): matrix(module) for name, module in block.projections}
     if len(block.projections) == 1 and block.projections[0][0] in _FUSED:
         fused = matrix(block.projections[0][1])
         third = fused.weight.shape[0] // 3
         query, key, value = (fused.rows(i * third, (i + 1) * third) for i in range(3))
         return Attention(query, key, value, output, n_heads)
-    if len(block.projections) != 3 or set(found) != set("qkv"):
+    if len(block.projections) != 3 or set(layers) != set("qkv"):
         names = ", ".join(name for name, _ in block.projections) or "none"
         raise NotApplicable(f"queries, keys and values cannot be told apart among the linear layers {names}")
-    return Attention(found["q"], found["k"], found["v"], output, n_heads)
+    return Attention(layers["q"], layers["k"], layers["v"], output, n_heads)
 
 
 def query_and_key_norms(block: Block) -> tuple[nn.Module, nn.Module] | None:
     """The normalisations of a block's queries and of its keys (Qwen3), or None where it has none."""
     if not block.norms:
         return None
-    found = {name[0].lower(): module for name, module in block.norms}
-    if len(block.norms) != 2 or set(found) != set("qk"):
+    norms = {name[0].lower(): module for name, module in block.norms}
+    if len(block.norms) != 2 or set(norms) != set("qk"):
         names = ", ".join(name for name, _ in block.norms)
         raise NotApplicable(f"{names} between projections and attention are not a norm of queries and one of keys")
-    return found["q"], found["k"]
+    return norms["q"], norms["k"]
 
 
-Change = Callable[[Sequence[Block], int, Generator], None]
+ParameterChange = Callable[[Sequence[Block], int, Generator], None]
 """Changes the parameters of all blocks in place: `(blocks, heads, generator)`."""
 
 
@@ -149,7 +149,7 @@ def rescale_logits(blocks: Sequence[Block], n_heads: int, generator: Generator) 
 
 
 def permute_feed_forward(blocks: Sequence[Block], n_heads: int, generator: Generator) -> None:
-    """Hidden units of every feed-forward layer in another order: rows of what writes them, columns of what reads them."""
+    """Hidden units of every feed-forward layer reordered: rows of the layers that write them, columns of the reader."""
     for block in blocks:
         *writers, reader = [matrix(module) for _, module in block.feed_forward]
         width = reader.weight.shape[1]
@@ -164,8 +164,10 @@ def permute_feed_forward(blocks: Sequence[Block], n_heads: int, generator: Gener
 
 
 def equal_heads(blocks: Sequence[Block], n_heads: int, generator: Generator) -> None:
-    """Head 1 of every layer gets the parameters of head 0: queries, keys, values, its part of the output layer and its
-    column in tables of position biases."""
+    """Head 1 of every layer gets the parameters of head 0.
+
+    These are queries, keys, values, its part of the output layer and its column in tables of position biases.
+    """
     if n_heads == 1:
         raise NotApplicable("the model has one head per layer")
     for block in blocks:
@@ -173,14 +175,14 @@ def equal_heads(blocks: Sequence[Block], n_heads: int, generator: Generator) -> 
         attention.head(attention.query, 1).copy_(attention.head(attention.query, 0))
         attention.output_of(1).copy_(attention.output_of(0))
         if attention.group == 1:
-            for which in (attention.key, attention.value):
-                attention.head(which, 1).copy_(attention.head(which, 0))
+            for layer in (attention.key, attention.value):
+                attention.head(layer, 1).copy_(attention.head(layer, 0))
         for _, module in block.head_tables:
             for table in module.parameters(recurse=False):
                 table[:, 1].copy_(table[:, 0])
 
 
-INVARIANT: Mapping[str, Change] = {
+INVARIANT: Mapping[str, ParameterChange] = {
     "values rescaled": rescale_values,
     "queries and keys rescaled": rescale_logits,
     "feed-forward units permuted": permute_feed_forward,
@@ -212,7 +214,7 @@ class Twins:
         base = double_copy(model)
         return Twins(base, double_copy(base))
 
-    def change(self, name: str, change: Change, batch: Batch, seed: int = 0) -> Classifier:
+    def change(self, name: str, change: ParameterChange, batch: Batch, seed: int = 0) -> Classifier:
         """The twin with `change` applied to the parameters of the base.
 
         Raises:

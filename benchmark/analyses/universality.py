@@ -15,10 +15,12 @@ from scipy import stats
 from torch import Tensor
 
 from benchmark.analyses.context import Context
+from benchmark.analyses.measured import figure_line
 from benchmark.analyses.resampling import Rank, correlation
 from benchmark.errors import UserError
 from benchmark.evaluations.head_pruning import Calibration, HeadPruning
 from benchmark.results.digests import digest
+from benchmark.results.record import Figure
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.cell import Cell
 from benchmark.run.workbench import Setting, open_setting
@@ -31,7 +33,7 @@ _CORRELATIONS: Mapping[str, Rank] = {
     "Spearman ρ": lambda a, b: float(stats.spearmanr(a, b).statistic),
 }
 
-Scores = tuple[Cell, Float[Tensor, "N L H"]]
+HeadScores = tuple[Cell, Float[Tensor, "N L H"]]
 
 
 @configurable
@@ -43,8 +45,8 @@ class Universality:
     accuracy in each task as heads are pruned, least important first, by its own ranking and by another task's.
 
     Attributes:
-        settings: per name of a task, the overrides that open it (`task=…`, `model=…` and their settings), or None to leave
-            out one that another configuration names.
+        settings: by name of a task, the overrides that open it (`task=…`, `model=…` and their settings). None leaves out a
+            task that another configuration names.
         methods: names of the comparison's methods whose importance is compared.
         calibration: the examples that importance is computed from.
         limit: how many examples of each task are scored.
@@ -59,7 +61,7 @@ class Universality:
     version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        if len([given for given in self.settings.values() if given is not None]) < 2:
+        if sum(overrides is not None for overrides in self.settings.values()) < 2:
             raise UserError("analyses.universality.settings names fewer than two tasks; give at least two")
 
     def __call__(self, context: Context) -> Sequence[Table]:
@@ -69,11 +71,11 @@ class Universality:
                 f"analyses.universality.methods names {', '.join(unknown)}, which the comparison does not have: "
                 f"{', '.join(context.cells)}"
             )
-        opened = self._opened(context)
+        opened = self._tasks(context)
         shapes = {name: (setting.model.n_layers, setting.model.n_heads) for name, setting in opened.items()}
         if len(set(shapes.values())) > 1:
             raise UserError(f"analyses.universality.settings: layers and heads of the models differ: {shapes}")
-        scores: dict[str, dict[str, Scores]] = {method: {} for method in self.methods}
+        scores: dict[str, dict[str, HeadScores]] = {method: {} for method in self.methods}
         for method in self.methods:
             for name, setting in opened.items():
                 cell = setting.cell(method)
@@ -84,31 +86,32 @@ class Universality:
         """Weights and examples of every task, so that another checkpoint in the same folder gives other tables."""
         return {
             name: digest([setting.model.fingerprint, asdict(setting.data.facts)])
-            for name, setting in self._opened(context).items()
+            for name, setting in self._tasks(context).items()
         }
 
-    def _opened(self, context: Context) -> dict[str, Setting]:
-        return {name: self._open(context, given) for name, given in self.settings.items() if given is not None}
+    def _tasks(self, context: Context) -> dict[str, Setting]:
+        named = ((name, overrides) for name, overrides in self.settings.items() if overrides is not None)
+        return {name: self._open(context, overrides) for name, overrides in named}
 
     def _open(self, context: Context, overrides: Sequence[str]) -> Setting:
-        other = compose("config", list(overrides))
+        composed = compose("config", list(overrides))
         config = context.setting.config.copy()
         OmegaConf.set_struct(config, value=False)
         for key in ("task", "model", "split", "batch_size"):
-            config[key] = other[key]
+            config[key] = composed[key]
         config.limit = self.limit
-        return open_setting(_checked(config))
+        return open_setting(_complete(config))
 
-    def _points(self, scores: Mapping[str, Mapping[str, Scores]]) -> Table:
+    def _points(self, scores: Mapping[str, Mapping[str, HeadScores]]) -> Table:
         rows: list[dict[str, Any]] = []
         for method, tasks in scores.items():
-            importance = {name: cell.aggregate(own) for name, (cell, own) in tasks.items()}
-            for one, two in combinations(importance, 2):
-                for (layer, head), value in _cells(importance[one]):
-                    labels = {"importance": method, "tasks": f"{one} (x), {two} (y)", "layer": layer, "head": head}
-                    rows.append(line(labels, "first task", value, n=len(tasks[one][1])))
-                    other = float(importance[two][layer, head])
-                    rows.append(line(labels, "second task", other, n=len(tasks[two][1])))
+            importance = {name: cell.aggregate(scores_of_task) for name, (cell, scores_of_task) in tasks.items()}
+            for first, second in combinations(importance, 2):
+                for (layer, head), value in _values_of_heads(importance[first]):
+                    labels = {"importance": method, "tasks": f"{first} (x), {second} (y)", "layer": layer, "head": head}
+                    rows.append(line(labels, "first task", value, n=len(tasks[first][1])))
+                    value_in_second = float(importance[second][layer, head])
+                    rows.append(line(labels, "second task", value_in_second, n=len(tasks[second][1])))
         return Table(
             name="universality_points",
             title="Importance of each head in two tasks",
@@ -118,14 +121,14 @@ class Universality:
             printed=False,
         )
 
-    def _correlations(self, scores: Mapping[str, Mapping[str, Scores]]) -> Table:
+    def _correlations(self, scores: Mapping[str, Mapping[str, HeadScores]]) -> Table:
         rows: list[dict[str, Any]] = []
         for method, tasks in scores.items():
-            for one, two in combinations(tasks, 2):
-                labels = {"importance": method, "task": one, "and": two}
+            for first, second in combinations(tasks, 2):
+                labels = {"importance": method, "task": first, "and": second}
                 for name, rank in _CORRELATIONS.items():
-                    found = correlation(tasks[one], tasks[two], rank, together=False, seed=self.seed)
-                    rows.append(line(labels, name, found.value, found.low, found.high, found.n))
+                    interval = correlation(tasks[first], tasks[second], rank, together=False, seed=self.seed)
+                    rows.append(figure_line(labels, name, interval))
         return Table(
             name="universality",
             title="Correlation of head importance between tasks",
@@ -133,16 +136,16 @@ class Universality:
             rows=pd.DataFrame(rows),
         )
 
-    def _pruning(self, opened: Mapping[str, Setting], scores: Mapping[str, Mapping[str, Scores]]) -> Table:
+    def _pruning(self, opened: Mapping[str, Setting], scores: Mapping[str, Mapping[str, HeadScores]]) -> Table:
         rows: list[dict[str, Any]] = []
         test = HeadPruning(calibration="same")
         for method, tasks in scores.items():
-            rankings = {name: cell.aggregate(own) for name, (cell, own) in tasks.items()}
+            rankings = {name: cell.aggregate(scores_of_task) for name, (cell, scores_of_task) in tasks.items()}
             for task, setting in opened.items():
                 for source, importance in rankings.items():
                     labels = {"importance": method, "task": task, "ranking of": source}
-                    for share, figure in _curve(setting, importance, test):
-                        rows.append(line(labels | {"share pruned": share}, "accuracy", *figure))
+                    for figure in _curve(setting, importance, test):
+                        rows.append(figure_line(labels | {"share pruned": figure.x}, "accuracy", figure))
         return Table(
             name="universality_pruning",
             title="Accuracy as heads are pruned by their own and by another task's ranking, least important first",
@@ -154,27 +157,24 @@ class Universality:
         )
 
 
-def _checked(config: DictConfig) -> DictConfig:
+def _complete(config: DictConfig) -> DictConfig:
     if missing := [*missing_keys(config.task), *missing_keys(config.model)]:
         raise UserError(f"analyses.universality.settings: {missing[0]} is not set in one of the lists of overrides")
     return config
 
 
-def _cells(importance: Float[Tensor, "L H"]) -> Iterator[tuple[tuple[int, int], float]]:
+def _values_of_heads(importance: Float[Tensor, "L H"]) -> Iterator[tuple[tuple[int, int], float]]:
     for layer, row in enumerate(importance.tolist()):
         for head, value in enumerate(row):
             yield (layer, head), value
 
 
-def _curve(
-    setting: Setting, importance: Float[Tensor, "L H"], test: HeadPruning
-) -> Iterator[tuple[float, tuple[float, float, float, int]]]:
-    """Share pruned, and accuracy with its interval and n."""
+def _curve(setting: Setting, importance: Float[Tensor, "L H"], test: HeadPruning) -> Iterator[Figure]:
+    """Accuracy against the share pruned."""
     parts = []
     for index, batch in enumerate(setting.data.batches):
         target = setting.data.target(index, "label")
         heads = importance.to(batch.units.device).expand(len(batch), -1, -1)
         parts.append(test.rows(setting.model, batch, Attribution(target=target, heads=heads)))
-    for figure in test.reduce(pd.concat(parts, ignore_index=True)):
-        if figure.metric == "low_first_accuracy":
-            yield figure.x, (figure.value, figure.low, figure.high, figure.n)
+    figures = test.reduce(pd.concat(parts, ignore_index=True))
+    return (figure for figure in figures if figure.metric == "low_first_accuracy")

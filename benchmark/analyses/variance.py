@@ -40,10 +40,10 @@ def components(means: Float[NDArray, "R K"], shape: tuple[int, int]) -> Float[ND
     grand = cells.mean((1, 2), keepdims=True)
     first, second = cells.mean(2, keepdims=True) - grand, cells.mean(1, keepdims=True) - grand
     mixed = cells - grand - first - second
-    own = [(part**2).mean((1, 2)) for part in (first, second, mixed)]
+    of_means = [(part**2).mean((1, 2)) for part in (first, second, mixed)]
     square = grand[:, 0, 0] ** 2
     examples, total = means[:, -2] - square, means[:, -1] - square
-    return np.stack([*own, examples, total - sum(own) - examples], axis=1)
+    return np.stack([*of_means, examples, total - sum(of_means) - examples], axis=1)
 
 
 def columns(values: Float[NDArray, "N E F"]) -> Float[NDArray, "N K"]:
@@ -72,10 +72,10 @@ def decompose(values: Float[NDArray, "N E F"], *, seed: int = 0, resamples: int 
     design).
     """
     table, shape = columns(values), (values.shape[1], values.shape[2])
-    once = components(table.mean(0, keepdims=True), shape)
-    drawn = components(resampled_means(table, seed, resamples), shape)
+    estimate = components(table.mean(0, keepdims=True), shape)
+    resampled = components(resampled_means(table, seed, resamples), shape)
     of_all, of_means = (
-        np.concatenate([_shares(once[:, :k]), _shares(drawn[:, :k])]) for k in (len(SOURCES), len(OF_MEANS))
+        np.concatenate([_shares(estimate[:, :k]), _shares(resampled[:, :k])]) for k in (len(SOURCES), len(OF_MEANS))
     )
 
     def measured(shares: NDArray, bounds: Range = (0.0, 1.0)) -> Interval:

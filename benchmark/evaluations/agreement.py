@@ -8,11 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.evaluations import ranks
-from benchmark.evaluations.base import Averaged, rated_scores, token_scores
+from benchmark.evaluations.base import Averaged, Column, as_figure, rated_scores, token_scores
 from benchmark.models.classifier import Classifier
 from benchmark.results import statistics
 from benchmark.results.record import Figure, Metric
@@ -21,17 +20,16 @@ from benchmark.settings.randomness import generator
 from benchmark.types import Attribution, Batch, Method, Reads, Target
 from benchmark.units import Pool
 
-Row = NDArray[np.float64]
 REFERENCES = ("gradient", "gradient_attached", "leave_one_out")
 SIGNIFICANT = 0.05
-_REMEMBERED = 10_000
+_MOST_REFERENCES = 10_000
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What does not depend on the method: one importance per rated unit of an example, and the predicted class."""
+    """What does not depend on the method: by reference the importance of the rated units, and the predicted class."""
 
-    importance: Mapping[str, Row]
+    importance: Mapping[str, Column]
     predicted: int
 
 
@@ -41,19 +39,20 @@ class Agreement(Averaged):
 
     The references are three methods. Published are |gradient × input| of the probability with attention held constant
     (`gradient`), the same with the gradient through attention as well (`gradient_attached`), and `leave_one_out` by total
-    variation. The τ_b is over the visible, rated units of each example. Where a row of scores is constant, or there are
-    fewer than two units, it is undefined: counted in `…_undefined`, in no mean. `…_significant` is the share of defined
-    examples with p ≤ .05; `…_by_class` splits by predicted class (x: its index in the model's labels); `…_std` is the
-    standard deviation over examples; `…_null` is the τ_b of randomly permuted scores of the same example (mean of
-    `permutations`), near 0 by construction. Where the method scores edges, `…_layer` is the same for the read token's row
-    of each layer, `…_layer_mean` its mean over the layers that are defined.
+    variation. The τ_b is over the visible, rated units of each example. It is undefined where a row of scores is constant,
+    or where there are fewer than two units: such an example is counted in `…_undefined` and is in no mean.
+
+    `…_significant` is the share of defined examples with p ≤ .05. `…_by_class` splits by predicted class (x: its index in
+    the model's labels). `…_std` is the standard deviation over examples. `…_null` is the τ_b of randomly permuted scores of
+    the same example (mean of `permutations`), near 0 by construction. Where the method scores edges, `…_layer` is the same
+    for the read token's row of each layer, and `…_layer_mean` its mean over the layers that are defined.
 
     τ_b is an agreement, not a measure of quality: it is no ranked metric.
 
     The references of an example do not depend on the method, so the instance keeps those of the last 10,000 examples (one
     number per unit and reference).
 
-    Args:
+    Attributes:
         gradient: a method.
         gradient_attached: a method.
         leave_one_out: a method that gives every token the score of its unit, whatever `pool` is.
@@ -82,19 +81,19 @@ class Agreement(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """τ_b and what describes it, per reference."""
-        found = {}
+        metrics = {}
         share, correlation = (0.0, 1.0), (-1.0, 1.0)
         for name in REFERENCES:
-            found[f"{name}_tau"] = Metric(None, correlation, headline=name != "gradient_attached")
-            found[f"{name}_tau_std"] = Metric(None, share)
-            found[f"{name}_tau_null"] = Metric(None, correlation)
-            found[f"{name}_significant"] = Metric(None, share)
-            found[f"{name}_undefined"] = Metric(None, share)
-            found[f"{name}_tau_by_class"] = Metric(None, correlation, x="predicted class")
-            found[f"{name}_tau_layer"] = Metric(None, correlation, x="layer")
-            found[f"{name}_tau_layer_mean"] = Metric(None, correlation)
-            found[f"{name}_undefined_layer"] = Metric(None, share, x="layer")
-        return found
+            metrics[f"{name}_tau"] = Metric(None, correlation, headline=name != "gradient_attached")
+            metrics[f"{name}_tau_std"] = Metric(None, share)
+            metrics[f"{name}_tau_null"] = Metric(None, correlation)
+            metrics[f"{name}_significant"] = Metric(None, share)
+            metrics[f"{name}_undefined"] = Metric(None, share)
+            metrics[f"{name}_tau_by_class"] = Metric(None, correlation, x="predicted class")
+            metrics[f"{name}_tau_layer"] = Metric(None, correlation, x="layer")
+            metrics[f"{name}_tau_layer_mean"] = Metric(None, correlation)
+            metrics[f"{name}_undefined_layer"] = Metric(None, share, x="layer")
+        return metrics
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Correlations of each example; NotApplicable where the method scores no tokens."""
@@ -107,7 +106,7 @@ class Agreement(Averaged):
             for name, importance in references[b].importance.items():
                 records += self._tokens(uid, name, values[b], importance, references[b].predicted)
                 if layers:
-                    records += _layers(uid, name, np.stack([scores[b] for scores in layers]), importance)
+                    records += _rows_of_layers(uid, name, np.stack([scores[b] for scores in layers]), importance)
         return pd.DataFrame(records, columns=["uid", "metric", "x", "value"]).astype({"x": float, "value": float})
 
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
@@ -116,22 +115,24 @@ class Agreement(Averaged):
         for name in REFERENCES:
             taus = rows[rows["metric"] == f"{name}_tau"].sort_values("uid")["value"].to_numpy(dtype=np.float64)
             if len(taus):
-                found = statistics.interval(np.stack([taus, taus**2], axis=1), _deviation, bounds=(0.0, 1.0))
-                figures.append(Figure(f"{name}_tau_std", float("nan"), found.value, found.low, found.high, found.n))
+                moments = np.stack([taus, taus**2], axis=1)
+                deviation = statistics.interval(moments, _standard_deviation, bounds=(0.0, 1.0))
+                figures.append(as_figure(f"{name}_tau_std", None, deviation))
         return figures
 
-    def _tokens(self, uid: str, name: str, scores: Row, importance: Row, predicted: int) -> list[tuple]:
-        found = ranks.kendall(scores, importance)
-        records = [(uid, f"{name}_undefined", np.nan, float(found.undefined))]
-        if found.undefined:
+    def _tokens(self, uid: str, name: str, scores: Column, importance: Column, predicted: int) -> list[tuple]:
+        correlation = ranks.kendall(scores, importance)
+        records = [(uid, f"{name}_undefined", np.nan, float(correlation.undefined))]
+        if correlation.undefined:
             return records
-        drawn = generator(self.seed, "permutations", uid).permuted(np.tile(scores, (self.permutations, 1)), axis=1)
-        null = ranks.tau_b(drawn, importance)
+        permuted = generator(self.seed, "permutations", uid).permuted(np.tile(scores, (self.permutations, 1)), axis=1)
+        null = ranks.tau_b(permuted, importance)
+        significant = np.nan if np.isnan(correlation.p) else float(correlation.p <= SIGNIFICANT)
         return [
             *records,
-            (uid, f"{name}_tau", np.nan, found.tau),
-            (uid, f"{name}_tau_by_class", float(predicted), found.tau),
-            (uid, f"{name}_significant", np.nan, np.nan if np.isnan(found.p) else float(found.p <= SIGNIFICANT)),
+            (uid, f"{name}_tau", np.nan, correlation.tau),
+            (uid, f"{name}_tau_by_class", float(predicted), correlation.tau),
+            (uid, f"{name}_significant", np.nan, significant),
             (uid, f"{name}_tau_null", np.nan, float(np.mean(null))),
         ]
 
@@ -140,21 +141,21 @@ class Agreement(Averaged):
         if not all(key in self._memory for key in keys):
             for key, reference in zip(keys, self._computed(model, batch, target), strict=True):
                 self._memory[key] = reference
-        found = [self._memory[key] for key in keys]
-        while len(self._memory) > _REMEMBERED:
+        references = [self._memory[key] for key in keys]
+        while len(self._memory) > _MOST_REFERENCES:
             self._memory.popitem(last=False)
-        return found
+        return references
 
     def _computed(self, model: Classifier, batch: Batch, target: Tensor) -> list[Reference]:
         importance = {}
-        for name, how in zip(REFERENCES, (self.pool, self.pool, "max"), strict=True):
+        for name, pool in zip(REFERENCES, (self.pool, self.pool, "max"), strict=True):
             attribution = getattr(self, name)(model, batch, target.to(batch.units.device))
-            importance[name] = rated_scores(batch, token_scores(batch, attribution), how)
+            importance[name] = rated_scores(batch, token_scores(batch, attribution), pool)
         predicted = model.predict(batch).tolist()
         return [Reference({name: importance[name][b] for name in REFERENCES}, c) for b, c in enumerate(predicted)]
 
 
-def _layers(uid: str, name: str, layers: Row, importance: Row) -> list[tuple]:
+def _rows_of_layers(uid: str, name: str, layers: Column, importance: Column) -> list[tuple]:
     """Rows of one example: τ_b of each layer's scores [L n], and their mean."""
     undefined = ranks.constant(layers) | ranks.constant(importance[None])
     taus = ranks.tau_b(layers, importance)
@@ -165,7 +166,7 @@ def _layers(uid: str, name: str, layers: Row, importance: Row) -> list[tuple]:
     return records + defined
 
 
-def _deviation(means: Row) -> Row:
+def _standard_deviation(means: Column) -> Column:
     """√(E[τ²] − E[τ]²)."""
-    deviation: Row = np.sqrt(np.maximum(means[..., 1] - means[..., 0] ** 2, 0.0))
+    deviation: Column = np.sqrt(np.maximum(means[..., 1] - means[..., 0] ** 2, 0.0))
     return deviation

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import Averaged, table
+from benchmark.evaluations.base import Averaged, of_class, table
 from benchmark.evaluations.perturbation import rank_units
 from benchmark.evaluations.rationale.documents import rationale_share
 from benchmark.models.classifier import Classifier
@@ -32,7 +32,7 @@ class Erasure:
         without: after the best share of the units is removed.
         only: after all other rated units are removed.
         rated: whether the example has a rated unit at all.
-        hard: the same two, [2 B C], for the task's mean rationale share, or None.
+        hard: `without` and `only` [2 B C] at the task's mean rationale share, or None.
     """
 
     whole: Float[Tensor, "B C"]
@@ -55,8 +55,7 @@ class Erasure:
         return () if self.hard is None else tuple(self._drop(after[None]) for after in self.hard)
 
     def _drop(self, after: Float[Tensor, "Q B C"]) -> Float[Tensor, "B Q"]:
-        index = self.predicted[None, :, None].expand(len(after), -1, 1)
-        return self.whole.gather(1, self.predicted[:, None]) - after.gather(2, index).squeeze(2).T
+        return of_class(self.whole, self.predicted)[:, None] - of_class(after, self.predicted).T
 
 
 @configurable
@@ -67,11 +66,11 @@ class Aopc(Averaged):
     sufficiency = mean_q p(ŷ|x) − p(ŷ|only the best q of x), lower is better; ŷ is the predicted class of x.
     The best q are ⌈q · n⌉ of the n visible, rated units, so at least one. Units of a query are never rated, and stay.
 
-    Where all examples are ERASER's annotations, `comprehensiveness_hard` and `sufficiency_hard` are both at one q, the mean
-    share of words in their rationales: what ERASER's scorer calls comprehensiveness and sufficiency (those above are its
-    AOPC).
+    Where all examples are ERASER's annotations, `comprehensiveness_hard` and `sufficiency_hard` are the two at a single q,
+    the mean share of words in the rationales. ERASER's scorer calls these comprehensiveness and sufficiency, and those
+    above their AOPC.
 
-    Args:
+    Attributes:
         target: the class that is explained; ŷ is the predicted one in any case.
         operator: `auto`, or a name in `removal.OPERATORS`.
         fractions: the shares q, increasing.
@@ -105,22 +104,22 @@ class Aopc(Averaged):
 
     def over(self, batches: Sequence[Batch]) -> "Aopc":
         """The same evaluation with the share of the annotations known, where all examples are annotations of ERASER."""
-        known = self.hard_share is not None or not all(_annotations(batch) for batch in batches)
-        return self if known else replace(self, hard_share=rationale_share(batches))
+        share_given = self.hard_share is not None or not all(_are_annotations(batch) for batch in batches)
+        return self if share_given else replace(self, hard_share=rationale_share(batches))
 
     def erase(self, model: Classifier, batch: Batch, attribution: Attribution) -> Erasure:
         """The probabilities that both measures compare; the ERASER export writes them out."""
         ranking = rank_units(batch, attribution, how=self.pool, seed=self.seed)
         operator = operator_for(self.operator, model, batch, "evaluations.aopc.operator")
-        hard = [] if self.hard_share is None else [self.hard_share]
-        top = ranks.best(ranking.ranks, curves.counts(ranking.n, [*self.fractions, *hard], "up"))
-        nothing = torch.zeros_like(top[:1])
-        removed = torch.cat([nothing, top, ranking.rated[None] & ~top])
+        hard_shares = [] if self.hard_share is None else [self.hard_share]
+        top = ranks.best(ranking.ranks, curves.counts(ranking.n, [*self.fractions, *hard_shares], "up"))
+        none_removed = torch.zeros_like(top[:1])
+        removed = torch.cat([none_removed, top, ranking.rated[None] & ~top])
         logits = logits_without(model, batch, removed, operator)
         probabilities, q = logits.double().softmax(-1), len(self.fractions)
         without, only = probabilities[1 : len(top) + 1], probabilities[len(top) + 1 :]
-        both = torch.stack([without[-1], only[-1]]) if hard else None
-        return Erasure(probabilities[0], without[:q], only[:q], ranking.n > 0, both)
+        hard_probabilities = torch.stack([without[-1], only[-1]]) if hard_shares else None
+        return Erasure(probabilities[0], without[:q], only[:q], ranking.n > 0, hard_probabilities)
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Both measures of each example; NotApplicable where the method scores no tokens.
@@ -134,12 +133,12 @@ class Aopc(Averaged):
             frames.append(table(batch.uids, f"{name}_at", values, x=self.fractions, defined=erasure.rated))
         for name, values in zip(("comprehensiveness", "sufficiency"), erasure.hard_drops(), strict=False):
             frames.append(table(batch.uids, f"{name}_hard", values, defined=erasure.rated))
-        if _annotations(batch):
+        if _are_annotations(batch):
             frames += probability_rows(batch.uids, erasure, self.fractions)
         return pd.concat(frames, ignore_index=True)
 
 
-def _annotations(batch: Batch) -> bool:
+def _are_annotations(batch: Batch) -> bool:
     return all("annotation_id" in meta for meta in batch.meta)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from benchmark.evaluations.base import Averaged, table
+from benchmark.evaluations.curves import TENTHS
 from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction, agreement, attribution_graph
@@ -17,7 +18,6 @@ from benchmark.results.record import Metric
 from benchmark.settings.declared import Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 
-THRESHOLDS = tuple(k / 10 for k in range(1, 10))
 _SIZES = ("nodes", "edges", "depth")
 _AGREEMENT = ("recall", "precision", "f1")
 
@@ -26,20 +26,20 @@ _AGREEMENT = ("recall", "precision", "f1")
 class AttributionGraphs(Averaged):
     """Size and words of the attribution graph at growing thresholds τ (`benchmark.results.graph`).
 
-    Against τ: `nodes` (tokens that appeared), `edges` and `depth` (edges from the top node to the deepest leaf), none of
-    which counts the terminal edge; and for examples with a rationale `rationale_recall`, `rationale_precision` and
-    `rationale_f1` of the units that have a token in the graph. A graph without a top node has 0 everywhere. Scalars:
-    `nodes_mean` and `rationale_f1_mean`, the means over τ.
+    Against τ: `nodes` (tokens that appeared), `edges` and `depth` (edges from the top node to the deepest leaf). None of
+    them counts the terminal edge. For examples with a rationale also `rationale_recall`, `rationale_precision` and
+    `rationale_f1` of the units that have a token in the graph. A graph without a top node has 0 everywhere. Scalars are
+    the means over τ, `nodes_mean` and `rationale_f1_mean`.
 
     Units beyond the model's window count as missed; those of a query are left out. Examples without a rationale unit
     get no row for the agreement.
 
-    Source: Hao et al. 2021, section "Attribution tree"; statistics over τ are ours.
-
-    Args:
+    Attributes:
         target: the class that is explained.
         construction: `paper` or `script`.
         thresholds: increasing, within [0, 1].
+
+    Source: Hao et al. 2021, section "Attribution tree"; statistics over τ are ours.
     """
 
     version: ClassVar[int] = 1
@@ -47,46 +47,46 @@ class AttributionGraphs(Averaged):
 
     target: Target = "predicted"
     construction: Construction = "paper"
-    thresholds: Shares = THRESHOLDS
+    thresholds: Shares = TENTHS
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
-        """F1 with the rationale is ranked, the others describe."""
-        found = {
+        """F1 with the rationale is ranked; the others describe."""
+        metrics = {
             "rationale_f1_mean": Metric(higher_is_better=True, bounds=(0.0, 1.0), headline=True),
             "nodes_mean": Metric(higher_is_better=None, bounds=(0.0, np.inf), headline=True),
         }
         for name in _SIZES:
-            found[name] = Metric(higher_is_better=None, bounds=(0.0, np.inf), x="threshold")
+            metrics[name] = Metric(higher_is_better=None, bounds=(0.0, np.inf), x="threshold")
         for name in _AGREEMENT:
             better = True if name == "f1" else None
-            found[f"rationale_{name}"] = Metric(higher_is_better=better, bounds=(0.0, 1.0), x="threshold")
-        return found
+            metrics[f"rationale_{name}"] = Metric(higher_is_better=better, bounds=(0.0, 1.0), x="threshold")
+        return metrics
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """One row per example, metric and τ; NotApplicable where the method scores no edges."""
         sizes = np.zeros((len(batch), len(self.thresholds), len(_SIZES)))
-        agreed = np.full((len(batch), len(self.thresholds), len(_AGREEMENT)), np.nan)
-        known = np.zeros(len(batch), dtype=bool)
+        agreements = np.full((len(batch), len(self.thresholds), len(_AGREEMENT)), np.nan)
+        annotated = np.zeros(len(batch), dtype=bool)
         ends = terminals(model, batch)
         for b, scores in enumerate(unpadded(batch, attribution)):
             units = batch.units[b, : scores.shape[1]].tolist()
             rationale, query_units = batch.rationale[b], batch.query_units[b]
-            known[b] = rationale is not None and bool(rationale[query_units:].any())
+            annotated[b] = rationale is not None and bool(rationale[query_units:].any())
             for t, threshold in enumerate(self.thresholds):
                 graph = attribution_graph(
                     scores, threshold, construction=self.construction, terminal=ends[b], units=units
                 )
                 sizes[b, t] = len(graph.nodes), len(graph.edges), graph.depth
-                if known[b]:
-                    found = agreement(graph, np.asarray(rationale, dtype=bool), query_units)
-                    agreed[b, t] = found.recall, found.precision, found.f1
+                if annotated[b]:
+                    shared = agreement(graph, np.asarray(rationale, dtype=bool), query_units)
+                    agreements[b, t] = shared.recall, shared.precision, shared.f1
         x = [float(threshold) for threshold in self.thresholds]
         frames = [table(batch.uids, name, sizes[..., k], x=x) for k, name in enumerate(_SIZES)]
         frames += [
-            table(batch.uids, f"rationale_{name}", agreed[..., k], x=x, defined=known)
+            table(batch.uids, f"rationale_{name}", agreements[..., k], x=x, defined=annotated)
             for k, name in enumerate(_AGREEMENT)
         ]
         frames.append(table(batch.uids, "nodes_mean", sizes[..., 0].mean(axis=1)))
-        frames.append(table(batch.uids, "rationale_f1_mean", agreed[..., 2].mean(axis=1), defined=known))
+        frames.append(table(batch.uids, "rationale_f1_mean", agreements[..., 2].mean(axis=1), defined=annotated))
         return pd.concat(frames, ignore_index=True)

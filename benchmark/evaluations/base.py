@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -19,21 +19,23 @@ from benchmark.types import Attribution, Batch
 from benchmark.units import Pool, pool
 
 Column = NDArray[np.float64]
+Columns = Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]]
+"""By metric and x (None for scalars) the uids of the examples, and their values."""
 
 
 @dataclass(frozen=True)
 class Derived:
     """A figure that is no mean over examples: `statistic` of the means of the row columns named `columns`.
 
-    The columns are taken at the same x as the figure; a column in `scalars` is taken at x = NaN instead, and a pair
-    (name, x) at that x. A figure with none of the first kind is a scalar.
+    A column is taken at the x of the figure. One in `scalars` is taken at x = NaN instead, and a pair (name, x) at that x.
+    A figure without a column of the first kind is a scalar.
 
     Attributes:
         columns: names of row columns, or pairs.
         statistic: of their means [r, k].
         scalars: columns without an x.
-        ranges: least and largest possible value of each column, where the statistic is monotone in each of them; what
-            the interval of a sample that hardly varies rests on. None: such a sample has no interval.
+        ranges: least and largest possible value of each column, where the statistic is monotone in each of them. The
+            interval of a sample that hardly varies rests on them; None: such a sample has no interval.
     """
 
     columns: tuple[str | tuple[str, float], ...]
@@ -57,7 +59,7 @@ def table(
         metric: its name.
         values: [B] for a scalar, [B, X] for a curve.
         x: X positions of a curve.
-        defined: Bool of the same shape, or [B]; the others get no row (a NaN that is defined gets one, and shows).
+        defined: which values get a row, Bool of the same shape or [B]; a NaN that is defined gets one, and shows.
     """
     positions = np.asarray([np.nan] if x is None else x, dtype=np.float64)
     value = np.asarray(torch.as_tensor(values).detach().cpu(), dtype=np.float64).reshape(len(uids), len(positions))
@@ -83,11 +85,22 @@ def token_scores(batch: Batch, attribution: Attribution) -> Float[Tensor, "B T"]
     return attribution.tokens.to(batch.units.device)
 
 
+def of_class(values: Float[Tensor, "*n C"], classes: Int[Tensor, "*m"]) -> Float[Tensor, "*n"]:
+    """The entry of one class in each row; `classes` is broadcast to the rows."""
+    return values.gather(-1, classes.expand(values.shape[:-1])[..., None])[..., 0]
+
+
+def correctness(logits: Float[Tensor, "*n C"], label: Int[Tensor, "*m"]) -> Float[Tensor, "*n"]:
+    """1 where the label has the largest logit, else 0, in float64; NaN where a logit is NaN, which is no prediction."""
+    correct = (logits.argmax(-1) == label).double()
+    return torch.where(logits.isnan().any(-1), torch.nan, correct)
+
+
 def rated_units(batch: Batch, visible: Bool[Tensor, "B U"]) -> Bool[Tensor, "B U"]:
     """Visible units that are rated: those of a query (the first `query_units`) are never ranked, removed or scored."""
-    first = torch.as_tensor(batch.query_units, device=visible.device)
-    position = torch.arange(visible.shape[1], device=visible.device)
-    return visible & (position >= first[:, None])
+    n_query = torch.as_tensor(batch.query_units, device=visible.device)
+    unit = torch.arange(visible.shape[1], device=visible.device)
+    return visible & (unit >= n_query[:, None])
 
 
 def rated_scores(batch: Batch, tokens: Float[Tensor, "B T"], how: Pool) -> list[Column]:
@@ -97,21 +110,21 @@ def rated_scores(batch: Batch, tokens: Float[Tensor, "B T"], how: Pool) -> list[
     return [row[keep].detach().double().cpu().numpy() for row, keep in zip(scores, rated, strict=True)]
 
 
-def _columns(rows: pd.DataFrame) -> dict[tuple[str, float | None], tuple[tuple[str, ...], Column]]:
-    """Per (metric, x) the uids and values, sorted by uid; x is None for scalars."""
+def _by_metric_and_x(rows: pd.DataFrame) -> Columns:
+    """The columns that rows hold, sorted by uid."""
     ordered = rows.sort_values("uid", kind="stable")
-    found = {}
+    columns = {}
     for (metric, x), part in ordered.groupby(["metric", "x"], dropna=False, sort=True):
         position = float(str(x))
         key = (str(metric), None if np.isnan(position) else position)
-        found[key] = (tuple(part["uid"]), part["value"].to_numpy(dtype=np.float64))
-    return found
+        columns[key] = (tuple(part["uid"]), part["value"].to_numpy(dtype=np.float64))
+    return columns
 
 
 class Averaged:
     """Mixin whose `reduce` averages rows over examples, per metric and x, with intervals (`benchmark.results.statistics`).
 
-    Metrics in `derived` are statistics of several row columns; rows of names that are no metric only feed those.
+    Metrics in `derived` are statistics of several row columns. Rows of a name that is no metric only feed those.
     Examples are sorted by uid first, so that the figures do not depend on the order of the rows.
     """
 
@@ -131,9 +144,9 @@ class Averaged:
     def parts(self) -> Mapping[str, Derivation]:
         """What a report needs to compute a derived scalar again: the name of its statistic, and its columns with their x."""
         return {
-            name: Derivation(known, tuple(c if isinstance(c, tuple) else (c, None) for c in rule.columns))
+            name: Derivation(statistic, tuple(c if isinstance(c, tuple) else (c, None) for c in rule.columns))
             for name, rule in self.derived.items()
-            if (known := statistics.name_of(rule.statistic)) is not None and self.metrics[name].x is None
+            if (statistic := statistics.name_of(rule.statistic)) is not None and self.metrics[name].x is None
         }
 
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
@@ -144,7 +157,7 @@ class Averaged:
         """
         if rows.empty:
             raise NotApplicable(self.nothing)
-        columns = _columns(rows)
+        columns = _by_metric_and_x(rows)
         bounds = {name: metric.bounds for name, metric in self.metrics.items()}
         figures = _means({key: value for key, value in columns.items() if key[0] in bounds}, bounds)
         for name, rule in self.derived.items():
@@ -153,27 +166,19 @@ class Averaged:
         return sorted(figures, key=lambda f: (place[f.metric], -np.inf if np.isnan(f.x) else f.x))
 
 
-def _means(
-    columns: Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]], bounds: Mapping[str, statistics.Range]
-) -> list[Figure]:
+def _means(columns: Columns, bounds: Mapping[str, statistics.Range]) -> list[Figure]:
     """Means with intervals; columns over the same examples share one bootstrap."""
     figures = []
     ordered = sorted(columns.items(), key=lambda item: item[1][0])
     for _, group in groupby(ordered, key=lambda item: item[1][0]):
         members = list(group)
         values = np.stack([values for _, (_, values) in members], axis=1)
-        joint = statistics.intervals(values, bounds=[bounds[metric] for (metric, _), _ in members])
-        for (key, _), figure in zip(members, joint, strict=True):
-            figures.append(_figure(key, figure))
+        intervals = statistics.intervals(values, bounds=[bounds[metric] for (metric, _), _ in members])
+        figures += [as_figure(*key, interval) for (key, _), interval in zip(members, intervals, strict=True)]
     return figures
 
 
-def _statistics(
-    name: str,
-    rule: Derived,
-    columns: Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]],
-    bounds: statistics.Range,
-) -> list[Figure]:
+def _statistics(name: str, rule: Derived, columns: Columns, bounds: statistics.Range) -> list[Figure]:
     """The derived figure `name` at every x at which all its columns have rows."""
     varying = next((c for c in rule.columns if isinstance(c, str) and c not in rule.scalars), None)
     figures = []
@@ -185,12 +190,11 @@ def _statistics(
         common = sorted(set.intersection(*(set(value) for value in values)))
         matrix = np.array([[value[uid] for value in values] for uid in common], dtype=np.float64)
         matrix = matrix.reshape(-1, len(keys))
-        figures.append(
-            _figure((name, x), statistics.interval(matrix, rule.statistic, bounds=bounds, ranges=rule.ranges))
-        )
+        interval = statistics.interval(matrix, rule.statistic, bounds=bounds, ranges=rule.ranges)
+        figures.append(as_figure(name, x, interval))
     return figures
 
 
-def _figure(key: tuple[str, float | None], found: statistics.Interval) -> Figure:
-    metric, x = key
-    return Figure(metric, float("nan") if x is None else x, found.value, found.low, found.high, found.n)
+def as_figure(metric: str, x: float | None, interval: statistics.Interval) -> Figure:
+    """The figure of a metric at x (None for a scalar)."""
+    return Figure(metric, float("nan") if x is None else x, interval.value, interval.low, interval.high, interval.n)

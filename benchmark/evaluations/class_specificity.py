@@ -26,26 +26,26 @@ from benchmark.units import Pool, pool
 class ClassSpecificity(Averaged):
     """Rank correlation, and overlap of the best units, between the explanations of two classes of one example.
 
-    `tau = mean_{a<b} τ_b(s^a, s^b)` and `overlap = mean_{a<b} |top_k(s^a) ∩ top_k(s^b)| / k` with s^c the scores of the
-    example's visible, rated units for class c, k = ⌈share · units⌉, at least 1, and (a, b) all pairs of the example's
+    `tau = mean_{a<b} τ_b(s^a, s^b)` and `overlap = mean_{a<b} |top_k(s^a) ∩ top_k(s^b)| / k`. s^c are the scores of the
+    example's visible, rated units for class c; k = ⌈share · units⌉, at least 1. (a, b) are all pairs of the example's
     classes: the predicted and the next most probable ones, at most 10. Ties are broken by one seeded permutation of the
     example's units, the same for both classes. τ_b is in [−1, 1], the overlap in [0, 1]; equal explanations give 1 and 1,
     unrelated ones about 0 and about `share`.
 
-    A pair of which one explanation is constant, or has fewer than two units, orders nothing: it is in no mean;
-    `undefined` is the share of such pairs.
+    A pair is undefined where one explanation is constant or has fewer than two units, and so orders nothing. Such pairs are
+    in no mean; `undefined` is their share.
 
-    Lower is better: an explanation that is the same whatever is asked cannot say why this class and not that one (the
-    source shows such maps for rollout and partial LRP side by side). It is a necessary property, not a sufficient one:
-    scores drawn anew for each class would have it too, so it is read beside a test of faithfulness.
+    Lower is better: an explanation that is the same for every class cannot say why this class and not that one (the source
+    shows such maps for rollout and partial LRP side by side). The property is necessary, not sufficient: scores drawn anew
+    for each class would have it too. It is therefore read beside a test of faithfulness.
 
-    Source: Chefer et al. 2021a, sections 1 and 4, which compare maps by eye, and by perturbation for the annotated beside
-    the predicted class (`perturbation_target`); the two measures, the share and the number of classes are ours.
-
-    Args:
+    Attributes:
         share: of the units that are the best k.
         pool: from the scores of a unit's tokens to its own.
         seed: of the order of ties.
+
+    Source: Chefer et al. 2021a, sections 1 and 4, which compare maps by eye, and by perturbation for the annotated beside
+    the predicted class (`perturbation_target`); the two measures, the share and the number of classes are ours.
     """
 
     version: ClassVar[int] = 1
@@ -74,13 +74,11 @@ class ClassSpecificity(Averaged):
         rated = rated_units(batch, pooled[0][1])
         scores = torch.stack([units for units, _ in pooled], dim=1)
         chosen = self._best(batch, scores, rated)
-        values, kept = scores.double().cpu().numpy(), rated.cpu().numpy()
-        found = np.array([_pairs(values[b][:, kept[b]], chosen[b][:, kept[b]]) for b in range(len(batch))])
-        defined = found[:, 2] < 1
-        parts = [
-            table(batch.uids, name, found[:, column], defined=defined) for column, name in enumerate(("tau", "overlap"))
-        ]
-        return pd.concat([*parts, table(batch.uids, "undefined", found[:, 2])], ignore_index=True)
+        values, is_rated = scores.double().cpu().numpy(), rated.cpu().numpy()
+        measures = np.array([_pairs(values[b][:, is_rated[b]], chosen[b][:, is_rated[b]]) for b in range(len(batch))])
+        defined = measures[:, 2] < 1
+        parts = [table(batch.uids, name, measures[:, k], defined=defined) for k, name in enumerate(("tau", "overlap"))]
+        return pd.concat([*parts, table(batch.uids, "undefined", measures[:, 2])], ignore_index=True)
 
     def _best(
         self, batch: Batch, scores: Float[Tensor, "B K U"], rated: Bool[Tensor, "B U"]

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.errors import NotApplicable
-from benchmark.evaluations.base import Averaged, Derived, table
+from benchmark.evaluations.base import Averaged, Derived, of_class, table
 from benchmark.evaluations.head_pruning import pruned_logits
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import Metric
@@ -23,8 +23,8 @@ def layer_contributions(model: Classifier, batch: Batch, target: Int[Tensor, "B"
     n_layers, shape = model.n_layers, (len(batch), model.n_layers, model.n_heads)
     keep = torch.ones(1 + n_layers, *shape, dtype=torch.bool, device=batch.units.device)
     keep[torch.arange(1, n_layers + 1), :, torch.arange(n_layers)] = False
-    probability = pruned_logits(model, batch, keep).softmax(-1)
-    probability = probability.gather(-1, target.to(probability.device).expand(1 + n_layers, -1)[..., None])[..., 0]
+    logits = pruned_logits(model, batch, keep)
+    probability = of_class(logits.softmax(-1), target.to(logits.device))
     return (probability[:1] - probability[1:]).T
 
 
@@ -36,7 +36,7 @@ class Completeness(Averaged):
     magnitude of the contributions. 0 is complete. Edge scores in other units than probability are not meant to add up
     to it, and show a large gap.
 
-    Args:
+    Attributes:
         target: class that is explained.
     """
 

@@ -29,9 +29,9 @@ class Convergence(Averaged):
     Meant for ablations of an approximation against its limit (ATTATTR with few steps against 200). A constant row of
     scores is left out.
 
-    The reference of an example does not depend on the method; the instance keeps those of a comparison's batches.
+    The reference's scores do not depend on the method, so the instance keeps those of a comparison's batches.
 
-    Args:
+    Attributes:
         reference: the method to be near to.
         target: class that is explained.
         pool: from the scores of a unit's tokens to its own.
@@ -68,8 +68,8 @@ class Convergence(Averaged):
         if attribution.heads is not None and reference.heads is not None:
             pairs = zip(batch.uids, _flat(attribution.heads), _flat(reference.heads), strict=True)
             records += [(uid, "head_tau", a, b) for uid, a, b in pairs]
-        found = [(uid, name, np.nan, ranks.kendall(a, b)) for uid, name, a, b in records]
-        rows = [(uid, name, x, tau.tau) for uid, name, x, tau in found if not tau.undefined]
+        correlations = [(uid, name, np.nan, ranks.kendall(a, b)) for uid, name, a, b in records]
+        rows = [(uid, name, x, tau.tau) for uid, name, x, tau in correlations if not tau.undefined]
         return pd.DataFrame(rows, columns=["uid", "metric", "x", "value"]).astype({"x": float, "value": float})
 
 

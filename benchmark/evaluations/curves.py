@@ -11,6 +11,9 @@ Rounding = Literal["down", "up"]
 Area = Literal["mean", "published"]
 """Which number stands for a curve: its mean height (`area`), or the integral times 100 (`published_area`)."""
 
+TENTHS = tuple(k / 10 for k in range(1, 10))
+"""0.1 … 0.9."""
+
 _SLACK = 1e-9  # 0.1 · 70 is 7.000000000000001 in floating point: it still is 7 units
 
 

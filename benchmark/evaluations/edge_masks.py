@@ -1,4 +1,4 @@
-"""Which edges are kept: those of a graph, the best ones, or random ones; and the logits that are left."""
+"""Masks of the edges that are kept (those of a graph, the best ones, random ones), and the logits under them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from torch import Tensor
 from benchmark.evaluations import ranks
 from benchmark.models.classifier import Classifier
 from benchmark.models.edits import KeepEdges
-from benchmark.models.variants import Variants, run_variants
+from benchmark.models.variants import run_variants
 from benchmark.results.graph import AttributionGraph
 from benchmark.settings.randomness import generator
 from benchmark.types import Batch
@@ -24,11 +24,11 @@ Keep = Bool[Tensor, "B L T T"]
 
 def attended(model: Classifier, batch: Batch) -> Keep:
     """The edges that exist: query and key are no padding and some head's attention is not 0 (causal, local attention)."""
-    found = []
+    of_parts = []
     for part, _ in model.parts(batch):
         trace = model.run(part, record=("attentions",))
-        found.append(torch.stack([(layer > 0).any(1) for layer in trace.attentions], dim=1))
-    return torch.cat(found) & batch.cells[:, None]
+        of_parts.append(torch.stack([(layer > 0).any(1) for layer in trace.attentions], dim=1))
+    return torch.cat(of_parts) & batch.cells[:, None]
 
 
 def diagonal(like: Keep) -> Bool[Tensor, "T T"]:
@@ -39,11 +39,11 @@ def diagonal(like: Keep) -> Bool[Tensor, "T T"]:
 def random_keys(cells: Keep, uids: Sequence[str], seed: int, purpose: str) -> Float[Tensor, "B L T T"]:
     """Independent uniform numbers on `cells` (0 elsewhere), from each example's own generator.
 
-    They are dealt to the cells in order, so padding changes nothing.
+    The cells take them in order, so padding changes nothing.
     """
     keys = torch.zeros(cells.shape, dtype=torch.float64)
-    for row, own, uid in zip(keys, cells.cpu(), uids, strict=True):
-        row[own] = torch.from_numpy(generator(seed, purpose, uid).random(int(own.sum())))
+    for row, is_edge, uid in zip(keys, cells.cpu(), uids, strict=True):
+        row[is_edge] = torch.from_numpy(generator(seed, purpose, uid).random(int(is_edge.sum())))
     return keys.to(cells.device)
 
 
@@ -89,15 +89,15 @@ def same_kind(cells: Keep, terminals: Sequence[int | None], construction: str) -
     No self edges; in the last layer the terminal's row alone; in the script's construction no row of the terminal below
     it. (That the top node alone is a query in the script's layer L − 2 is not imitated: a random graph has no top node.)
     """
-    found = cells & ~diagonal(cells)
+    allowed = cells & ~diagonal(cells)
     for b, terminal in enumerate(terminals):
-        last = torch.zeros_like(found[b, -1])
+        last_layer = torch.zeros_like(allowed[b, -1])
         if terminal is not None:
-            last[terminal] = found[b, -1, terminal]
+            last_layer[terminal] = allowed[b, -1, terminal]
             if construction == "script":
-                found[b, :-1, terminal] = False
-        found[b, -1] = last
-    return found
+                allowed[b, :-1, terminal] = False
+        allowed[b, -1] = last_layer
+    return allowed
 
 
 def _groups(masks: Iterable[Keep]) -> Iterator[Bool[Tensor, "K B N"]]:
@@ -124,7 +124,7 @@ def kept_logits(
     Args:
         model: the classifier.
         batch: the examples.
-        masks: K of them, each for the whole batch; they are asked for when they are needed.
+        masks: K of them, each for the whole batch; each is computed when it is needed.
         renormalise: rescale the rows of attention (`KeepEdges`).
     """
     n_layers, width = model.n_layers, batch.units.shape[1]
@@ -133,11 +133,7 @@ def kept_logits(
         keep = mask.reshape(-1, n_layers, width, width)[:, :, : units.shape[1], : units.shape[1]]
         return model.run(tensors, edits=[KeepEdges(keep, renormalise)]).logits
 
-    def lengths(variants: Variants) -> Tensor:
-        return batch.attention_mask.sum(1)[variants.example]
-
-    found = [run_variants(model, batch, group, run, lengths=lengths) for group in _groups(masks)]
-    return torch.cat(found)
+    return torch.cat([run_variants(model, batch, group, run) for group in _groups(masks)])
 
 
 def parts(batch: Batch, n_layers: int) -> Iterator[list[int]]:

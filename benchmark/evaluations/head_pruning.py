@@ -2,27 +2,28 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import Averaged, table
+from benchmark.evaluations.base import Averaged, correctness, of_class, table
 from benchmark.models.attention_interface import PruneHeads
 from benchmark.models.classifier import Classifier
-from benchmark.models.variants import Variants, run_variants
+from benchmark.models.variants import run_variants
 from benchmark.results.record import Figure, Metric
 from benchmark.results.statistics import RESAMPLED, Interval, matrix, sources, widened
 from benchmark.settings.declared import Count, Natural, SettingError, Shares, configurable
 from benchmark.types import Aggregate, Attribution, Batch, Reads, Target
 
 Scope = Literal["global", "layer"]
-SHARES = tuple(k / 10 for k in range(11))
+PRUNED_SHARES = tuple(k / 10 for k in range(11))
 
 
 @configurable
@@ -70,10 +71,7 @@ def pruned_logits(model: Classifier, batch: Batch, keep: Bool[Tensor, "K B L H"]
     def run(tensors: Mapping[str, Tensor], units: Tensor, mask: Tensor) -> Tensor:
         return model.run(tensors, edits=[PruneHeads(mask.reshape(-1, *heads))]).logits
 
-    def lengths(variants: Variants) -> Int[Tensor, "N"]:
-        return batch.attention_mask.sum(1)[variants.example]
-
-    return run_variants(model, batch, keep.flatten(2), run, lengths=lengths)
+    return run_variants(model, batch, keep.flatten(2), run)
 
 
 @configurable
@@ -81,28 +79,30 @@ class HeadPruning(Averaged):
     """Prune 0, 10 % … 100 % of the heads, least important first (`low_first`) or most important first (`high_first`).
 
     A pruned head's attention probabilities are multiplied by 0 after the softmax. Per direction, against the pruned
-    share: top-1 accuracy, its gain over the smallest share (0: the whole model; the interval is of the paired difference,
-    so that a rise is a rise), and the probability of the label; the area under the accuracy (trapezoid over the shares,
-    divided by their range). A good importance keeps accuracy when unimportant heads go and loses it when important
-    heads go: `auc_difference` = area of low_first − area of high_first, higher is better. Examples without a label get
-    no row.
+    share: top-1 accuracy, its gain over the smallest share, and the probability of the label. The smallest share is 0, the
+    whole model; the gain's interval is of the paired difference. The area under the accuracy is the trapezoid over the
+    shares, divided by their range. A good importance keeps accuracy when unimportant heads go and loses it when important
+    heads go: `auc_difference` = area of low_first − area of high_first, higher is better. Examples without a label get no
+    row.
 
-    `Attribution.heads` is the importance: the runner averages it over the calibration examples and repeats it for every
-    scored one. Rows bear the number of their draw: 0 is that importance. Where it is one of several random orders
+    `Attribution.heads` is the importance. The runner averages it over the calibration examples and repeats it for every
+    scored one. With `calibration=same` it averages over the scored examples themselves (the published script); with
+    `calibration=each` every example is pruned in the order of its own importance, and nothing is averaged.
+
+    Rows bear the number of their draw; draw 0 is that importance. Where it is one of several random orders
     (`Attribution.orders`), the others are draws 1, 2 …, and figures are means over examples and orders. Elsewhere the
-    calibration examples are resampled with replacement, and the rows under the importance of the resamples
-    (`Attribution.resamples`) bear names that begin with "resampled": they are in no mean, but tell how far figures hang on
-    these calibration examples. Intervals count both (`results.statistics.draws`), comparisons with random orders too.
-    With `calibration=same` the runner averages over the scored examples themselves (the published script);
-    with `calibration=each` every example is pruned in the order of its own importance, and nothing is averaged.
+    calibration examples are resampled with replacement. The rows under the importance of the resamples
+    (`Attribution.resamples`) bear names that begin with "resampled". They are in no mean, but tell how far figures depend
+    on these calibration examples. Intervals count both (`results.statistics.draws`), and so do comparisons with random
+    orders.
 
-    Args:
+    Attributes:
         target: the class that is explained; the published script takes the label's.
         scope: rank heads over the whole model or within every layer.
         fractions: increasing, within [0, 1].
         calibration: read by the runner; `Calibration`, a mapping with its fields, `same` or `each`.
-        resamples: bootstrap resamples of the calibration examples; each costs as much again as the test itself, less what
-            equal masks save. 0 takes the order as given; `each` knows none.
+        resamples: bootstrap resamples of the calibration examples; 0 for none, as always with `each`. Each costs as much
+            again as the test itself, less what equal masks save.
         seed: of the tie-breaking permutation, and of the resamples.
     """
 
@@ -111,7 +111,7 @@ class HeadPruning(Averaged):
 
     target: Target = "label"
     scope: Scope = "global"
-    fractions: Shares = SHARES
+    fractions: Shares = PRUNED_SHARES
     calibration: Calibration | Mapping[str, Any] | str = Calibration()
     resamples: Natural = 5
     seed: int = 0
@@ -119,28 +119,28 @@ class HeadPruning(Averaged):
     def __post_init__(self) -> None:
         if self.resamples == 1:
             raise SettingError("resamples", 1, "0, and whole numbers from 2")
-        object.__setattr__(self, "calibration", _calibration(self.calibration))
+        object.__setattr__(self, "calibration", _checked_calibration(self.calibration))
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Curves, areas and their difference."""
-        found = {"auc_difference": Metric(higher_is_better=True, bounds=(-1.0, 1.0), headline=True)}
+        metrics = {"auc_difference": Metric(higher_is_better=True, bounds=(-1.0, 1.0), headline=True)}
         for direction, higher in (("low_first", True), ("high_first", False)):
-            found[f"{direction}_auc"] = Metric(higher, (0.0, 1.0))
+            metrics[f"{direction}_auc"] = Metric(higher, (0.0, 1.0))
             for name in ("accuracy", "probability"):
-                found[f"{direction}_{name}"] = Metric(higher, (0.0, 1.0), x="share of heads pruned")
-            found[f"{direction}_gain"] = Metric(higher, (-1.0, 1.0), x="share of heads pruned")
-        return found
+                metrics[f"{direction}_{name}"] = Metric(higher, (0.0, 1.0), x="share of heads pruned")
+            metrics[f"{direction}_gain"] = Metric(higher, (-1.0, 1.0), x="share of heads pruned")
+        return metrics
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Curves and areas of each example; NotApplicable where the method scores no heads."""
         draws = _draws(attribution)
-        every = torch.cat([heads.to(model.device).expand(len(batch), -1, -1) for heads in draws.values()])
-        masks = [self._masks(heads) for heads in every.chunk(len(draws))]
+        importances = torch.cat([heads.to(model.device).expand(len(batch), -1, -1) for heads in draws.values()])
+        masks = [self._masks(heads) for heads in importances.chunk(len(draws))]
         logits = pruned_logits(model, batch, torch.cat(masks)).transpose(0, 1)
         frames = []
-        for (prefix, number), own in zip(draws, logits.chunk(len(draws), dim=1), strict=True):
-            rows = self._curves(batch, own)
+        for (prefix, number), logits_of_draw in zip(draws, logits.chunk(len(draws), dim=1), strict=True):
+            rows = self._curves(batch, logits_of_draw)
             frames.append(rows.assign(metric=prefix + rows["metric"], draw=number))
         return pd.concat(frames, ignore_index=True)
 
@@ -163,8 +163,8 @@ class HeadPruning(Averaged):
         """Importance from bootstrap resamples of the calibration examples; None where there are too few to resample."""
         if self.resamples < 2 or len(scores) < 2:
             return None
-        drawn = np.random.default_rng(self.seed).integers(0, len(scores), size=(self.resamples, len(scores)))
-        return torch.stack([aggregate(scores[rows]) for rows in drawn])
+        resamples = np.random.default_rng(self.seed).integers(0, len(scores), size=(self.resamples, len(scores)))
+        return torch.stack([aggregate(scores[rows]) for rows in resamples])
 
     def _masks(self, importance: Float[Tensor, "B L H"]) -> Bool[Tensor, "K B L H"]:
         """Which heads stay at each share, least important pruned first, then most important first."""
@@ -177,32 +177,30 @@ class HeadPruning(Averaged):
 
     def _curves(self, batch: Batch, logits: Float[Tensor, "B K C"]) -> pd.DataFrame:
         """Curves and areas of each example under one order."""
-        known, column = batch.label >= 0, batch.label.clamp(min=0)[:, None]
-        correct = (logits.argmax(-1) == column).double()
-        correct = torch.where(logits.isnan().any(-1), torch.nan, correct)
-        probability = logits.softmax(-1).gather(2, column[:, None].expand(-1, logits.shape[1], 1)).squeeze(2)
+        labelled, label = batch.label >= 0, batch.label.clamp(min=0)[:, None]
+        correct, probability = correctness(logits, label), of_class(logits.softmax(-1), label)
+        curve = partial(table, batch.uids, x=self.fractions, defined=labelled)
         frames, areas = [], []
-        for part, direction in enumerate(("low_first", "high_first")):
-            at = slice(part * len(self.fractions), (part + 1) * len(self.fractions))
+        for side, direction in enumerate(("low_first", "high_first")):
+            at = slice(side * len(self.fractions), (side + 1) * len(self.fractions))
             areas.append(curves.area(correct[:, at], self.fractions))
             for name, values in (("accuracy", correct), ("probability", probability)):
-                frames.append(table(batch.uids, f"{direction}_{name}", values[:, at], x=self.fractions, defined=known))
-            gain = correct[:, at] - correct[:, at.start : at.start + 1]
-            frames.append(table(batch.uids, f"{direction}_gain", gain, x=self.fractions, defined=known))
-            frames.append(table(batch.uids, f"{direction}_auc", areas[-1], defined=known))
-        frames.append(table(batch.uids, "auc_difference", areas[0] - areas[1], defined=known))
+                frames.append(curve(f"{direction}_{name}", values[:, at]))
+            frames.append(curve(f"{direction}_gain", correct[:, at] - correct[:, at.start : at.start + 1]))
+            frames.append(table(batch.uids, f"{direction}_auc", areas[-1], defined=labelled))
+        frames.append(table(batch.uids, "auc_difference", areas[0] - areas[1], defined=labelled))
         return pd.concat(frames, ignore_index=True)
 
 
 def _draws(attribution: Attribution) -> dict[tuple[str, int], Tensor]:
-    """Importance [·, L, H] by what its rows' metrics are called and by the number of the draw: first the method's own."""
+    """Importance [·, L, H] by the prefix of its rows' metrics and the number of the draw; first the method's own."""
     if attribution.heads is None:
         raise NotApplicable("the method gives no head scores")
-    found = {("", 0): attribution.heads}
+    importances = {("", 0): attribution.heads}
     for prefix, others in (("", attribution.orders), (RESAMPLED, attribution.resamples)):
         if others is not None:
-            found |= {(prefix, number): heads[None] for number, heads in enumerate(others, start=1)}
-    return found
+            importances |= {(prefix, number): heads[None] for number, heads in enumerate(others, start=1)}
+    return importances
 
 
 def _place(x: float) -> float | None:
@@ -214,13 +212,13 @@ def _widened(
 ) -> Figure:
     """The figure with what orders and calibration examples add to its error; no interval reaches beyond the bounds."""
     place = _place(figure.x)
-    own, resampled = parts[figure.metric, place], parts.get((RESAMPLED + figure.metric, place))
-    found = widened(Interval(figure.value, figure.low, figure.high, figure.n), sources(own, resampled))
-    low, high = np.clip([found.low, found.high], *bounds)
+    values, resampled = parts[figure.metric, place], parts.get((RESAMPLED + figure.metric, place))
+    interval = widened(Interval(figure.value, figure.low, figure.high, figure.n), sources(values, resampled))
+    low, high = np.clip([interval.low, interval.high], *bounds)
     return replace(figure, low=float(low), high=float(high))
 
 
-def _calibration(value: Calibration | Mapping[str, Any] | str) -> Calibration | Literal["same", "each"]:
+def _checked_calibration(value: Calibration | Mapping[str, Any] | str) -> Calibration | Literal["same", "each"]:
     if isinstance(value, Calibration):
         return value
     if value in ("same", "each"):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.evaluations import curves
-from benchmark.evaluations.base import Averaged, table
+from benchmark.evaluations.base import Averaged, correctness, of_class, table
 from benchmark.evaluations.edge_masks import (
     Keep,
     Ordered,
@@ -35,9 +35,8 @@ from benchmark.results.record import Metric
 from benchmark.settings.declared import Count, Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 
-THRESHOLDS = tuple(k / 10 for k in range(1, 10))
-SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-_KINDS = ("graph", "top", "random")
+KEPT_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+_SETS = ("graph", "top", "random")
 
 
 @configurable
@@ -48,21 +47,21 @@ class KeptEdges(Averaged):
     the target's probability p_t and of accuracy against the label (examples without one get no row):
 
     - Against the threshold τ of attribution graphs: `graph_…` keeps the graph's edges and its terminal edge in the last
-      layer; `top_…` keeps as many edges, the best by score over all layers; `random_…` as many in every layer, drawn
-      among the edges that a graph could have, mean over `draws`. `edges_kept` is how many, `edges_kept_share` their share
-      of all edges. Without a top node nothing is kept.
+      layer. `top_…` keeps as many edges, the best by score over all layers. `random_…` keeps as many in every layer, drawn
+      among the edges that a graph could have, mean over `draws`. `edges_kept` is their number, `edges_kept_share` their
+      share of all edges. Without a top node nothing is kept.
     - Against the share of edges kept: `kept_…` keeps the best ⌊share · n⌋ of the n edges of all layers by score,
       `kept_random_…` random ones, mean over `draws`. `kept_auc` is the area under p_t (trapezoid over the shares divided
-      by their range), `kept_auc_over_random` what it exceeds the random one by.
+      by their range), `kept_auc_over_random` that area less the one of random edges.
 
-    Self edges i → i: graphs have none, and none are kept beside a graph unless `keep_self`: the residual connection
-    hands on a token's own state anyhow. In the second curve they are edges like all others. With `keep_self` they are
-    kept in every set, are not counted, and the budget is spent on the other edges alone.
+    Self edges i → i: graphs have none, and none are kept beside a graph, since the residual connection hands on a token's
+    own state anyhow. In the second curve they are edges like all others. With `keep_self` they are kept in every set and
+    not counted: the budget is spent on the other edges alone.
 
     Scores are summed over heads, an edge is kept in all heads or in none. Ties are broken by a permutation seeded by
     the example.
 
-    Args:
+    Attributes:
         target: the class that is explained, and whose probability is followed.
         construction: of the graphs, `paper` or `script`.
         thresholds: of the graphs, increasing, within [0, 1].
@@ -78,8 +77,8 @@ class KeptEdges(Averaged):
 
     target: Target = "predicted"
     construction: Construction = "paper"
-    thresholds: Shares = THRESHOLDS
-    fractions: Shares = SHARES
+    thresholds: Shares = curves.TENTHS
+    fractions: Shares = KEPT_SHARES
     draws: Count = 3
     keep_self: bool = False
     renormalise: bool = False
@@ -88,27 +87,29 @@ class KeptEdges(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Curves against the threshold and against the share, areas under the latter."""
-        found = {
+        metrics = {
             "kept_auc": Metric(higher_is_better=True, bounds=(0.0, 1.0), headline=True),
             "kept_auc_over_random": Metric(higher_is_better=True, bounds=(-1.0, 1.0), headline=True),
         }
         for measure in ("probability", "accuracy"):
-            for kind in _KINDS:
+            for kind in _SETS:
                 better = None if kind == "random" else True
-                found[f"{kind}_{measure}"] = Metric(better, (0.0, 1.0), x="threshold")
-            found[f"kept_{measure}"] = Metric(higher_is_better=True, bounds=(0.0, 1.0), x="share of edges kept")
-            found[f"kept_random_{measure}"] = Metric(higher_is_better=None, bounds=(0.0, 1.0), x="share of edges kept")
-        found["edges_kept"] = Metric(higher_is_better=None, bounds=(0.0, np.inf), x="threshold")
-        found["edges_kept_share"] = Metric(higher_is_better=None, bounds=(0.0, 1.0), x="threshold")
-        return found
+                metrics[f"{kind}_{measure}"] = Metric(better, (0.0, 1.0), x="threshold")
+            metrics[f"kept_{measure}"] = Metric(higher_is_better=True, bounds=(0.0, 1.0), x="share of edges kept")
+            metrics[f"kept_random_{measure}"] = Metric(
+                higher_is_better=None, bounds=(0.0, 1.0), x="share of edges kept"
+            )
+        metrics["edges_kept"] = Metric(higher_is_better=None, bounds=(0.0, np.inf), x="threshold")
+        metrics["edges_kept_share"] = Metric(higher_is_better=None, bounds=(0.0, 1.0), x="threshold")
+        return metrics
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Curves and areas of each example; NotApplicable where the method scores no edges."""
         edge_scores(batch, attribution)
         frames = []
         for rows in parts(batch, model.n_layers):
-            own = replace(attribution, target=attribution.target[rows], edges=attribution.edges[rows])  # type: ignore[index]
-            frames.append(self._part(model, batch.select(rows), own))
+            chosen = replace(attribution, target=attribution.target[rows], edges=attribution.edges[rows])  # type: ignore[index]
+            frames.append(self._part(model, batch.select(rows), chosen))
         return pd.concat(frames, ignore_index=True)
 
     def _part(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
@@ -127,7 +128,7 @@ class KeptEdges(Averaged):
         ends = terminals(measure.model, batch)
         scores = list(unpadded(batch, attribution))
         allowed = same_kind(cells, ends, self.construction)
-        drawn = [
+        random_orders = [
             Ordered.within_layers(random_keys(allowed, batch.uids, self.seed, f"random graph {draw}"), allowed)
             for draw in range(self.draws)
         ]
@@ -136,20 +137,20 @@ class KeptEdges(Averaged):
         def masks() -> Iterator[Keep]:
             for t, threshold in enumerate(self.thresholds):
                 graphs = [
-                    attribution_graph(own, threshold, construction=self.construction, terminal=end)
-                    for own, end in zip(scores, ends, strict=True)
+                    attribution_graph(scores_of_example, threshold, construction=self.construction, terminal=end)
+                    for scores_of_example, end in zip(scores, ends, strict=True)
                 ]
                 keep = graph_masks(graphs, cells.shape, cells.device) & cells
                 per_layer = keep.sum((2, 3))
                 counts[:, t] = per_layer.sum(1)
                 yield keep
                 yield best.first(counts[:, t])
-                yield from (order.first(per_layer) for order in drawn)
+                yield from (order.first(per_layer) for order in random_orders)
 
         values = measure.of(masks()).reshape(len(batch), len(self.thresholds), 2 + self.draws, 2)
-        found = {"graph": values[:, :, 0], "top": values[:, :, 1], "random": values[:, :, 2:].mean(2)}
+        means = {"graph": values[:, :, 0], "top": values[:, :, 1], "random": values[:, :, 2:].mean(2)}
         n_edges = (cells & ~diagonal(cells) if self.keep_self else cells).sum((1, 2, 3)).clamp(min=1)
-        frames = [frame for kind in _KINDS for frame in measure.tables(kind, found[kind], self.thresholds)]
+        frames = [frame for kind in _SETS for frame in measure.tables(kind, means[kind], self.thresholds)]
         frames.append(table(batch.uids, "edges_kept", counts, x=self.thresholds))
         frames.append(table(batch.uids, "edges_kept_share", counts / n_edges[:, None], x=self.thresholds))
         return pd.concat(frames, ignore_index=True)
@@ -164,12 +165,12 @@ class KeptEdges(Averaged):
         counts = curves.counts(counted.sum((1, 2, 3)), self.fractions)
         masks = (order.first(count) for count in counts for order in orders)
         values = measure.of(masks).reshape(len(uids), len(self.fractions), 1 + self.draws, 2)
-        kept, drawn = values[:, :, 0], values[:, :, 1:].mean(2)
-        areas = [curves.area(curve[..., 0], self.fractions) for curve in (kept, drawn)]
+        best_curve, random = values[:, :, 0], values[:, :, 1:].mean(2)
+        areas = [curves.area(curve[..., 0], self.fractions) for curve in (best_curve, random)]
         return pd.concat(
             [
-                *measure.tables("kept", kept, self.fractions),
-                *measure.tables("kept_random", drawn, self.fractions),
+                *measure.tables("kept", best_curve, self.fractions),
+                *measure.tables("kept_random", random, self.fractions),
                 table(uids, "kept_auc", areas[0]),
                 table(uids, "kept_auc_over_random", areas[0] - areas[1]),
             ],
@@ -189,16 +190,12 @@ class _Measure:
 
     def of(self, masks: Iterator[Keep]) -> Float[Tensor, "B K 2"]:
         """(p_t, whether the label is predicted) for each of K masks."""
-        own = self.cells & diagonal(self.cells)
-        kept = (mask | own for mask in masks) if self.settings.keep_self else masks
-        logits = kept_logits(
-            self.model, self.batch, kept,
-            renormalise=self.settings.renormalise
-        ).transpose(0, 1).double()  # fmt: skip
-        column = self.target[:, None, None].expand(-1, logits.shape[1], 1)
-        probability = logits.softmax(-1).gather(2, column)[..., 0]
-        correct = (logits.argmax(-1) == self.batch.label[:, None]).to(probability.dtype)
-        return torch.stack([probability, torch.where(logits.isnan().any(-1), torch.nan, correct)], dim=-1)
+        self_edges = self.cells & diagonal(self.cells)
+        keeps = (mask | self_edges for mask in masks) if self.settings.keep_self else masks
+        logits = kept_logits(self.model, self.batch, keeps, renormalise=self.settings.renormalise)
+        logits = logits.transpose(0, 1).double()
+        probability = of_class(logits.softmax(-1), self.target[:, None])
+        return torch.stack([probability, correctness(logits, self.batch.label[:, None])], dim=-1)
 
     def tables(
         self, name: str, values: Float[Tensor, "B X 2"] | NDArray, x: Sequence[float | int]

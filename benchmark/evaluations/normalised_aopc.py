@@ -17,7 +17,15 @@ from torch import Tensor
 
 from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.perturbation import Ranking, rank_units
-from benchmark.evaluations.removal_orders import Bounds, Drops, beam_bounds, exact_bounds, prefixes, recalled, subsets
+from benchmark.evaluations.removal_orders import (
+    AopcBounds,
+    Drops,
+    beam_bounds,
+    exact_bounds,
+    prefixes,
+    recalled,
+    subsets,
+)
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import Operator, logits_without, operator_for
 from benchmark.models.variants import take
@@ -34,29 +42,23 @@ MOST_EXHAUSTIVE = 16
 class NormalisedAopc(Averaged):
     """Where a method's AOPC lies between the lowest and the highest that any order of removal has on the same example.
 
-    `AOPC(π) = (1/U) Σ_{k=1..U} p_t(x) − p_t(x without π_1 … π_k)`, one unit at a time until none is left, t the explained
-    class. Comprehensiveness is that of the method's order, most relevant first; sufficiency that of its reverse (least
-    relevant first: the best U − k units are kept). Both are normalised by the same bounds,
-    `(AOPC − lowest) / (highest − lowest)`: comprehensiveness 1 and sufficiency 0 are the best that any explanation can
+    `AOPC(π) = (1/U) Σ_{k=1..U} p_t(x) − p_t(x without π_1 … π_k)`: one unit is removed at a time until none is left; t is
+    the explained class. Comprehensiveness is the AOPC of the method's order, most relevant first. Sufficiency is that of
+    the reverse, least relevant first, which keeps the best U − k units. Both are normalised by the same bounds,
+    `(AOPC − lowest) / (highest − lowest)`. Comprehensiveness 1 and sufficiency 0 are the best that any explanation can
     have, so that models and examples can be compared. The shares of ERASER (`aopc`) are another average and have other
     bounds.
 
-    Bounds are exact up to `exhaustive` units: all 2^U subsets are run once, and the best order found by dynamic programming.
-    Above, a beam search looks for them (`beam` partial orders are kept at each step, 5 in the authors' package): an order
-    may be better than the best that it finds, so the value may leave [0, 1], which its bounds then admit. With
+    Bounds are exact up to `exhaustive` units: all 2^U subsets are run once, and dynamic programming finds the best order.
+    Above, a beam search looks for them, which keeps `beam` partial orders at each step (5 in the authors' package). An order
+    may be better than the best that it finds: the value may then leave [0, 1], and the metric's bounds admit that. With
     `beam=null` those examples get no value, and everything lies within [0, 1].
 
-    No value either where there is a single unit, or where no order makes a difference beyond rounding (100 machine
-    precisions), or beyond `units` units. `left_out` is the share of examples without a value, `exhaustive` the share of
-    those with one whose bounds are exact.
+    There is no value either for a single unit, beyond `units` units, or where no order makes a difference beyond rounding
+    (100 machine precisions). `left_out` is the share of examples without a value; `exhaustive` is, among those with one, the
+    share whose bounds are exact.
 
-    Cost: 2^U passes per example, or at most `beam` · U² by beam search (2,000 for 20 units, 20,000 for 64), and 2 · U for
-    each method's own orders above `exhaustive`. Bounds do not depend on the method: an evaluation remembers them, so
-    that the methods of one comparison share them within one process.
-
-    Source: Edin et al. 2024, and the authors' package, which differs in the class (given by the caller).
-
-    Args:
+    Attributes:
         target: the class that is explained, and whose probability is followed; the authors' experiments take the label's.
         operator: `auto`, or a name in `removal.OPERATORS`.
         exhaustive: most units whose subsets are all run, up to 16.
@@ -64,6 +66,11 @@ class NormalisedAopc(Averaged):
         units: most units of an example that gets a value; None for no limit.
         pool: from the scores of a unit's tokens to its own.
         seed: of the tie-breaking permutations.
+
+    Source: Edin et al. 2024, and the authors' package, which differs in the class (given by the caller).
+    Cost: 2^U passes per example, or at most `beam` · U² by beam search (2,000 for 20 units, 20,000 for 64), and 2 · U for
+    each method's own orders above `exhaustive`. Bounds do not depend on the method: an evaluation remembers them, so
+    that the methods of one comparison share them within one process.
     """
 
     version: ClassVar[int] = 1
@@ -115,10 +122,10 @@ class NormalisedAopc(Averaged):
         if n < 2 or (self.units is not None and n > self.units) or (n > self.exhaustive and self.beam is None):
             return {}
         drops = _drops(model, example, units, ranking.ranks.shape[1], operator, target)
-        bounds, drops = self._bounds(_fingerprint(model, example, units, target), drops, n)
+        bounds, drops = self._bounds(_key(model, example, units, target), drops, n)
         order = ranking.ranks[0, units].argsort().cpu().numpy()
-        both = drops(np.concatenate([prefixes(order), prefixes(order[::-1])]))
-        comprehensiveness, sufficiency = float(both[:n].mean()), float(both[n:].mean())
+        drops_of_orders = drops(np.concatenate([prefixes(order), prefixes(order[::-1])]))
+        comprehensiveness, sufficiency = float(drops_of_orders[:n].mean()), float(drops_of_orders[n:].mean())
         if bounds.high - bounds.low <= 100 * torch.finfo(model.dtype).eps:
             return {}
         return {
@@ -131,20 +138,20 @@ class NormalisedAopc(Averaged):
             "exhaustive": float(bounds.exact),
         }
 
-    def _bounds(self, key: bytes, drops: Drops, n: int) -> tuple[Bounds, Drops]:
-        """The bounds of an example, and its drops: where those of all subsets are known, they are looked up."""
-        if key not in self._remembered:
+    def _bounds(self, key: bytes, drops: Drops, n: int) -> tuple[AopcBounds, Drops]:
+        """The bounds of an example, and its drops, which are looked up where those of all subsets are remembered."""
+        if key not in self._memory:
             if n <= self.exhaustive:
-                every = drops(subsets(n))
-                self._remembered[key] = (exact_bounds(every), every)
+                of_all = drops(subsets(n))
+                self._memory[key] = (exact_bounds(of_all), of_all)
             else:
-                self._remembered[key] = (beam_bounds(drops, n, self.beam or 1), None)
-        bounds, known = self._remembered[key]
-        return bounds, drops if known is None else recalled(known)
+                self._memory[key] = (beam_bounds(drops, n, self.beam or 1), None)
+        bounds, drops_of_subsets = self._memory[key]
+        return bounds, drops if drops_of_subsets is None else recalled(drops_of_subsets)
 
     @cached_property
-    def _remembered(self) -> dict[bytes, tuple[Bounds, NDArray[np.float64] | None]]:
-        """By model, example and class: bounds, and where they are exact the drops of all subsets. It is no setting."""
+    def _memory(self) -> dict[bytes, tuple[AopcBounds, NDArray[np.float64] | None]]:
+        """By `_key`: bounds, and where they are exact the drops of all subsets. It is no setting."""
         return {}
 
 
@@ -162,14 +169,14 @@ def _drops(
         columns = torch.zeros(len(removed), 1, n_columns, dtype=torch.bool, device=example.units.device)
         columns[:, 0, units] = removed.to(columns.device)
         logits = logits_without(model, example, columns, operator)
-        found: NDArray[np.float64] = logits[:, 0].softmax(-1)[:, target].double().cpu().numpy()
-        return found
+        probabilities: NDArray[np.float64] = logits[:, 0].softmax(-1)[:, target].double().cpu().numpy()
+        return probabilities
 
-    whole = cache(lambda: probability(torch.zeros(1, len(units), dtype=torch.bool)))
-    return lambda removed: whole() - probability(torch.from_numpy(removed))
+    unperturbed = cache(lambda: probability(torch.zeros(1, len(units), dtype=torch.bool)))
+    return lambda removed: unperturbed() - probability(torch.from_numpy(removed))
 
 
-def _fingerprint(model: Classifier, example: Batch, units: Tensor, target: int) -> bytes:
+def _key(model: Classifier, example: Batch, units: Tensor, target: int) -> bytes:
     """What bounds depend on beside the settings: the model, its precision, the input, its rated units, and the class."""
     tensors, tokens = take(example, torch.zeros(1, dtype=torch.long, device=example.units.device))
     digest = hashlib.blake2b(f"{model.fingerprint} {model.dtype} {target}".encode(), digest_size=16)

@@ -10,15 +10,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import Averaged, rated_units, table, token_scores
+from benchmark.evaluations.base import Averaged, correctness, of_class, rated_units, table, token_scores
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.results.record import Metric
 from benchmark.settings.declared import Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool, pool
-
-TENTHS = tuple(k / 10 for k in range(1, 10))
 
 
 @dataclass(frozen=True)
@@ -51,15 +49,15 @@ class Perturbation(Averaged):
     (examples without one get no row), softmax probability and logit of the target class. Every curve begins with its
     point at 0, the whole input. The area under a curve is named after the rule that made it:
 
-    - `..._auc_mean`: trapezoid over the fractions, divided by their range (0.1 to 0.9: the integral is 0.8 of it), so the
-      mean height of the curve; the point at 0 has no part in it unless 0 is among the fractions.
-    - `..._auc_published`: trapezoid over 0 and the fractions, times 100, not divided: the number in the tables of Chefer
-      2021a, at most 90 for an accuracy over 0 … 0.9.
+    - `..._auc_mean`: trapezoid over the fractions, divided by their range: the mean height of the curve. (Over 0.1 to 0.9
+      the integral is 0.8 of it.) The point at 0 has no part in it unless 0 is among the fractions.
+    - `..._auc_published`: trapezoid over 0 and the fractions, times 100, not divided. It is the number in the tables of
+      Chefer 2021a, at most 90 for an accuracy over 0 … 0.9.
 
     Lower is better for positive, higher for negative perturbation. The published test removes pixels; that of words is
     ours.
 
-    Args:
+    Attributes:
         target: the class that is explained, and whose probability and logit are followed.
         operator: `auto`, or a name in `removal.OPERATORS`.
         fractions: increasing, within [0, 1].
@@ -73,7 +71,7 @@ class Perturbation(Averaged):
 
     target: Target = "predicted"
     operator: str = "auto"
-    fractions: Shares = TENTHS
+    fractions: Shares = curves.TENTHS
     area: curves.Area = "mean"
     pool: Pool = "max"
     seed: int = 0
@@ -81,16 +79,16 @@ class Perturbation(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Curves and areas of both directions."""
-        found = {}
+        metrics = {}
         ranges = {"accuracy": (0.0, 1.0), "probability": (0.0, 1.0), "logit": (-float("inf"), float("inf"))}
         for direction, higher in (("positive", False), ("negative", True)):
             for name, bounds in ranges.items():
-                found[self._area_name(direction, name)] = Metric(
+                metrics[self._area_name(direction, name)] = Metric(
                     higher, self._area_bounds(bounds), headline=name == "accuracy"
                 )
             for name, bounds in ranges.items():
-                found[f"{direction}_{name}"] = Metric(higher, bounds, x="fraction removed")
-        return found
+                metrics[f"{direction}_{name}"] = Metric(higher, bounds, x="fraction removed")
+        return metrics
 
     @property
     def points(self) -> tuple[float, ...]:
@@ -121,28 +119,23 @@ class Perturbation(Averaged):
         removed = torch.cat([ranks.best(ranking.ranks, count), ranks.worst(ranking.ranks, count)])
         logits = logits_without(model, batch, removed, operator)
         positive, negative = logits.transpose(0, 1).tensor_split(2, dim=1)
-        target, known = attribution.target.to(logits.device), ranking.n > 0
+        target, rated = attribution.target.to(logits.device), ranking.n > 0
         frames = [
-            self._direction(batch, direction, values, target, known)
+            self._direction(batch, direction, values, target, rated)
             for direction, values in (("positive", positive), ("negative", negative))
         ]
         return pd.concat(frames, ignore_index=True)
 
     def _direction(
-        self, batch: Batch, direction: str, logits: Float[Tensor, "B K C"], target: Tensor, known: Tensor
+        self, batch: Batch, direction: str, logits: Float[Tensor, "B K C"], target: Tensor, rated: Tensor
     ) -> pd.DataFrame:
-        column = target.clamp(min=0)[:, None, None].expand(-1, logits.shape[1], 1)
-        accuracy = (logits.argmax(-1) == batch.label[:, None]).to(logits.dtype)
-        probability = logits.softmax(-1).gather(2, column).squeeze(2)
-        logit = logits.gather(2, column).squeeze(2)
-        # a NaN is no prediction: it must not count as one of class 0
-        accuracy = torch.where(logits.isnan().any(-1), torch.nan, accuracy)
-        labelled, targeted = known & (batch.label >= 0), known & (target >= 0)
+        column = target.clamp(min=0)[:, None]
+        labelled, targeted = rated & (batch.label >= 0), rated & (target >= 0)
         frames = []
         for name, values, defined in (
-            ("accuracy", accuracy, labelled),
-            ("probability", probability, targeted),
-            ("logit", logit, targeted),
+            ("accuracy", correctness(logits, batch.label[:, None]), labelled),
+            ("probability", of_class(logits.softmax(-1), column), targeted),
+            ("logit", of_class(logits, column), targeted),
         ):
             curve, area = values.double(), self._area(values.double())
             frames.append(table(batch.uids, f"{direction}_{name}", curve, x=self.points, defined=defined))

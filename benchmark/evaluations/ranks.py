@@ -34,11 +34,11 @@ def descending_ranks(
     """
     n = scores.shape[1]
     by_key = keys.argsort(dim=1).to(scores.device)
-    shown = torch.where(eligible, scores, scores.new_tensor(-torch.inf)).gather(1, by_key)
+    eligible_scores = torch.where(eligible, scores, scores.new_tensor(-torch.inf)).gather(1, by_key)
     # a score of -inf must still come before what is not eligible: two stable sorts, the last one decides
-    order = by_key.gather(1, shown.argsort(dim=1, descending=True, stable=True))
-    last = (~eligible).gather(1, order).to(torch.uint8)
-    order = order.gather(1, last.argsort(dim=1, stable=True))
+    order = by_key.gather(1, eligible_scores.argsort(dim=1, descending=True, stable=True))
+    not_ranked = (~eligible).gather(1, order).to(torch.uint8)
+    order = order.gather(1, not_ranked.argsort(dim=1, stable=True))
     ranks = torch.empty_like(order).scatter_(1, order, torch.arange(n, device=order.device).expand_as(order))
     return torch.where(eligible, ranks, n)
 
@@ -60,8 +60,8 @@ def constant(rows: NDArray) -> NDArray[np.bool_]:
     """Which rows [R n] order nothing: all scores equal, or fewer than two."""
     if rows.shape[1] < 2:
         return np.ones(len(rows), dtype=bool)
-    found: NDArray[np.bool_] = (rows == rows[:, :1]).all(axis=1)
-    return found
+    flags: NDArray[np.bool_] = (rows == rows[:, :1]).all(axis=1)
+    return flags
 
 
 def tau_b(rows: NDArray, reference: NDArray) -> NDArray[np.float64]:
@@ -70,12 +70,12 @@ def tau_b(rows: NDArray, reference: NDArray) -> NDArray[np.float64]:
     With s_ij = sign(a_i − a_j) over all pairs, τ_b = Σ s^a s^b / √(Σ (s^a)² Σ (s^b)²), as in `kendall`.
     NaN where a row or the reference is constant, or holds a NaN.
     """
-    first, second = np.triu_indices(rows.shape[1], k=1)
-    signs = np.sign(rows[:, first] - rows[:, second])
-    other = np.sign(reference[first] - reference[second])
+    left, right = np.triu_indices(rows.shape[1], k=1)
+    signs = np.sign(rows[:, left] - rows[:, right])
+    other = np.sign(reference[left] - reference[right])
     norm = np.sqrt((signs**2).sum(axis=1) * (other**2).sum())
-    found: NDArray[np.float64] = np.divide(signs @ other, norm, out=np.full(len(rows), np.nan), where=norm != 0)
-    return found
+    taus: NDArray[np.float64] = np.divide(signs @ other, norm, out=np.full(len(rows), np.nan), where=norm != 0)
+    return taus
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ def kendall(a: NDArray, b: NDArray) -> Correlation:
     """Kendall's τ_b = (P − Q) / √((P + Q + T_a)(P + Q + T_b)) between two rows of scores [n].
 
     P counts concordant, Q discordant pairs, T_a and T_b the pairs tied in one row alone (Kendall 1945).
-    Undefined where a row is constant or n < 2: no order, so nothing to correlate. NaN in a row gives NaN that is not
-    "undefined".
+    It is undefined where a row is constant or n < 2, for there is no order to correlate. A NaN in a row gives a NaN that is
+    not "undefined".
     """
     if constant(a[None])[0] or constant(b[None])[0]:
         return Correlation(float("nan"), float("nan"), undefined=True)
-    found = kendalltau(a, b, nan_policy="propagate")
-    return Correlation(float(found.statistic), float(found.pvalue), undefined=False)
+    result = kendalltau(a, b, nan_policy="propagate")
+    return Correlation(float(result.statistic), float(result.pvalue), undefined=False)

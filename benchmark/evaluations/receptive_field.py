@@ -24,23 +24,23 @@ class ReceptiveField(Averaged):
     """Distribution over edges (i, j) above τ of the distance |i − j| in tokens, for every layer l.
 
     An edge counts where `E_l[i,j] > τ · max_{i ≠ terminal, j} E_l[i,j]` and i is not the terminal, the token that the
-    classifier reads: the cells and the normalisation of attribution graphs. Queries and keys are content and special
-    tokens alike; padding is neither. Self edges (distance 0) count unless `self_edges` is false. The terminal's own row
-    is left out because it reads the whole sentence whatever the layer; where the classifier reads several
-    tokens, there is no terminal and every row counts.
+    classifier reads. These are the cells and the normalisation of attribution graphs. Queries and keys are content and
+    special tokens alike; padding is neither. Self edges (distance 0) count unless `self_edges` is false. The terminal's
+    own row is left out because it reads the whole sentence in every layer. Where the classifier reads several tokens,
+    there is no terminal and every row counts.
 
-    Against the layer (from 0), each the mean over examples of the example's own figure: `distance_mean`,
-    `distance_q25`, `distance_q50`, … (linear interpolation) and `edges`, how many edges are above τ. An example without
-    such an edge in a layer, as ATTATTR's in the last, gets no row of distances there. Scalar: `distance`, the
-    mean over the layers that have an edge. Attention and attribution are compared as two methods.
+    Against the layer (from 0), each as a mean over examples: `distance_mean`, `distance_q25`, `distance_q50`, … (linear
+    interpolation) and `edges`, how many edges are above τ. An example without such an edge in a layer, as ATTATTR's in
+    the last, gets no row of distances there. Scalar: `distance`, the mean over the layers that have an edge. Attention and
+    attribution are compared as two methods.
 
-    Source: Hao et al. 2021, section "Receptive field" (τ = 0.4); it leaves open which cells count.
-
-    Args:
+    Attributes:
         target: the class that is explained.
         threshold: τ, within [0, 1].
         quantiles: increasing, within [0, 1].
         self_edges: count the edges of a token to itself.
+
+    Source: Hao et al. 2021, section "Receptive field" (τ = 0.4); it leaves open which cells count.
     """
 
     version: ClassVar[int] = 1
@@ -59,27 +59,27 @@ class ReceptiveField(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """All of them describe."""
-        found = {"distance": Metric(higher_is_better=None, bounds=(0.0, np.inf), headline=True)}
+        metrics = {"distance": Metric(higher_is_better=None, bounds=(0.0, np.inf), headline=True)}
         for name in (*self._names, "edges"):
-            found[name] = Metric(higher_is_better=None, bounds=(0.0, np.inf), x="layer")
-        return found
+            metrics[name] = Metric(higher_is_better=None, bounds=(0.0, np.inf), x="layer")
+        return metrics
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """One row per example, metric and layer; NotApplicable where the method scores no edges."""
-        found = np.full((len(batch), model.n_layers, len(self._names)), np.nan)
+        figures = np.full((len(batch), model.n_layers, len(self._names)), np.nan)
         counts = np.zeros((len(batch), model.n_layers))
         ends = terminals(model, batch)
         for b, scores in enumerate(unpadded(batch, attribution)):
             for layer, distances in enumerate(self._distances(scores, ends[b])):
                 counts[b, layer] = len(distances)
                 if len(distances):
-                    found[b, layer] = distances.mean(), *np.quantile(distances, self.quantiles)
+                    figures[b, layer] = distances.mean(), *np.quantile(distances, self.quantiles)
         x = [float(layer) for layer in range(model.n_layers)]
         defined = np.asarray(counts > 0)
-        frames = [table(batch.uids, name, found[..., k], x=x, defined=defined) for k, name in enumerate(self._names)]
+        frames = [table(batch.uids, name, figures[..., k], x=x, defined=defined) for k, name in enumerate(self._names)]
         frames.append(table(batch.uids, "edges", counts, x=x))
-        total = np.where(defined, found[..., 0], 0.0).sum(axis=1) / defined.sum(axis=1).clip(min=1)
-        frames.append(table(batch.uids, "distance", total, defined=np.asarray(defined.any(axis=1))))
+        mean_over_layers = np.where(defined, figures[..., 0], 0.0).sum(axis=1) / defined.sum(axis=1).clip(min=1)
+        frames.append(table(batch.uids, "distance", mean_over_layers, defined=np.asarray(defined.any(axis=1))))
         return pd.concat(frames, ignore_index=True)
 
     def _distances(self, scores: Float[NDArray, "L T T"], terminal: int | None) -> list[NDArray]:

@@ -18,8 +18,8 @@ Drops = Callable[[Masks], Float[NDArray[np.float64], "K"]]
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """The lowest and the highest AOPC that were found over all orders of removal; `exact` where no order can leave them."""
+class AopcBounds:
+    """The lowest and the highest AOPC of the orders of removal that were searched; `exact` where no order can leave them."""
 
     low: float
     high: float
@@ -34,14 +34,14 @@ class Bounds:
 def prefixes(order: Int[NDArray[np.int64], "U"]) -> Masks:
     """The sets that an order removes: row k − 1 holds its first k units."""
     place = np.argsort(order)
-    found: Masks = place[None, :] <= np.arange(len(order))[:, None]
-    return found
+    removed: Masks = place[None, :] <= np.arange(len(order))[:, None]
+    return removed
 
 
 def subsets(n: int) -> Masks:
     """All 2^n sets of n units; row s holds those whose bit is set in s."""
-    found: Masks = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
-    return found
+    masks: Masks = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
+    return masks
 
 
 def recalled(drop: Float[NDArray[np.float64], "S"]) -> Drops:
@@ -49,7 +49,7 @@ def recalled(drop: Float[NDArray[np.float64], "S"]) -> Drops:
     return lambda removed: drop[removed @ (1 << np.arange(removed.shape[1]))]
 
 
-def exact_bounds(drop: Float[NDArray[np.float64], "S"]) -> Bounds:
+def exact_bounds(drop: Float[NDArray[np.float64], "S"]) -> AopcBounds:
     """Bounds over all n! orders, from the drops of all 2^n sets in the order of `subsets`, by dynamic programming.
 
     `H(S) = d(S) + max_{u ∈ S} H(S without u)`, `H(∅) = 0`; the highest AOPC is `H(all) / n`, the lowest that of the minimum.
@@ -60,28 +60,28 @@ def exact_bounds(drop: Float[NDArray[np.float64], "S"]) -> Bounds:
         before = [removed ^ (1 << u) for u in range(n) if removed >> u & 1]
         highest[removed] = drop[removed] + highest[before].max()
         lowest[removed] = drop[removed] + lowest[before].min()
-    return Bounds(float(lowest[-1] / n), float(highest[-1] / n), exact=True)
+    return AopcBounds(float(lowest[-1] / n), float(highest[-1] / n), exact=True)
 
 
-def beam_bounds(drops: Drops, n: int, width: int) -> Bounds:
+def beam_bounds(drops: Drops, n: int, width: int) -> AopcBounds:
     """Bounds over the orders that a beam search meets, one search upwards and one downwards.
 
-    A partial order is extended by every unit that is left; the `width` partial orders with the largest (smallest) sum of
-    drops so far are kept, as in the authors' code, two orders of one set being two entries. The true bounds are never
-    inside the ones found, so other orders may leave these.
+    A partial order is extended by every unit that is left. The `width` partial orders with the largest (smallest) sum of
+    drops so far are kept; as in the authors' code, two orders of one set are two entries. The true bounds are never inside
+    the ones found: other orders may leave these.
     """
     beams = {sign: _Beam(sign, np.zeros((1, n), dtype=bool), np.zeros(1)) for sign in (1, -1)}
     for _ in range(n):
         extended = {sign: beam.extensions() for sign, beam in beams.items()}
         masks = np.concatenate([beam.removed for beam in extended.values()])
-        both = np.split(drops(masks), [len(extended[1].removed)])
-        beams = {sign: extended[sign].best(drop, width) for sign, drop in zip(beams, both, strict=True)}
-    return Bounds(float(beams[-1].total[0] / n), float(beams[1].total[0] / n), exact=False)
+        drops_of_signs = np.split(drops(masks), [len(extended[1].removed)])
+        beams = {sign: extended[sign].best(drop, width) for sign, drop in zip(beams, drops_of_signs, strict=True)}
+    return AopcBounds(float(beams[-1].total[0] / n), float(beams[1].total[0] / n), exact=False)
 
 
 @dataclass(frozen=True)
 class _Beam:
-    """Partial orders of a search for the largest sum of `sign` · drop: what each removed, and its sum so far."""
+    """Partial orders of a search for the largest sum of `sign` · drop: the units that each removed, and its sum so far."""
 
     sign: int
     removed: Masks
@@ -97,5 +97,5 @@ class _Beam:
     def best(self, drop: Float[NDArray[np.float64], "K"], width: int) -> "_Beam":
         """The `width` best after adding the drops of the new sets; equal sums keep their order."""
         total = self.total + drop
-        kept = np.argsort(-self.sign * total, kind="stable")[:width]
-        return _Beam(self.sign, self.removed[kept], total[kept])
+        chosen = np.argsort(-self.sign * total, kind="stable")[:width]
+        return _Beam(self.sign, self.removed[chosen], total[chosen])

@@ -1,9 +1,9 @@
 """The one attention function that records and edits probabilities, without model forks (docs/protocols.md, section 1).
 
-`transformers` dispatches attention by name through `AttentionInterface`; ours is registered once under `IMPLEMENTATION`,
-with the eager mask builder as its twin (without it padding and causal masks would be lost silently). It computes what
-each family's eager function computes and, while a `Tape` is active for the calling model, records post-softmax
-probabilities and applies edits to them.
+`transformers` dispatches attention by name through `AttentionInterface`. Ours is registered once under `IMPLEMENTATION`,
+and with it the eager mask builder, without which padding and causal masks would be lost silently. It computes what each
+family's eager function computes. While a `Tape` is active for the calling model, it also records post-softmax probabilities
+and applies edits to them.
 """
 
 import threading
@@ -41,8 +41,8 @@ class Tape:
         record: keep the (edited) probabilities.
         grad: make the recorded probabilities part of the graph, so that gradients with respect to them exist.
         first: calls before this one are computed, but neither recorded nor made part of the graph.
-        layer: number of the next attention call; calls are numbered in the order of the forward pass, which counts a
-            layer that is used several times (ALBERT) as often as it is used.
+        layer: number of the next attention call. Calls are numbered in the order of the forward pass; a layer that is used
+            several times (ALBERT) counts as often as it is used.
     """
 
     modules: frozenset[int]
@@ -115,7 +115,7 @@ def attention_forward(
     if tape is not None:
         for edit in tape.value_edits:
             value = edit(tape.layer, value)
-        probabilities = _write(tape, module, probabilities)
+        probabilities = _apply_and_record(tape, module, probabilities)
     output = torch.matmul(probabilities, value)
     return output.transpose(1, 2).contiguous(), probabilities
 
@@ -140,13 +140,13 @@ def _probabilities(
     return F.dropout(probabilities, p=dropout) if module.training else probabilities
 
 
-def _write(tape: Tape, module: nn.Module, probabilities: Tensor) -> Tensor:
+def _apply_and_record(tape: Tape, module: nn.Module, probabilities: Tensor) -> Tensor:
     for edit in tape.edits:
         probabilities = edit(tape.layer, probabilities)
-    wanted = tape.layer >= tape.first
-    if wanted and tape.grad and not probabilities.requires_grad:
+    is_recorded = tape.layer >= tape.first
+    if is_recorded and tape.grad and not probabilities.requires_grad:
         probabilities = probabilities.detach().requires_grad_()
-    if wanted and tape.record:
+    if is_recorded and tape.record:
         tape.attentions.append(probabilities)
     tape.callers.append(module)
     tape.layer += 1

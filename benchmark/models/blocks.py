@@ -38,7 +38,7 @@ def blocks_of(model: nn.Module, attention_modules: Sequence[nn.Module]) -> list[
 
 
 class Reached(Exception):  # noqa: N818 (no error)
-    """Ends a forward pass once what it was for is known: `output`. Caught by `run_block` alone."""
+    """Ends a forward pass once its purpose, `output`, is computed. Caught by `run_block` alone."""
 
     def __init__(self, output: Tensor) -> None:
         super().__init__("the forward pass was ended here")
@@ -49,15 +49,14 @@ class Reached(Exception):  # noqa: N818 (no error)
 class BlockTape:
     """Records the input of each block, or starts the pass at a later one.
 
-    A block's number is that of its first attention call. One that holds several (a decoder's self- and
-    cross-attention) records its input once for each of them, and a restart at any of them runs the block from its
-    input on.
+    A block's number is that of its first attention call. A block of several calls (a decoder's self- and cross-attention)
+    records its input once for each of them, and a restart at any of them runs the block from its input on.
 
     Attributes:
         tape: the attention tape of the same pass; it counts the calls, those of skipped blocks included.
         grad: make the input of the first block part of the graph.
         start: (l, hidden): blocks before the one of call l are skipped and that one reads `hidden`.
-        skip_from: blocks before this one are computed all the same: an encoder whose states a restarted decoder attends to.
+        skip_from: blocks before this one are computed all the same, such as an encoder that a restarted decoder attends to.
         hidden: the input of the block of each call, from call l on.
         skipped: attention calls that were not computed.
         stop: the block whose output ends the pass: it is raised as `Reached`.
@@ -75,14 +74,14 @@ class BlockTape:
         """Run one block of `n_calls` attention calls, or pass its input on."""
         index = self.tape.layer
         hidden = args[0] if args else kwargs["hidden_states"]
-        first, restart = self.start if self.start is not None else (0, hidden)
-        if self.skip_from <= index and index + n_calls <= first:
+        start, restart = self.start if self.start is not None else (0, hidden)
+        if self.skip_from <= index and index + n_calls <= start:
             self.tape.layer += n_calls
             self.skipped += n_calls
             return hidden
-        if index <= first < index + n_calls:
+        if index <= start < index + n_calls:
             hidden = restart
-        recorded = n_calls - max(0, first - index)
+        recorded = n_calls - max(0, start - index)
         if self.grad and recorded > 0 and not hidden.requires_grad:
             hidden = hidden.detach().requires_grad_()
         self.hidden.extend([hidden] * recorded)

@@ -27,7 +27,7 @@ Tensors = Mapping[str, Tensor]
 class Cost:
     """Passes through the model, counted in examples: a batch of 8 is 8; a pass restarted half way up counts one half.
 
-    A result that is remembered instead of computed again counts its passes again, and in `remembered_seconds` its time.
+    A result that is remembered instead of computed again counts its passes again, and its time in `remembered_seconds`.
     """
 
     forward_passes: float = 0.0
@@ -181,13 +181,13 @@ class Classifier:
 
     def label_map(self, task_labels: Sequence[str]) -> list[int]:
         """The model's class for each of a task's labels, matched by name without regard to case; else UserError."""
-        known = {label.casefold(): index for index, label in enumerate(self.labels)}
-        if missing := [label for label in task_labels if label.casefold() not in known]:
+        index_of_label = {label.casefold(): index for index, label in enumerate(self.labels)}
+        if missing := [label for label in task_labels if label.casefold() not in index_of_label]:
             raise UserError(
                 f"label {', '.join(missing)} of the task is unknown to the model '{self.name}': the task has "
                 f"{list(task_labels)}, the model {list(self.labels)}; set task.labels or use another model.path"
             )
-        return [known[label.casefold()] for label in task_labels]
+        return [index_of_label[label.casefold()] for label in task_labels]
 
     def read_weights(self, batch: Batch) -> Float[Tensor, "B T"]:
         """How much of each token's final state the classifier reads; rows sum to 1. See `families.read_weights`."""
@@ -216,24 +216,24 @@ class Classifier:
             record: any of "attentions", "embeddings", "hidden".
             grad: build the graph from what is recorded on; without it nothing is kept.
             start: (l, hidden [B T D]): skip the blocks before that of attention call l, which reads `hidden`. `inputs` must
-                have the same batch dimension as `hidden`, so repeat its rows when `hidden` is an expanded batch.
-                Attentions and hidden states are recorded from call l on. A restart in a decoder computes the encoder
-                anew, with all edits, since cross-attention reads it; the decoder's blocks before l are skipped.
+                have the batch dimension of `hidden`: repeat its rows where `hidden` is an expanded batch. Attentions and
+                hidden states are recorded from call l on. A restart in a decoder skips the decoder's blocks before l, but
+                computes the encoder anew, with all edits, since cross-attention reads it.
         """
         tensors = inputs.tensors if isinstance(inputs, Batch) else inputs
         if unknown := set(record) - {"attentions", "embeddings", "hidden"}:
             raise ValueError(f"cannot record {sorted(unknown)}")
-        first = start[0] if start is not None else 0
-        entry = self.streams.entries[self.streams.queries[first]]
+        first_call = start[0] if start is not None else 0
+        first_of_stream = self.streams.entries[self.streams.queries[first_call]]
         tape = Tape(
             modules=frozenset(map(id, self.attention_modules)),
             edits=edits,
             replace=replace,
             record="attentions" in record,
             grad=grad and "attentions" in record,
-            first=first,
+            first=first_call,
         )
-        block_tape = BlockTape(tape, grad=grad and "hidden" in record, start=start, skip_from=entry)
+        block_tape = BlockTape(tape, grad=grad and "hidden" in record, start=start, skip_from=first_of_stream)
         embeddings: list[Tensor] = []
         with ExitStack() as stack:
             stack.enter_context(torch.set_grad_enabled(grad))
@@ -267,8 +267,8 @@ class Classifier:
         """
         self.cost.backward_passes += len(outputs) * (1 - from_layer / self.n_layers)
         weights = torch.ones_like(outputs) if weights is None else weights
-        found = torch.autograd.grad(outputs, list(inputs), weights, allow_unused=True)
-        pairs = zip(inputs, found, strict=True)
+        gradients = torch.autograd.grad(outputs, list(inputs), weights, allow_unused=True)
+        pairs = zip(inputs, gradients, strict=True)
         return tuple((torch.zeros_like(x) if grad is None else grad).to(self.scores_dtype) for x, grad in pairs)
 
     def one_hot(self, target: Int[Tensor, "B"]) -> Float[Tensor, "B C"]:

@@ -11,8 +11,8 @@ from torch import Tensor
 class KeepEdges:
     """Edit that keeps a set of attention edges: `A'[l,h,i,j] = A[l,h,i,j] · keep[l,i,j]`, after the softmax, in all heads.
 
-    With `renormalise` each row is rescaled to the sum it had: `A'[l,h,i,:] · Σ_j A[l,h,i,j] / Σ_j A'[l,h,i,j]`; a row of
-    which nothing is left stays 0. Without a dropped edge the probabilities are the same to the last bit.
+    With `renormalise` each row is rescaled to the sum it had, `A'[l,h,i,:] · Σ_j A[l,h,i,j] / Σ_j A'[l,h,i,j]`; a row
+    without an edge left stays 0. Where no edge is dropped, the probabilities are the same to the last bit.
 
     Attributes:
         keep: True where an edge stays; its first dimension is 1 (the same edges for all examples) or B.
@@ -24,8 +24,8 @@ class KeepEdges:
 
     def __call__(self, layer: int, probabilities: Float[Tensor, "B H T T"]) -> Float[Tensor, "B H T T"]:
         """Probabilities of `layer` with the other edges at 0."""
-        kept = probabilities * self.keep[:, layer, None].to(probabilities.dtype)
+        probabilities_left = probabilities * self.keep[:, layer, None].to(probabilities.dtype)
         if not self.renormalise:
-            return kept
-        before, after = probabilities.sum(-1, keepdim=True), kept.sum(-1, keepdim=True)
-        return kept * torch.where(after > 0, before / after, 0.0)
+            return probabilities_left
+        before, after = probabilities.sum(-1, keepdim=True), probabilities_left.sum(-1, keepdim=True)
+        return probabilities_left * torch.where(after > 0, before / after, 0.0)

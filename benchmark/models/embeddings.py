@@ -28,9 +28,9 @@ def observing_embeddings(
 ) -> Iterator[None]:
     """Write the embeddings [B T D], after `edit`, to `written` in this block of code; a leaf where `wants_grad`.
 
-    An encoder–decoder embeds its tokens twice. The second time they are taken from the first embeddings, one place to the
-    right as the decoder's ids are, so that an edit and a gradient count both uses. The decoder's start token, which is
-    none of the input's, keeps its own embedding.
+    An encoder–decoder embeds its tokens twice. The second time the first embeddings are used again, one place to the right
+    as the decoder's ids are, so that an edit and a gradient count both uses. The decoder's start token is no token of the
+    input and keeps its own embedding.
     """
 
     def hook(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:

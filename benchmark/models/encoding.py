@@ -18,6 +18,15 @@ logger = logging.getLogger(__name__)
 Words = tuple[str, ...]
 
 
+_Encoding = tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...]]
+"""Tensors for the model, the unit of each token, how many units each example has, and its words."""
+
+
+def height_and_width(size: int | Sequence[int]) -> tuple[int, int]:
+    """Of an image or a patch, which configurations give as one number where they are equal."""
+    return (int(size), int(size)) if isinstance(size, int) else (int(size[0]), int(size[1]))
+
+
 @dataclass(frozen=True)
 class _Segment:
     """One text with the character span of each of its words."""
@@ -104,9 +113,7 @@ class Encoder:
             logger.info("%d of %d words lie beyond the window of %d tokens", lost, sum(n_units), self.window)
         return batch
 
-    def _text(
-        self, inputs: Sequence[Any], uids: Sequence[str]
-    ) -> tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...]]:
+    def _text(self, inputs: Sequence[Any], uids: Sequence[str]) -> _Encoding:
         if self.tokenizer is None:
             raise UserError(
                 "the checkpoint has no tokenizer: give ready ids ({'input_ids': [...]}), or a model.path with one"
@@ -157,9 +164,7 @@ class Encoder:
         spelled = (units >= 0) & torch.isin(ids, special)
         return ids if unknown is None else ids.masked_fill(spelled, unknown)
 
-    def _ready(
-        self, inputs: Sequence[Mapping[str, Any]]
-    ) -> tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...]]:
+    def _ready(self, inputs: Sequence[Mapping[str, Any]]) -> _Encoding:
         names = [name for name in inputs[0] if name != "special_tokens_mask"]
         if "pixel_values" in names:
             pixels = torch.stack([torch.as_tensor(value["pixel_values"], dtype=self.dtype) for value in inputs])
@@ -197,7 +202,7 @@ class Encoder:
         position = attended.long().cumsum(1)
         return attended & (position > start) & (position <= attended.sum(1, keepdim=True) - end)
 
-    def _images(self, inputs: Sequence[Any]) -> tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...]]:
+    def _images(self, inputs: Sequence[Any]) -> _Encoding:
         if self.processor is None:
             raise UserError(
                 "the checkpoint has no image processor: give {'pixel_values': ...}, or a model.path with one"
@@ -205,7 +210,7 @@ class Encoder:
         pixels = self.processor(images=list(inputs), return_tensors="pt")["pixel_values"]
         return self._patches(pixels.to(self.dtype))
 
-    def _patches(self, pixels: Tensor) -> tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...]]:
+    def _patches(self, pixels: Tensor) -> _Encoding:
         n_patches = self.window - sum(self.family.special_ends)
         row = torch.cat([torch.full((self.family.special_ends[0],), -1), torch.arange(n_patches)])
         units = row.expand(len(pixels), -1).contiguous()

@@ -126,9 +126,9 @@ def read_weights(
     `first`: 1 at token 0 (CLS). `last`: 1 at the last token whose id is not that of padding. `last_end`: 1 at the last
     end-of-sequence token (of an encoder–decoder: the decoder's state at that position). `mean`: the mean over all
     tokens. `patches`: the mean over patches, CLS left out (BEiT). `first_two`: 1/2 at each of the first two tokens
-    (DeiT with a teacher averages the logits of CLS and distillation token). `first_and_patches`: DINOv2's classifier is
-    linear in the concatenation [CLS ; mean over patches], two halves of one input; how much it makes of each half depends
-    on its weights and the class, so each half gets 1/2: CLS 1/2, each of P patches 1/(2P).
+    (DeiT with a teacher averages the logits of CLS and distillation token). `first_and_patches`: 1/2 at CLS and 1/(2P) at
+    each of P patches. DINOv2's classifier is linear in the concatenation [CLS ; mean over patches]; how much it makes of
+    each half depends on its weights and the class, so each half gets 1/2.
 
     Args:
         family: of the model.
@@ -137,22 +137,22 @@ def read_weights(
         config: says which ids are padding and end of sequence.
         dtype: of the weights.
     """
-    first, second = torch.zeros_like(mask), torch.zeros_like(mask)
-    first[:, 0], second[:, 1:2] = True, True
+    first_token, second_token = torch.zeros_like(mask), torch.zeros_like(mask)
+    first_token[:, 0], second_token[:, 1:2] = True, True
     patches = mask.clone()
     patches[:, : family.special_ends[0]] = False
     parts: tuple[Tensor, ...]
     match family.read:
         case "first":
-            parts = (first,)
+            parts = (first_token,)
         case "first_two":
-            parts = (first, second)
+            parts = (first_token, second_token)
         case "mean":
             parts = (mask,)
         case "patches":
             parts = (patches,)
         case "first_and_patches":
-            parts = (first, patches)
+            parts = (first_token, patches)
         case "last":
             parts = (_only_last(mask & (ids != config.get_text_config().pad_token_id)),)
         case "last_end":

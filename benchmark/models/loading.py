@@ -21,7 +21,7 @@ from transformers.utils import logging as transformers_logging
 from benchmark.errors import UserError
 from benchmark.models.attention_interface import IMPLEMENTATION, Tape, recording
 from benchmark.models.classifier import Classifier
-from benchmark.models.encoding import Encoder
+from benchmark.models.encoding import Encoder, height_and_width
 from benchmark.models.families import FAMILIES, UNSUPPORTED, Family, family_of
 from benchmark.models.fingerprint import fingerprint_of
 from benchmark.models.read_check import check_guess
@@ -43,7 +43,7 @@ _DTYPES = {name: getattr(torch, name) for name in ("float32", "float64", "bfloat
 _MEMORY_BUDGET = {"cpu": 1 << 27, "cuda": 1 << 32}
 _MAX_TOKENS = {"cpu": 1024, "cuda": 32_768}  # more no longer fit a core's cache: 40 % slower at 400 tokens
 _SHORTEST = 8  # room for the special tokens of a pair and for some words
-_NO_LIMIT = 1 << 20  # tokenizers without a limit say so with a huge number
+NO_LIMIT = 1 << 20  # tokenizers without a limit say so with a huge number
 
 
 def load_model(
@@ -94,7 +94,7 @@ def load_model(
         tokenizer=tokenizer,
         processor=_processor(source) if image else None,
         family=family,
-        window=_cut(window, _window(model, tokenizer, family, image=image), image=image),
+        window=_allowed_window(window, _window(model, tokenizer, family, image=image), image=image),
         pad_token_id=pad,
         device=target,
         dtype=_DTYPES[dtype],
@@ -122,12 +122,12 @@ def load_model(
     return classifier
 
 
-def _cut(window: int | None, whole: int, *, image: bool) -> int:
+def _allowed_window(window: int | None, longest: int, *, image: bool) -> int:
     """The window asked for; UserError where the model cannot read it."""
     if window is None:
-        return whole
-    if image or not _SHORTEST <= window <= whole:
-        allowed = "null for images" if image else f"null and whole numbers from {_SHORTEST} to {whole}"
+        return longest
+    if image or not _SHORTEST <= window <= longest:
+        allowed = "null for images" if image else f"null and whole numbers from {_SHORTEST} to {longest}"
         raise UserError(f"model.window={window}: allowed are {allowed}")
     return window
 
@@ -187,18 +187,18 @@ def _tokenizer(source: str) -> Any:
         UserError: its files are there but broken, or it cannot align words.
     """
     folder = Path(source)
-    there = [name for name in (*VOCABULARIES, "tokenizer_config.json") if (folder / name).is_file()]
+    present = [name for name in (*VOCABULARIES, "tokenizer_config.json") if (folder / name).is_file()]
     try:
         tokenizer = from_source(AutoTokenizer, source, split_special_tokens=True)
     except UserError as error:
-        if there or not isinstance(error.__cause__, OSError | ValueError | KeyError | AttributeError | TypeError):
-            raise UserError(f"{error} (its tokenizer: {', '.join(there)})") from error
+        if present or not isinstance(error.__cause__, OSError | ValueError | KeyError | AttributeError | TypeError):
+            raise UserError(f"{error} (its tokenizer: {', '.join(present)})") from error
         logger.info("no tokenizer at '%s' (%s): the model takes ready ids", source, error)
         return None
     if not tokenizer.is_fast:
         raise UserError(f"model.path={source} has a slow tokenizer, which cannot align words; save a tokenizer.json")
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # transformers makes an empty one where no file is found
-        if words := [name for name in there if name in VOCABULARIES]:
+        if words := [name for name in present if name in VOCABULARIES]:
             raise UserError(f"model.path={source} has a tokenizer without a single word ({', '.join(words)})")
         return None
     tokenizer.padding_side = "right"
@@ -231,23 +231,19 @@ def _pad_token(model: nn.Module, tokenizer: Any) -> int:
 def _window(model: nn.Module, tokenizer: Any, family: Family, *, image: bool) -> int:
     config: Any = model.config
     if image:
-        height, width = _pair(config.image_size)
-        patch_height, patch_width = _pair(config.patch_size)
+        height, width = height_and_width(config.image_size)
+        patch_height, patch_width = height_and_width(config.patch_size)
         return (height // patch_height) * (width // patch_width) + sum(family.special_ends)
     limits = [tokenizer.model_max_length] if tokenizer is not None else []
     positions = getattr(config, "max_position_embeddings", None)
     if positions:
         limits.append(positions - (config.pad_token_id + 1 if family.positions_after_padding else 0))
-    window = min(limits, default=_NO_LIMIT)
-    return int(window) if window < _NO_LIMIT else 512
-
-
-def _pair(size: Any) -> tuple[int, int]:
-    return (int(size), int(size)) if isinstance(size, int) else (int(size[0]), int(size[1]))
+    window = min(limits, default=NO_LIMIT)
+    return int(window) if window < NO_LIMIT else 512
 
 
 def _with_special_tokens(source: str, family: Family, more: int) -> Family:
-    """The family with as many more tokens before its patches (registers and the like), which is a guess that is named."""
+    """The family with `more` tokens before its patches, such as registers; that they stand first is a guess, and logged."""
     start, end = family.special_ends
     if start + more < 0:
         raise UserError(
@@ -264,7 +260,8 @@ def _probe_input(model: nn.Module, encoder: Encoder, *, image: bool) -> dict[str
     """The ready input of one tiny example."""
     config: Any = model.config
     if image:
-        return {"pixel_values": torch.zeros(config.num_channels, *_pair(config.image_size), dtype=encoder.dtype)}
+        size = (config.num_channels, *height_and_width(config.image_size))
+        return {"pixel_values": torch.zeros(size, dtype=encoder.dtype)}
     ids = torch.full((3,), min(5, config.vocab_size - 1))
     if encoder.family.read == "last_end":
         ids[-1] = config.eos_token_id

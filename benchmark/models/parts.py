@@ -1,9 +1,9 @@
 """The parts of a transformer block, found in one traced pass: its sublayers, their linear layers, its residual additions.
 
 Nothing is looked up by the name of a family. A block reads a hidden state x and makes two residual additions,
-`x' = x + attention(x)` and `x'' = x' + feed_forward(x')`, with a normalisation before or after each; both operands have the
-shape of the hidden state. Which operand is the stream and which the sublayer's output is told by following the stream's
-tensors through additions, normalisations and dropout.
+`x' = x + attention(x)` and `x'' = x' + feed_forward(x')`, with a normalisation before or after each. Both operands have the
+shape of the hidden state. The stream's tensors are followed through additions, normalisations and dropout; the other
+operand of an addition is the sublayer's output.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,8 +40,8 @@ class Block:
     """One transformer block.
 
     Attributes:
-        branches: which operand (0 or 1) of the addition after the attention, and of that after the feed-forward layers,
-            is the sublayer's output; the other one is the residual stream.
+        branches: the operand (0 or 1) that is the sublayer's output, in the addition after the attention and in that after
+            the feed-forward layers; the other operand is the residual stream.
         projections: linear layers called before the attention (queries, keys, values), with their own names.
         output: those between the attention and its residual addition.
         feed_forward: those after it.
@@ -78,7 +78,7 @@ class _Trace:
         return "after" if self.attended else "before"
 
     def on_stream(self, value: Any) -> bool:
-        return any(value is known for known in self.stream)
+        return any(value is tensor for tensor in self.stream)
 
     def call(self, name: str, module: nn.Module, n_heads: int) -> None:
         """Note a module with parameters of its own where it belongs."""
@@ -191,10 +191,10 @@ def blocks_parts(model: Classifier, batch: Batch) -> tuple[Block, ...]:
 
 def _block(layer: int, trace: _Trace) -> Block:
     if trace.attended != 1 or tuple(trace.order) != PARTS or None in trace.branches:
-        found = ", ".join(trace.order) or "none"
+        additions = ", ".join(trace.order) or "none"
         raise NotApplicable(
             f"the parts of block {layer} cannot be told apart: after {trace.attended} attention calls it makes the "
-            f"residual additions: {found}; known are blocks with one after the attention and one after the "
+            f"residual additions: {additions}; known are blocks with one after the attention and one after the "
             "feed-forward layers"
         )
     first, second = (branch for branch in trace.branches if branch is not None)

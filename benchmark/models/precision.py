@@ -22,13 +22,12 @@ _State = tuple[tuple[int, int], ...]
 
 @dataclass
 class Twin:
-    """A model's copy in float64, made when first asked for and again when a weight has changed since.
+    """A model's copy in float64, made at first use, and again where a weight has changed since.
 
-    The copy shares nothing with the model, which is only read. Memory: 8 bytes for each parameter, for as long as the
-    classifier that holds it lives.
+    The copy shares nothing with the model, which is only read. A change is noticed where it goes through torch (in place, or
+    by another tensor in its stead), not where it is written through `.data` or through an array that shares memory.
 
-    A change is noticed where it goes through torch (in place, or another tensor in its stead), not where it is written
-    through `.data` or through an array that shares memory.
+    Memory: 8 bytes for each parameter, for as long as the classifier that holds it lives.
     """
 
     source: nn.Module | None = None
@@ -55,7 +54,7 @@ def precise(model: "Classifier", precision: Precision) -> "Classifier":
 
 
 def around(model: "Classifier", module: nn.Module) -> "Classifier":
-    """The classifier with `module`, a copy in float64 of the model that it has."""
+    """The classifier with `module`, a copy of its model in float64, in the model's place."""
     paths = {id(part): path for path, part in model.model.named_modules()}
     parts = dict(module.named_modules())
     attention = tuple(parts[paths[id(part)]] for part in model.attention_modules)

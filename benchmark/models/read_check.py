@@ -1,4 +1,4 @@
-"""Which final states a classifier reads, measured: a guess about a family that is not in the table is held to it."""
+"""Which final states a classifier reads, measured; the guess about a family that is not in the table is checked by it."""
 
 import logging
 from typing import Any
@@ -22,9 +22,9 @@ def states_read(model: Classifier, batch: Batch) -> Bool[Tensor, "B T"]:
     states: list[Tensor] = []
 
     def leaf(_module: nn.Module, _args: Any, output: Any) -> Any:
-        rest = output[1:] if isinstance(output, tuple) else None
-        states.append((output if rest is None else output[0]).detach().requires_grad_())
-        return states[-1] if rest is None else (states[-1], *rest)
+        other_outputs = output[1:] if isinstance(output, tuple) else None
+        states.append((output if other_outputs is None else output[0]).detach().requires_grad_())
+        return states[-1] if other_outputs is None else (states[-1], *other_outputs)
 
     handle = blocks_of(model.model, model.attention_modules)[-1].register_forward_hook(leaf)
     try:
@@ -38,12 +38,12 @@ def states_read(model: Classifier, batch: Batch) -> Bool[Tensor, "B T"]:
 
 def check_guess(model: Classifier, batch: Batch) -> None:
     """Warn where the classifier reads other tokens than the guessed family says."""
-    found, guessed = states_read(model, batch)[0], model.read_weights(batch)[0] > 0
-    if not torch.equal(found, guessed):
+    measured, guessed = states_read(model, batch)[0], model.read_weights(batch)[0] > 0
+    if not torch.equal(measured, guessed):
         logger.warning(
             "the guess is wrong: the logits of '%s' depend on the final states of the tokens %s, not %s, of %d; readouts "
             "start from the wrong row",
             model.name,
-            *(", ".join(map(str, row.nonzero().flatten().tolist())) for row in (found, guessed)),
-            len(found),
+            *(", ".join(map(str, row.nonzero().flatten().tolist())) for row in (measured, guessed)),
+            len(measured),
         )

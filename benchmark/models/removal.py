@@ -5,7 +5,7 @@ Defined in docs/protocols.md, section 8.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -13,11 +13,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.errors import UserError
-from benchmark.models.classifier import Classifier
+from benchmark.models.classifier import Classifier, Tensors
+from benchmark.models.encoding import height_and_width
 from benchmark.models.variants import Variants, run_variants
 from benchmark.types import Batch
 
-Tensors = Mapping[str, Tensor]
+TokenUnits = Int[Tensor, "N T"]
+"""The unit of each token; -1: none."""
+
+UnitMask = Bool[Tensor, "N U"]
 
 
 @dataclass(frozen=True)
@@ -35,17 +39,15 @@ class Operator(Protocol):
     `images` tells whether it serves images or texts (`None`: both), `shortens` whether rows get shorter.
     """
 
-    images: ClassVar[bool | None]
-    shortens: ClassVar[bool]
+    images: ClassVar[bool | None] = False
+    shortens: ClassVar[bool] = False
 
-    def __call__(
-        self, model: Classifier, tensors: Tensors, units: Int[Tensor, "N T"], removed: Bool[Tensor, "N U"]
-    ) -> Removed:
+    def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """Remove the units `removed` of N rows, whose tokens belong to `units` (-1: none)."""
         ...
 
 
-def tokens_of(units: Int[Tensor, "N T"], removed: Bool[Tensor, "N U"]) -> Bool[Tensor, "N T"]:
+def tokens_of(units: TokenUnits, removed: UnitMask) -> Bool[Tensor, "N T"]:
     """The tokens of removed units."""
     if removed.shape[1] == 0:
         return torch.zeros_like(units, dtype=torch.bool)
@@ -53,15 +55,10 @@ def tokens_of(units: Int[Tensor, "N T"], removed: Bool[Tensor, "N U"]) -> Bool[T
 
 
 @dataclass(frozen=True)
-class Mask:
+class Mask(Operator):
     """Replace each token of a removed unit by the tokenizer's mask token."""
 
-    images: ClassVar[bool | None] = False
-    shortens: ClassVar[bool] = False
-
-    def __call__(
-        self, model: Classifier, tensors: Tensors, units: Int[Tensor, "N T"], removed: Bool[Tensor, "N U"]
-    ) -> Removed:
+    def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """Inputs with mask tokens."""
         if model.mask_token_id is None:
             raise ValueError("the model has no mask token")
@@ -70,36 +67,28 @@ class Mask:
 
 
 @dataclass(frozen=True)
-class Pad:
+class Pad(Operator):
     """Replace each token of a removed unit by the padding token, still attended to.
 
     Decoders take the last token that is not padding as the one to read: removing the last units moves it.
     """
 
-    images: ClassVar[bool | None] = False
-    shortens: ClassVar[bool] = False
-
-    def __call__(
-        self, model: Classifier, tensors: Tensors, units: Int[Tensor, "N T"], removed: Bool[Tensor, "N U"]
-    ) -> Removed:
+    def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """Inputs with padding tokens."""
         ids = tensors["input_ids"].masked_fill(tokens_of(units, removed), model.pad_token_id)
         return Removed({**tensors, "input_ids": ids})
 
 
 @dataclass(frozen=True)
-class Delete:
+class Delete(Operator):
     """Drop the tokens of removed units, move the others (special tokens included) together and pad again.
 
     A row of which nothing is left becomes a single padding token, so that every row can be run.
     """
 
-    images: ClassVar[bool | None] = False
     shortens: ClassVar[bool] = True
 
-    def __call__(
-        self, model: Classifier, tensors: Tensors, units: Int[Tensor, "N T"], removed: Bool[Tensor, "N U"]
-    ) -> Removed:
+    def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """Shorter inputs."""
         attended = tensors.get("attention_mask", torch.ones_like(units)).bool()
         keep = attended & ~tokens_of(units, removed)
@@ -119,30 +108,22 @@ class Delete:
 
 
 @dataclass(frozen=True)
-class HideFromAttention:
+class HideFromAttention(Operator):
     """Set the attention mask of removed tokens to 0: no other token attends to them; positions stay."""
 
-    images: ClassVar[bool | None] = False
-    shortens: ClassVar[bool] = False
-
-    def __call__(
-        self, model: Classifier, tensors: Tensors, units: Int[Tensor, "N T"], removed: Bool[Tensor, "N U"]
-    ) -> Removed:
+    def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """Inputs with another attention mask."""
         mask = tensors.get("attention_mask", torch.ones_like(units))
         return Removed({**tensors, "attention_mask": mask.masked_fill(tokens_of(units, removed), 0)})
 
 
 @dataclass(frozen=True)
-class ZeroEmbedding:
+class ZeroEmbedding(Operator):
     """Set the token (or patch) embedding of removed units to 0; the position embedding stays."""
 
     images: ClassVar[bool | None] = None
-    shortens: ClassVar[bool] = False
 
-    def __call__(
-        self, model: Classifier, tensors: Tensors, units: Int[Tensor, "N T"], removed: Bool[Tensor, "N U"]
-    ) -> Removed:
+    def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """The same inputs with an edit of the embeddings."""
         # the embedding module of an image model knows patches only, no CLS token
         gone = removed if "pixel_values" in tensors else tokens_of(units, removed)
@@ -150,15 +131,12 @@ class ZeroEmbedding:
 
 
 @dataclass(frozen=True)
-class Black:
+class Black(Operator):
     """Paint removed patches black: pixel value 0 before the image processor's normalisation (Chefer 2021a)."""
 
     images: ClassVar[bool | None] = True
-    shortens: ClassVar[bool] = False
 
-    def __call__(
-        self, model: Classifier, tensors: Tensors, units: Int[Tensor, "N T"], removed: Bool[Tensor, "N U"]
-    ) -> Removed:
+    def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """Images with black patches."""
         processor = model.encoder.processor
         if processor is None:
@@ -170,32 +148,27 @@ class Black:
 
 
 @dataclass(frozen=True)
-class Mean:
+class Mean(Operator):
     """Paint removed patches in the image's mean colour."""
 
     images: ClassVar[bool | None] = True
-    shortens: ClassVar[bool] = False
 
-    def __call__(
-        self, model: Classifier, tensors: Tensors, units: Int[Tensor, "N T"], removed: Bool[Tensor, "N U"]
-    ) -> Removed:
+    def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """Images with patches of one colour."""
         pixels = tensors["pixel_values"]
         return _painted(model, tensors, removed, pixels.mean((2, 3), keepdim=True).expand_as(pixels))
 
 
 @dataclass(frozen=True)
-class Blur:
+class Blur(Operator):
     """Blur removed patches: the image convolved with a Gaussian whose standard deviation is the size of a patch."""
 
     images: ClassVar[bool | None] = True
-    shortens: ClassVar[bool] = False
 
-    def __call__(
-        self, model: Classifier, tensors: Tensors, units: Int[Tensor, "N T"], removed: Bool[Tensor, "N U"]
-    ) -> Removed:
+    def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """Images with blurred patches."""
-        return _painted(model, tensors, removed, _blurred(tensors["pixel_values"], float(_patch(model)[0])))
+        height, _ = height_and_width(model.config.patch_size)
+        return _painted(model, tensors, removed, _blurred(tensors["pixel_values"], float(height)))
 
 
 OPERATORS: Mapping[str, Callable[[], Operator]] = {
@@ -265,15 +238,10 @@ def logits_without(
     return run_variants(model, batch, removed, run, lengths=lengths)
 
 
-def _patch(model: Classifier) -> tuple[int, int]:
-    size: Any = model.config.patch_size
-    return (int(size), int(size)) if isinstance(size, int) else (int(size[0]), int(size[1]))
-
-
 def _painted(model: Classifier, tensors: Tensors, removed: Tensor, paint: Tensor) -> Removed:
     """Images in which the removed patches (row-major) show `paint`."""
     pixels = tensors["pixel_values"]
-    (high, wide), (height, width) = _patch(model), pixels.shape[2:]
+    (high, wide), (height, width) = height_and_width(model.config.patch_size), pixels.shape[2:]
     grid = removed.reshape(len(pixels), height // high, width // wide)
     grid = grid.repeat_interleave(high, dim=1).repeat_interleave(wide, dim=2)
     # a margin narrower than a patch belongs to no patch

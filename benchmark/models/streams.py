@@ -1,9 +1,9 @@
 """Which sequence of states each attention call joins: one for most models, encoder and decoder for some.
 
-An encoder–decoder classifier feeds the same tokens to both: decoder position p holds input token p − 1 (the ids shifted
-right; position 0 holds the start token). Readouts compose matrices over one set of nodes, so that the edges of all calls
-are placed into matrices over the *joint* nodes [T encoder positions; T decoder positions], and token scores are folded
-back to the T input tokens afterwards. With one stream all of this is the identity.
+An encoder–decoder classifier feeds the same tokens to both. Decoder position p holds input token p − 1 (the ids shifted
+right; position 0 holds the start token). Readouts compose matrices over one set of nodes. The edges of all calls are
+therefore placed into matrices over the *joint* nodes [T encoder positions; T decoder positions], and token scores are
+folded back to the T input tokens afterwards. With one stream all of this is the identity.
 """
 
 from collections.abc import Sequence
@@ -46,10 +46,7 @@ class Streams:
         """The edges of each call as a matrix over the N = count·T joint nodes, 0 outside the call's own block."""
         if self.count == 1:
             return tuple(edges)
-        return tuple(self._place(call, *pair) for call, pair in zip(edges, self._ends(), strict=True))
-
-    def _ends(self) -> list[tuple[int, int]]:
-        return list(zip(self.queries, self.keys, strict=True))
+        return tuple(self._place(*call) for call in zip(edges, self.queries, self.keys, strict=True))
 
     def _place(self, call: Tensor, query: int, key: int) -> Tensor:
         n_tokens = call.shape[-1]

@@ -34,8 +34,8 @@ def distinct(masks: Bool[Tensor, "K B M"]) -> Variants:
     example = np.tile(np.arange(n_examples, dtype=">u4"), n_masks)
     keys = np.concatenate([example.view(np.uint8).reshape(-1, 4), np.packbits(flat.cpu().numpy(), axis=1)], axis=1)
     keys = np.ascontiguousarray(keys).view(np.dtype((np.void, keys.shape[1]))).ravel()
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    rows = torch.from_numpy(first).to(masks.device)
+    _, first_places, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    rows = torch.from_numpy(first_places).to(masks.device)
     place = torch.from_numpy(inverse.reshape(n_masks, n_examples)).to(masks.device)
     return Variants(example=rows % n_examples, mask=flat[rows], place=place)
 
@@ -44,7 +44,7 @@ def chunks(lengths: Int[Tensor, "N"], model: Classifier, *, layers: int = 1) -> 
     """Rows for one forward pass each: longest first, within the model's `max_tokens`.
 
     Rows of similar length share a pass, so little padding is computed. A pass also stays within the model's memory
-    budget for the attention of `layers` layers at once (1 without a graph); a row that exceeds the budget alone still
+    budget for the attention of `layers` layers at once (1 without a graph). A row that exceeds the budget by itself still
     gets its pass.
     """
     order = lengths.argsort(descending=True, stable=True)
@@ -63,9 +63,9 @@ def take(batch: Batch, example: Int[Tensor, "R"]) -> tuple[dict[str, Tensor], In
     units = batch.units[example]
     if "input_ids" not in tensors:
         return tensors, units
-    width, kept = units.shape[1], int(batch.attention_mask.sum(1)[example].max())
-    trimmed = {name: t[:, :kept] if t.ndim == 2 and t.shape[1] == width else t for name, t in tensors.items()}
-    return trimmed, units[:, :kept]
+    width, longest = units.shape[1], int(batch.attention_mask.sum(1)[example].max())
+    trimmed = {name: t[:, :longest] if t.ndim == 2 and t.shape[1] == width else t for name, t in tensors.items()}
+    return trimmed, units[:, :longest]
 
 
 def run_variants(
@@ -74,7 +74,7 @@ def run_variants(
     masks: Bool[Tensor, "K B M"],
     run: Callable[[Mapping[str, Tensor], Tensor, Tensor], Tensor],
     *,
-    lengths: Callable[[Variants], Tensor],
+    lengths: Callable[[Variants], Tensor] | None = None,
 ) -> Float[Tensor, "K B C"]:
     """Logits of every variant of every example.
 
@@ -83,16 +83,17 @@ def run_variants(
         batch: the examples, padded on the right.
         masks: K variants of each example.
         run: `(tensors, units [R T], mask [R M]) -> logits [R C]`.
-        lengths: tokens that each distinct variant costs.
+        lengths: tokens that each distinct variant costs; None for those of its example.
     """
     variants = distinct(masks)
-    found: Tensor | None = None
-    for rows in chunks(lengths(variants), model):
+    costs = batch.attention_mask.sum(1)[variants.example] if lengths is None else lengths(variants)
+    distinct_logits: Tensor | None = None
+    for rows in chunks(costs, model):
         tensors, units = take(batch, variants.example[rows])
         logits = run(tensors, units, variants.mask[rows])
-        if found is None:
-            found = logits.new_empty(len(variants.example), logits.shape[1])
-        found[rows] = logits
-    if found is None:
+        if distinct_logits is None:
+            distinct_logits = logits.new_empty(len(variants.example), logits.shape[1])
+        distinct_logits[rows] = logits
+    if distinct_logits is None:
         return torch.zeros(len(masks), len(batch), len(model.labels), device=model.device, dtype=model.scores_dtype)
-    return found[variants.place]
+    return distinct_logits[variants.place]

@@ -1,4 +1,4 @@
-"""What lies in a checkpoint: files that are whole, and weights that are those of its configuration."""
+"""Checks of a checkpoint: its files are whole, and its weights are those of its configuration."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ VOCABULARIES = (
 )  # fmt: skip
 """Files that a tokenizer's words are in."""
 
-_READ = (".safetensors", ".bin", ".json", ".txt", ".model")
+_CHECKED_ENDINGS = (".safetensors", ".bin", ".json", ".txt", ".model")
 _POINTER = b"version https://git-lfs"  # what stands in place of a large file that Git LFS has not fetched
 _SHOWN = 3  # names in a message
 
@@ -38,7 +38,7 @@ def existing_source(source: str) -> str:
 
 def _check_files(folder: Path) -> None:
     for path in sorted(folder.iterdir()):
-        if path.suffix not in _READ or not path.is_file():
+        if path.suffix not in _CHECKED_ENDINGS or not path.is_file():
             continue
         with path.open("rb") as file:
             start = file.read(len(_POINTER))
@@ -54,8 +54,8 @@ def from_source(auto: Any, source: str, **options: Any) -> Any:
     """`auto.from_pretrained(source, **options)`, which never runs code of the checkpoint's own.
 
     Raises:
-        UserError: there is nothing to load, or it is broken; with the way out. What transformers, tokenizers, safetensors
-            and torch raise for a broken file is not documented and of many kinds, so any exception counts as one.
+        UserError: there is nothing to load, or it is broken; with the way out. Any exception counts, since transformers,
+            tokenizers, safetensors and torch raise undocumented ones of many kinds for a broken file.
     """
     try:
         return auto.from_pretrained(source, trust_remote_code=False, **options)
@@ -72,7 +72,7 @@ def from_source(auto: Any, source: str, **options: Any) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong, without the library's advice to trust the file."""
+    """The reason of an error, without the library's advice to trust the file."""
     if isinstance(error, pickle.UnpicklingError):
         return "its weights are a pickle with more in it than tensors, which is not executed; save a model.safetensors"
     if "trust_remote_code" in str(error):
@@ -95,15 +95,15 @@ def load_weights(auto: Any, source: str, *, fresh_head: bool, **options: Any) ->
     """
     model, report = from_source(auto, source, output_loading_info=True, ignore_mismatched_sizes=True, **options)
     misfits = {
-        name: f"{name} is {list(stored)}, not {list(wanted)}" for name, stored, wanted in report["mismatched_keys"]
+        name: f"{name} is {list(stored)}, not {list(expected)}" for name, stored, expected in report["mismatched_keys"]
     }
     body = f"{model.base_model_prefix}."
 
     def refuse(what: str, names: Iterable[str]) -> None:
-        if found := sorted(names):
-            more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        if affected := sorted(names):
+            more = f" and {len(affected) - _SHOWN} more" if len(affected) > _SHOWN else ""
             raise UserError(
-                f"model.path={source}: weights and config.json do not fit: {what} {', '.join(found[:_SHOWN])}{more}; "
+                f"model.path={source}: weights and config.json do not fit: {what} {', '.join(affected[:_SHOWN])}{more}; "
                 "use the config.json that the weights were saved with"
             )
 
@@ -120,10 +120,10 @@ def load_weights(auto: Any, source: str, *, fresh_head: bool, **options: Any) ->
 
 def _of_other_layers(model: nn.Module, unexpected: Iterable[str]) -> list[str]:
     """Weights that the model would have if it had more layers: their names differ from others in a number alone."""
-    known = {_numberless(name) for name in model.state_dict()}
+    names_of_model = {_numberless(name) for name in model.state_dict()}
     prefix = f"{model.base_model_prefix}."
-    known |= {name.removeprefix(prefix) for name in known}
-    return [name for name in unexpected if re.search(r"\d", name) and _numberless(name) in known]
+    names_of_model |= {name.removeprefix(prefix) for name in names_of_model}
+    return [name for name in unexpected if re.search(r"\d", name) and _numberless(name) in names_of_model]
 
 
 def _numberless(name: str) -> str:

@@ -46,7 +46,7 @@ def draw_table(table: Table, drawing: Drawing) -> Figure:
 def _panel_size(panels: list[Panel], drawing: Drawing) -> PanelSize:
     """Heat maps and bars grow with what they hold, so that numbers and names stay legible."""
     if drawing.kind in ("curves", "scatter"):
-        return PanelSize()
+        return PanelSize(left=0.85)
     rows = pd.concat([panel.rows for panel in panels])
     across, down = ([min(NAME, len(str(value))) for value in rows[name].unique()] for name in ("x", "y"))
     if drawing.kind == "bars":

@@ -72,7 +72,11 @@ def settled(
         of_class = _is_value(text) or _key(text) == unknown
         before = additions(cast(dict[str, Any], plain), _key(text)) if of_class else None
         chosen += [text] if before is None else [*before, f"++{text}"]
-    return chosen, _composed(config_name, chosen, directory)
+    try:
+        return chosen, _composed(config_name, chosen, directory)
+    except _UnknownKey as error:
+        (key,) = error.args
+        raise UserError(f"{key} has other settings; set each by itself: {key}._target_=..., {key}.NAME=...") from error
 
 
 class _UnknownKey(Exception):  # noqa: N818 - an answer of Hydra's

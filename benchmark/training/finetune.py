@@ -26,7 +26,7 @@ from transformers import (
 )
 
 from benchmark.errors import UserError
-from benchmark.models.loading import quiet_transformers
+from benchmark.models.loading import NO_LIMIT, quiet_transformers
 from benchmark.models.weights import existing_source, from_source, load_weights
 from benchmark.results.cache import atomic_path
 from benchmark.results.digests import digest
@@ -38,8 +38,6 @@ from benchmark.types import Example, Task
 
 logger = logging.getLogger(__name__)
 
-_NO_LIMIT = 1 << 20  # tokenizers without a limit say so with a huge number
-
 
 @configurable
 class Recipe:
@@ -48,7 +46,7 @@ class Recipe:
     Attributes:
         epochs: passes over the training split, at most.
         batch_size: examples per step.
-        learning_rate: peak of AdamW's, after a linear warm-up over a tenth of the steps and before a linear decay.
+        learning_rate: AdamW's peak, between a linear warm-up over a tenth of the steps and a linear decay.
         max_length: tokens of an example; None for the model's window.
         checks_per_epoch: how often validation accuracy is measured and a checkpoint written.
         patience: training stops after so many checks without a better accuracy.
@@ -72,12 +70,11 @@ def run_training(config: DictConfig) -> dict[str, Any]:
 def finetune(task: Task, base: str, out: Path, recipe: Recipe) -> dict[str, Any]:
     """Fine-tune `base` for `task` and keep the weights with the best validation accuracy.
 
-    Of several equal calls at once one trains, and the others wait and find it finished.
-
-    `out` appears at once, when everything is finished: an ordinary checkpoint with the task's label names, its tokenizer
+    `out` appears in one step when everything is finished: an ordinary checkpoint with the task's label names, its tokenizer
     and `training.json`. Until then checkpoints lie in a hidden folder beside it, named by a digest of task, base and
-    recipe; after a kill, the same call goes on from the last complete one. A finished `out` of the same call is
-    returned as it is. Trained in float32, on the GPU where there is one.
+    recipe. After a kill, the same call goes on from the last complete checkpoint. A finished `out` of the same call is
+    returned as it is; of several equal calls at the same time one trains, and the others wait for it. Training is in
+    float32, on the GPU where there is one.
 
     Args:
         task: gives the training and validation splits.
@@ -181,7 +178,7 @@ def _trainer(task: Task, source: str, work: Path, recipe: Recipe) -> tuple[Train
     model.config.pad_token_id = tokenizer.pad_token_id
     window = recipe.max_length or min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))
     train, validation = (
-        _encode(tokenizer, task.split(split), min(window, _NO_LIMIT)) for split in ("train", "validation")
+        _encode(tokenizer, task.split(split), min(window, NO_LIMIT)) for split in ("train", "validation")
     )
     trainer = Trainer(
         model=model,

@@ -15,8 +15,8 @@ _SHARPNESS = 1.5
 def look_nearby(encoder: Any, layers: int) -> None:
     """Let the heads of the first layers start as windows on preceding tokens; every weight is trained afterwards.
 
-    Position p starts as (sin ω_k p, cos ω_k p) over pairs of dimensions. A head's keys start as the pairs of the
-    d/2 frequencies it has room for, its queries as the same pairs turned back by δ tokens, so that its score is largest
+    Position p starts as (sin ω_k p, cos ω_k p) over pairs of dimensions. A head's keys start as the pairs of the d/2
+    frequencies it has room for. Its queries start as the same pairs turned back by δ tokens, so that its score is largest
     at offset −δ. From a random start, thousands of examples more are needed before a negator is tied to its word.
 
     Args:

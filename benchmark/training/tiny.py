@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Encoded = tuple[list[int], list[int]]
+EncodedText = tuple[list[int], list[int]]
 """Token ids and segment ids of an example."""
 
 _LOADING = ("dtype", "device", "threads", "max_tokens", "memory_budget")
@@ -44,8 +44,8 @@ class TinyModel:
 
     Trained in float32 on the CPU with AdamW, linear warm-up and decay; the same settings give the same weights on the
     same machine. It learns from labels alone, never from rationales, so that no explainer is favoured. In half of the
-    examples of a batch a share of tokens drawn from [0, mask_share] is replaced by [MASK], so that the model has seen the
-    token that the perturbation tests put in. The random state of the process is left as it was.
+    examples of a batch, [MASK] replaces a share of the tokens that is drawn from [0, mask_share]: the model has then seen
+    the token that the perturbation tests put in. The random state of the process is left as it was.
 
     The checkpoint is an ordinary directory in the cache, under a digest of task and settings; `training.json` beside the
     weights holds accuracies, seconds and settings.
@@ -147,7 +147,7 @@ class TinyModel:
         look_nearby(model.bert, layers=min(2, self.layers))
         return model
 
-    def _fit(self, model: Any, encoded: Sequence[Encoded], labels: Tensor) -> None:
+    def _fit(self, model: Any, encoded: Sequence[EncodedText], labels: Tensor) -> None:
         embeddings = model.bert.embeddings.word_embeddings.weight
         others = [parameter for parameter in model.parameters() if parameter is not embeddings]
         groups: list[dict[str, Any]] = [
@@ -222,13 +222,13 @@ def _as_pretrained(tokenizer: "Tokenizer", max_length: int) -> Any:
     )
 
 
-def _encode(tokenizer: "Tokenizer", examples: Sequence[Example]) -> list[Encoded]:
+def _encode(tokenizer: "Tokenizer", examples: Sequence[Example]) -> list[EncodedText]:
     """Token ids and segment ids of each example."""
     texts: list[Any] = [parts[0] if len(parts) == 1 else parts for parts in map(texts_of, examples)]
     return [(encoding.ids, encoding.type_ids) for encoding in tokenizer.encode_batch(texts)]
 
 
-def _pad(encoded: Sequence[Encoded]) -> dict[str, Tensor]:
+def _pad(encoded: Sequence[EncodedText]) -> dict[str, Tensor]:
     ids, types = (
         torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
         for rows in zip(*encoded, strict=True)
@@ -253,12 +253,12 @@ def _batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
                 yield bucket[cuts[index] : cuts[index] + batch_size]
 
 
-def _accuracy(model: Any, encoded: Sequence[Encoded], labels: Sequence[int]) -> float:
+def _accuracy(model: Any, encoded: Sequence[EncodedText], labels: Sequence[int]) -> float:
     order = sorted(range(len(encoded)), key=lambda row: len(encoded[row][0]))
-    right = 0
+    correct = 0
     with torch.no_grad():
         for start in range(0, len(order), 64):
             rows = order[start : start + 64]
             predicted = model(**_pad([encoded[row] for row in rows])).logits.argmax(dim=1)
-            right += sum(int(predicted[i]) == labels[row] for i, row in enumerate(rows))
-    return right / len(order)
+            correct += sum(int(predicted[i]) == labels[row] for i, row in enumerate(rows))
+    return correct / len(order)

@@ -23,9 +23,9 @@ def train_vocabulary(texts: Sequence[str], size: int, special: Sequence[str]) ->
     inner = sorted({letter for piece in pieces for letter in piece[1:]})
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
-    first = [*special, *(f"##{letter}" for letter in inner)]
+    first_entries = [*special, *(f"##{letter}" for letter in inner)]
     tokenizer.train_from_iterator(
-        texts, trainers.WordPieceTrainer(vocab_size=size, special_tokens=first, show_progress=False)
+        texts, trainers.WordPieceTrainer(vocab_size=size, special_tokens=first_entries, show_progress=False)
     )
     vocabulary: dict[str, int] = tokenizer.get_vocab()
     return vocabulary

@@ -1,4 +1,4 @@
-"""E[i,j] ∝ max(0, ‖y_i‖₁ − ‖y_i − T_i(x_j)‖₁): how much of a token's new state is nearer for x_j (Ferrando 2022)."""
+"""ALTI: how much nearer a token's new state is for what each token gives to it (Ferrando 2022)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,8 +18,8 @@ class Alti:
     """`c_ij = max(0, ‖y_i‖₁ − ‖y_i − T_i(x_j)‖₁)`, `E = c / Σ_j c`: rows in [0, 1] that sum to 1, no heads.
 
     y_i is the state after the attention sublayer's residual sum and layer norm, T_i(x_j) token j's part of it (see
-    `methods.propagation.block_parts`). y_i contains the biases, which belong to no token. Rollout adds no identity
-    (`residual: false`): T_i(x_i) contains the residual.
+    `methods.propagation.block_parts`). y_i contains the biases, which belong to no token. T_i(x_i) contains the residual,
+    so that rollout adds no identity (`residual: false`).
 
     Open in the source: pre-LN blocks, where y_i is the residual sum (no norm follows); a row whose clamped contributions
     are all 0 (stays 0); the value bias, which goes with its token, as in Kobayashi 2020.

@@ -1,4 +1,4 @@
-"""E = A ⊙ ∫₀¹ ∂F(αA)/∂A dα: self-attention attribution, ATTATTR (Hao 2021, eq. 4-5; docs/protocols.md, section 6)."""
+"""ATTATTR: self-attention attribution (Hao 2021, eq. 4-5; docs/protocols.md, section 6)."""
 
 from typing import ClassVar
 
@@ -17,17 +17,18 @@ from methods.shared.quadrature import Quadrature, nodes_and_weights
 class AttAttr:
     """`Attr(A_l) = A_l ⊙ Σ_k w_k ∂F(α_k A_l)/∂A_l` with F the softmax probability of the target class.
 
-    α_k scales all heads of layer l together, after softmax, not renormalised; later layers recompute their own attention.
-    Units: probability. Completeness: Σ Attr(A_l) → F(A_l) − F(0·A_l) as steps grow.
+    The sum over k stands for the integral `∫₀¹ ∂F(α A_l)/∂A_l dα`. α scales all heads of layer l together, after the
+    softmax, not renormalised; later layers recompute their attention. Units: probability. Completeness:
+    Σ Attr(A_l) → F(A_l) − F(0·A_l) as steps grow.
 
     For each layer the batch is repeated once per step from that layer on; earlier layers are not computed again.
-
-    Source: Hao et al. 2021, eq. 4-5.
-    Cost: 1 + m (L + 1) / 2 forward passes, m (L + 1) / 2 backward passes.
 
     Attributes:
         steps: number m of evaluations of the gradient.
         quadrature: "left" is the published script's, "right" the paper's formula; see `nodes_and_weights`.
+
+    Source: Hao et al. 2021, eq. 4-5.
+    Cost: 1 + m (L + 1) / 2 forward passes, m (L + 1) / 2 backward passes.
     """
 
     steps: Count = 20

@@ -1,7 +1,4 @@
-"""E[i,j] = ‖Σ_h A_hij f_h(x_j)‖: norms of what is mixed, not of the weights (Kobayashi 2020, 2021; Modarressi 2022).
-
-Defined in docs/protocols.md, section 2.
-"""
+"""Norms of the vectors that attention mixes (Kobayashi 2020 and 2021; Modarressi 2022; docs/protocols.md, section 2)."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Literal
@@ -18,17 +15,17 @@ from methods.propagation.block_parts import Through, decompose_block, head_vecto
 
 
 def norms(parts: Iterable[Float[Tensor, "n B T D"]]) -> Float[Tensor, "B 1 T T"]:
-    """`‖part_ij‖₂` of the parts of n tokens j at a time."""
-    return torch.cat([torch.linalg.vector_norm(some, dim=-1) for some in parts]).permute(1, 2, 0).unsqueeze(1)
+    """`‖part_ij‖₂`, from the parts of n tokens j at a time."""
+    return torch.cat([torch.linalg.vector_norm(chunk, dim=-1) for chunk in parts]).permute(1, 2, 0).unsqueeze(1)
 
 
 @configurable
 class AttentionNorm:
     """`E[i,j] = ‖Σ_h A_hij f_h(x_j)‖` with `f_h(x) = (x W_V^h + b_V^h) W_O^h`, or per head `A_hij ‖f_h(x_j)‖`.
 
-    In units of the hidden state's norm. x is what the attention reads (after the norm in a pre-LN block); a scale between
-    W_O and the residual sum (DINOv2) belongs to f. Not normalised over rows, as in the source, which reads no token
-    scores off: the configured readout is the last layer's row, as for raw attention.
+    In units of the hidden state's norm. x is what the attention reads: in a pre-LN block the state after the norm. A scale
+    between W_O and the residual sum (DINOv2) belongs to f. Rows are not normalised, as in the source. The source has no
+    token scores; the configured readout is the last layer's row, as for raw attention.
 
     Attributes:
         heads: "sum", the norm of the sum over heads, [B 1 T T]; "each", every head alone, [B H T T].
@@ -61,10 +58,12 @@ class AttentionNorm:
 class AttentionNormResidual:
     """`E[i,j] = ‖f_ij + δ_ij x_j‖` or `‖LN'_i(f_ij + δ_ij x_j)‖`: the norm with the residual, and with the layer norm.
 
-    f_ij = Σ_h A_hij f_h(x_j) as in `AttentionNorm`; LN' has the deviation of the whole vector and no β (a part's own mean
-    is taken off). No heads. Pre-LN blocks have no norm on the residual stream: there all depths are the same. The
-    source reads no token scores off; the configured readout is rollout of the rows normalised to 1, without an identity
-    since the edges contain the residual: what the code of Ferrando et al. 2022 compares ALTI with under the name "norm".
+    f_ij = Σ_h A_hij f_h(x_j) as in `AttentionNorm`. LN'_i takes the mean of the part itself off, divides by the deviation of
+    the whole vector, and adds no β. There are no heads. Pre-LN blocks have no norm on the residual stream, so that all
+    depths are the same there.
+
+    The source has no token scores. The configured readout is rollout of the rows normalised to 1, without an identity, since
+    the edges contain the residual. The code of Ferrando et al. 2022 compares ALTI with it under the name "norm".
 
     Attributes:
         through: "residual" (AttnRes), "layer_norm" (AttnResLn) or "block" (GlobEnc).
@@ -74,9 +73,9 @@ class AttentionNormResidual:
 
     With through=block:
         `E[i,j] = ‖LN2'_i(LN1'_i(Σ_h A_hij f_h(x_j) + δ_ij x_j))‖`, no heads.
-        The feed-forward network is no part of the decomposition but of the vector whose deviation LN2' has, as in the
-        source (N_Enc). Its code aggregates by the product of the matrices as they are (`normalize: none`), without an added
-        identity (`residual: false`). Pre-LN blocks are open in the source.
+        The feed-forward network is not decomposed. It counts in the vector whose deviation LN2' has, as in the source
+        (N_Enc). The source's code multiplies the matrices as they are (`normalize: none`) and adds no identity
+        (`residual: false`). Pre-LN blocks are open in the source.
         Source: Modarressi et al. 2022, section 3, and its code.
     """
 

@@ -1,7 +1,4 @@
-"""E[h,i,j] = A[h,i,j] · ‖x_j‖: attention scaled by what it attends to (Kobayashi 2020).
-
-Defined in docs/protocols.md, section 2.
-"""
+"""Attention scaled by the length of what it attends to (Kobayashi 2020; docs/protocols.md, section 2)."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,4 @@
-"""E = A · mean_{i,j}(∂y_t/∂A) per head (Selvaraju 2017 as applied to attention by Chefer 2021a).
-
-Defined in docs/protocols.md, section 2.
-"""
+"""Grad-CAM of attention (Selvaraju 2017, as Chefer 2021a applies it; docs/protocols.md, section 2)."""
 
 from typing import ClassVar, Literal
 

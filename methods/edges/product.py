@@ -1,7 +1,4 @@
-"""E = A^a ⊙ (∂y_t/∂A)^g ⊙ R^r with exponents 0 or 1: products of attention, its gradient and its relevance.
-
-Defined in docs/protocols.md, sections 2 and 5.
-"""
+"""Products of attention, its gradient and its relevance (docs/protocols.md, sections 2 and 5)."""
 
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
@@ -33,8 +30,10 @@ class FactorProduct:
         part: "signed" or "positive"; the published methods are "positive", but for attention and its gradient alone.
         rules: of relevance: name of a rule set of `methods.propagation.rule_sets`, or one made with settings of its own.
         precision: of relevance, and of A beside it: "float64", in which shares of sums that cancel keep their digits, or
-            "model", the model's own; the latter on a device without float64, or where the error it makes
-            (see `relevances`) is no matter.
+            "model", the model's own: for a device without float64, or where its error (see `relevances`) is no matter.
+
+    Source: this project (all three factors).
+    Cost: 2 forward passes, 2 backward passes; with precision=float64 one of each in float64.
 
     With factors=attention:
         `E[l,h,i,j] = A[l,h,i,j]`, in [0, 1]; the same for every class.
@@ -43,8 +42,8 @@ class FactorProduct:
 
     With factors=gradient:
         `E[l,h,i,j] = ∂y_t/∂A[l,h,i,j]`, in logits per unit of probability.
-        The source ranks the weights of one attention layer; with several heads and layers it leaves their reduction open,
-        which the readout chooses (`attention_gradient`: mean over heads, last layer).
+        The source ranks the weights of one attention layer and leaves open how several heads and layers are reduced; the
+        readout chooses (`attention_gradient`: mean over heads, last layer).
         Source: Serrano & Smith 2019, section 4.
         Cost: 1 forward pass, 1 backward pass.
 
@@ -60,8 +59,8 @@ class FactorProduct:
 
     With factors=gradient, relevance:
         `E[l,h,i,j] = ∂y_t/∂A[l,h,i,j] · R[l,h,i,j]`.
-        The source's ablations count blocks from the output: without the gradient, as below; block 1, the last one alone,
-        is the readout `ReadRow(layer=-1)`; block B − 1 is its code's `blocks[1]`, the second from the input:
+        The source has three ablations, and counts blocks from the output. Without the gradient: see below. Block 1, the last
+        one alone: the readout `ReadRow(layer=-1)`. Block B − 1, its code's `blocks[1]`, which is the second from the input:
         `ReadRow(layer=1)`.
         Source: Chefer et al. 2021a, section 3.2, eq. 13.
         Cost: 2 forward passes, 2 backward passes; with precision=float64 one of each in float64.
@@ -71,9 +70,6 @@ class FactorProduct:
         The published code's method "rollout" of relevance alone is the mean of R⁺ over heads, without A.
         Source: Chefer et al. 2021a, section 4 (ablation "without the gradient").
         Cost: 1 forward pass, 1 backward pass; with precision=float64 both in float64.
-
-    Source: this project (all three factors).
-    Cost: 2 forward passes, 2 backward passes; with precision=float64 one of each in float64.
     """
 
     factors: Annotated[Sequence[Factor], Distinct()] = ("attention",)

@@ -1,7 +1,4 @@
-"""E[i,j] = cosine distance of token i's block output without the value of token j (Mohebbi 2023).
-
-Defined in docs/protocols.md, section 2.
-"""
+"""Value zeroing: how far an output moves without the value of a token (Mohebbi 2023; docs/protocols.md, section 2)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,11 +19,11 @@ class ValueZeroing:
     """`C[l,i,j] = 1 − cos(o_i, o_i without v_j)`, `E = C / Σ_j C`: rows in [0, 1] that sum to 1, no heads.
 
     o_i is the output of block l at token i, and `without v_j` the same block on the same input with the value vectors of
-    token j set to 0 in all heads. One row per zeroed token; the block starts from its recorded input.
+    token j set to 0 in all heads. The block starts from its recorded input, once for each zeroed token. The distance is
+    computed as `½ ‖o/‖o‖ − o'/‖o'‖‖²`, which is the same and does not cancel.
 
-    The output contains the residual, so that the published rollout adds none (`residual: false`). Open in the source:
-    rows without any change (0 here), and the last block of pre-LN models (its own output here, before the final norm).
-    The distance is computed as `½ ‖o/‖o‖ − o'/‖o'‖‖²`, which is the same and does not cancel.
+    The output contains the residual, so that the published rollout adds none (`residual: false`). Open in the source: rows
+    without any change (0 here), and the last block of pre-LN models (its output before the final norm here).
 
     Source: Mohebbi et al. 2023, section 3.
     Cost: T + 2 forward passes.

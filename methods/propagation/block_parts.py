@@ -7,16 +7,16 @@ With v_hj the value vectors and W_O^h the output projection of head h, b its bia
     layer_norm:  r_i = LN(s_i)                                  parts  LN'_i(f_ij + δ_ij x_j)
     block:       o_i = LN(r_i + FFN(r_i))                       parts  LN'_i(LN'_i(f_ij + δ_ij x_j))
 
-LN'_i is the layer norm with the deviation of the whole vector and without β. The feed-forward network enters the
+LN'_i is the layer norm with the deviation of the whole vector and without β. The feed-forward network counts in the
 deviation of the last norm, and is otherwise a constant. b and β belong to no token. Values carry the value bias.
 
 v_hj W_O^h is computed once per head and token, by a run of the block in which every token attends to itself and the value
-vectors have one part per head; attention mixes these vectors afterwards.
+vectors have one part per head. Attention mixes these vectors afterwards.
 
-Which operations these are is not looked up but observed: the value vectors are marked as the attention function gets them,
-the first sum of what descends from them with a whole activation is the residual sum, and `layer_norm` is what
-the *second* sum of the block takes in beside the feed-forward network's output. In a pre-LN block (GPT-2, Llama, ViT,
-ModernBERT) nothing stands between the two sums: there `layer_norm` and `block` have the parts of `residual`.
+Which operations these are is observed in a run of the block. The value vectors are marked as the attention function gets
+them. The first sum of what descends from them and a whole activation is the residual sum. `layer_norm` is what the second
+sum of the block takes in beside the feed-forward network's output. In a pre-LN block (GPT-2, Llama, ViT, ModernBERT)
+nothing stands between the two sums: there `layer_norm` and `block` have the parts of `residual`.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ class _SublayerParts(Parts):
         super().__init__("none")
 
     def normalising(self) -> None:
-        """What W_O gives is taken apart without the attention of the example, so that its deviation is unknown."""
+        """Refused: W_O's result is taken apart without the example's attention, so that its deviation is not known."""
         raise NotApplicable("this model normalises what attention gives before the residual sum")
 
     def add(self, a: Any, b: Any) -> Tensor:
@@ -67,8 +67,8 @@ class _BlockParts(_SublayerParts):
 
     Attributes:
         through: where the pass ends.
-        parts: f_ij for a chunk of tokens j, [n, B, T, D]; they take their place at the residual sum.
-        tokens: one-hot rows [n, T]: those tokens j.
+        parts: f_ij for a chunk of tokens j, [n, B, T, D]; they take the place of the sublayer's output at the residual sum.
+        tokens: those tokens j, as one-hot rows [n, T].
     """
 
     def __init__(self, through: Through, parts: Float[Tensor, "n B T D"], tokens: Float[Tensor, "n T"]) -> None:
@@ -88,7 +88,7 @@ class _BlockParts(_SublayerParts):
         return super().linear(x, weight, bias)
 
     def residual_sum(self, x: Decomposed, other: Tensor) -> Tensor:
-        """The first is that of the attention sublayer, the second closes the feed-forward network."""
+        """The first sum is that of the attention sublayer; the second one closes the feed-forward network."""
         if self._summed:
             if self.through == "layer_norm":
                 raise Reached(x)
@@ -133,13 +133,12 @@ def decompose_block(
 def mixed(
     model: Classifier, attention: Float[Tensor, "B H T T"], vectors: Float[Tensor, "H B T D"]
 ) -> Iterator[Float[Tensor, "n B T D"]]:
-    """`f_ij = Σ_h A_hij f_h(x_j)` for a chunk of n tokens j at a time, in order."""
+    """f_ij from the `head_vectors`, for a chunk of n tokens j at a time, in order."""
     per_token = 4 * vectors[0].numel() * vectors.element_size()
     chunk = max(1, model.memory_budget // per_token)
-    for probabilities, own in zip(
-        torch.split(attention, chunk, dim=-1), torch.split(vectors, chunk, dim=2), strict=True
-    ):
-        yield torch.einsum("bhij,hbjd->jbid", probabilities, own)
+    columns = zip(torch.split(attention, chunk, dim=-1), torch.split(vectors, chunk, dim=2), strict=True)
+    for probabilities, of_tokens in columns:
+        yield torch.einsum("bhij,hbjd->jbid", probabilities, of_tokens)
 
 
 def _marked(_layer: int, value: Tensor) -> Decomposed:
@@ -156,7 +155,7 @@ def _parts(output: Tensor) -> Tensor:
 def head_vectors(
     model: Classifier, batch: Batch, layer: int, hidden: Float[Tensor, "B T D"]
 ) -> Float[Tensor, "H B T D"]:
-    """`f_h(x_j) = v_hj W_O^h` of every head and token: the sublayer's parts by head where each token attends to itself."""
+    """`f_h(x_j) = v_hj W_O^h` of every head and token: the sublayer's parts where each token attends to itself."""
     refuse_cross_attention(model)
     n_tokens, n_heads = hidden.shape[1], model.n_heads
     heads = torch.eye(n_heads, dtype=hidden.dtype, device=hidden.device)

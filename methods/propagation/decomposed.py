@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 Waiting = Literal["nothing", "held", "attended"]
-"""Which biases wait in the last part: none, all parts have theirs; those that the next operation that needs its parts has
-shared out; or those that attention has mixed, which wait until the residual sum."""
+"""Which biases wait in the last part. "nothing": none, all parts have their shares. "held": those that are shared out as
+soon as an operation needs the parts. "attended": those that attention has mixed, which wait until the residual sum."""
 
 
 class Decomposed(Tensor):
@@ -27,9 +27,9 @@ class Decomposed(Tensor):
 
 def decomposed(whole: Tensor, parts: Tensor, waiting: Waiting = "nothing") -> Decomposed:
     """`whole` [*shape] with its `parts` [N, *shape]."""
-    made: Decomposed = Tensor._make_subclass(Decomposed, whole.detach())
-    made.parts, made.waiting = parts, waiting
-    return made
+    x: Decomposed = Tensor._make_subclass(Decomposed, whole.detach())
+    x.parts, x.waiting = parts, waiting
+    return x
 
 
 def plain(value: Any) -> Any:
@@ -38,7 +38,7 @@ def plain(value: Any) -> Any:
 
 
 def settled(x: Decomposed, but: Waiting | None = None) -> Decomposed:
-    """x with no bias waiting, unless it waits as `but` says: part k gets the share `|b·x_k| / Σ_k |b·x_k|` of a bias b.
+    """x with its waiting bias b shared out, unless it waits as `but` says: part k gets `|b·x_k| / Σ_k |b·x_k|` of b.
 
     The last part keeps what no other part has a share of.
     """

@@ -19,8 +19,8 @@ from methods.propagation.rules import divide
 class PositiveLinear:
     """α = 1, both signs of x in one denominator (Chefer 2021a, eq. 6-7 as in their code; bias ignored).
 
-    `R_i = Σ_j c_ij⁺ R_j / Σ_i c_ij⁺`: α-β with β = 0. Computed with Z = (xWᵀ + |x||W|ᵀ)/2, S = R/Z as
-    `R_x = (x ⊙ (S W) + |x| ⊙ (S|W|))/2`, which is the same with half of the products.
+    `R_i = Σ_j c_ij⁺ R_j / Σ_i c_ij⁺`, which is α-β with β = 0. With Z = (xWᵀ + |x||W|ᵀ)/2 and S = R/Z it is computed as
+    `R_x = (x ⊙ (S W) + |x| ⊙ (S|W|))/2`: the same with half of the products.
     """
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
@@ -76,9 +76,9 @@ class _SeparateLinear(torch.autograd.Function):
 
 
 class SignSplitting(ABC):
-    """`R_i = Σ_j c_ij⁺ s_j⁺ + c_ij⁻ s_j⁻` with the shares s that the rule makes of R and of the sums Σ c⁺, Σ c⁻.
+    """`R_i = Σ_j c_ij⁺ s_j⁺ + c_ij⁻ s_j⁻`; a subclass makes the shares s of R and of the sums Σ c⁺, Σ c⁻.
 
-    A bias counts as one more input of activation 1: it takes its share of the relevance, which then goes nowhere.
+    A bias counts as one more input, of activation 1. Its share of the relevance goes nowhere.
     """
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
@@ -136,8 +136,8 @@ class AlphaBeta(SignSplitting):
 class Gamma(SignSplitting):
     """γ-rule: the contributions that agree in sign with their sum z_j = Σ_i c_ij count 1 + γ times.
 
-    `R_i = Σ_j (c_ij + γ c_ij^s) R_j / (z_j + γ z_j^s)`, s the sign of z_j, c^s the part of c of that sign. For x ≥ 0 and
-    z > 0 this is Montavon 2019 (section 10.2.3: W + γW⁺), whose definition leaves signed inputs open.
+    `R_i = Σ_j (c_ij + γ c_ij^s) R_j / (z_j + γ z_j^s)`, s the sign of z_j and c^s the part of c of that sign. For x ≥ 0 and
+    z > 0 this is the rule of Montavon 2019 (section 10.2.3: W + γW⁺). That definition leaves signed inputs open.
 
     Attributes:
         gamma: γ.

@@ -32,12 +32,12 @@ class ModuleCall:
 class Propagation(TorchFunctionMode):
     """Calls the handler of an operation's kind where the operation has an activation among its arguments.
 
-    What has none runs as it is. An operation on activations without a handler is refused if it gives floating-point
-    numbers: it would cut the path silently. Within a handler the mode is off.
+    An operation without an activation runs as it is. An operation on activations without a handler is refused if its result
+    holds floating-point numbers: it would cut the path silently. Within a handler the mode is off.
 
     Attributes:
-        name: in messages, what has no rule for an operation.
-        handlers: by kind of operation; a kind of whole modules (activation, norm_module) is patched where it is among them.
+        name: what has no rule for an operation, in messages.
+        handlers: by kind of operation. Whole modules (kinds activation, norm_module) are patched if their kind has one.
     """
 
     name: ClassVar[str]
@@ -71,7 +71,7 @@ class Propagation(TorchFunctionMode):
         return tensor.requires_grad and torch.is_grad_enabled()
 
     def unknown(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
-        """An operation without a handler: refused unless what it gives are no numbers of the model (a size, an index)."""
+        """An operation without a handler: refused unless its result holds no numbers of the model (a size, an index)."""
         with torch.no_grad():
             result = function(*args, **kwargs)
         if any(

@@ -1,7 +1,7 @@
-"""Multipliers of operations that are not linear, as autograd functions whose backward is the rule (Shrikumar 2017).
+"""Multipliers of operations that are not linear, as autograd functions whose backward pass is the rule (Shrikumar 2017).
 
-Every tensor's first half along the batch dimension belongs to the inputs, its second to their references. A rule is exact:
-`Σ m_in Δin = m_out Δout`, Δ the difference between an input's row and its reference's.
+The first half of every tensor along the batch dimension belongs to the inputs, the second half to their references. Every
+rule is exact: `Σ m_in Δin = m_out Δout`, with Δ the difference between the row of an input and that of its reference.
 """
 
 from collections.abc import Callable
@@ -23,13 +23,13 @@ def _middle(x: Tensor) -> Tensor:
 
 
 def _doubled(multiplier: Tensor, like: Tensor) -> Tensor:
-    """Multipliers of the inputs' rows, summed where `like` was broadcast; the references' rows get none."""
-    own = multiplier.sum_to_size(like.shape[0] // 2, *like.shape[1:])
-    return torch.cat([own, torch.zeros_like(own)])
+    """Multipliers of the inputs' rows, summed where `like` was broadcast; the references' rows get 0."""
+    of_inputs = multiplier.sum_to_size(like.shape[0] // 2, *like.shape[1:])
+    return torch.cat([of_inputs, torch.zeros_like(of_inputs)])
 
 
 def _is_small(difference: Tensor) -> Tensor:
-    """Where a quotient of differences would lose more digits than the derivative half way between loses."""
+    """Where a quotient of differences loses more digits than the derivative half way between the two points."""
     tolerance: float = torch.finfo(difference.dtype).eps ** (1 / 3)
     return difference.abs() < tolerance
 
@@ -40,7 +40,7 @@ def _quotient(difference: Tensor, by: Tensor, otherwise: Tensor) -> Tensor:
 
 
 class Secant(torch.autograd.Function):
-    """An element-wise function f: `m = (f(x) − f(r))/(x − r)`, f'((x + r)/2) where x and r all but coincide."""
+    """An element-wise function f: `m = (f(x) − f(r))/(x − r)`, or `m = f'((x + r)/2)` where x and r all but coincide."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
@@ -90,16 +90,18 @@ class Product(torch.autograd.Function):
     def backward(ctx: Any, multiplier: Tensor) -> tuple[Tensor, Tensor]:
         """Multipliers of both factors."""
         a, b = ctx.saved_tensors
-        own = halves(multiplier)[0]
-        return _doubled(own * _middle(b), a), _doubled(own * _middle(a), b)
+        of_inputs = halves(multiplier)[0]
+        return _doubled(of_inputs * _middle(b), a), _doubled(of_inputs * _middle(a), b)
 
 
 class Normalised(torch.autograd.Function):
     """`y = c/σ`, given as c ⊙ r with `r = 1/σ`: the rule for the product `y σ = c`, solved for y.
 
-    `Δy = (Δc − ȳ Δσ)/σ̄`, bars being means of input and reference: `m_c = 1/σ̄ = 2 r r'/(r + r')` and
-    `m_r = (y + y')/(r + r')`. The rule for the product c ⊙ r would be complete as well, but where a reference is constant
-    over dimensions, as a zero embedding is, r' is huge, and two huge terms of opposite sign would be spread differently.
+    `Δy = (Δc − ȳ Δσ)/σ̄`, bars being means of input and reference. So `m_c = 1/σ̄ = 2 r r'/(r + r')` and
+    `m_r = (y + y')/(r + r')`, primes marking the reference.
+
+    The rule for the product c ⊙ r would be complete as well. But where a reference is constant over dimensions, as a zero
+    embedding is, r' is huge, and that rule would spread two huge terms of opposite sign differently.
     """
 
     @staticmethod
@@ -113,8 +115,8 @@ class Normalised(torch.autograd.Function):
     def backward(ctx: Any, multiplier: Tensor) -> tuple[Tensor, Tensor]:
         """Multipliers of c and r."""
         c, r, y = ctx.saved_tensors
-        own, (a, b) = halves(multiplier)[0], halves(r)
-        return _doubled(own * 2 * a * b / (a + b), c), _doubled(own * _middle(y) / _middle(r), r)
+        of_inputs, (a, b) = halves(multiplier)[0], halves(r)
+        return _doubled(of_inputs * 2 * a * b / (a + b), c), _doubled(of_inputs * _middle(y) / _middle(r), r)
 
 
 class MatrixProduct(torch.autograd.Function):
@@ -130,15 +132,16 @@ class MatrixProduct(torch.autograd.Function):
     def backward(ctx: Any, multiplier: Tensor) -> tuple[Tensor, Tensor]:
         """Multipliers of both factors."""
         a, b = ctx.saved_tensors
-        own = halves(multiplier)[0]
-        return _doubled(own @ _middle(b).mT, a), _doubled(_middle(a).mT @ own, b)
+        of_inputs = halves(multiplier)[0]
+        return _doubled(of_inputs @ _middle(b).mT, a), _doubled(_middle(a).mT @ of_inputs, b)
 
 
 class Softmax(torch.autograd.Function):
     """`p_j = exp(z_j − log Σ_k exp z_k)` by the rescale rule at each of exp, Σ, log and the outer exp.
 
-    With e_j = exp z_j, s = Σ e_k and the logarithmic mean `ℓ(a, b) = (a − b)/(log a − log b)`, between input and reference:
-    `m(z_j → log s) = ℓ(e_j)/ℓ(s)` and `m(z_j − log s → p_j) = ℓ(p_j)`. Both are computed relative to the larger s.
+    Let e_j = exp z_j and s = Σ_k e_k, and let ℓ(v) be the logarithmic mean `(v − v')/(log v − log v')` of a value v and its
+    reference v'. Then `m(z_j → log s) = ℓ(e_j)/ℓ(s)` and `m(z_j − log s → p_j) = ℓ(p_j)`. e_j and s are computed relative to
+    the larger of s and s', so that no exponential overflows.
     """
 
     @staticmethod
@@ -158,10 +161,10 @@ class Softmax(torch.autograd.Function):
     def backward(ctx: Any, multiplier: Tensor) -> Tensor:
         """Multipliers of z."""
         outer, inner, z = ctx.saved_tensors
-        own = halves(multiplier)[0] * outer
-        return _doubled(own - inner * own.sum(-1, keepdim=True), z)
+        to_exponent = halves(multiplier)[0] * outer
+        return _doubled(to_exponent - inner * to_exponent.sum(-1, keepdim=True), z)
 
 
 def _logarithmic_mean(a: Tensor, b: Tensor, difference: Tensor) -> Tensor:
-    """`(a − b)/difference` with difference = log a − log b; the geometric mean where they all but coincide."""
+    """`(a − b)/difference` with difference = log a − log b; the geometric mean where a and b all but coincide."""
     return _quotient(a - b, difference, (a * b).sqrt())

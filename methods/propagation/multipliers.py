@@ -1,9 +1,8 @@
 """DeepLIFT's multipliers through the unmodified model's own graph: the rescale rule (Shrikumar 2017, section 3).
 
-Inputs and references run together, as the two halves of one batch, in a mode that gives every operation that is not linear a
-backward pass of multipliers: `m = Δout/Δin`, Δ the difference between an input's row and its reference's. Linear operations
-keep their ordinary gradient, which is their multiplier. Gradients of the first half are then multipliers, and every rule
-here is exact: `Σ m_in Δin = m_out Δout`.
+Inputs and references run together, as the two halves of one batch. The mode gives every operation that is not linear a
+backward pass of multipliers, `m = Δout/Δin`, with Δ the difference between the row of an input and that of its reference.
+Linear operations keep their ordinary gradient, which is their multiplier. Gradients of the first half are then multipliers.
 """
 
 from typing import Any
@@ -44,7 +43,7 @@ class RescaleRule(Propagation):
         return _apply(MatrixProduct, *args) if both else function(*args, **kwargs)
 
     def _product(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
-        """Of an activation and one of a norm's reciprocal roots: the division that it stands for."""
+        """A product of an activation and the reciprocal root of a norm is treated as the division that it stands for."""
         a, b = args[:2]
         if not (self.acts_on(a) and self.acts_on(b)):
             return function(*args, **kwargs)

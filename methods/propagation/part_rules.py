@@ -1,9 +1,8 @@
 """Vector decomposition: a tensor is carried through the unmodified model together with the parts that it is the sum of.
 
 Given the attention probabilities, the statistics of normalisation layers and the slopes of activations of one example, a
-transformer is affine. A `Decomposed` goes through the model in place of an activation: its own values are those of the
-model, bit for bit, and every operation on it acts on its parts `[N, *shape]` by the affine map that the operation is at this
-example:
+transformer is affine. A `Decomposed` goes through the model in place of an activation. Its values are those of the model,
+bit for bit; on its parts `[N, *shape]` every operation acts by the affine map that it is at this example:
 
 - views, selections, sums, products with constants: the operation itself, part by part;
 - `x Wᵀ + b`: `x_k Wᵀ`, and b as `bias` says;
@@ -12,8 +11,8 @@ example:
 - activations: `x_k · f(x)/x`, the slope through the origin (DecompX);
 - product of two activations (gated feed-forward layers): half of it by either factor, `½ (a_k b + a b_k)`.
 
-So Σ_k x_k = x after every operation, where biases are given to the parts and not dropped. An operation without such a
-map ends in NotApplicable, never in silently wrong parts.
+So Σ_k x_k = x after every operation, unless biases are dropped. An operation without such a map ends in NotApplicable,
+never in silently wrong parts.
 """
 
 from collections.abc import Callable
@@ -35,16 +34,16 @@ Order = Literal["code", "paper"]
 class Parts(Propagation):
     """The affine map of every operation, and who gets the biases.
 
-    A bias waits in the last part until an operation needs the parts: it is shared by the parts that it was added to. What
+    A bias waits in the last part until an operation needs the parts; then the parts that it was added to share it. What
     attention has mixed waits on until the residual sum, so that value bias and output bias are one, `W_O b_V + b_O`.
 
     Attributes:
-        bias: "absdot", part k gets the share `|b·x_k| / Σ_k |b·x_k|` of a bias b, the last part what no other part has
-            a share of; "apart", the last part keeps all; "none", biases are dropped.
-        order: "code", the bias of an attention is shared by the parts of the residual sum; "paper", by those of the
+        bias: whose the biases are. "absdot": the parts share a bias by their scalar products with it (`settled`), and the
+            last part keeps what no other part has a share of. "apart": the last part keeps all. "none": biases are dropped.
+        order: which parts share the bias of an attention. "code": those of the residual sum. "paper": those of the
             attention alone.
-        owners: [N−1, B, T], which parts own a token of the first block: its values go to them whole, biases included, as
-            in the published code. None: these biases are like all others.
+        owners: [N−1, B, T], which parts a token of the first block belongs to: its values go to them whole, biases
+            included, as in the published code. None: these biases are like all others.
     """
 
     name = "vector decomposition"
@@ -74,7 +73,7 @@ class Parts(Propagation):
         return isinstance(tensor, Decomposed)
 
     def normalising(self) -> None:
-        """Called where the deviation of an activation is taken; what does not know it refuses."""
+        """Called where the deviation of an activation is taken; a subclass that does not know the deviation refuses here."""
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """`x Wᵀ + b`."""
@@ -92,14 +91,14 @@ class Parts(Propagation):
         return self._hold(decomposed(whole, self._aligned(x, whole), x.waiting), shift.expand(whole.shape))
 
     def _sum(self, whole: Tensor, a: Decomposed, b: Decomposed) -> Decomposed:
-        """Biases that wait are shared before the sum; those of an attention after it, unless `order` is the paper's."""
+        """Waiting biases are shared out before the sum; in the code's order those of an attention after it."""
         last: Waiting | None = "attended" if self.order == "code" else None
         a, b = settled(a, but=last), settled(b, but=last)
         waiting: Waiting = "held" if "attended" in (a.waiting, b.waiting) else "nothing"
         return settled(decomposed(whole, self._aligned(a, whole) + self._aligned(b, whole), waiting))
 
     def _hold(self, x: Decomposed, bias: Tensor | None) -> Decomposed:
-        """x, which has a bias ([D] or [*shape]) that its parts do not have yet: it waits in the last part."""
+        """x, whose values contain a bias ([D] or [*shape]) and its parts not yet, with that bias in the last part."""
         if bias is None or self.bias == "none":
             return x
         waiting: Waiting = "held" if self.bias == "absdot" and x.waiting == "nothing" else x.waiting

@@ -24,9 +24,9 @@ from methods.propagation.rules import HALVES, PASS, SUM, Rule
 class RelevancePropagation(Propagation):
     """Replaces operations on activations by the rules of a rule set.
 
-    The published code puts the mask through its rule for sums, where the stabiliser makes of it a change of about
-    1e-9/score; not so here, since a batch without padding has no mask and must give the same numbers: the rule set `lrp`
-    offers it as a rule of the softmax.
+    The published code puts the sum of scores and mask through its rule for sums, whose stabiliser changes relevance by
+    about 1e-9/score. Here the sum passes relevance unchanged, since a batch without padding has no mask and must give the
+    same numbers. The rule set `lrp` offers the published way as a rule of the softmax.
 
     Attributes:
         rules: the rule set.
@@ -114,12 +114,9 @@ def relevances(
     """The relevances of `relevance_pass`, in chunks that keep its attention-sized tensors within the memory budget.
 
     The terms of a sum that cancels have shares of opposite signs that are larger than what is shared out. In float32 that
-    magnifies rounding to errors as large as the largest score, on ordinary texts, and no sum of relevance tells: errors
-    cancel in it as the shares do. In float64 the same is below 1e-9, so "float64" runs the pass in the model's twin
-    (`benchmark.models.precision`); a float64 model is its own.
-
-    Cost: on a CPU a method takes 1.7 to 2.1 times as long as with "model" (MiniLM, 128 tokens), on a device of slow float64
-    more. Memory: 8 bytes for each parameter, and twice as much for each activation.
+    magnifies rounding, on ordinary texts, to errors as large as the largest score. No sum of relevance shows it: errors
+    cancel there as the shares do. In float64 the errors are below 1e-9. So "float64" runs the pass in the model's float64
+    twin (`benchmark.models.precision`); a float64 model is its own twin.
 
     Args:
         model: any instrumented classifier.
@@ -128,21 +125,24 @@ def relevances(
         rules: the rule set.
         record: as for `relevance_pass`.
         precision: of the pass, "float64" or "model".
-        reduce: `(recorded tensor, relevance) -> what is kept`, computed in the same precision.
+        reduce: `(recorded tensor, relevance) -> what is returned of both`, computed in the same precision.
 
     Returns:
         One tensor per recorded tensor, in the precision of the model's scores.
 
     Raises:
         NotApplicable: the model uses an operation that has no rule, or the device has no float64.
+
+    Cost: on a CPU a method takes 1.7 to 2.1 times as long as with "model" (MiniLM, 128 tokens), on a device of slow float64
+    more. Memory: 8 bytes for each parameter, and twice as much for each activation.
     """
     twin = precise(model, precision)
-    found = []
+    chunks = []
     for part, rows in twin.parts(batch if twin is model else double_batch(batch)):
         trace, layers = relevance_pass(twin, part, target[rows], rules, record)
         pairs = zip(_recorded(trace, record), layers, strict=True)
-        found.append(tuple(reduce(tensor.detach(), layer).to(model.scores_dtype) for tensor, layer in pairs))
-    return found[0] if len(found) == 1 else tuple(torch.cat(layers) for layers in zip(*found, strict=True))
+        chunks.append(tuple(reduce(tensor.detach(), layer).to(model.scores_dtype) for tensor, layer in pairs))
+    return chunks[0] if len(chunks) == 1 else tuple(torch.cat(layers) for layers in zip(*chunks, strict=True))
 
 
 def relevance_pass(
@@ -172,10 +172,10 @@ def relevance_pass(
     seed = model.one_hot(target)
     if isinstance(rules, RuleSet) and rules.seed == "logit":
         seed = seed * trace.logits.detach()
-    found = model.gradients(trace.logits, recorded, weights=seed)
+    relevance = model.gradients(trace.logits, recorded, weights=seed)
     if frozen:
-        found = tuple(gradient * tensor.detach() for gradient, tensor in zip(found, recorded, strict=True))
-    return trace, found
+        relevance = tuple(gradient * tensor.detach() for gradient, tensor in zip(relevance, recorded, strict=True))
+    return trace, relevance
 
 
 def _recorded(trace: Trace, record: str) -> tuple[Tensor, ...]:

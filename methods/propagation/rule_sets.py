@@ -1,7 +1,4 @@
-"""Named rule sets: which rule serves which operation, and whether Σ R is the same at every depth.
-
-Defined in docs/protocols.md, section 5.
-"""
+"""Named rule sets: which rule serves which operation (docs/protocols.md, section 5)."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -22,7 +19,7 @@ from methods.propagation.rules import (
 
 @dataclass(frozen=True)
 class RuleSet:
-    """A rule for each kind of operation; what has none here (activations, scaling) passes relevance on.
+    """A rule for each kind of operation. What has none here (activations, scaling) passes relevance on unchanged.
 
     A product of two activations (a gate) gives half to each factor.
 
@@ -30,11 +27,11 @@ class RuleSet:
         linear: of F.linear, takes x, weight and bias.
         matmul: takes two activations.
         add: takes two activations.
-        conserves: whether Σ R is the same at every depth, on the conditions that the set's own docstring states.
+        conserves: whether Σ R is the same at every depth, on the conditions that the docstring of the set states.
         softmax: of attention.
         norm: of a whole normalisation layer.
-        seed: relevance of the target's logit: "logit", the logit itself, as in Bach et al. 2015 (a logit below 0 hands on
-            what speaks against its class as relevance below 0), or "one", 1 whatever its sign, as in Chefer 2021a's code.
+        seed: relevance of the target's logit. "logit": the logit itself, as in Bach et al. 2015; if it is below 0, what
+            speaks against the class has relevance below 0. "one": 1 whatever its sign, as in Chefer 2021a's code.
     """
 
     linear: Rule
@@ -50,10 +47,11 @@ class RuleSet:
 class Conservative:
     """R = x ⊙ ∂y_t/∂x with attention probabilities, and the denominators of normalisation layers, held constant.
 
-    Conserves Σ R = y_t where no layer has a bias and activations are piecewise linear through 0 (ReLU); a bias takes its
-    share, and GELU or tanh give x·f'(x) rather than f(x), which is gradient × input and what the source does. The source
-    has no gates: of a product of two activations each factor gets half, without which a gated layer would count twice.
-    Relevance of A itself (edges) is A ⊙ ∂y_t/∂A in the same pass, so that of the paths over later layers' values alone.
+    Conserves Σ R = y_t where no layer has a bias and activations are piecewise linear through 0 (ReLU). A bias takes its
+    share. GELU or tanh give x·f'(x) rather than f(x): that is gradient × input, and what the source does. The source has no
+    gates. Here each factor of a product of two activations gets half; otherwise a gated layer would count twice. The
+    relevance of A itself (edges) is A ⊙ ∂y_t/∂A in the same pass, so that it counts the paths over later layers' values
+    alone.
 
     Source: Ali et al. 2022, section 4.
     Cost: 1 forward pass, 1 backward pass.
@@ -100,9 +98,9 @@ def lrp(mask: str = "pass") -> RuleSet:
     Does not conserve: a linear layer hands on R once for each sign of x.
 
     Args:
-        mask: "pass", relevance passes the sum of attention scores and padding mask unchanged; "sum", as in the published
-            code, by its rule for sums, whose stabiliser loses about 1e-9/score there (`MaskedSoftmax`). On texts of
-            256 tokens some scores are so near 0 that this moves the result by up to 3e-3 of its maximum.
+        mask: how relevance passes the sum of attention scores and padding mask. "pass": unchanged. "sum": by the rule for
+            sums, as in the published code. The stabiliser of that rule loses about 1e-9/score (`MaskedSoftmax`). On texts
+            of 256 tokens some scores are so near 0 that this moves the result by up to 3e-3 of its maximum.
 
     Source: Chefer et al. 2021a, section 4 (baseline), after Voita et al. 2019.
     Cost: 1 forward pass, 1 backward pass.
@@ -123,8 +121,8 @@ def epsilon(epsilon: float | int = 1e-6) -> RuleSet:
     """R_i = Σ_j x_i w_ji R_j / (z_j + ε sign z_j) for linear layers, products (half to each factor) and sums alike.
 
     Conserves Σ R = y_t up to ε and to the shares of biases. With ε → 0 a bias-free ReLU network gets gradient × input.
-    The source has neither attention nor normalisation: products are halved and normalisers held
-    constant as in AttnLRP, softmax passes relevance unchanged (which a score near 0 magnifies: see `attnlrp`).
+    The source has neither attention nor normalisation. Products are halved and normalisers held constant, as in AttnLRP.
+    Softmax passes relevance unchanged, which a score near 0 magnifies (see `attnlrp`).
 
     Args:
         epsilon: 0 or more.
@@ -139,8 +137,8 @@ def alpha_beta(alpha: float | int = 2.0, beta: float | int = 1.0, epsilon: float
     """R_i = Σ_j (α (x_i w_ji)⁺/z_j⁺ − β (x_i w_ji)⁻/z_j⁻) R_j for linear layers, α − β = 1; the ε-rule elsewhere.
 
     Conserves Σ R = y_t up to ε, to the shares of biases, and to neurons whose contributions all have one sign. The source
-    leaves sums and products of activations open. A sum of two has no negative share where both are positive, so that
-    α-β would multiply R by α there: the ε-rule takes it.
+    leaves sums and products of activations open. Here the ε-rule takes them: a sum of two positive activations has no
+    negative share, so that α-β would multiply R by α there.
 
     Args:
         alpha: weight of what excites, 1 + beta.
@@ -159,9 +157,9 @@ def alpha_beta(alpha: float | int = 2.0, beta: float | int = 1.0, epsilon: float
 def gamma(gamma: float | int = 0.25, epsilon: float | int = 1e-9) -> RuleSet:
     """R_i = Σ_j (c_ij + γ c_ij^s) R_j / Σ_i (c_ij + γ c_ij^s) for linear layers, s the sign of z_j; the ε-rule elsewhere.
 
-    Conserves Σ R = y_t up to ε and to the shares of biases. The source defines it for inputs ≥ 0; for signed ones we raise
-    the contributions c_ij = x_i w_ji that agree in sign with their sum z_j, so that no denominator cancels more than in the
-    ε-rule. γ = 0 is the ε-rule.
+    c_ij = x_i w_ji. Conserves Σ R = y_t up to ε and to the shares of biases. The source defines the rule for inputs ≥ 0. For
+    signed inputs we raise the contributions that agree in sign with their sum z_j, so that no denominator cancels more than
+    in the ε-rule. γ = 0 is the ε-rule.
 
     Args:
         gamma: 0 or more.
@@ -177,9 +175,9 @@ def gamma(gamma: float | int = 0.25, epsilon: float | int = 1e-9) -> RuleSet:
 def attnlrp(epsilon: float | int = 1e-6) -> RuleSet:
     """ε-rule, half to each factor of a product, Taylor softmax, identity on activations and on division by a normaliser.
 
-    Does not conserve: the softmax rule's constant term takes Σ_ij (R_ij − log A_ij (R_ij − A_ij Σ_k R_ik)) of each
-    head of each layer, R the relevance of A. But for that, for ε and for the shares of biases, Σ R = y_t.
-    The source offers γ instead of ε for the linear layers of vision transformers; here ε serves all.
+    Does not conserve: in each head of each layer the constant term of the softmax rule takes
+    Σ_ij (R_ij − log A_ij (R_ij − A_ij Σ_k R_ik)), R the relevance of A. But for that, for ε and for the shares of biases,
+    Σ R = y_t. The source offers γ instead of ε for the linear layers of vision transformers; here ε serves all.
 
     Args:
         epsilon: 0 or more.

@@ -26,7 +26,7 @@ class Rule(Protocol):
 
 
 def divide(relevance: Tensor, z: Tensor, epsilon: float = STABILISER, *, signed: bool = False) -> Tensor:
-    """`R / (z + ε)`, or `R / (z + ε sign z)` where `signed`; 0 where z = 0: a sum of zero has nothing to share out.
+    """`R / (z + ε)`, or `R / (z + ε sign z)` where `signed`; 0 where z = 0, since a sum of zero has nothing to share out.
 
     Unsigned with ε = 1e-9 it is the stabiliser of Chefer 2021a's code; leaving it out moves results by about 1e-3.
     """
@@ -72,14 +72,14 @@ class _Pass(torch.autograd.Function):
 class Proportional:
     """Shares in proportion to contributions to first order: `R_x = w x ⊙ Jᵀ(R / (z + ε sign z))`, z the result, J = ∂z/∂x.
 
-    For what is linear in x these are its terms in the sum z: the ε-rule of a linear layer (bias among the terms), of a
-    product of matrices in either factor, of a sum, of a mean. Of a softmax, with ε = 0, it is the Taylor expansion at its
-    input (Achtibat 2024, proposition 3.1), `R_x = x ⊙ (R − z Σ R)`, which loses what the constant term takes.
-    Where z = 0 nothing is shared out.
+    Where z is linear in x, the contributions are the terms of the sum z. This is the ε-rule of a linear layer (its bias is
+    one of the terms), of either factor of a product of matrices, of a sum, and of a mean. For a softmax with ε = 0 it is the
+    Taylor expansion at the input (Achtibat 2024, proposition 3.1), `R_x = x ⊙ (R − z Σ R)`, which loses what the constant
+    term takes.
 
     Attributes:
         epsilon: stabiliser ε.
-        weight: w; ½ for products, of whose relevance each factor gets half.
+        weight: w; ½ for products, where each factor gets half of the relevance.
         signed: whether ε takes the sign of z.
     """
 
@@ -145,8 +145,8 @@ class FrozenNorm:
 class MaskedSoftmax:
     """Softmax that passes relevance through the sum of scores and mask as the published code does: `R_x = x R/(x + 1e-9)`.
 
-    The mask is 0 where a key is seen, so that the rule for sums leaves R but for the stabiliser: it loses about 1e-9/x,
-    which is much where a score x is near 0, and all where it is 0. Keys that are not seen have no relevance.
+    The mask is 0 where a key is visible, so that the rule for sums would leave R as it is but for the stabiliser. That loses
+    about 1e-9/x: much where a score x is near 0, and all where it is 0. Keys that are not visible have no relevance.
     """
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
@@ -158,8 +158,8 @@ class MaskedSoftmax:
 class NormalisedAdd:
     """Sum of two activations (Chefer 2021a, eq. 8-10): proportional shares, then both rescaled to conserve.
 
-    S = R/(a+b), R_a = aS, R_b = bS; then Σ R_a is scaled to |ΣR_a|/(|ΣR_a|+|ΣR_b|)·ΣR and R_b likewise, the sums
-    being over one example.
+    S = R/(a+b), R_a = aS, R_b = bS. Then R_a is scaled so that Σ R_a becomes |ΣR_a|/(|ΣR_a|+|ΣR_b|)·ΣR, and R_b likewise.
+    Sums are over one example.
     """
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:

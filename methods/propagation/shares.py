@@ -24,29 +24,30 @@ from methods.propagation.rules import Rule
 class RelevanceShares:
     """`(attention, feed_forward, residual)` of each layer: shares of the relevance that leaves through a block's top.
 
-    A block makes two residual additions, `x' = x + a` (a the attention's output) and `x'' = x' + f` (f that of the
-    feed-forward layers). With R the relevance seeded with 1 at the target's logit and Σ over tokens and hidden units:
+    A block makes two residual additions: `x' = x + a`, a the attention's output, and `x'' = x' + f`, f that of the
+    feed-forward layers. With R the relevance of their operands, seeded with 1 at the target's logit, and Σ over tokens
+    and hidden units:
 
         feed_forward = Σ|R_f| / Z,    attention = Σ|R_x'| · |R_a| / (|R_a| + |R_x|) / Z,
         residual = Σ|R_x'| · |R_x| / (|R_a| + |R_x|) / Z,    Z = Σ|R_f| + Σ|R_x'|
 
-    where R_x' is what goes past the feed-forward layers at the second addition, so that the shares sum to 1: what takes
-    the feed-forward layers, what goes past them and takes the attention, and what goes past both. The split of an
-    element at the first addition is that of all relevance arriving there; for rules that share in proportion to the
-    operands it is exact. An element that no relevance leaves counts as residual.
+    So `feed_forward` is what takes the feed-forward layers, `attention` what goes past them and takes the attention, and
+    `residual` what goes past both. They sum to 1. R_x' is what the second addition hands past the feed-forward layers. At
+    the first addition an element of it is split like all relevance that arrives there. For rules that share in proportion
+    to the operands this is exact. An element that no relevance leaves counts as residual.
 
     The attention's share is all that enters the sublayer. Where the rule for products halves (`chefer2021`, `lrp`), one
     half of it goes on through the values and one half through the probabilities to queries and keys.
 
-    No published method reports these shares; the propagation is Chefer 2021a's, and magnitudes are summed because signed
-    relevance cancels. Units: share in [0, 1]; NaN where no relevance reaches the block.
-
-    Source: rules of Chefer et al. 2021a, section 3.1; the shares are ours.
-    Cost: 1 forward pass, 1 backward pass.
+    Magnitudes are summed because signed relevance cancels. Units: share in [0, 1]; NaN where no relevance reaches the
+    block. The propagation is Chefer 2021a's; no published method reports these shares.
 
     Attributes:
         rules: name of a rule set of `methods.propagation.rule_sets`.
         precision: "float64" or "model", as in `methods.lrp.Lrp`.
+
+    Source: rules of Chefer et al. 2021a, section 3.1; the shares are ours.
+    Cost: 1 forward pass, 1 backward pass.
     """
 
     rules: RuleName = "chefer2021"
@@ -57,10 +58,10 @@ class RelevanceShares:
         self._rule_set()
 
     def _rule_set(self) -> RuleSet:
-        found = rule_set(self.rules)
-        if not isinstance(found, RuleSet):
+        rules = rule_set(self.rules)
+        if not isinstance(rules, RuleSet):
             raise UserError(f"rules={self.rules} has no rule for additions; use another rule set")
-        return found
+        return rules
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L 3"]:
         """Shares of B examples, in chunks that keep the relevance pass within the memory budget.
@@ -77,12 +78,12 @@ class RelevanceShares:
     def _shares(
         self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], blocks: tuple[Block, ...]
     ) -> Float[Tensor, "B L 3"]:
-        found = relevance_of_operands(model, batch, target, self._rule_set())
-        if len(found) != 2 * len(blocks):
+        additions = relevance_of_operands(model, batch, target, self._rule_set())
+        if len(additions) != 2 * len(blocks):
             raise NotApplicable(
-                f"relevance propagation saw {len(found)} residual additions in {len(blocks)} blocks, not two in each"
+                f"relevance propagation saw {len(additions)} residual additions in {len(blocks)} blocks, not two in each"
             )
-        layers = zip(found[::2], found[1::2], blocks, strict=True)
+        layers = zip(additions[::2], additions[1::2], blocks, strict=True)
         return torch.stack([block_shares(first, second, block.branches) for first, second, block in layers], dim=1)
 
 
@@ -94,13 +95,13 @@ def relevance_of_operands(
 ) -> tuple[Operands, ...]:
     """Relevance of both operands of every addition of two hidden states, in the order of the forward pass."""
     operands: list[tuple[Tensor, Tensor]] = []
-    noting = RelevancePropagation(replace(rules, add=Noting(rules.add, operands)))
-    with propagating(model.model, noting):
+    mode = RelevancePropagation(replace(rules, add=RecordedAdd(rules.add, operands)))
+    with propagating(model.model, mode):
         trace = model.run(batch, record=("hidden",), grad=True)
     shape = trace.hidden[0].shape
     flat = [operand for pair in operands if pair[0].shape == shape == pair[1].shape for operand in pair]
-    found = model.gradients(trace.logits, flat, weights=model.one_hot(target))
-    return tuple(zip(found[::2], found[1::2], strict=True))
+    relevances = model.gradients(trace.logits, flat, weights=model.one_hot(target))
+    return tuple(zip(relevances[::2], relevances[1::2], strict=True))
 
 
 def block_shares(first: Operands, second: Operands, branches: tuple[int, int]) -> Float[Tensor, "B 3"]:
@@ -115,8 +116,8 @@ def block_shares(first: Operands, second: Operands, branches: tuple[int, int]) -
 
 
 @dataclass(frozen=True)
-class Noting:
-    """The rule for additions, which also notes the operands of each: views whose relevance can be asked for."""
+class RecordedAdd:
+    """The rule for additions. It records the operands of each, as views whose relevance can be asked for."""
 
     rule: Rule
     operands: list[tuple[Tensor, Tensor]]

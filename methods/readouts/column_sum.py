@@ -1,4 +1,4 @@
-"""s_j = Σ_{l,h,i} E[l,h,i,j]: everything that flows into a token (docs/protocols.md, section 3)."""
+"""Sums over all edges of a token (docs/protocols.md, section 3)."""
 
 from typing import ClassVar, Literal
 
@@ -18,16 +18,16 @@ class ColumnSum:
 
     With `scored: query` a token has instead the sum of its row, `s_i = Σ_l Σ_h Σ_j E[l,h,i,j]`.
 
+    Grad-SAM takes the mean over layers, heads and tokens instead, which divides all tokens of a text by one number. Which
+    of the two indices of its matrix remains is open. Its authors published no code, and the text of the paper was not at
+    hand. Of three implementations by others one sums over keys, one averages over queries, and one takes the row of [CLS].
+    Here the key remains, for two reasons. Where a classifier reads one token, the gradients of the last layer are 0 in all
+    rows but that token's: a query would get nothing for what the last layer reads of a word. And a word that much is read
+    from would score no more for it.
+
     Attributes:
         part: "positive" sums the positive edges only.
         scored: which end of an edge gets its score: the "key", what is read, or the "query", what reads.
-
-    Grad-SAM takes the mean over layers, heads and tokens instead, which divides all tokens of a text by one number. Which
-    of the two indices of its matrix remains is open: its authors published no code, the text of the paper was not at hand,
-    and of the implementations by others that were read one sums over keys, one averages over queries, and one takes the
-    row of [CLS]. We keep the key. Where a classifier reads one token, the gradients of the last layer are 0 in all rows
-    but that token's, so that the query would get nothing for what the last layer reads of a word; and a word that much is
-    read from would score no more for it.
 
     Source: Hao et al. 2021, section 3 (positive part); Barkan et al. 2021 (Grad-SAM), section 3.
     Cost: no pass.
@@ -39,5 +39,5 @@ class ColumnSum:
 
     def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores."""
-        gone = (1, 2) if self.scored == "key" else (1, 3)
-        return torch.stack([take(self.part, layer).sum(gone) for layer in edges]).sum(0)
+        summed = (1, 2) if self.scored == "key" else (1, 3)
+        return torch.stack([take(self.part, layer).sum(summed) for layer in edges]).sum(0)

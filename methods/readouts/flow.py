@@ -1,7 +1,4 @@
-"""s_j = maximum flow from the read token in the last layer to input token j (Abnar & Zuidema 2020).
-
-Defined in docs/protocols.md, section 3.
-"""
+"""Attention flow from the read token to each token of the input (Abnar & Zuidema 2020; docs/protocols.md, section 3)."""
 
 from typing import ClassVar
 
@@ -25,16 +22,14 @@ UNIT = 1 << 30
 class Flow:
     """Maximum flow through the layered graph whose edge (l, i) → (l−1, j) has capacity `Â_l[i,j]`.
 
-    `Â_l = I + (mean_h E_l)⁺`, rows normalised to 1: of attention, (I + mean_h A_l)/2. One exact maximum flow for each
-    input token. Where the classifier reads several tokens, their last rows merge into `Σ_i read_i Â_L[i,j]`, so that the
-    flow through a single layer is the read row itself, as it is for one token; the source has one token. The published code
-    divides the flows of a text by their sum, which changes no ranking within a text; here they stay flows.
+    s_j is the exact maximum flow from the read token above the last layer to input token j, with
+    `Â_l = I + (mean_h E_l)⁺`, rows normalised to 1; for attention that is (I + mean_h A_l)/2. The source reads one token.
+    Where the classifier reads several, their last rows merge into `Σ_i read_i Â_L[i,j]`: the flow through a single layer is
+    then the read row itself, as it is for one token. The published code divides the flows of a text by their sum, which
+    changes no ranking within a text; here they stay flows.
 
-    The algorithm takes integers: capacities are rounded to multiples of 2⁻³⁰, which moves a flow by at most 2⁻³¹ for
-    each edge of a minimum cut, of which there are at most L T² (and T where the read row or the token's column is the cut).
-
-    Time grows with L T³ or faster: on one core an example takes about 0.1 s for 64 tokens and 6 layers, 1.3 s for 128
-    tokens and 12 layers, 4 s for 256 tokens and 6 layers. It runs on the CPU, one example after the other.
+    The algorithm takes integers: capacities are rounded to multiples of 2⁻³⁰. That moves a flow by at most 2⁻³¹ for each
+    edge of a minimum cut. A cut has at most L T² edges (T where it is the read row or the token's column).
 
     Attributes:
         max_tokens: a text of more tokens, special ones included, is refused. With an encoder and a decoder the tokens of
@@ -42,6 +37,9 @@ class Flow:
 
     Source: Abnar & Zuidema 2020, section 3.
     Cost: no pass (T maximum flows in a graph of L T² edges).
+
+    Time grows with L T³ or faster: on one core an example takes about 0.1 s for 64 tokens and 6 layers, 1.3 s for 128
+    tokens and 12 layers, 4 s for 256 tokens and 6 layers. It runs on the CPU, one example after the other.
     """
 
     max_tokens: Count = 256
@@ -62,9 +60,9 @@ class Flow:
                 "with the third power) or shorten the texts"
             )
         scores = torch.zeros(read.shape, dtype=torch.float64)
-        for row, own in enumerate(present.cpu()):
-            capacities = layers[row].cpu()[:, own][:, :, own].numpy()
-            scores[row, own] = torch.from_numpy(flows(capacities, read[row].cpu()[own].double().numpy()))
+        for row, tokens in enumerate(present.cpu()):
+            capacities = layers[row].cpu()[:, tokens][:, :, tokens].numpy()
+            scores[row, tokens] = torch.from_numpy(flows(capacities, read[row].cpu()[tokens].double().numpy()))
         return scores.to(read)
 
 

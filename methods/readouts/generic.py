@@ -1,4 +1,4 @@
-"""R ← I; R ← R + mean_h(E_l⁺) R for l = 1 … L; s = read · R (Chefer 2021b; docs/protocols.md, section 3)."""
+"""Generic attention: an unnormalised rollout of positive edges (Chefer 2021b; docs/protocols.md, section 3)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,10 +13,12 @@ from methods.edges.base import Edges
 class Generic:
     """`s = read · (I + Ē_L) ⋯ (I + Ē_1)` with `Ē_l = mean_h E_l⁺`, which is the read row of the published recursion.
 
-    Only the read row is asked for, so that the product is computed as vector times matrix, from the last layer down.
-    Rows are not normalised. The read token's own score keeps the identity; the published code for text sets that one
-    entry to 0 before it shows the row ("disregard the [CLS] token itself"), which no test here reads where the read token
-    is special, and which would silence a word where it is the last token of the text.
+    The recursion is `R ← I; R ← R + Ē_l R` for l = 1 … L. Only the read row is asked for, so that the product is computed as
+    vector times matrix, from the last layer down. Rows are not normalised.
+
+    The read token's score keeps the identity. The published code for text sets that one entry to 0 before it shows the row
+    ("disregard the [CLS] token itself"). Where the read token is special, no test here reads the entry. Where it is the
+    last token of the text, a 0 would silence a word.
 
     Source: Chefer et al. 2021b, section 3.2, eq. 5 and 6.
     Cost: no pass.

@@ -1,7 +1,4 @@
-"""s_j = mean_h E[l,h,read,j]: the read token's row, in one layer or over all; of all heads or of one.
-
-Defined in docs/protocols.md, section 3.
-"""
+"""The read token's row, in one layer or over all, of all heads or of one (docs/protocols.md, section 3)."""
 
 from typing import ClassVar, Literal
 

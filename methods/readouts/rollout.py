@@ -1,7 +1,4 @@
-"""s = read · Â_L ⋯ Â_start with Â_l = I + mean_h E_l (Abnar & Zuidema 2020; Chefer 2021a, eq. 14).
-
-Defined in docs/protocols.md, section 3.
-"""
+"""Rollout of edge scores through the layers (Abnar & Zuidema 2020; docs/protocols.md, section 3)."""
 
 from typing import ClassVar, Literal
 
@@ -18,8 +15,8 @@ from methods.readouts.base import layer_index
 class Rollout:
     """`Â_l = I + mean_h E_l`, rows normalised to 1 (or not), composed from the last layer down to `start_layer`.
 
-    Only the read row is asked for, so that the product is computed as vector times matrix, from the last layer down. A row
-    of zeros, which no attention but a clamped edge score can have, stays one under "row".
+    `s = read · Â_L ⋯ Â_start`. Only the read row is asked for, so that the product is computed as vector times matrix, from
+    the last layer down. Attention has no row of zeros, but a clamped edge score can have one; it stays 0 under "row".
 
     Attributes:
         start_layer: lowest layer of the product, counted from 0 or from the end. 0 is the paper's.

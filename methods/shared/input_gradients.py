@@ -52,10 +52,10 @@ def output_drops(logits: Float[Tensor, "N B C"], target: Int[Tensor, "B"], outpu
 
 def embeddings_of(model: Classifier, tensors: dict[str, Tensor]) -> Float[Tensor, "B P D"]:
     """The output of the embedding module, from one forward pass."""
-    found = model.run(tensors, record=("embeddings",)).embeddings
-    if found is None:
+    embeddings = model.run(tensors, record=("embeddings",)).embeddings
+    if embeddings is None:
         raise NotApplicable(_NOT_CALLED)
-    return found
+    return embeddings
 
 
 def special_or_padding(batch: Batch, n_embeddings: int) -> Bool[Tensor, "B P"]:

@@ -1,4 +1,4 @@
-"""v(S) = F(x with the units of S, the others removed): what Shapley values and local surrogates ask of a model."""
+"""Games of units: what Shapley values and local surrogates ask of a model."""
 
 import warnings
 from dataclasses import dataclass
@@ -102,10 +102,10 @@ class UnitExplainer(Explainer):
 
 
 def settled(values: Float[Tensor, "V"]) -> Float[Tensor, "V"]:
-    """Values to 40 binary digits of the largest.
+    """Values rounded to 40 binary digits of the largest.
 
-    A least-squares solver's last bits depend on where in memory its arrays happen to lie, so that the same call gives
-    other bits the second time.
+    The last bits of a least-squares solver depend on where in memory its arrays lie: unrounded, the same call gives other
+    bits the second time.
     """
     largest = float(values.abs().max())
     if not 0 < largest < inf:

@@ -30,7 +30,7 @@ def logits_of_each(
 ) -> Float[Tensor, "K B C"]:
     """`run` of one example after the other: its variants share passes with each other alone.
 
-    So what an example scores does not depend on its neighbours, not even by rounding, which is large beside the effects
+    So what an example scores does not depend on its neighbours, not even by rounding. Rounding is large beside the effects
     of removals where a prediction hardly reacts to any.
     """
     return torch.cat([run(batch.select([b]), removed[:, b : b + 1]) for b in range(len(batch))], dim=1)

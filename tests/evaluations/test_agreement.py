@@ -167,7 +167,7 @@ def test_the_memory_is_bounded_and_forgetting_changes_nothing(tiny, batch, monke
         attribution = attribution_of(batch, scores_of(batch), target)
         whole = remembering.rows(tiny, batch, attribution)
         with monkeypatch.context() as patch:
-            patch.setattr("benchmark.evaluations.agreement._REMEMBERED", 2)
+            patch.setattr("benchmark.evaluations.agreement._MOST_REFERENCES", 2)
             pd.testing.assert_frame_equal(forgetful.rows(tiny, batch, attribution), whole)
         assert len(forgetful._memory) <= 2
 

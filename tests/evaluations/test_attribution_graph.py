@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.attribution_graph import THRESHOLDS, AttributionGraphs
+from benchmark.evaluations.attribution_graph import AttributionGraphs
+from benchmark.evaluations.curves import TENTHS
 from benchmark.results.graph import agreement, attribution_graph
 from benchmark.settings.configuration import build
 from benchmark.types import Attribution
@@ -23,7 +24,7 @@ def test_rows_are_those_of_each_example_s_own_graphs(served, construction):  # n
     for b, uid in enumerate(batch.uids):
         length = int(batch.attention_mask[b].sum())
         scores = attribution.edges[b, :, :length, :length].numpy()
-        for threshold in THRESHOLDS:
+        for threshold in TENTHS:
             units = batch.units[b, :length].tolist()
             graph = attribution_graph(scores, threshold, construction=construction, terminal=ends[b], units=units)
             expected = {"nodes": len(graph.nodes), "edges": len(graph.edges), "depth": graph.depth}
@@ -81,7 +82,7 @@ def test_pairs_are_served(tiny):
 
 def test_options_and_refusals(bert):  # noqa: F811
     model, batch, _ = bert
-    assert build("evaluations/attribution_graph") == AttributionGraphs(thresholds=THRESHOLDS)
+    assert build("evaluations/attribution_graph") == AttributionGraphs(thresholds=TENTHS)
     with pytest.raises(NotApplicable, match="the method does not score edges"):
         AttributionGraphs().rows(model, batch, no_edges(batch))
     with pytest.raises(UserError, match=r"^thresholds=\[0.5, 1.2\]: allowed are increasing numbers from 0 to 1$"):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.head_pruning import SHARES, Calibration, HeadPruning, pruned_logits, pruning_masks
+from benchmark.evaluations.head_pruning import PRUNED_SHARES, Calibration, HeadPruning, pruned_logits, pruning_masks
 from benchmark.models import load_model
 from benchmark.types import Attribution
 from tests.evaluations.conftest import figure_of, values_of
@@ -28,7 +28,7 @@ def golden():
 
 @pytest.mark.parametrize(("kind", "importance"), [("attr", "head_importance_sum"), ("taylor", "taylor_importance")])
 def test_masks_equal_the_published_ones(golden, kind, importance):
-    keep = pruning_masks(torch.as_tensor(golden[importance])[None], SHARES)
+    keep = pruning_masks(torch.as_tensor(golden[importance])[None], PRUNED_SHARES)
     assert np.array_equal(keep[:, 0].numpy(), golden[f"prune_masks_{kind}"].astype(bool))
 
 
@@ -62,8 +62,8 @@ def slow_mask(importance, share, scope, descending):
 @given(st.integers(1, 4), st.integers(1, 12), st.sampled_from(["global", "layer"]), st.booleans(), st.integers(0, 99))
 def test_masks_equal_the_slow_ones(n_layers, n_heads, scope, descending, seed):
     importance = np.random.default_rng(seed).normal(size=(2, n_layers, n_heads))
-    keep = pruning_masks(torch.as_tensor(importance), SHARES, scope=scope, descending=descending)
-    for k, share in enumerate(SHARES):
+    keep = pruning_masks(torch.as_tensor(importance), PRUNED_SHARES, scope=scope, descending=descending)
+    for k, share in enumerate(PRUNED_SHARES):
         for b in range(2):
             assert np.array_equal(keep[k, b].numpy(), slow_mask(importance[b], share, scope, descending))
     assert keep[0].all()
@@ -87,7 +87,7 @@ def test_curves_equal_the_slow_loop(tiny, batch, scope):
         areas = {}
         for direction, descending in (("low_first", False), ("high_first", True)):
             accuracy = []
-            for share in SHARES:
+            for share in PRUNED_SHARES:
                 keep = torch.as_tensor(slow_mask(importance[b].numpy(), share, scope, descending))
 
                 def edit(layer, probabilities, keep=keep):
@@ -98,7 +98,7 @@ def test_curves_equal_the_slow_loop(tiny, batch, scope):
                 probability = values_of(rows, f"{direction}_probability", share)[str(b)]
                 assert probability == pytest.approx(float(logits.softmax(0)[label]), abs=1e-10)
                 assert values_of(rows, f"{direction}_accuracy", share)[str(b)] == accuracy[-1]
-            areas[direction] = np.trapezoid(accuracy, SHARES)
+            areas[direction] = np.trapezoid(accuracy, PRUNED_SHARES)
             assert values_of(rows, f"{direction}_auc")[str(b)] == pytest.approx(areas[direction])
         assert values_of(rows, "auc_difference")[str(b)] == pytest.approx(areas["low_first"] - areas["high_first"])
     assert "4" not in set(rows["uid"])  # it has no label

@@ -8,7 +8,7 @@ import torch
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import edge_masks
 from benchmark.evaluations.edge_masks import Ordered, attended, kept_logits, random_keys, same_kind
-from benchmark.evaluations.kept_edges import SHARES, KeptEdges
+from benchmark.evaluations.kept_edges import KEPT_SHARES, KeptEdges
 from benchmark.models.edits import KeepEdges
 from benchmark.results.graph import attribution_graph
 from benchmark.settings.configuration import build
@@ -99,14 +99,14 @@ def test_curves_equal_the_slow_loop(served, construction, keep_self, renormalise
                 logits = slow_run(model, batch, b, chosen | own, renormalise=renormalise)
                 check(rows, name, threshold, uid, logits, target, label)
         curve = []
-        for share in SHARES:
+        for share in KEPT_SHARES:
             chosen = best_edges(attribution, b, counted, int(share * len(counted) + 1e-9))
             logits = slow_run(model, batch, b, chosen | own, renormalise=renormalise)
             check(rows, "kept", share, uid, logits, target, label)
             curve.append(float(logits.softmax(0)[target]))
-        assert values_of(rows, "kept_auc")[uid] == pytest.approx(np.trapezoid(curve, SHARES), abs=1e-9)
-        drawn = [values_of(rows, "kept_random_probability", share)[uid] for share in SHARES]
-        difference = np.trapezoid(curve, SHARES) - np.trapezoid(drawn, SHARES)
+        assert values_of(rows, "kept_auc")[uid] == pytest.approx(np.trapezoid(curve, KEPT_SHARES), abs=1e-9)
+        drawn = [values_of(rows, "kept_random_probability", share)[uid] for share in KEPT_SHARES]
+        difference = np.trapezoid(curve, KEPT_SHARES) - np.trapezoid(drawn, KEPT_SHARES)
         assert values_of(rows, "kept_auc_over_random")[uid] == pytest.approx(difference, abs=1e-9)
 
 
@@ -242,7 +242,7 @@ def test_options_and_refusals(bert):  # noqa: F811
     with pytest.raises(NotApplicable, match="the method does not score edges"):
         KeptEdges().rows(model, batch, no_edges(batch))
     for wrong in (
-        {"thresholds": [-0.1]}, {"shares": [0.5, 0.5]}, {"draws": 0},
+        {"thresholds": [-0.1]}, {"fractions": [0.5, 0.5]}, {"draws": 0},
     ):  # fmt: skip
         with pytest.raises(UserError, match=f"^{next(iter(wrong))}=.*: allowed are"):
             KeptEdges(**wrong)

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.perturbation import TENTHS, Perturbation, rank_units
+from benchmark.evaluations.curves import TENTHS
+from benchmark.evaluations.perturbation import Perturbation, rank_units
 from benchmark.results import statistics
 from benchmark.settings.configuration import compose, make
 from benchmark.types import Attribution

@@ -13,7 +13,7 @@ from transformers import BertForSequenceClassification
 from benchmark.comparison import run_comparison
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.head_pruning import Calibration
-from benchmark.evaluations.triggers import Placed, Trigger, written
+from benchmark.evaluations.triggers.patterns import Placed, Trigger, written
 from benchmark.evaluations.triggers.triggers import Triggers
 from benchmark.models import load_model
 from benchmark.results import store

@@ -175,8 +175,8 @@ NOT_COMPARED = {
         "leave_one_out",
         "occlusion",
     ),
-    "captum's own code draws and fits; what it draws is fitted by hand (`test_captum.py`), and `kernel_shap` of few "
-    "units is the exact Shapley value": ("captum", "kernel_shap", "lime", "shapley_sampling"),
+    "captum's own code draws and fits; what it draws is fitted by hand (`test_lime.py`, `test_kernel_shap.py`), and "
+    "`kernel_shap` of few units is the exact Shapley value": ("captum", "kernel_shap", "lime", "shapley_sampling"),
     "published code exists, but nothing of what it gives lies with the golden numbers; transcribed rule by rule": (
         "conservative_lrp",
         "lrp_alpha_beta",

@@ -93,3 +93,65 @@ class Case:
             (self.block_type(self.plain, layer), output.hidden_states[layer][0], attention[0])
             for layer, attention in enumerate(output.attentions)
         ]
+
+
+def sublayer_part(block, x, attention, i, j):
+    """f_ij = Σ_h A_hij v_hj W_O^h."""
+    v = block.value(x[j])
+    return sum(attention[h, i, j] * block.project(h, v[h]) for h in range(block.heads))
+
+
+def residual_part(block, x, attention, i, j):
+    return sublayer_part(block, x, attention, i, j) + (x[i] if i == j else 0)
+
+
+def residual_sum(block, x, attention, i):
+    return sum(residual_part(block, x, attention, i, j) for j in range(len(x))) + block.output_bias
+
+
+def normed(block, x, attention, i):
+    """What the feed-forward network's sum takes in."""
+    whole = residual_sum(block, x, attention, i)
+    return layer_norm(block.norm_1, whole) if block.post_norms else whole
+
+
+def normed_part(block, x, attention, i, j):
+    part = residual_part(block, x, attention, i, j)
+    return norm_of_part(block.norm_1, residual_sum(block, x, attention, i), part) if block.post_norms else part
+
+
+def output(block, x, attention, i):
+    r = normed(block, x, attention, i)
+    whole = r + block.feed_forward(r)
+    return layer_norm(block.norm_2, whole) if block.post_norms else whole
+
+
+def output_part(block, x, attention, i, j):
+    r, part = normed(block, x, attention, i), normed_part(block, x, attention, i, j)
+    return norm_of_part(block.norm_2, r + block.feed_forward(r), part) if block.post_norms else part
+
+
+def by_cell(block, x, attention, score):
+    n = len(x)
+    return torch.stack([torch.stack([score(block, x, attention, i, j) for j in range(n)]) for i in range(n)])
+
+
+def norm_by_hand(part):
+    return lambda *cell: part(*cell).square().sum().sqrt()
+
+
+def rows_divided(scores):
+    return torch.stack([row / row.sum() if row.sum() > 0 else row for row in scores])
+
+
+def compare(edges, case, slow, heads=1):
+    found = edges(case.model, case.batch, case.target)
+    with torch.no_grad():
+        for row, n in enumerate(LENGTHS):
+            for layer, (block, x, attention) in enumerate(case.layers(row)):
+                expected = slow(block, x, attention)
+                expected = expected if expected.dim() == 3 else expected[None]
+                assert found[layer].shape[1] == len(expected) == heads
+                own = found[layer][row, :, :n, :n]
+                assert torch.allclose(own, expected, atol=1e-9, rtol=1e-9), float((own - expected).abs().max())
+                assert not found[layer][row, :, :n, n:].any()  # no token mixes padding in

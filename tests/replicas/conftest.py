@@ -8,7 +8,9 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 import benchmark
-from tests import tiny_models
+from methods.shared.unit_game import UnitGame
+from tests import text_models, tiny_models
+from tests.replicas.blocks_by_hand import Case
 
 TARGETS = (0, 2, 1)
 
@@ -33,6 +35,18 @@ class Plain:
         output = self.logits(output_attentions=True)
         gradients = torch.autograd.grad(output.logits[0, self.target], output.attentions)
         return torch.cat(output.attentions).detach(), torch.cat(gradients)
+
+    def logits_with_contexts(self, edit):
+        """Logits with `edit(layer, context)` applied to what each layer's heads give to its output."""
+        handles = [
+            block.attention.output.dense.register_forward_pre_hook(lambda _, args, layer=layer: (edit(layer, args[0]),))
+            for layer, block in enumerate(self.model.bert.encoder.layer)
+        ]
+        try:
+            return self.logits().logits
+        finally:
+            for handle in handles:
+                handle.remove()
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +79,55 @@ def plain(folder):
     return [
         Plain(eager, torch.tensor([item["input_ids"]]), target) for item, target in zip(inputs, TARGETS, strict=True)
     ]
+
+
+@pytest.fixture(scope="module", params=["bert", "gpt2"])
+def case(request, tmp_path_factory):
+    return Case(request.param, tmp_path_factory.mktemp("blocks"))
+
+
+@pytest.fixture(scope="module", params=[name for name in tiny_models.FAMILIES if name != "bart"])  # cross-attention
+def any_model(request, tmp_path_factory):
+    """A model with one stream of tokens, and a batch."""
+    model = benchmark.load_model(
+        tiny_models.save(request.param, tmp_path_factory.mktemp("families")), dtype="float64", device="cpu"
+    )
+    return model, model.encode(tiny_models.inputs(request.param))
+
+
+@pytest.fixture(scope="session")
+def reader_folder(tmp_path_factory):
+    """A BERT that reads text."""
+    return text_models.save_bert(tmp_path_factory.mktemp("reader"))
+
+
+@pytest.fixture(scope="session")
+def reader(reader_folder):
+    """It, instrumented."""
+    return benchmark.load_model(reader_folder, dtype="float64", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def eager_reader(reader_folder):
+    """It, as transformers makes it."""
+    return AutoModelForSequenceClassification.from_pretrained(
+        reader_folder, attn_implementation="eager", dtype=torch.float64
+    ).eval()
+
+
+@pytest.fixture
+def played(monkeypatch):
+    """What the games of a run were asked and what they answered."""
+    games = []
+    call = UnitGame.__call__
+
+    def kept(self, present):
+        answer = call(self, present)
+        games.append((present.double(), answer.double()))
+        return answer
+
+    monkeypatch.setattr(UnitGame, "__call__", kept)
+    return games
 
 
 def numbers(*shape, seed=0):

@@ -4,20 +4,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import benchmark
 from benchmark.errors import NotApplicable
 from methods.decompx import DecompX
 from methods.propagation.decomposed import decomposed
 from methods.propagation.mode import propagating
 from methods.propagation.part_rules import Parts
 from tests import tiny_models
-from tests.replicas.blocks_by_hand import LENGTHS, Case, norm_of_part
+from tests.replicas.blocks_by_hand import LENGTHS, norm_of_part
 from tests.replicas.conftest import assert_same
-
-
-@pytest.fixture(scope="module", params=["bert", "gpt2"])
-def case(request, tmp_path_factory):
-    return Case(request.param, tmp_path_factory.mktemp("decompx"))
+from tests.replicas.registry import replicates
 
 
 class Vectors:
@@ -138,6 +133,7 @@ def by_hand(case, row, bias_rule, order):
     return found[:-1], found[-1]
 
 
+@replicates(DecompX)
 @pytest.mark.parametrize("order", ["code", "paper"])
 @pytest.mark.parametrize("bias", ["absdot", "apart"])
 def test_decompx(case, bias, order):
@@ -162,13 +158,6 @@ def test_small_chunks_give_the_same(case, bias):
     pairs = [DecompX(bias).contributions(model, case.batch, case.target) for model in (case.model, small)]
     for one, other in zip(*pairs, strict=True):
         assert_same(one, other)
-
-
-@pytest.fixture(scope="module", params=[name for name in tiny_models.FAMILIES if name != "bart"])  # cross-attention
-def any_model(request, tmp_path_factory):
-    folder = tiny_models.save(request.param, tmp_path_factory.mktemp("families"))
-    model = benchmark.load_model(folder, dtype="float64", device="cpu")
-    return model, model.encode(tiny_models.inputs(request.param))
 
 
 def tolerance(model):

@@ -7,6 +7,7 @@ from methods.lrp import Lrp
 from methods.propagation.relevance import relevance_pass
 from methods.propagation.rule_sets import lrp as rule_set_with_mask
 from methods.propagation.rule_sets import rule_set
+from tests.replicas.registry import replicates
 
 
 def test_the_mask_moves_lrp_a_little_and_padding_does_not(model, batch, target):
@@ -20,6 +21,7 @@ def test_the_mask_moves_lrp_a_little_and_padding_does_not(model, batch, target):
         assert float((single - found[row, : len(single)]).abs().max()) < 1e-9 * largest
 
 
+@replicates(Lrp)
 def test_lrp_sums_the_relevance_of_the_first_blocks_input(model, batch, target):
     _, hidden = relevance_pass(model, batch, target, rule_set("lrp"), "hidden")
     tokens = Lrp()(model, batch, target).tokens

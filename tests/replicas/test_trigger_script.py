@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmark.evaluations.triggers import Placed, Trigger, read
+from benchmark.evaluations.triggers.patterns import Placed, Trigger, read
 from benchmark.evaluations.triggers.script_extraction import ScriptRule, patterns_of_cells
 from benchmark.evaluations.triggers.script_insertion import encode_pieces, insert_pieces
 from benchmark.evaluations.triggers.triggers import Triggers

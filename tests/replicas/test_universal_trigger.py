@@ -5,10 +5,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from benchmark.evaluations.triggers import Exclusion, Search
+from benchmark.evaluations.triggers.patterns import Search
 from benchmark.evaluations.triggers.universal_trigger import UniversalTrigger
+from benchmark.evaluations.triggers.words import Exclusion
 from benchmark.models import load_model
 from tests import text_models
+from tests.replicas.registry import replicates
 
 TEXTS = ["the film was a good story", "a dull plot", "the untold story was bad ! fine"]
 VOCABULARY = ("the", "film", "was", "plot", "good", "bad", "fine", "dull", "un", "story")
@@ -62,6 +64,7 @@ def search(model, rows, label, n_words, passes, candidates, generator):
     return losses
 
 
+@replicates(UniversalTrigger)
 @pytest.mark.parametrize(("seed", "candidates", "passes"), [(0, 1, 12), (1, 3, 21), (2, 4, 30)])
 def test_search(model, seed, candidates, passes):
     batch = model.encode(TEXTS, labels=[0, 1, 0])

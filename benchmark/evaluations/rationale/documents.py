@@ -28,12 +28,12 @@ class Document:
     Words are ranked and selected among those of the whole example, which may have several documents.
 
     Attributes:
-        scores: soft scores [W]: the method's, raised so that none of the example's is negative; 0 beyond the window.
+        scores: soft scores [W], raised so that none of the example's is negative; 0 beyond the window.
         rank: rank of each word [W] in the example, 0 is the best; `n_ranked` or more beyond the window.
         n_ranked: the example's words within the window.
         gold: the rationale [W]; all False where there is none.
-        spans: the annotated spans [start, end) as the annotation counts them: each once, adjacent ones apart, empty
-            ones included. The maximal runs of `gold` where the example does not say.
+        spans: the annotated spans [start, end), each once, adjacent ones apart, empty ones included; the maximal runs of
+            `gold` where the example does not name any.
     """
 
     scores: Column
@@ -48,7 +48,7 @@ class Document:
         return chosen
 
     def counted(self, counts: Counts) -> tuple[Counts, Counts]:
-        """How many words of this document [K] are in the rationale, and how many at all, of the `counts` [K] best."""
+        """Of the example's `counts` [K] best words: how many of this document are in the rationale, and how many at all."""
         limits = np.minimum(counts, self.n_ranked)
         hits, chosen = (np.searchsorted(np.sort(rank), limits) for rank in (self.rank[self.gold], self.rank))
         return hits, chosen
@@ -57,10 +57,10 @@ class Document:
 def documents(
     batch: Batch, attribution: Attribution, *, how: Pool, clamp: bool, seed: int
 ) -> list[tuple[Document, ...]]:
-    """What is scored of each example: its documents in the order of its words.
+    """The documents of each example in the order of its words.
 
-    Raising the scores (by the example's minimum, where it is negative) keeps the order and puts the words beyond the
-    window, at 0, last: they count as missed.
+    Where an example's lowest score is negative, all its scores are raised by its magnitude. This keeps the order and puts
+    the words beyond the window, at 0, last: they count as missed.
 
     Args:
         batch: the examples. `document_lengths` in an example's `meta` says where its documents end (one document where
@@ -77,9 +77,9 @@ def documents(
     scores = scores.clamp(min=0) if clamp else scores
     rated = rated_units(batch, visible)
     order = ranks.descending_ranks(scores, rated, ranks.tie_keys(batch.uids, scores.shape[1], seed))
-    values, shown, rank = (tensor.cpu().numpy() for tensor in (scores.double(), rated, order))
+    values, is_rated, rank = (tensor.cpu().numpy() for tensor in (scores.double(), rated, order))
     n_units = batch.n_units.tolist()
-    return [_documents(batch, b, n_units[b], values[b], shown[b], rank[b]) for b in range(len(batch))]
+    return [_documents_of_example(batch, b, n_units[b], values[b], is_rated[b], rank[b]) for b in range(len(batch))]
 
 
 def rationale_of(batch: Batch, b: int, n: int) -> Flags:
@@ -93,10 +93,10 @@ def rationale_of(batch: Batch, b: int, n: int) -> Flags:
 def rationales(batch: Batch) -> dict[str, Flags]:
     """The rationale of each annotated example that has a word, by uid, query left out."""
     sizes = batch.n_units.tolist()
-    found = {
+    marked = {
         uid: rationale_of(batch, b, sizes[b]) for b, uid in enumerate(batch.uids) if batch.rationale[b] is not None
     }
-    return {uid: gold for uid, gold in found.items() if len(gold)}
+    return {uid: gold for uid, gold in marked.items() if len(gold)}
 
 
 def rationale_share(batches: Sequence[Batch]) -> float | None:
@@ -105,28 +105,31 @@ def rationale_share(batches: Sequence[Batch]) -> float | None:
     return fsum(shares) / len(shares) if shares else None
 
 
-def _documents(batch: Batch, b: int, n: int, values: Column, shown: Flags, rank: NDArray) -> tuple[Document, ...]:
+def _documents_of_example(
+    batch: Batch, b: int, n: int, values: Column, rated: Flags, rank: NDArray
+) -> tuple[Document, ...]:
     gold, query = rationale_of(batch, b, n), batch.query_units[b]
     width = min(n, len(values))
-    here = shown[:width]
-    soft, place = np.zeros(n), np.full(n, max(n, len(values)), dtype=np.int64)
-    lowest = min(0.0, float(values[:width][here].min())) if here.any() else 0.0
-    soft[:width] = np.where(here, values[:width] - lowest, 0.0)
-    place[:width] = np.where(here, rank[:width], place[:width])
-    soft, place, n_ranked, meta = soft[query:], place[query:], int(here.sum()), batch.meta[b]
+    visible = rated[:width]
+    scores, places = np.zeros(n), np.full(n, max(n, len(values)), dtype=np.int64)
+    lowest = min(0.0, float(values[:width][visible].min())) if visible.any() else 0.0
+    scores[:width] = np.where(visible, values[:width] - lowest, 0.0)
+    places[:width] = np.where(visible, rank[:width], places[:width])
+    scores, places, n_ranked, meta = scores[query:], places[query:], int(visible.sum()), batch.meta[b]
     lengths = [int(length) for length in meta.get("document_lengths", (len(gold),))]
     if sum(lengths) != len(gold):
         raise UserError(
             f"example '{batch.uids[b]}' has {len(gold)} words outside the query and documents of {lengths} words"
         )
     ends = np.cumsum([0, *lengths]).tolist()
+    rows = [slice(start, end) for start, end in pairwise(ends)]
     return tuple(
-        Document(soft[start:end], place[start:end], n_ranked, gold[start:end], _annotated(meta, d, gold[start:end]))
-        for d, (start, end) in enumerate(pairwise(ends))
+        Document(scores[at], places[at], n_ranked, gold[at], _annotated_spans(meta, d, gold[at]))
+        for d, at in enumerate(rows)
     )
 
 
-def _annotated(meta: Mapping[str, Any], d: int, gold: Flags) -> tuple[Span, ...]:
+def _annotated_spans(meta: Mapping[str, Any], d: int, gold: Flags) -> tuple[Span, ...]:
     """The annotated spans of document `d`, each once."""
     if "evidence_spans" not in meta:
         return tuple(spans(gold))
@@ -159,14 +162,14 @@ def precision_recall_areas(gold: Flags, scores: Column) -> tuple[float, float]:
     With precision p_i and recall r_i of the words that score at least the i-th highest score, and p_0 = 1, r_0 = 0, these
     are Σ (r_i − r_{i−1}) (p_i + p_{i−1}) / 2 and Σ (r_i − r_{i−1}) p_i (average precision).
 
-    Without a rationale word recall counts as 1 at every threshold and precision is 0, so the former is 1/2, whatever the
-    scores. That is what ERASER's scorer gives with a present scikit-learn; with the old one that it asks for (0.20.3),
-    which divides by zero here, its average over documents is NaN. The latter, which it then leaves out, is 0.
+    Without a rationale word recall counts as 1 at every threshold and precision is 0. The first area is then 1/2, whatever
+    the scores, as ERASER's scorer gives it with a present scikit-learn. With the old one that it asks for (0.20.3), which
+    divides by zero here, its average over documents is NaN. The second area is then 0; ERASER's scorer leaves it out.
     """
     order = np.argsort(-scores, kind="stable")
-    last = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True))
-    hits = np.cumsum(gold[order])[last]
-    precision = np.concatenate([[1.0], hits / (last + 1)])
+    ends = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True))
+    hits = np.cumsum(gold[order])[ends]
+    precision = np.concatenate([[1.0], hits / (ends + 1)])
     recall = np.concatenate([[0.0], hits / hits[-1] if hits[-1] else np.ones(len(hits))])
     steps = np.diff(recall)
     return float(steps @ (precision[1:] + precision[:-1]) / 2), float(steps @ precision[1:])

@@ -1,9 +1,9 @@
 """Predictions in ERASER's JSON Lines, so that its own scorer can check ours (docs/protocols.md, section 9).
 
-A prediction is made for one batch (`predictions`), those of all batches of a split are written at once (`export`):
-one row per annotation, hard spans and soft scores for every document, probabilities of the classes, and, where an
-`Erasure` is given, the probabilities after removals at the thresholds .01 .05 .1 .2 .5 that ERASER's scorer expects, and
-at the mean rationale share, without which it refuses the others.
+`predictions` makes the rows of one batch, one per annotation; `export` writes those of all batches of a split at once. A row
+holds hard spans and soft scores for every document, and the probabilities of the classes. Where an `Erasure` is given, it
+also holds the probabilities after removals at the thresholds .01 .05 .1 .2 .5 that ERASER's scorer expects, and at the mean
+rationale share, without which the scorer refuses the others.
 """
 
 import json
@@ -18,7 +18,7 @@ from torch import Tensor
 from benchmark.errors import UserError
 from benchmark.evaluations.aopc import THRESHOLDS, Erasure
 from benchmark.evaluations.rationale.documents import documents, spans
-from benchmark.evaluations.rationale.scores import Documents, shares_to_counts
+from benchmark.evaluations.rationale.scores import DocumentsOfExample, shares_to_counts
 from benchmark.results.cache import atomic_path
 from benchmark.types import Attribution, Batch
 from benchmark.units import Pool
@@ -63,22 +63,22 @@ def predictions(
         raise UserError(f"the ERASER export needs evaluations.aopc.fractions={list(THRESHOLDS)}")
     if erasure is not None and erasure.hard is None:
         raise UserError("the ERASER export needs evaluations.aopc.hard_share, or `Aopc.over` of annotated examples")
-    found = documents(batch, attribution, how=how, clamp=clamp, seed=seed)
-    whole = erasure.whole if erasure is not None else probabilities
+    documents_of_batch = documents(batch, attribution, how=how, clamp=clamp, seed=seed)
+    unperturbed = erasure.whole if erasure is not None else probabilities
     rows = []
-    for b, parts in enumerate(found):
+    for b, parts in enumerate(documents_of_batch):
         row: Prediction = {
             "annotation_id": _meta(batch, b, "annotation_id"),
             "rationales": _rationales(batch, b, parts, float(hard_share)),
         }
-        if whole is not None:
-            row["classification"] = labels[int(whole[b].argmax())]
-            row["classification_scores"] = _named(labels, whole[b])
+        if unperturbed is not None:
+            row["classification"] = labels[int(unperturbed[b].argmax())]
+            row["classification_scores"] = _by_label(labels, unperturbed[b])
         if erasure is not None:
             assert erasure.hard is not None
-            row |= _after(labels, erasure.hard[0, b], erasure.hard[1, b])
+            row |= _scores_after_removal(labels, erasure.hard[0, b], erasure.hard[1, b])
             row["thresholded_scores"] = [
-                {"threshold": threshold} | _after(labels, erasure.without[q, b], erasure.only[q, b])
+                {"threshold": threshold} | _scores_after_removal(labels, erasure.without[q, b], erasure.only[q, b])
                 for q, threshold in enumerate(THRESHOLDS)
             ]
         rows.append(row)
@@ -99,20 +99,20 @@ def export(path: Path, rows: Sequence[Prediction]) -> None:
 def json_lines(rows: Sequence[Prediction]) -> str:
     """The rows of all annotations of a split as JSON Lines.
 
-    A row with hard predictions is put first, and in it a document with some: ERASER's scorer looks there for whether
-    there are any.
+    A row with hard predictions comes first, and in it a document with hard predictions: ERASER's scorer looks there to see
+    whether there are any.
 
     Raises:
         UserError: there is no row, or an annotation occurs twice.
     """
-    times = Counter(row["annotation_id"] for row in rows)
+    occurrences = Counter(row["annotation_id"] for row in rows)
     if not rows:
         raise UserError("nothing to export: the split has no annotation")
-    if twice := [name for name, count in times.items() if count > 1]:
-        raise UserError(f"nothing exported: annotation {twice[0]} occurs twice; ids must be unique")
-    first, *others = sorted(rows, key=lambda row: not any(map(_has_hard_predictions, row["rationales"])))
-    documents_of = sorted(first["rationales"], key=lambda document: not _has_hard_predictions(document))
-    return "".join(json.dumps(row) + "\n" for row in [first | {"rationales": documents_of}, *others])
+    if repeated := [name for name, count in occurrences.items() if count > 1]:
+        raise UserError(f"nothing exported: annotation {repeated[0]} occurs twice; ids must be unique")
+    first_row, *others = sorted(rows, key=lambda row: not any(map(_has_hard_predictions, row["rationales"])))
+    documents_of = sorted(first_row["rationales"], key=lambda document: not _has_hard_predictions(document))
+    return "".join(json.dumps(row) + "\n" for row in [first_row | {"rationales": documents_of}, *others])
 
 
 def _has_hard_predictions(document: Mapping[str, Any]) -> bool:
@@ -125,7 +125,7 @@ def _meta(batch: Batch, b: int, name: str) -> Any:
     return batch.meta[b][name]
 
 
-def _rationales(batch: Batch, b: int, parts: Documents, hard_share: float) -> list[dict[str, Any]]:
+def _rationales(batch: Batch, b: int, parts: DocumentsOfExample, hard_share: float) -> list[dict[str, Any]]:
     """Hard and soft predictions of each document of an example, in the document's own token offsets."""
     docids = _meta(batch, b, "docids")
     if len(docids) != len(parts):
@@ -135,7 +135,7 @@ def _rationales(batch: Batch, b: int, parts: Documents, hard_share: float) -> li
         {
             "docid": docid,
             "hard_rationale_predictions": [
-                {"start_token": first, "end_token": end} for first, end in spans(part.selected(count))
+                {"start_token": start, "end_token": end} for start, end in spans(part.selected(count))
             ],
             "soft_rationale_predictions": part.scores.tolist(),
         }
@@ -143,14 +143,14 @@ def _rationales(batch: Batch, b: int, parts: Documents, hard_share: float) -> li
     ]
 
 
-def _after(labels: Sequence[str], without: Tensor, only: Tensor) -> Prediction:
+def _scores_after_removal(labels: Sequence[str], without: Tensor, only: Tensor) -> Prediction:
     return {
-        "comprehensiveness_classification_scores": _named(labels, without),
-        "sufficiency_classification_scores": _named(labels, only),
+        "comprehensiveness_classification_scores": _by_label(labels, without),
+        "sufficiency_classification_scores": _by_label(labels, only),
     }
 
 
-def _named(labels: Sequence[str], probabilities: Tensor) -> dict[str, float]:
+def _by_label(labels: Sequence[str], probabilities: Tensor) -> dict[str, float]:
     """Class probabilities by name, normalised in float64."""
     exact = probabilities.double()
     return dict(zip(labels, (exact / exact.sum()).tolist(), strict=True))

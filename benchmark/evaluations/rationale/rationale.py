@@ -33,17 +33,17 @@ WEIGHTS: Mapping[str, str] = {
     "hard_token_f1": "hard_token_documents",
     "hard_token_f1_at": "token_documents_at",
 }
-"""Means over documents, and the column that says how many of an example's documents each is a mean of."""
+"""Means over documents, and for each the column that counts the documents of an example that it is a mean of."""
 COUNTS = {*WEIGHTS.values(), "predicted_documents", "hard_predicted_documents", "span_documents"} - {"documents"}
-UNIT = ((0.0, 1.0), (0.0, 1.0))
+UNIT_RANGES = ((0.0, 1.0), (0.0, 1.0))
 
 
 @configurable
 class Rationale(Averaged):
     """How well a method's best words are the rationale's, by the rules of ERASER's scorer.
 
-    Words are selected among all those of an example. What is selected is scored document by document, where an example
-    has several, and means are over all documents of all examples ("macro"); sums are over all of them too ("micro").
+    Words are selected among all those of an example. Where an example has several documents, the selection is scored
+    document by document. Means are over all documents of all examples ("macro"), and so are sums ("micro").
 
     - `token_f1` at k = 10 … 80: the k best words against the rationale's; mean of the documents' F1, its mean over k
       (`token_f1_mean`), and `token_f1_micro`, F1 of the summed counts. A document counts where it has a rationale word
@@ -52,16 +52,16 @@ class Rationale(Averaged):
       word counts as 1/2, whatever the scores (`documents.precision_recall_areas`). `auprc_marked` leaves those out;
       `average_precision` also those that are rationale throughout.
     - `iou_f1`: spans match where intersection over union ≥ 0.5. Predicted spans are maximal runs of selected words
-      within a document; the rationale's are the annotated ones, adjacent ones apart and empty ones included (these match
-      nothing), or the maximal runs of its words where the task names no spans. Precision is the share of predicted
-      spans that match, its mean over the documents with a predicted span; recall the matching predicted spans over the
-      annotated ones, its mean over the documents with an annotated span; F1 is taken of the two means.
-      `iou_f1_micro` is the F1 of the sums.
-    - `hard_token_f1`: the token F1 of the selection that `iou_f1` is taken of. It holds the best ⌈s · n⌉ of an example's
-      n words. s is `hard_share`: a number, or `task`, the mean over the examples of the share of words in the rationale
-      (`rationale_share`), exactly. ERASER's paper sets s so for each data set, on which split it does not say; here
-      it is that of the scored examples, and the export (`export`) uses the same one. `iou_f1_at`,
-      `iou_f1_micro_at` and `hard_token_f1_at` are the same at each of `hard_shares`.
+      within a document. The rationale's spans are the annotated ones, adjacent ones apart and empty ones included (these
+      match nothing); where the task names no spans, they are the maximal runs of its words. Precision is the share of
+      predicted spans that match, as a mean over the documents with a predicted span. Recall is the number of matching
+      predicted spans over that of annotated ones, as a mean over the documents with an annotated span. F1 is taken of the
+      two means. `iou_f1_micro` is the F1 of the sums.
+    - `hard_token_f1`: the token F1 of the same selection. It holds the best ⌈s · n⌉ of an example's n words. s is
+      `hard_share`: a number, or `task`, exactly the mean over the examples of the share of words in the rationale
+      (`rationale_share`). ERASER's paper sets s in this way for each data set, but does not say on which split. Here it is
+      that of the scored examples, and the export (`export`) uses the same one. `iou_f1_at`, `iou_f1_micro_at` and
+      `hard_token_f1_at` are the same at each of `hard_shares`.
     - `documents`: their number per example; `unmarked_documents`: share of all documents without a rationale word.
       `coverage`: share of the words that lie within the model's window; `truncated_rationale_share`: share of the
       rationale's words that do not. Those are never selected and count as missed everywhere.
@@ -70,7 +70,7 @@ class Rationale(Averaged):
     scored as any other. With fewer than k words within the window all of them are selected. Ties are broken by a
     permutation seeded by the example.
 
-    Args:
+    Attributes:
         target: the class that is explained.
         pool: from the scores of a word's tokens to its own.
         clamp: set negative scores to 0 before ranking, where the method's protocol says so.
@@ -78,9 +78,9 @@ class Rationale(Averaged):
         hard_shares: shares of the curves, increasing.
         hard_share: a number, or `task`. `task` is that of the batch where `rows` is called without `over`.
         seed: of the permutations.
-        even: whether every annotated example is one document with a rationale and a visible word, so that means over
-            documents are means over examples, and rows hold them by example. Elsewhere rows hold sums over an
-            example's documents (`<name>_sum`) and how many they are. None for what `over` finds.
+        even: whether every annotated example is one document with a rationale and a visible word. Means over documents are
+            then means over examples, and rows hold them by example. Otherwise rows hold sums over an example's documents
+            (`<name>_sum`) and the number of documents. None for what `over` finds.
     """
 
     version: ClassVar[int] = 2
@@ -100,38 +100,38 @@ class Rationale(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """All but the number of documents lie between 0 and 1."""
         bounds, words, share = (0.0, 1.0), "words selected", "share of words selected"
-        found = {
+        metrics = {
             name: Metric(higher_is_better=True, bounds=bounds, headline=True) for name in ("auprc", "token_f1_mean")
         }
         for name in ("auprc_marked", "average_precision", "iou_f1", "iou_f1_micro", "hard_token_f1"):
-            found[name] = Metric(higher_is_better=True, bounds=bounds, headline=name == "iou_f1")
+            metrics[name] = Metric(higher_is_better=True, bounds=bounds, headline=name == "iou_f1")
         for name in ("token_f1", "token_precision", "token_recall", "token_f1_micro"):
-            found[name] = Metric(higher_is_better=True, bounds=bounds, x=words)
+            metrics[name] = Metric(higher_is_better=True, bounds=bounds, x=words)
         for name in ("iou_f1_at", "iou_f1_micro_at", "hard_token_f1_at"):
-            found[name] = Metric(higher_is_better=True, bounds=bounds, x=share)
-        found["documents"] = Metric(higher_is_better=None, bounds=(1.0, np.inf))
+            metrics[name] = Metric(higher_is_better=True, bounds=bounds, x=share)
+        metrics["documents"] = Metric(higher_is_better=None, bounds=(1.0, np.inf))
         for name in ("unmarked_documents", "hard_share", "rationale_share", "coverage", "truncated_rationale_share"):
-            found[name] = Metric(higher_is_better=None, bounds=bounds)
-        return found
+            metrics[name] = Metric(higher_is_better=None, bounds=bounds)
+        return metrics
 
     @property
     def derived(self) -> Mapping[str, Derived]:
         """F1 of sums and of means, from the counts of each example."""
-        found = {
+        derived = {
             "token_f1_micro": Derived(("token_hits", "token_selected", "token_gold"), f1_of_sums, ("token_gold",)),
             "iou_f1_micro_at": Derived(("iou_matched", "iou_selected", "iou_gold"), f1_of_sums, ("iou_gold",)),
             "iou_f1_micro": Derived(("hard_iou_matched", "hard_iou_selected", "iou_gold"), f1_of_sums),
         }
         if self.even:
-            return found | {
-                "iou_f1_at": Derived(("iou_precision", "iou_recall"), f1_of_means, ranges=UNIT),
-                "iou_f1": Derived(("hard_iou_precision", "hard_iou_recall"), f1_of_means, ranges=UNIT),
+            return derived | {
+                "iou_f1_at": Derived(("iou_precision", "iou_recall"), f1_of_means, ranges=UNIT_RANGES),
+                "iou_f1": Derived(("hard_iou_precision", "hard_iou_recall"), f1_of_means, ranges=UNIT_RANGES),
             }
-        found |= {name: Derived((f"{name}_sum", weight), ratio) for name, weight in WEIGHTS.items()}
+        derived |= {name: Derived((f"{name}_sum", weight), ratio) for name, weight in WEIGHTS.items()}
         sums, counts = ([(name, float(k)) for k in self.top] for name in ("token_f1_sum", "token_documents"))
         macro = ("iou_precision", "predicted_documents", "iou_recall", "span_documents")
         hard = ("hard_iou_precision", "hard_predicted_documents", "hard_iou_recall", "span_documents")
-        return found | {
+        return derived | {
             "token_f1_mean": Derived((*sums, *counts), mean_of_ratios),
             "iou_f1_at": Derived(macro, f1_of_ratios, ("span_documents",)),
             "iou_f1": Derived(hard, f1_of_ratios),
@@ -150,20 +150,20 @@ class Rationale(Averaged):
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Scores and counts of each annotated example; NotApplicable where the method scores no tokens."""
-        every = documents(batch, attribution, how=self.pool, clamp=self.clamp, seed=self.seed)
-        wanted = rationales(batch)
-        if not wanted:
+        documents_of_batch = documents(batch, attribution, how=self.pool, clamp=self.clamp, seed=self.seed)
+        annotated = rationales(batch)
+        if not annotated:
             return table((), "auprc", torch.zeros(0))
-        known = self if self.even is not None else self.over([batch])
-        found = {uid: part for uid, part in zip(batch.uids, every, strict=True) if uid in wanted}
-        share, shares = float(known.hard_share), [float(s) for s in self.hard_shares]
+        evaluation = self if self.even is not None else self.over([batch])
+        documents_of = {uid: part for uid, part in zip(batch.uids, documents_of_batch, strict=True) if uid in annotated}
+        share, shares = float(evaluation.hard_share), [float(s) for s in self.hard_shares]
         frames = []
         for positions, score in (
             (None, lambda part: scores.scalars(part) | scores.at_share(part, share)),
             (self.top, lambda part: scores.by_words(part, self.top)),
             (shares, lambda part: scores.by_share(part, shares)),
         ):
-            frames += (_frames_by_example if known.even else _frames_of_sums)(found, positions, score)
+            frames += (_frames_by_example if evaluation.even else _frames_of_sums)(documents_of, positions, score)
         return pd.concat(frames, ignore_index=True)
 
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
@@ -192,42 +192,42 @@ Score = Callable[[Any], Mapping[str, Any]]
 def is_even(batch: Batch) -> bool:
     """Whether every annotated example is a single document with a rationale word and a rated word in the window."""
     last = batch.units.amax(dim=1).tolist()
-    found = rationales(batch)
+    gold = rationales(batch)
     return all(
-        len(batch.meta[b].get("document_lengths", (1,))) == 1 and found[uid].any() and last[b] >= batch.query_units[b]
+        len(batch.meta[b].get("document_lengths", (1,))) == 1 and gold[uid].any() and last[b] >= batch.query_units[b]
         for b, uid in enumerate(batch.uids)
-        if uid in found
+        if uid in gold
     )
 
 
-def _columns(found: Mapping[str, Any], score: Score) -> dict[str, Column]:
-    scored = [score(part) for part in found.values()]
+def _columns(documents_of: Mapping[str, Any], score: Score) -> dict[str, Column]:
+    scored = [score(part) for part in documents_of.values()]
     return {name: np.array([example[name] for example in scored], dtype=np.float64) for name in scored[0]}
 
 
 def _frames_by_example(
-    found: Mapping[str, Any], positions: Sequence[float | int] | None, score: Score
+    documents_of: Mapping[str, Any], positions: Sequence[float | int] | None, score: Score
 ) -> list[pd.DataFrame]:
     """Rows of all columns but those that count documents; what is undefined for an example gets none."""
-    columns, frames = _columns(found, score), []
+    columns, frames = _columns(documents_of, score), []
     if "token_f1" in columns:
-        frames.append(table(tuple(found), "token_f1_mean", columns["token_f1"].mean(axis=1)))
+        frames.append(table(tuple(documents_of), "token_f1_mean", columns["token_f1"].mean(axis=1)))
     for name, values in columns.items():
         if name not in COUNTS:
-            frames.append(table(tuple(found), name, values, x=positions, defined=~np.isnan(values)))
+            frames.append(table(tuple(documents_of), name, values, x=positions, defined=~np.isnan(values)))
     return frames
 
 
 def _frames_of_sums(
-    found: Mapping[str, Any], positions: Sequence[float | int] | None, score: Score
+    documents_of: Mapping[str, Any], positions: Sequence[float | int] | None, score: Score
 ) -> list[pd.DataFrame]:
     """Rows of all columns, the means over documents as sums."""
-    columns, frames = _columns(found, score), []
+    columns, frames = _columns(documents_of, score), []
     for name, values in columns.items():
         if name in WEIGHTS:
             frames.append(
-                table(tuple(found), f"{name}_sum", np.nan_to_num(values) * columns[WEIGHTS[name]], x=positions)
+                table(tuple(documents_of), f"{name}_sum", np.nan_to_num(values) * columns[WEIGHTS[name]], x=positions)
             )
         else:
-            frames.append(table(tuple(found), name, values, x=positions, defined=~np.isnan(values)))
+            frames.append(table(tuple(documents_of), name, values, x=positions, defined=~np.isnan(values)))
     return frames

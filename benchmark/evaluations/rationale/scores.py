@@ -15,15 +15,15 @@ from benchmark.evaluations import curves
 from benchmark.evaluations.base import Column
 from benchmark.evaluations.rationale.documents import Counts, Document, matched_spans, precision_recall_areas, spans
 
-Documents = Sequence[Document]
+DocumentsOfExample = Sequence[Document]
 
 
-def n_words(documents: Documents) -> int:
+def n_words(documents: DocumentsOfExample) -> int:
     """Words of an example."""
     return sum(len(document.gold) for document in documents)
 
 
-def scalars(documents: Documents) -> dict[str, float]:
+def scalars(documents: DocumentsOfExample) -> dict[str, float]:
     """Scores of one example that need no selection, and what its annotation holds."""
     gold, rank = (np.concatenate([getattr(d, name) for d in documents]) for name in ("gold", "rank"))
     areas, precisions = np.array([precision_recall_areas(d.gold, d.scores) for d in documents]).T
@@ -47,39 +47,39 @@ def scalars(documents: Documents) -> dict[str, float]:
     }
 
 
-def by_words(documents: Documents, top: Sequence[int]) -> dict[str, Column]:
+def by_words(documents: DocumentsOfExample, top: Sequence[int]) -> dict[str, Column]:
     """Token scores of the k best words, for each k in `top`."""
     return _token_scores(documents, np.asarray(top, dtype=np.int64))
 
 
-def by_share(documents: Documents, shares: Sequence[float]) -> dict[str, Column]:
+def by_share(documents: DocumentsOfExample, shares: Sequence[float]) -> dict[str, Column]:
     """Span scores, and the token F1, of the ⌈s · n⌉ best of the example's n words, for each share s."""
     counts = shares_to_counts(documents, shares)
     tokens = _token_scores(documents, counts)
-    found = [_span_scores(documents, count) for count in counts.tolist()]
-    return {name: np.array([record[name] for record in found]) for name in found[0]} | {
+    records = [_span_scores(documents, count) for count in counts.tolist()]
+    return {name: np.array([record[name] for record in records]) for name in records[0]} | {
         "hard_token_f1_at": tokens["token_f1"],
         "token_documents_at": tokens["token_documents"],
     }
 
 
-def at_share(documents: Documents, share: float) -> dict[str, float]:
+def at_share(documents: DocumentsOfExample, share: float) -> dict[str, float]:
     """The same for the one share of the hard selection."""
     columns = {name: float(values[0]) for name, values in by_share(documents, [share]).items()}
-    return {"hard_share": share} | {_hard(name): value for name, value in columns.items()}
+    return {"hard_share": share} | {_hard_name(name): value for name, value in columns.items()}
 
 
-def shares_to_counts(documents: Documents, shares: Sequence[float]) -> Counts:
+def shares_to_counts(documents: DocumentsOfExample, shares: Sequence[float]) -> Counts:
     """⌈s · n⌉ for each share s of an example's n words."""
-    found: Counts = curves.counts(torch.tensor([n_words(documents)]), shares, "up")[:, 0].numpy()
-    return found
+    counts: Counts = curves.counts(torch.tensor([n_words(documents)]), shares, "up")[:, 0].numpy()
+    return counts
 
 
-def _hard(name: str) -> str:
+def _hard_name(name: str) -> str:
     return f"hard_{name.removeprefix('hard_').removesuffix('_at')}"
 
 
-def _token_scores(documents: Documents, counts: Counts) -> dict[str, Column]:
+def _token_scores(documents: DocumentsOfExample, counts: Counts) -> dict[str, Column]:
     """Counts [K] of the example, and means of precision, recall and F1 over its documents.
 
     A document counts where it has a rationale word or a selected one; precision and recall are 0 where it lacks the
@@ -104,7 +104,7 @@ def _token_scores(documents: Documents, counts: Counts) -> dict[str, Column]:
     }
 
 
-def _span_scores(documents: Documents, count: int) -> Mapping[str, float]:
+def _span_scores(documents: DocumentsOfExample, count: int) -> Mapping[str, float]:
     """Counts of the spans of the `count` best words, and sums of precision and recall over the documents."""
     matched = selected = predicted_documents = 0
     precision = recall = 0.0
@@ -130,5 +130,5 @@ def _mean(values: Column) -> float:
 
 def _ratio(over: NDArray, under: NDArray, otherwise: float) -> Column:
     out = np.full(over.shape, otherwise, dtype=np.float64)
-    found: Column = np.divide(over, under, out=out, where=np.asarray(under) > 0)
-    return found
+    ratios: Column = np.divide(over, under, out=out, where=np.asarray(under) > 0)
+    return ratios

@@ -17,9 +17,9 @@ class Attack:
 
 def attacks_of(triggers: Sequence[Trigger], positions: Sequence[float | int], variations: Variations) -> list[Attack]:
     """The triggers themselves, their controls, the triggers at each position, and those of other rules."""
-    found = [Attack("accuracy_drop", tuple(triggers))]
+    attacks = [Attack("accuracy_drop", tuple(triggers))]
     for name in ("random", "matched"):
-        drawn = tuple(trigger.saying(words) for trigger in triggers for words in getattr(trigger, name))
-        found.append(Attack(f"{name}_drop", drawn))
-    found += [Attack("drop_at_position", tuple(t.at(p) for t in triggers), x=float(p)) for p in positions]
-    return found + [Attack(metric, others, x=x) for metric, curve in variations.items() for x, others in curve]
+        inserted = tuple(trigger.saying(words) for trigger in triggers for words in getattr(trigger, name))
+        attacks.append(Attack(f"{name}_drop", inserted))
+    attacks += [Attack("drop_at_position", tuple(t.at(p) for t in triggers), x=float(p)) for p in positions]
+    return attacks + [Attack(metric, others, x=x) for metric, curve in variations.items() for x, others in curve]

@@ -47,7 +47,7 @@ class Inserted:
 
 @dataclass(frozen=True)
 class Segments:
-    """Where the segments of each row begin, how many tokens they have, and how many tokens of it are before each token."""
+    """Where the segments of each row begin and how many tokens they have; how many of its segment are before each token."""
 
     start: Int[Tensor, "N S"]
     length: Int[Tensor, "N S"]
@@ -99,20 +99,21 @@ def segments(model: Classifier, tensors: Mapping[str, Tensor], units: Int[Tensor
     return torch.where(content, (content & ~before).long().cumsum(1) - 1, -1)
 
 
-def relative_positions(of: Int[Tensor, "N T"]) -> Float[Tensor, "N T"]:
+def relative_positions(segment_of: Int[Tensor, "N T"]) -> Float[Tensor, "N T"]:
     """Tokens of the segment before each token, divided by the tokens of the segment; 0 outside segments."""
-    where = layout(of)
-    length = where.length.gather(1, of.clamp(min=0)).clamp(min=1)
-    return torch.where(of >= 0, where.rank.double() / length, 0.0)
+    where = layout(segment_of)
+    length = where.length.gather(1, segment_of.clamp(min=0)).clamp(min=1)
+    return torch.where(segment_of >= 0, where.rank.double() / length, 0.0)
 
 
 def insert(model: Classifier, tensors: Mapping[str, Tensor], units: Int[Tensor, "N T"], trigger: Encoded) -> Inserted:
     """Insert one trigger into each of N encoded texts.
 
     A token at relative position p of a segment with n tokens goes before token round(p · n) of it, so 0 is before the
-    first and 1 after the last; within a word it moves to the nearer end of the word. Words at the same place keep their
-    order. Texts that would overflow the window lose tokens at the end of their segments, the longer segment first, before
-    the positions are computed; the trigger stays whole. A trigger's second segment is the first one of a single text.
+    first and 1 after the last. Within a word it moves to the nearer end of the word. Words at the same place keep their
+    order. Texts that would overflow the window first lose tokens at the end of their segments, of the longer segment first;
+    positions are computed afterwards, and the trigger stays whole. A trigger's second segment is the first one of a single
+    text.
 
     Args:
         model: whose window and separators count.
@@ -123,14 +124,14 @@ def insert(model: Classifier, tensors: Mapping[str, Tensor], units: Int[Tensor, 
     Raises:
         NotApplicable: a trigger fills the whole window.
     """
-    of = segments(model, tensors, units)
-    where = layout(of)
+    segment_of = segments(model, tensors, units)
+    where = layout(segment_of)
     attended = tensors.get("attention_mask", torch.ones_like(units)).bool()
     total = attended.sum(1) + trigger.present.sum(1)
-    kept = shortened(where.length, (total - model.window).clamp(min=0))
+    lengths = shortened(where.length, (total - model.window).clamp(min=0))
     segment = torch.minimum(trigger.segment, (where.length > 0).sum(1, keepdim=True) - 1).clamp(min=0)
-    dropped = (of >= 0) & (where.rank >= kept.gather(1, of.clamp(min=0)))
-    target = _insertion_points(units, of, where.start, kept, segment, trigger.position)
+    dropped = (segment_of >= 0) & (where.rank >= lengths.gather(1, segment_of.clamp(min=0)))
+    target = _insertion_points(units, segment_of, where.start, lengths, segment, trigger.position)
     index = torch.arange(units.shape[1], device=units.device).expand_as(units)
     old = torch.where(attended & ~dropped, 2 * index + 1, GONE)
     new = torch.where(trigger.present, 2 * target, GONE)
@@ -141,7 +142,7 @@ def arranged(
     model: Classifier,
     tensors: Mapping[str, Tensor],
     ids: Int[Tensor, "N K"],
-    first: Int[Tensor, "N K"],
+    column_of_segment: Int[Tensor, "N K"],
     new: Int[Tensor, "N K"],
     old: Int[Tensor, "N T"],
 ) -> Inserted:
@@ -151,35 +152,35 @@ def arranged(
         model: whose padding token fills up.
         tensors: model inputs of the texts.
         ids: of the triggers.
-        first: a column of each trigger token's segment, whose further inputs (token type) it takes.
+        column_of_segment: a column of each trigger token's segment, whose further inputs (token type) it takes.
         new: keys of the trigger tokens.
         old: keys of the text's tokens.
     """
     order = torch.cat([new, old], dim=1).argsort(dim=1, stable=True)
-    kept = torch.cat([new, old], dim=1) < GONE
-    width = int(kept.sum(1).max())
-    present = kept.gather(1, order)[:, :width]
+    stays = torch.cat([new, old], dim=1) < GONE
+    width = int(stays.sum(1).max())
+    present = stays.gather(1, order)[:, :width]
     fills = {"input_ids": ids, "attention_mask": new < GONE}
-    found = {}
+    inputs = {}
     for name, tensor in tensors.items():
         if tensor.shape != old.shape:
-            found[name] = tensor
+            inputs[name] = tensor
         elif name == "position_ids":
-            found[name] = tensor[:, :1] + torch.arange(width, device=old.device)
+            inputs[name] = tensor[:, :1] + torch.arange(width, device=old.device)
         else:
-            extra = fills.get(name, tensor.gather(1, first)).to(tensor.dtype)
+            extra = fills.get(name, tensor.gather(1, column_of_segment)).to(tensor.dtype)
             pad = model.pad_token_id if name == "input_ids" else 0
-            found[name] = torch.cat([extra, tensor], dim=1).gather(1, order)[:, :width].masked_fill(~present, pad)
-    found["attention_mask"] = present.to(tensors.get("attention_mask", old).dtype)
-    return Inserted(found, order.argsort(dim=1)[:, : ids.shape[1]])
+            inputs[name] = torch.cat([extra, tensor], dim=1).gather(1, order)[:, :width].masked_fill(~present, pad)
+    inputs["attention_mask"] = present.to(tensors.get("attention_mask", old).dtype)
+    return Inserted(inputs, order.argsort(dim=1)[:, : ids.shape[1]])
 
 
-def layout(of: Int[Tensor, "N T"]) -> Segments:
+def layout(segment_of: Int[Tensor, "N T"]) -> Segments:
     """Where the segments of each row lie."""
-    count = max(1, int(of.max()) + 1)
-    members = of[:, None, :] == torch.arange(count, device=of.device)[None, :, None]
+    count = max(1, int(segment_of.max()) + 1)
+    members = segment_of[:, None, :] == torch.arange(count, device=segment_of.device)[None, :, None]
     start = members.to(torch.uint8).argmax(2)
-    rank = torch.arange(of.shape[1], device=of.device) - start.gather(1, of.clamp(min=0))
+    rank = torch.arange(segment_of.shape[1], device=segment_of.device) - start.gather(1, segment_of.clamp(min=0))
     return Segments(start=start, length=members.sum(2), rank=rank)
 
 
@@ -187,18 +188,18 @@ def shortened(length: Int[Tensor, "N S"], excess: Int[Tensor, "N"]) -> Int[Tenso
     """Lengths less `excess` tokens in all, taken one by one from the longest segment (the last of equal ones)."""
     if bool((excess > length.sum(1)).any()):
         raise NotApplicable("a trigger does not fit into the model's window")
-    kept, last = length.clone(), length.shape[1] - 1
+    lengths, last_segment = length.clone(), length.shape[1] - 1
     for step in range(int(excess.max()) if len(excess) else 0):
-        longest = last - kept.flip(1).argmax(1, keepdim=True)
-        kept.scatter_add_(1, longest, -(excess > step).to(kept.dtype)[:, None])
-    return kept
+        longest = last_segment - lengths.flip(1).argmax(1, keepdim=True)
+        lengths.scatter_add_(1, longest, -(excess > step).to(lengths.dtype)[:, None])
+    return lengths
 
 
 def _insertion_points(
     units: Int[Tensor, "N T"],
-    of: Int[Tensor, "N T"],
+    segment_of: Int[Tensor, "N T"],
     start: Int[Tensor, "N S"],
-    kept: Int[Tensor, "N S"],
+    lengths: Int[Tensor, "N S"],
     segment: Int[Tensor, "N K"],
     position: Float[Tensor, "N K"],
 ) -> Int[Tensor, "N K"]:
@@ -206,15 +207,15 @@ def _insertion_points(
     width = units.shape[1]
     index = torch.arange(width, device=units.device).expand_as(units)
     before = (index - 1).clamp(min=0)
-    same = (index > 0) & (of >= 0) & (of == of.gather(1, before))
+    same = (index > 0) & (segment_of >= 0) & (segment_of == segment_of.gather(1, before))
     earlier = units.gather(1, before)
     inside = same & ((units == earlier) | (earlier < 0))  # a space that is a token of its own begins the word after it
     begin = torch.where(inside, -1, index).cummax(1).values
     after = torch.where(inside, width, index).flip(1).cummin(1).values.flip(1)
-    first, n = start.gather(1, segment), kept.gather(1, segment)
+    first_column, n = start.gather(1, segment), lengths.gather(1, segment)
     # 0.5 up, as one counts by hand; float noise of i/n · n must not tip it
-    point = first + (position * n + 0.5 + 1e-9).floor().long().clamp(max=n)
-    end, within = first + n, point.clamp(max=width - 1)
+    point = first_column + (position * n + 0.5 + 1e-9).floor().long().clamp(max=n)
+    end, within = first_column + n, point.clamp(max=width - 1)
     low, high = begin.gather(1, within), torch.minimum(after.gather(1, within), end)
     nearer = torch.where(within - low <= high - within, low, high)
     return torch.where(point >= end, end, nearer)

@@ -4,19 +4,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, get_args, runtime_checkable
 
 from benchmark.errors import UserError
 from benchmark.evaluations.triggers.words import Exclusion
+from benchmark.results.graph import Construction
 from benchmark.types import Batch, Compared
 
 if TYPE_CHECKING:
     from benchmark.models import Classifier
 
-SCHEMA = 1
-
-Construction = Literal["paper", "script"]
-"""Whole words at relative positions, or word pieces inserted as the published script does."""
+_SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -105,11 +103,11 @@ def written(
 ) -> dict[str, Any]:
     """The artifact: what `read`, `read_variations` and `read_construction` take, as plain JSON values."""
     others = {
-        metric: [{"x": x, "triggers": [_plain(asdict(trigger)) for trigger in found]} for x, found in curve]
+        metric: [{"x": x, "triggers": [_plain(asdict(trigger)) for trigger in of_rule]} for x, of_rule in curve]
         for metric, curve in (variations or {}).items()
     }
     return {
-        "schema": SCHEMA,
+        "schema": _SCHEMA,
         "model": model.name,
         "fingerprint": model.fingerprint,
         "construction": construction,
@@ -142,8 +140,8 @@ def read(artifact: Mapping[str, Any], setting: str) -> tuple[Trigger, ...]:
     Raises:
         UserError: naming `setting`, where it is no artifact of triggers.
     """
-    if artifact.get("schema") != SCHEMA or not artifact.get("triggers"):
-        raise UserError(f"{setting} holds no triggers of schema {SCHEMA}; give the JSON file that this test wrote")
+    if artifact.get("schema") != _SCHEMA or not artifact.get("triggers"):
+        raise UserError(f"{setting} holds no triggers of schema {_SCHEMA}; give the JSON file that this test wrote")
     try:
         construction = read_construction(artifact)
         return tuple(_trigger(value, construction) for value in artifact["triggers"])
@@ -166,11 +164,11 @@ def read_variations(artifact: Mapping[str, Any]) -> Variations:
 
 def read_construction(artifact: Mapping[str, Any]) -> Construction:
     """How the triggers of an artifact are spelled and inserted; ValueError where it is unknown."""
-    found = artifact.get("construction", "paper")
-    for known in get_args(Construction):
-        if found == known:
-            return cast(Construction, known)
-    raise ValueError(f"construction={found} is unknown")
+    construction = artifact.get("construction", "paper")
+    for allowed in get_args(Construction):
+        if construction == allowed:
+            return cast(Construction, allowed)
+    raise ValueError(f"construction={construction} is unknown")
 
 
 def _plain(value: Any) -> Any:
@@ -186,8 +184,8 @@ def _trigger(value: Mapping[str, Any], construction: Construction) -> Trigger:
         raise ValueError("a trigger has no words")
     if not all(0 <= word.position <= 1 and word.segment >= 0 for word in words):
         raise ValueError("words need positions in [0, 1] and segments from 0")
-    drawn = {name: tuple(tuple(map(str, draw)) for draw in value.get(name, ())) for name in ("random", "matched")}
-    if any(len(draw) != len(words) for draws in drawn.values() for draw in draws):
+    controls = {name: tuple(tuple(map(str, draw)) for draw in value.get(name, ())) for name in ("random", "matched")}
+    if any(len(draw) != len(words) for draws in controls.values() for draw in draws):
         raise ValueError("a control has another number of words than its trigger")
     return Trigger(
         words=words,
@@ -195,6 +193,6 @@ def _trigger(value: Mapping[str, Any], construction: Construction) -> Trigger:
         attacks=tuple(map(str, value["attacks"])),
         score=float(value["score"]),
         uid=None if value.get("uid") is None else str(value["uid"]),
-        random=drawn["random"],
-        matched=drawn["matched"],
+        random=controls["random"],
+        matched=controls["matched"],
     )

@@ -17,7 +17,7 @@ class Controls:
         counts: words of the source examples and how often they occur.
         draws: of each kind and trigger.
         seed: of the draws, which depend on it and on the trigger alone.
-        reach: matched words are at most so many ranks of frequency away.
+        reach: matched words are at most this many ranks of frequency away.
     """
 
     counts: Counter[str]
@@ -36,16 +36,16 @@ class Controls:
         return [self._drawn(trigger, ranking) for trigger in triggers]
 
     def _drawn(self, trigger: Trigger, ranking: Sequence[str]) -> Trigger:
-        own = {placed.word.casefold() for placed in trigger.words}
-        others = [word for word in ranking if word.casefold() not in own]
+        words_of_trigger = {placed.word.casefold() for placed in trigger.words}
+        others = [word for word in ranking if word.casefold() not in words_of_trigger]
         if not others:
             raise NotApplicable("the source examples have no words but those of a trigger; take more of them")
         draw = generator(self.seed, trigger.source, *(placed.word for placed in trigger.words))
-        near = [self._near(placed.word, others) for placed in trigger.words]
+        near_words = [self._near(placed.word, others) for placed in trigger.words]
         random, matched = [], []
         for _ in range(self.draws):
             random.append(tuple(others[int(draw.integers(len(others)))] for _ in trigger.words))
-            matched.append(tuple(words[int(draw.integers(len(words)))] for words in near))
+            matched.append(tuple(words[int(draw.integers(len(words)))] for words in near_words))
         return replace(trigger, random=tuple(random), matched=tuple(matched))
 
     def _near(self, word: str, others: Sequence[str]) -> list[str]:

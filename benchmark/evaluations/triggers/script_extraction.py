@@ -54,12 +54,12 @@ def extract_as_script(
 ) -> list[list[Trigger]]:
     """For each rule the best triggers of each explained class, in one ranking; every class is attacked.
 
-    The examples are explained once for all rules, which differ in `cells`, `score` and the like but not in `target` and
+    The examples are explained once for all rules. These may differ in `cells`, `score` and the like, but not in `target` and
     `least_tokens`. Whether the model classifies them correctly does not matter. Patterns with the same words are all kept.
 
     Raises:
         NotApplicable: the examples hold no words, the method scores no edges, or no pattern is good enough for the
-            first rule; where none is for another, that has no trigger.
+            first rule. (Where none is good enough for another rule, that rule has no trigger.)
     """
     for batch in batches:
         require_words(model, batch)
@@ -67,20 +67,20 @@ def extract_as_script(
         raise NotApplicable(
             "the method scores no edges, which construction=script reads; construction=paper takes tokens as well"
         )
-    found: list[list[Pattern]] = [[] for _ in rules]
-    usable = [_usable(batch, rules[0]) for batch in batches]
-    for batch in [batch for batch in usable if len(batch)]:
+    patterns_of_rules: list[list[Pattern]] = [[] for _ in rules]
+    usable_batches = [_usable(batch, rules[0]) for batch in batches]
+    for batch in [batch for batch in usable_batches if len(batch)]:
         for part, _ in model.parts(batch):
             target = part.label if rules[0].target == "label" else model.predict(part)
             edges = method.edge_scores(model, part, target)
-            for patterns, rule in zip(found, rules, strict=True):
+            for patterns, rule in zip(patterns_of_rules, rules, strict=True):
                 patterns += patterns_of_cells(model, part, edges, target, rule)
-    if not found[0]:
+    if not patterns_of_rules[0]:
         raise NotApplicable(
             f"no trigger: no source example with {rules[0].least_tokens} tokens or more has cells that sum to "
             f"{rules[0].least_score}; raise calibration.limit or lower least_score"
         )
-    return [_best(model, patterns, rule) for patterns, rule in zip(found, rules, strict=True)]
+    return [_best(model, patterns, rule) for patterns, rule in zip(patterns_of_rules, rules, strict=True)]
 
 
 def _usable(batch: Batch, rule: ScriptRule) -> Batch:
@@ -93,21 +93,13 @@ def _usable(batch: Batch, rule: ScriptRule) -> Batch:
 
 def _best(model: Classifier, patterns: Sequence[Pattern], rule: ScriptRule) -> list[Trigger]:
     """The best patterns of each class in one ranking; equal ones in the order of the examples."""
-    kept: Counter[int] = Counter()
-    found = []
+    counts: Counter[int] = Counter()
+    triggers = []
     for pattern in sorted(patterns, key=lambda pattern: -pattern.score):
-        if kept[pattern.label] < rule.triggers:
-            kept[pattern.label] += 1
-            found.append(
-                Trigger(
-                    words=pattern.words,
-                    source=model.labels[pattern.label],
-                    attacks=tuple(model.labels),
-                    score=pattern.score,
-                    uid=pattern.uid,
-                )
-            )
-    return found
+        if counts[pattern.label] < rule.triggers:
+            counts[pattern.label] += 1
+            triggers.append(pattern.trigger(model.labels, range(len(model.labels))))
+    return triggers
 
 
 def patterns_of_cells(
@@ -115,15 +107,15 @@ def patterns_of_cells(
 ) -> list[Pattern]:
     """The word pieces of the best cells of each example's best head, the head with `max_{l,h} max_{i,j} E[l,h,i,j]`.
 
-    Of equal heads the first counts, of equal cells the last (the script leaves those to an unstable sort). [CLS] and [SEP]
-    are dropped from the chosen cells; a pattern of these alone has no piece left, inserts nothing and costs nothing, as in
-    the script. A piece stands at r = k / n, as the k-th of the n tokens of its segment, from 1.
+    Of equal heads the first counts, of equal cells the last (the script leaves these to an unstable sort). [CLS] and [SEP]
+    are dropped from the chosen cells. A pattern of these alone has no piece left: it inserts nothing and costs nothing, as
+    in the script. A piece is the k-th of the n tokens of its segment, counted from 1, and stands at r = k / n.
     """
-    of = segments(model, batch.tensors, batch.units)
-    where = layout(of)
-    relative = (where.rank + 1).double() / where.length.gather(1, of.clamp(min=0)).clamp(min=1)
-    allowed = _allowed(model, batch, of, rule)
-    found = []
+    segment_of = segments(model, batch.tensors, batch.units)
+    where = layout(segment_of)
+    relative = (where.rank + 1).double() / where.length.gather(1, segment_of.clamp(min=0)).clamp(min=1)
+    allowed = _allowed(model, batch, segment_of, rule)
+    patterns = []
     for b, uid in enumerate(batch.uids):
         n = int(batch.attention_mask[b].sum())
         pair = allowed[b, :n, None] & allowed[b, None, :n]
@@ -131,19 +123,19 @@ def patterns_of_cells(
         chosen = _chosen(cells.double().cpu().numpy(), rule)
         if chosen is None:
             continue
-        inserted = [t for t in chosen[0] if of[b, t] >= 0]
+        inserted = [t for t in chosen[0] if segment_of[b, t] >= 0]
         names = model.tokenizer.convert_ids_to_tokens(batch.tensors["input_ids"][b, inserted].tolist())
         words = tuple(
-            Placed(name, int(of[b, t]), float(relative[b, t])) for name, t in zip(names, inserted, strict=True)
+            Placed(name, int(segment_of[b, t]), float(relative[b, t])) for name, t in zip(names, inserted, strict=True)
         )
-        found.append(Pattern(words, chosen[1], uid, int(target[b])))
-    return found
+        patterns.append(Pattern(words, chosen[1], uid, int(target[b])))
+    return patterns
 
 
-def _allowed(model: Classifier, batch: Batch, of: Int[Tensor, "B T"], rule: ScriptRule) -> Bool[Tensor, "B T"]:
+def _allowed(model: Classifier, batch: Batch, segment_of: Int[Tensor, "B T"], rule: ScriptRule) -> Bool[Tensor, "B T"]:
     """Tokens whose cells count."""
     eligible = eligible_tokens(model, batch, rule.exclusion) | (batch.units < 0)
-    return batch.attention_mask & eligible & ~((of < 0) & rule.skip_special)
+    return batch.attention_mask & eligible & ~((segment_of < 0) & rule.skip_special)
 
 
 def _chosen(cells: NDArray[np.float64], rule: ScriptRule) -> tuple[list[int], float] | None:

@@ -8,24 +8,25 @@ from typing import Annotated, Any, ClassVar, Literal
 import pandas as pd
 
 from benchmark.evaluations.base import Averaged
+from benchmark.evaluations.curves import TENTHS
 from benchmark.evaluations.head_pruning import Calibration
-from benchmark.evaluations.triggers import (
-    Exclusion,
+from benchmark.evaluations.triggers.attacks import attacks_of
+from benchmark.evaluations.triggers.extraction import PaperRule, extract
+from benchmark.evaluations.triggers.patterns import (
     Trigger,
     TriggerSearch,
-    attacks_of,
-    exclusion,
+    Variations,
+    load,
     read,
+    read_construction,
     read_variations,
     written,
 )
-from benchmark.evaluations.triggers.extraction import Rule, extract
-from benchmark.evaluations.triggers.patterns import Variations, load, read_construction
 from benchmark.evaluations.triggers.random_words import Controls
 from benchmark.evaluations.triggers.rows import rows_of_drops
 from benchmark.evaluations.triggers.script_extraction import ScriptRule, extract_as_script
 from benchmark.evaluations.triggers.trials import attacked, check_classes, correct_with, of_source_class
-from benchmark.evaluations.triggers.words import count_pieces, count_words, require_words
+from benchmark.evaluations.triggers.words import Exclusion, count_pieces, count_words, exclusion, require_words
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction
 from benchmark.results.record import Metric
@@ -38,7 +39,7 @@ _READ_BY = {  # settings that one construction alone reads
     "paper": ("tau", "max_words", "min_words"),
     "script": ("score", "cell_share", "least_score"),
 }
-Threshold = Annotated[float | int, Within(0, 1, without_high=True)]
+TriggerThreshold = Annotated[float | int, Within(0, 1, without_high=True)]
 _Extracted = tuple[list[Trigger], Variations, Counter[str]]
 """Triggers, those of other rules, and what controls are drawn from."""
 
@@ -50,41 +51,45 @@ class Triggers(Averaged):
     drop(b) = mean over the triggers that attack the class of b of [ŷ(x) = y] − [ŷ(x with the trigger) = y].
 
     A trigger is the words of the best head's `pairs` best edges (of a method's best tokens where it scores no edges) of
-    one source example that is classified correctly, explained for its own class; the best `triggers` of each class are
-    kept. It keeps the words' segments and relative positions. It attacks the examples of every *other* class, as in the
-    paper, whose triggers of "contradiction" turn other pairs into contradictions. A `TriggerSearch` in the
-    place of a method says itself which classes its triggers attack.
+    one source example that is classified correctly, explained for its own class. The best `triggers` of each class are
+    used. A trigger keeps the words' segments and relative positions. It attacks the examples of every *other* class, as in
+    the paper, whose triggers of "contradiction" turn other pairs into contradictions. A `TriggerSearch` in the place of a
+    method says itself which classes its triggers attack.
 
-    `accuracy_drop` (higher: stronger attack), the same per class of the attacked examples (`accuracy_drop_class`) and per
-    trigger (`drop_of_trigger`); `success`, the share of correctly classified examples that flip; `random_drop` and
-    `matched_drop` of random words, and of words of similar frequency, at the same places; `advantage` = accuracy_drop −
-    random_drop, paired by example; `drop_at_position` where all words of a trigger are put at one relative position;
-    `drop_at_tau` and `drop_of_pairs` of the triggers that another threshold or number of edges gives, from the same scores.
+    The figures are:
 
-    The paper leaves open what happens to word pieces (whole words are inserted, never within a word), to texts that fill
-    the window (their ends give way) and how an example's patterns are scored (by the sum of their edges).
+    - `accuracy_drop` (higher: stronger attack), also by class of the attacked examples (`accuracy_drop_class`) and by
+      trigger (`drop_of_trigger`).
+    - `success`: the share of correctly classified examples that flip.
+    - `random_drop`, `matched_drop`: drops by random words, and by words of similar frequency, at the same places.
+    - `advantage` = accuracy_drop − random_drop, paired by example.
+    - `drop_at_position`: all words of a trigger are put at one relative position.
+    - `drop_at_tau`, `drop_of_pairs`: triggers that another threshold or number of edges gives, from the same scores.
 
-    The published script does otherwise in all that follows, and `construction=script` does as it does. Sources: all
-    examples, explained for the class that the model predicts, whether right or wrong; on SST-2 those with 15 tokens or
-    more (`least_tokens=15`). Choice: every cell counts, [CLS], [SEP], punctuation and one word's own pieces included; the
-    best head is that of the largest cell of all layers, its two largest cells make the pattern, and the tokens of the
-    second are left out where it is below `cell_share` of the first; nothing is pooled. Score: the sum of the two cells;
-    patterns below `least_score` are left out; equal ones are not merged. Insertion: word pieces without [CLS] and [SEP],
-    also within a word, at round((n + added) · r) with halves to the even number, r counted from 1
-    (`script_insertion`), and cut off where the window ends. Attack: every class, that of the trigger
-    included, so that two more figures tell them apart: `other_class_drop`, and `own_class_drop` of examples of the class
-    that the trigger was explained for. Controls are drawn from the sources' word pieces. A method that scores no edges
-    has no such trigger; what a `TriggerSearch` finds is tried as by `paper`.
+    The paper leaves three things open. Word pieces: here whole words are inserted, never within a word. Texts that fill the
+    window: their ends give way. The score of an example's pattern: the sum of its edges.
 
-    What `construction=script` does otherwise than the script: the best `triggers` of each class are tried, not all; drops
-    are given instead of accuracies; the window is the model's (the script's: `model.window=128`), and a text that it
-    has cut counts with the tokens that are left; equal cells are taken last first; the last pattern of a list without a
-    poor one is not lost.
+    The published script differs in all that follows, and `construction=script` follows it:
 
-    Source: Hao et al. 2021, section "Adversarial Attack"; `run_adver_connection.py`, `run_adver_evaluate.py` of the
-    authors' repository (YRdddream/attattr, commit f5a7396); docs/protocols.md, section 12.
+    - Sources: all examples, explained for the class that the model predicts, whether right or wrong; on SST-2 those with 15
+      tokens or more (`least_tokens=15`).
+    - Choice: every cell counts, [CLS], [SEP], punctuation and one word's own pieces included, and nothing is pooled. The
+      best head is that of the largest cell of all layers; its two largest cells make the pattern. The tokens of the second
+      are left out where it is below `cell_share` of the first.
+    - Score: the sum of the two cells. Patterns below `least_score` are left out; equal ones are not merged.
+    - Insertion: word pieces without [CLS] and [SEP], also within a word, at round((n + added) · r) with halves to the even
+      number, r counted from 1 (`script_insertion`), and cut off where the window ends.
+    - Attack: every class, that of the trigger included. Two more figures tell them apart: `other_class_drop`, and
+      `own_class_drop` of examples of the class that the trigger was explained for.
+    - Controls are drawn from the sources' word pieces. A method that scores no edges has no such trigger; what a
+      `TriggerSearch` finds is tried as by `paper`.
 
-    Args:
+    `construction=script` itself differs from the script as follows. The best `triggers` of each class are tried, not all.
+    Drops are given instead of accuracies. The window is the model's (the script's: `model.window=128`), and a text that it
+    has cut counts with the tokens that are left. Equal cells are taken last first. The last pattern of a list without a poor
+    one is not lost.
+
+    Attributes:
         target: the class that `construction=script` explains; with `paper` both are the same.
         calibration: the source split; examples that are scored are left out of it. The script takes 500 of `train`.
         construction: `paper` or `script`.
@@ -112,6 +117,9 @@ class Triggers(Averaged):
             inserted as their own construction says. The run folder keeps a copy; a file of another content is another test.
         seed: of tied edges and of the draws.
         artifact: what `extract` returned; set by `restored`.
+
+    Source: Hao et al. 2021, section "Adversarial Attack"; `run_adver_connection.py`, `run_adver_evaluate.py` of the
+    authors' repository (YRdddream/attattr, commit f5a7396); docs/protocols.md, section 12.
     """
 
     version: ClassVar[int] = 2
@@ -123,7 +131,7 @@ class Triggers(Averaged):
     construction: Construction = "paper"
     triggers: Count = 3
     pairs: Count = 2
-    tau: Threshold | None = None
+    tau: TriggerThreshold | None = None
     max_words: Annotated[int, AtLeast(2)] = 5
     min_words: Annotated[int, AtLeast(2)] = 5
     least_tokens: Natural = 0
@@ -134,7 +142,7 @@ class Triggers(Averaged):
     skip_special: bool | None = None
     lexicon: str | None = of_file()
     positions: Sequence[Share] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    taus: Sequence[Threshold] = tuple(k / 10 for k in range(1, 10))
+    taus: Sequence[TriggerThreshold] = TENTHS
     pair_counts: Sequence[Count] = (1, 2)
     draws: Count = 3
     file: str | None = of_file()
@@ -150,7 +158,7 @@ class Triggers(Averaged):
     def _check_construction(self) -> None:
         if self.construction == "paper" and self.skip_special is False:
             raise SettingError("skip_special", "false", "null and true with construction=paper, which inserts words")
-        defaults = {own.name: own.default for own in fields(self)}
+        defaults = {setting.name: setting.default for setting in fields(self)}
         for construction, names in _READ_BY.items():
             for name in names if construction != self.construction else ():
                 if (value := getattr(self, name)) != (default := defaults[name]):
@@ -167,7 +175,7 @@ class Triggers(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """Drops in accuracy, and what describes them."""
         drop = (-1.0, 1.0)
-        found = {
+        metrics = {
             "accuracy_drop": Metric(higher_is_better=True, bounds=drop, headline=True),
             "success": Metric(higher_is_better=True, bounds=(0.0, 1.0)),
             "advantage": Metric(higher_is_better=True, bounds=(-2.0, 2.0)),
@@ -177,14 +185,14 @@ class Triggers(Averaged):
             "drop_of_trigger": Metric(None, drop, x="trigger"),
         }
         if self.positions:
-            found["drop_at_position"] = Metric(None, drop, x="relative position")
+            metrics["drop_at_position"] = Metric(None, drop, x="relative position")
         if self.construction == "script":
-            found["own_class_drop"] = found["other_class_drop"] = Metric(None, drop)
+            metrics["own_class_drop"] = metrics["other_class_drop"] = Metric(None, drop)
         elif self.taus:
-            found["drop_at_tau"] = Metric(None, drop, x="threshold")
+            metrics["drop_at_tau"] = Metric(None, drop, x="threshold")
         if self.pair_counts:
-            found["drop_of_pairs"] = Metric(None, drop, x="inserted pairs")
-        return found
+            metrics["drop_of_pairs"] = Metric(None, drop, x="inserted pairs")
+        return metrics
 
     def extract(self, model: Classifier, method: Compared, batches: Sequence[Batch]) -> dict[str, Any]:
         """The triggers of a method with their controls, or those of `file`.
@@ -199,12 +207,12 @@ class Triggers(Averaged):
             check_classes(model, read(artifact, setting), setting)
             return artifact
         script = self.construction == "script" and not isinstance(method, TriggerSearch)
-        found, variations, counts = (self._by_script if script else self._by_paper)(model, method, batches)
+        triggers, variations, counts = (self._by_script if script else self._by_paper)(model, method, batches)
         controls = Controls(counts, draws=self.draws, seed=self.seed)
-        return written(controls.added(found), model, variations, "script" if script else "paper")
+        return written(controls.added(triggers), model, variations, "script" if script else "paper")
 
     def _by_paper(self, model: Classifier, method: Compared, batches: Sequence[Batch]) -> _Extracted:
-        rule = Rule(
+        rule = PaperRule(
             triggers=self.triggers,
             pairs=self.pairs,
             tau=self.tau,
@@ -216,9 +224,9 @@ class Triggers(Averaged):
         )
         varied = [("drop_at_tau", float(tau), replace(rule, tau=tau)) for tau in self.taus]
         varied += [("drop_of_pairs", float(n), replace(rule, tau=None, pairs=n)) for n in self.pair_counts]
-        found, *others = extract(model, method, batches, rule, *(other for *_, other in varied))
+        triggers, *others = extract(model, method, batches, rule, *(other for *_, other in varied))
         curves = [(metric, x) for metric, x, _ in varied]
-        return found, _variations(curves, others), count_words(batches, rule.exclusion)
+        return triggers, _variations(curves, others), count_words(batches, rule.exclusion)
 
     def _by_script(self, model: Classifier, method: Compared, batches: Sequence[Batch]) -> _Extracted:
         rule = ScriptRule(
@@ -233,9 +241,9 @@ class Triggers(Averaged):
             target=self.target,
         )
         varied = [replace(rule, cells=n) for n in self.pair_counts]
-        found, *others = extract_as_script(model, method, batches, rule, *varied)
+        triggers, *others = extract_as_script(model, method, batches, rule, *varied)
         curves = [("drop_of_pairs", float(n)) for n in self.pair_counts]
-        return found, _variations(curves, others), count_pieces(model, batches, rule.exclusion)
+        return triggers, _variations(curves, others), count_pieces(model, batches, rule.exclusion)
 
     def restored(self, artifact: Mapping[str, Any]) -> "Triggers":
         """A copy that holds these triggers."""
@@ -249,17 +257,17 @@ class Triggers(Averaged):
         triggers = read(self.artifact, "the stored file of triggers")
         construction = read_construction(self.artifact)
         attacks = attacks_of(triggers, self.positions, read_variations(self.artifact))
-        inserted = [one for attack in attacks for one in attack.inserted]
-        wanted = attacked(model, inserted, batch)
-        correct = correct_with(model, batch, inserted, wanted, construction)
+        inserted = [trigger for attack in attacks for trigger in attack.inserted]
+        is_attacked = attacked(model, inserted, batch)
+        correct = correct_with(model, batch, inserted, is_attacked, construction)
         drops = correct[:, -1:] - correct[:, :-1]
-        own = of_source_class(model, triggers, batch) if construction == "script" else None
-        return rows_of_drops(batch, attacks, drops, wanted, correct[:, -1], own)
+        of_source = of_source_class(model, triggers, batch) if construction == "script" else None
+        return rows_of_drops(batch, attacks, drops, is_attacked, correct[:, -1], of_source)
 
 
 def _variations(curves: Sequence[tuple[str, float]], triggers: Sequence[Sequence[Trigger]]) -> Variations:
     """The triggers at each x, by metric; none where a search found them."""
-    found: dict[str, list[tuple[float, Sequence[Trigger]]]] = {}
+    variations: dict[str, list[tuple[float, Sequence[Trigger]]]] = {}
     for (metric, x), at_x in zip(curves, triggers, strict=False):
-        found.setdefault(metric, []).append((x, at_x))
-    return found
+        variations.setdefault(metric, []).append((x, at_x))
+    return variations

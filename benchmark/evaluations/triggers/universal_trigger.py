@@ -17,7 +17,7 @@ from benchmark.models import Classifier
 from benchmark.settings.declared import AtLeast, Count, Share, configurable
 from benchmark.types import Batch
 
-Words = tuple[int, ...]
+WordIds = tuple[int, ...]
 """Token ids of a trigger, one whole word each."""
 
 
@@ -30,14 +30,11 @@ class UniversalTrigger:
     embeddings). The `candidates` best single replacements that were not tried yet are run; the one with the largest loss
     is kept if it beats the present words, so the loss never falls. The best triggers of all that were run are returned.
 
-    The search for a class ends with the forward passes that ATTATTR takes for the same examples: 1 + m (L + 1) / 2 each
-    with m steps and L layers (it restarts in the middle of the model). Backward passes come with one forward pass in
-    1 + `candidates`, fewer than ATTATTR's. Wallace et al. replace all words in turn with a beam; which of the two is left
-    to the budget here. They put the words before the text (for pairs: before the hypothesis), as the defaults do. The
-    vocabulary is that of whole words: no special tokens, word pieces, numbers or punctuation.
-
-    Source: Wallace et al. 2019, section 2.
-    Cost: 1 + m (L + 1) / 2 forward passes for each source example of the attacked class.
+    The search for a class ends after as many forward passes as ATTATTR takes for the same examples: 1 + m (L + 1) / 2 each
+    with m steps and L layers (it restarts in the middle of the model). One forward pass in 1 + `candidates` has a backward
+    pass, fewer than ATTATTR's. Wallace et al. replace all words in turn with a beam; here the estimates decide which word
+    is replaced. They put the words before the text (for pairs: before the hypothesis), as the defaults do. The vocabulary
+    is that of whole words: no special tokens, word pieces, numbers or punctuation.
 
     Attributes:
         forward_passes_per_example: the budget; None for that of ATTATTR with `steps`.
@@ -47,6 +44,9 @@ class UniversalTrigger:
         segment: of pairs, where the words go: 1 for the second text (a single text has one segment).
         lexicon: words that are not used: None, "sentiment" or the path of a text file; added to the evaluation's.
         seed: of the first words.
+
+    Source: Wallace et al. 2019, section 2.
+    Cost: 1 + m (L + 1) / 2 forward passes for each source example of the attacked class.
     """
 
     forward_passes_per_example: Annotated[float | int, AtLeast(2)] | None = None
@@ -72,14 +72,14 @@ class UniversalTrigger:
         """
         excluded = Exclusion(search.exclusion.lexicon | self._excluded().lexicon, search.exclusion.punctuation)
         vocabulary = whole_words(model, excluded)
-        found = []
+        triggers = []
         for label in sorted({label for batch in batches for label in batch.label.tolist()}):
-            own = [batch.select((batch.label == label).nonzero().flatten().tolist()) for batch in batches]
-            climb = _Climb(self, model, [batch for batch in own if len(batch)], vocabulary)
+            of_class = [batch.select((batch.label == label).nonzero().flatten().tolist()) for batch in batches]
+            climb = _Climb(self, model, [batch for batch in of_class if len(batch)], vocabulary)
             losses = climb.run(search.words, self._budget(model), np.random.default_rng([self.seed, label]))
             for words, loss in sorted(losses.items(), key=lambda item: (-item[1], item[0]))[: search.triggers]:
-                found.append(self._trigger(model, words, loss, model.labels[label]))
-        return found
+                triggers.append(self._trigger(model, words, loss, model.labels[label]))
+        return triggers
 
     def _excluded(self) -> Exclusion:
         return exclusion(self.lexicon, "methods.universal_trigger.lexicon")
@@ -90,7 +90,7 @@ class UniversalTrigger:
             return self.forward_passes_per_example
         return 1 + self.steps * (model.n_layers + 1) / 2
 
-    def _trigger(self, model: Classifier, words: Words, loss: float, label: str) -> Trigger:
+    def _trigger(self, model: Classifier, words: WordIds, loss: float, label: str) -> Trigger:
         spelled = [text.strip() for text in model.tokenizer.batch_decode([[word] for word in words])]
         placed = tuple(Placed(text, self.segment, float(self.position)) for text in spelled)
         return Trigger(words=placed, source=label, attacks=(label,), score=loss)
@@ -104,43 +104,43 @@ class _Climb:
     model: Classifier
     batches: Sequence[Batch]
     vocabulary: Int[Tensor, "V"]
-    losses: dict[Words, float] = field(default_factory=dict)
+    losses: dict[WordIds, float] = field(default_factory=dict)
 
-    def run(self, n_words: int, per_example: float | int, generator: np.random.Generator) -> dict[Words, float]:
+    def run(self, n_words: int, per_example: float | int, generator: np.random.Generator) -> dict[WordIds, float]:
         """Replace words until the next pass would exceed the budget."""
         n_examples = sum(map(len, self.batches))
         end = self.model.cost.forward_passes + per_example * n_examples
         words = tuple(self.vocabulary[generator.integers(len(self.vocabulary), size=n_words)].tolist())
         self.losses[words], gradient = self._gradient(words)
-        while left := int((end - self.model.cost.forward_passes) / n_examples + 1e-6):
-            tried = self._replacements(words, gradient, min(self.settings.candidates, left))
+        while passes_left := int((end - self.model.cost.forward_passes) / n_examples + 1e-6):
+            tried = self._replacements(words, gradient, min(self.settings.candidates, passes_left))
             for candidate in tried:
                 self.losses[candidate] = self._loss(candidate)
             best = max((words, *tried), key=self.losses.__getitem__)
-            if not tried or left < len(tried) + 2:  # a gradient helps only where a replacement can follow it
+            if not tried or passes_left < len(tried) + 2:  # a gradient helps only where a replacement can follow it
                 break
             if best != words:
                 words = best
                 self.losses[words], gradient = self._gradient(words)
         return self.losses
 
-    def _replacements(self, words: Words, gradient: Float[Tensor, "K D"], count: int) -> list[Words]:
+    def _replacements(self, words: WordIds, gradient: Float[Tensor, "K D"], count: int) -> list[WordIds]:
         """The `count` replacements of one word, not run yet, that raise the loss most to first order."""
         weight: Tensor = self.model.model.get_input_embeddings().weight  # type: ignore[operator]
         current = (weight[list(words)] * gradient).sum(1)
         gains = gradient @ weight[self.vocabulary].T - current[:, None]
-        found: list[Words] = []
+        replacements: list[WordIds] = []
         width = gains.shape[1]
         for flat in gains.flatten().argsort(descending=True, stable=True).tolist():
             place, entry = divmod(flat, width)
             candidate = (*words[:place], int(self.vocabulary[entry]), *words[place + 1 :])
             if candidate not in self.losses:
-                found.append(candidate)
-            if len(found) == count:
+                replacements.append(candidate)
+            if len(replacements) == count:
                 break
-        return found
+        return replacements
 
-    def _gradient(self, words: Words) -> tuple[float, Float[Tensor, "K D"]]:
+    def _gradient(self, words: WordIds) -> tuple[float, Float[Tensor, "K D"]]:
         """Mean loss over the examples, and its gradient by the embedding of each word."""
         loss, gradient, n = 0.0, torch.zeros((), dtype=self.model.scores_dtype, device=self.model.device), 0
         for part in self._parts(self.model.n_layers):
@@ -149,13 +149,13 @@ class _Climb:
             if trace.embeddings is None:
                 raise RuntimeError("the model recorded no embeddings")
             losses = F.cross_entropy(trace.logits, part.label, reduction="none")
-            (found,) = self.model.gradients(losses, [trace.embeddings])
-            index = inserted.places[:, :, None].expand(-1, -1, found.shape[2])
-            gradient = gradient + found.gather(1, index).sum(0)
+            (gradient_of_part,) = self.model.gradients(losses, [trace.embeddings])
+            index = inserted.places[:, :, None].expand(-1, -1, gradient_of_part.shape[2])
+            gradient = gradient + gradient_of_part.gather(1, index).sum(0)
             loss, n = loss + float(losses.detach().sum()), n + len(part)
         return loss / n, gradient / n
 
-    def _loss(self, words: Words) -> float:
+    def _loss(self, words: WordIds) -> float:
         """Mean loss over the examples."""
         total, n = 0.0, 0
         for part in self._parts(1):
@@ -169,7 +169,7 @@ class _Climb:
         for batch in self.batches:
             yield from (part for part, _ in self.model.parts(batch, layers))
 
-    def _encoded(self, words: Words, n: int) -> Encoded:
+    def _encoded(self, words: WordIds, n: int) -> Encoded:
         ids = torch.tensor(words, device=self.model.device).expand(n, -1)
         position = torch.full(ids.shape, float(self.settings.position), dtype=torch.float64, device=ids.device)
         segment = torch.full_like(ids, self.settings.segment)

@@ -135,12 +135,14 @@ def whole_words(model: Classifier, excluded: Exclusion) -> Int[Tensor, "V"]:
     Special tokens, pieces of words, numbers and punctuation are none of them.
     """
     special = set(model.tokenizer.all_special_ids)
-    known = model.model.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
-    ids = sorted(index for index in model.tokenizer.get_vocab().values() if index not in special and index < known)
+    n_rows = model.model.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
+    ids = sorted(index for index in model.tokenizer.get_vocab().values() if index not in special and index < n_rows)
     words = [word.strip() for word in model.tokenizer.batch_decode([[index] for index in ids])]
-    chosen = [(i, word) for i, word in zip(ids, words, strict=True) if word.isalpha() and len(word) > 1]
-    spelled = pieces(model, [word for _, word in chosen]) if chosen else []
-    kept = [i for (i, word), own in zip(chosen, spelled, strict=True) if own == [i] and excluded.allows(word)]
-    if not kept:
+    candidates = [(i, word) for i, word in zip(ids, words, strict=True) if word.isalpha() and len(word) > 1]
+    spellings = pieces(model, [word for _, word in candidates]) if candidates else []
+    usable = [
+        i for (i, word), spelled in zip(candidates, spellings, strict=True) if spelled == [i] and excluded.allows(word)
+    ]
+    if not usable:
         raise NotApplicable("no entry of the vocabulary is a whole word that may be used")
-    return torch.tensor(kept, device=model.device)
+    return torch.tensor(usable, device=model.device)

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.triggers import Exclusion, Placed, Trigger, exclusion, read, written
-from benchmark.evaluations.triggers.extraction import Rule, extract, patterns_of_edges, patterns_of_tokens
+from benchmark.evaluations.triggers.extraction import PaperRule, extract, patterns_of_edges, patterns_of_tokens
+from benchmark.evaluations.triggers.patterns import Placed, Trigger, read, written
 from benchmark.evaluations.triggers.random_words import Controls
-from benchmark.evaluations.triggers.words import count_words, eligible_tokens, whole_words
+from benchmark.evaluations.triggers.words import Exclusion, count_words, eligible_tokens, exclusion, whole_words
 from benchmark.types import Attribution
 from tests.evaluations.triggers.texts import TEXTS, labelled
 
@@ -42,11 +42,11 @@ def test_the_best_heads_two_best_pairs(bert):
         (0, 1, 0, THE, WAS): 0.3,
         (0, 1, 0, WAS, BAD): 0.2,
     }
-    (pattern,) = patterns_of_edges(bert, batch, edges(batch, cells), Rule())
+    (pattern,) = patterns_of_edges(bert, batch, edges(batch, cells), PaperRule())
     assert words(pattern) == [("the", 0, 0.0), ("film", 0, 4 / 9), ("was", 0, 5 / 9), ("dull", 0, 6 / 9)]
     assert pattern.score == pytest.approx(1.2)
     assert (pattern.uid, pattern.label) == ("0", 0)
-    (one,) = patterns_of_edges(bert, batch, edges(batch, cells), Rule(pairs=1))
+    (one,) = patterns_of_edges(bert, batch, edges(batch, cells), PaperRule(pairs=1))
     assert [word for word, _, _ in words(one)] == ["film", "dull"]
 
 
@@ -60,9 +60,9 @@ def test_cells_of_special_tokens_one_word_and_punctuation_do_not_count(bert):
         (0, 0, 0, COMMA, BAD): 5.0,
         (0, 1, 1, UN, BAD): 0.1,
     }
-    (pattern,) = patterns_of_edges(bert, batch, edges(batch, cells), Rule(pairs=1))
+    (pattern,) = patterns_of_edges(bert, batch, edges(batch, cells), PaperRule(pairs=1))
     assert words(pattern) == [("untoldly", 0, 1 / 9), ("bad", 0, 8 / 9)]
-    kept = Rule(pairs=1, exclusion=Exclusion(punctuation=False))
+    kept = PaperRule(pairs=1, exclusion=Exclusion(punctuation=False))
     (pattern,) = patterns_of_edges(bert, batch, edges(batch, cells), kept)
     assert [word for word, _, _ in words(pattern)] == ["dull,", "bad"]
 
@@ -75,7 +75,7 @@ def test_both_directions_and_all_pieces_are_one_pair_of_words(bert):
         (0, 0, 0, TOLD, BAD): 0.7,
         (0, 0, 0, FILM, WAS): 0.1,
     }
-    (pattern,) = patterns_of_edges(bert, batch, edges(batch, cells), Rule())
+    (pattern,) = patterns_of_edges(bert, batch, edges(batch, cells), PaperRule())
     assert [word for word, _, _ in words(pattern)] == ["untoldly", "film", "was", "bad"]
     assert pattern.score == pytest.approx(1.0)
 
@@ -89,10 +89,10 @@ def test_tau_takes_all_high_cells_up_to_max_words(bert):
         (0, 0, 0, FILM, DULL): 0.4,
     }
     for rule, expected in (
-        (Rule(tau=0.9), {"film", "bad"}),
-        (Rule(tau=0.5), {"film", "bad", "was", "the"}),
-        (Rule(tau=0.1), {"film", "bad", "was", "the", "dull"}),
-        (Rule(tau=0.1, max_words=3), {"film", "bad", "was"}),
+        (PaperRule(tau=0.9), {"film", "bad"}),
+        (PaperRule(tau=0.5), {"film", "bad", "was", "the"}),
+        (PaperRule(tau=0.1), {"film", "bad", "was", "the", "dull"}),
+        (PaperRule(tau=0.1, max_words=3), {"film", "bad", "was"}),
     ):
         (pattern,) = patterns_of_edges(bert, batch, edges(batch, cells), rule)
         assert {word for word, _, _ in words(pattern)} == expected
@@ -100,7 +100,7 @@ def test_tau_takes_all_high_cells_up_to_max_words(bert):
 
 def test_words_of_a_pair_of_texts_remember_their_segment(bert):
     batch = bert.encode([("a dull film", "the plot was good")], labels=[0])
-    (pattern,) = patterns_of_edges(bert, batch, edges(batch, {(0, 0, 0, 2, 8): 1.0}), Rule(pairs=1))
+    (pattern,) = patterns_of_edges(bert, batch, edges(batch, {(0, 0, 0, 2, 8): 1.0}), PaperRule(pairs=1))
     assert words(pattern) == [("dull", 0, 1 / 3), ("good", 1, 3 / 4)]
 
 
@@ -108,26 +108,28 @@ def test_tokens_give_as_many_words(bert):
     batch = bert.encode([TEXT], labels=[0])
     scores = torch.zeros(1, batch.units.shape[1], dtype=torch.float64)
     scores[0, [0, THE, LY, WAS, COMMA, BAD]] = torch.tensor([9.0, 1.0, 4.0, 3.0, 8.0, 2.0], dtype=torch.float64)
-    (pattern,) = patterns_of_tokens(bert, batch, scores, Rule())
+    (pattern,) = patterns_of_tokens(bert, batch, scores, PaperRule())
     assert words(pattern) == [("the", 0, 0.0), ("untoldly", 0, 1 / 9), ("was", 0, 5 / 9), ("bad", 0, 8 / 9)]
     assert pattern.score == pytest.approx(10.0)
-    (pattern,) = patterns_of_tokens(bert, batch, scores, Rule(pairs=1))
+    (pattern,) = patterns_of_tokens(bert, batch, scores, PaperRule(pairs=1))
     assert [word for word, _, _ in words(pattern)] == ["untoldly", "was"]
-    (pattern,) = patterns_of_tokens(bert, batch, scores, Rule(tau=0.6))
+    (pattern,) = patterns_of_tokens(bert, batch, scores, PaperRule(tau=0.6))
     assert [word for word, _, _ in words(pattern)] == ["untoldly", "was"]
 
 
 def test_ties_do_not_depend_on_padding_or_company(bert):
     texts = [TEXT, "a film", "the story was a bad plot , the film was dull"]
     batch = bert.encode(texts, labels=[0, 0, 0])
-    together = patterns_of_edges(bert, batch, edges(batch, {}), Rule())
+    together = patterns_of_edges(bert, batch, edges(batch, {}), PaperRule())
     scores = torch.zeros(batch.units.shape, dtype=torch.float64)
-    tokens = patterns_of_tokens(bert, batch, scores, Rule())
+    tokens = patterns_of_tokens(bert, batch, scores, PaperRule())
     for row in range(3):
         alone = replace(bert.encode([texts[row]], labels=[0]), uids=(batch.uids[row],))
-        assert patterns_of_edges(bert, alone, edges(alone, {}), Rule()) == [together[row]]
-        assert patterns_of_tokens(bert, alone, scores[row : row + 1, : alone.units.shape[1]], Rule()) == [tokens[row]]
-    other = patterns_of_tokens(bert, batch, scores, Rule(seed=1))
+        assert patterns_of_edges(bert, alone, edges(alone, {}), PaperRule()) == [together[row]]
+        assert patterns_of_tokens(bert, alone, scores[row : row + 1, : alone.units.shape[1]], PaperRule()) == [
+            tokens[row]
+        ]
+    other = patterns_of_tokens(bert, batch, scores, PaperRule(seed=1))
     assert [p.words for p in other] != [p.words for p in tokens]
 
 
@@ -138,7 +140,7 @@ def test_equals_a_slow_transcription(bert, seed):
     width = batch.units.shape[1]
     random = torch.rand(2, 2, 2, width, width, generator=generator, dtype=torch.float64)
     allowed = eligible_tokens(bert, batch, Exclusion())
-    for b, pattern in enumerate(patterns_of_edges(bert, batch, random, Rule())):
+    for b, pattern in enumerate(patterns_of_edges(bert, batch, random, PaperRule())):
         best, place = -1.0, None
         pairs = {}
         for layer in range(2):
@@ -193,7 +195,7 @@ class AsEdges(ByLength):
 @pytest.mark.parametrize("method", [ByLength(), AsEdges()])
 def test_triggers_come_from_correct_and_long_enough_examples_and_attack_the_others(bert, method):
     batch = labelled(bert)
-    (found,) = extract(bert, method, [batch], Rule(triggers=10))
+    (found,) = extract(bert, method, [batch], PaperRule(triggers=10))
     assert {trigger.uid for trigger in found} <= {"0", "1", "2", "4", "5"}
     for trigger in found:
         row = batch.uids.index(trigger.uid)
@@ -206,37 +208,37 @@ def test_triggers_come_from_correct_and_long_enough_examples_and_attack_the_othe
     # one trigger per set of words, and only the best ones
     sets = [(trigger.source, frozenset(word.word for word in trigger.words)) for trigger in found]
     assert len(set(sets)) == len(sets)
-    assert extract(bert, method, [batch], Rule(triggers=1))[0] == [
+    assert extract(bert, method, [batch], PaperRule(triggers=1))[0] == [
         next(trigger for trigger in found if trigger.source == name) for name in bert.labels
     ]
     parts = [batch.select([0, 1]), batch.select([2, 3, 4, 5])]
-    assert extract(bert, method, parts, Rule(triggers=10)) == [found]
+    assert extract(bert, method, parts, PaperRule(triggers=10)) == [found]
     rows = [row for row, label in enumerate(batch.label.tolist()) if label == 0]
     dropped = labelled(bert, wrong=rows[:1])
-    assert batch.uids[rows[0]] not in {t.uid for t in extract(bert, method, [dropped], Rule(triggers=10))[0]}
+    assert batch.uids[rows[0]] not in {t.uid for t in extract(bert, method, [dropped], PaperRule(triggers=10))[0]}
 
 
 def test_a_split_that_is_too_small_is_an_answer(bert):
     batch = labelled(bert)
     with pytest.raises(NotApplicable, match=r"two classes; the 1 examples have (bad|good); raise calibration"):
-        extract(bert, ByLength(), [batch.select([0])], Rule())
+        extract(bert, ByLength(), [batch.select([0])], PaperRule())
     with pytest.raises(NotApplicable, match=r"no trigger for class \w+: none of its examples among the 6 .* 99 words"):
-        extract(bert, ByLength(), [batch], Rule(min_words=99))
+        extract(bert, ByLength(), [batch], PaperRule(min_words=99))
     wrong = replace(batch, label=torch.where(batch.label == 0, 1, 0))
     with pytest.raises(NotApplicable, match="classified correctly"):
-        extract(bert, ByLength(), [wrong], Rule())
+        extract(bert, ByLength(), [wrong], PaperRule())
     with pytest.raises(NotApplicable, match="neither edges nor tokens"):
-        extract(bert, ByHeads(), [batch], Rule())
+        extract(bert, ByHeads(), [batch], PaperRule())
     everything = Exclusion(frozenset(word for text in TEXTS for word in text.split()))
     with pytest.raises(NotApplicable, match="no two words that may be used"):
-        extract(bert, AsEdges(), [batch], Rule(exclusion=everything))
+        extract(bert, AsEdges(), [batch], PaperRule(exclusion=everything))
 
 
 def test_ready_ids_have_no_words(bert):
     batch = bert.encode([{"input_ids": [2, 5, 6, 7, 8, 9, 3]}, {"input_ids": [2, 6, 6, 7, 12, 9, 3]}], labels=[0, 1])
     batch = replace(batch, label=torch.tensor([0, 1]))
     with pytest.raises(NotApplicable):
-        extract(bert, ByLength(), [batch], Rule())
+        extract(bert, ByLength(), [batch], PaperRule())
 
 
 def test_lexicon(bert, tmp_path):

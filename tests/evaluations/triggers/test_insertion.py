@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from benchmark.errors import NotApplicable
-from benchmark.evaluations.triggers import Placed, Trigger, encode, insert
-from benchmark.evaluations.triggers.insertion import relative_positions, segments
+from benchmark.evaluations.triggers.insertion import encode, insert, relative_positions, segments
+from benchmark.evaluations.triggers.patterns import Placed, Trigger
 from tests import text_models
 
 WORDS = ("good", "fine")

@@ -11,9 +11,11 @@ import torch.nn.functional as F
 
 import benchmark
 from benchmark.errors import UserError
-from benchmark.evaluations.triggers import Exclusion, Placed, Search, Trigger, TriggerSearch, encode, insert
+from benchmark.evaluations.triggers.insertion import encode, insert
+from benchmark.evaluations.triggers.patterns import Placed, Search, Trigger, TriggerSearch
 from benchmark.evaluations.triggers.triggers import Triggers
 from benchmark.evaluations.triggers.universal_trigger import UniversalTrigger, _Climb
+from benchmark.evaluations.triggers.words import Exclusion
 from benchmark.types import Method
 from methods.attention_explainer import AttentionExplainer
 from methods.edges.attattr import AttAttr

@@ -10,7 +10,9 @@ from methods.edges.product import FactorProduct
 from methods.lrp import Lrp
 from methods.propagation.conservative import FrozenNorms
 from methods.propagation.mode import propagating
+from methods.propagation.rule_sets import Conservative
 from tests.replicas.conftest import assert_same, numbers
+from tests.replicas.registry import replicates
 
 
 def recorded_deviations(norms, example):
@@ -66,6 +68,7 @@ def by_hand(example):
     return slow, [(a * g).detach()[0] for a, g in zip(attentions, of_attention, strict=True)]
 
 
+@replicates(Conservative)
 def test_token_scores(model, batch, target, plain):
     found = Lrp("conservative")(model, batch, target).tokens
     for row, example in enumerate(plain):

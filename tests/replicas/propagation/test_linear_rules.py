@@ -11,6 +11,7 @@ from methods.propagation.linear_rules import AlphaBeta, Gamma, PositiveLinear, S
 from methods.propagation.rules import Proportional
 from tests.replicas.conftest import assert_same, numbers
 from tests.replicas.propagation.by_hand import EPSILON, divide, published_divide, relevance_of
+from tests.replicas.registry import replicates
 
 
 def positive(v):
@@ -31,6 +32,7 @@ def published_layer():
     return x, weight, numbers(3, seed=3), relevance
 
 
+@replicates(PositiveLinear)
 def test_positive_linear(published_layer):
     """S = R / (x⁺W⁺ᵀ + x⁻W⁻ᵀ), R_in = x⁺⊙(S W⁺) + x⁻⊙(S W⁻)."""
     x, weight, bias, relevance = published_layer
@@ -46,6 +48,7 @@ def test_positive_linear(published_layer):
     assert torch.equal(PositiveLinear()(F.linear, x, weight, bias), F.linear(x, weight) + bias)
 
 
+@replicates(SeparateLinear)
 def test_separate_linear(published_layer):
     """Each sign with its own denominator."""
     x, weight, bias, relevance = published_layer
@@ -103,6 +106,9 @@ def gamma_shares(gamma):
     return shares
 
 
+@replicates(Proportional, signed=True, weight=1.0)
+@replicates(AlphaBeta)
+@replicates(Gamma)
 @pytest.mark.parametrize(
     ("rule", "shares"),
     [

@@ -7,15 +7,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from methods.propagation.rules import HALVED_SUM, HALVES, SUM, FrozenNorm, MaskedSoftmax, NormalisedAdd, Proportional
+from methods.propagation.rules import (
+    HALVED_SUM,
+    HALVES,
+    SUM,
+    FrozenNorm,
+    MaskedSoftmax,
+    NormalisedAdd,
+    Passing,
+    Proportional,
+)
 from tests.replicas.conftest import assert_same, numbers
 from tests.replicas.propagation.by_hand import EPSILON, divide, published_divide, relevance_of
+from tests.replicas.registry import replicates
 
 
 def softmax(scores):
     return scores.softmax(-1)
 
 
+@replicates(Proportional, signed=False, weight=0.5)
 def test_halved_matmul():
     """S = R/(a b); R_a = a⊙(S bᵀ)/2, R_b = b⊙(aᵀ S)/2."""
     a, b, relevance = numbers(3, 4), numbers(4, 2, seed=1), numbers(3, 2, seed=2)
@@ -34,6 +45,7 @@ def test_halved_matmul():
     assert_same(alone, slow_a)
 
 
+@replicates(Proportional, signed=True, weight=0.5)
 def test_matmul_gives_half_to_each_factor():
     """R_ik = Σ_j a_ik b_kj R_ij / (2 (z_ij + ε sign z_ij))."""
     a, b, relevance = numbers(3, 4), numbers(4, 2, seed=1), numbers(3, 2, seed=2)
@@ -70,12 +82,14 @@ def apply_to_sum(rule, a, b, relevance):
     return torch.autograd.grad(rule(torch.add, a, b), (a, b), relevance)
 
 
+@replicates(Proportional, signed=False, weight=1.0)
 def test_proportional_add():
     a, b, relevance = sums()
     for found, slow in zip(apply_to_sum(SUM, a, b, relevance), shares(a, b, relevance), strict=True):
         assert_same(found, slow)
 
 
+@replicates(NormalisedAdd)
 def test_normalised_add_sums_over_one_example():
     """Both parts rescaled so that Σ R_a = |ΣR_a|/(|ΣR_a|+|ΣR_b|)·ΣR, over one example and never over the batch."""
     a, b, relevance = sums()
@@ -113,6 +127,7 @@ def test_add_of_a_broadcast_input():
     assert_same(found[1], slow_b)
 
 
+@replicates(Proportional, epsilon=0.0, weight=1.0)
 def test_softmax():
     """R_i = x_i (R_i − s_i Σ_k R_k), which is x ⊙ Jᵀ(R / s); and 0 for a masked key."""
     x, relevance = numbers(2, 4), numbers(2, 4, seed=1)
@@ -128,6 +143,7 @@ def test_softmax():
     assert_same(x[:1] * jacobian, slow[:1])
 
 
+@replicates(MaskedSoftmax)
 def test_masked_softmax():
     """Scores and mask through the rule for sums, R_x = x·R/(x + 0), then softmax as it is; hidden keys have none."""
     scores, relevance = numbers(2, 3), numbers(2, 3, seed=1)
@@ -142,6 +158,7 @@ def test_masked_softmax():
     assert float(slow[1, 0] / relevance[1, 0]) == pytest.approx(0.75)
 
 
+@replicates(FrozenNorm)
 @pytest.mark.parametrize("mean", [True, False])
 def test_norm(mean):
     """R_i = Σ_j x_i J_ji R_j / (y_j + ε sign y_j), J_ji = γ_j (δ_ij − 1/n)/σ, without 1/n where no mean is subtracted."""
@@ -169,6 +186,7 @@ def test_norm(mean):
         assert_same(total, relevance.sum(1))
 
 
+@replicates(Passing)
 def test_a_product_is_halved_and_a_sum_shared():
     a, b, relevance = numbers(2, 3), numbers(2, 3, seed=1), numbers(2, 3, seed=2)
     a.requires_grad_(), b.requires_grad_()

@@ -1,40 +1,17 @@
-"""Occlusion, leave-one-out, attention masking and AttCAT, by loops on the model of transformers."""
+"""Occlusion and leave-one-out by loops on the model of transformers."""
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForImageClassification, AutoModelForSequenceClassification
+from transformers import AutoModelForImageClassification
 
 import benchmark
 from benchmark.errors import UserError
-from methods.attcat import AttCat
-from methods.attention_masking import AttentionMasking, HideKeys
 from methods.occlusion import Occlusion
-from tests import text_models, tiny_models
+from tests import tiny_models
 from tests.replicas.conftest import assert_same
-
-TEXTS = ("the untoldly film was good", "a dull plot", "bad", "the story was a fine film , good !")
-CLASSES = (0, 1, 1, 0)
-
-
-@pytest.fixture(scope="module")
-def reader(tmp_path_factory):
-    """A BERT that reads text, instrumented, and as transformers makes it."""
-    folder = text_models.save_bert(tmp_path_factory.mktemp("erasure"))
-    eager = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64)
-    return benchmark.load_model(folder, dtype="float64", device="cpu"), eager.eval()
-
-
-def alone(batch, row):
-    """Ids and the unit of each token of one example, without padding."""
-    length = int(batch.attention_mask[row].sum())
-    return batch.tensors["input_ids"][row, :length].tolist(), batch.units[row, :length].tolist()
-
-
-def value_of(eager, ids, target, output, mask=None):
-    attention = torch.tensor([mask if mask is not None else [1] * len(ids)])
-    logits = eager(input_ids=torch.tensor([ids]), attention_mask=attention).logits[0].detach()
-    return float(logits[target] if output == "logit" else logits.softmax(0)[target])
+from tests.replicas.registry import replicates
+from tests.replicas.units_by_hand import CLASSES, TEXTS, alone, value_of
 
 
 def erased(ids, units, gone, operator, model):
@@ -44,8 +21,7 @@ def erased(ids, units, gone, operator, model):
     return [token_of[operator] if unit in gone else token for token, unit in zip(ids, units, strict=True)]
 
 
-def occlusion_by_hand(reader, batch, row, method, operator):
-    model, eager = reader
+def occlusion_by_hand(model, eager, batch, row, method, operator):
     ids, units = alone(batch, row)
     n = max(units) + 1
     whole = value_of(eager, ids, CLASSES[row], method.output)
@@ -63,6 +39,7 @@ def occlusion_by_hand(reader, batch, row, method, operator):
     return torch.tensor([means[u] if u >= 0 else 0.0 for u in units], dtype=torch.float64)
 
 
+@replicates(Occlusion, output={"probability", "logit"})
 @pytest.mark.parametrize(
     ("settings", "operator"),
     [
@@ -74,18 +51,18 @@ def occlusion_by_hand(reader, batch, row, method, operator):
         ({"window": 20}, "mask"),
     ],
 )
-def test_occlusion(reader, settings, operator):
-    model = reader[0]
+def test_occlusion(reader, eager_reader, settings, operator):
+    model = reader
     batch, method = model.encode(list(TEXTS)), Occlusion(**settings)
     found = method(model, batch, torch.tensor(CLASSES)).tokens
     for row in range(len(TEXTS)):
-        slow = occlusion_by_hand(reader, batch, row, method, operator)
+        slow = occlusion_by_hand(reader, eager_reader, batch, row, method, operator)
         assert_same(found[row, : len(slow)], slow)
         assert not found[row, len(slow) :].any()
 
 
 def test_occlusion_with_windows_of_one_unit_is_leave_one_out(reader):
-    model = reader[0]
+    model = reader
     batch, target = model.encode(list(TEXTS)), torch.tensor(CLASSES)
     one = benchmark.build("methods/occlusion", "window=1")(model, batch, target)
     left_out = benchmark.build("methods/leave_one_out")(model, batch, target)
@@ -95,7 +72,7 @@ def test_occlusion_with_windows_of_one_unit_is_leave_one_out(reader):
 
 def test_words_of_a_truncated_pair_keep_their_own_drops(reader):
     """Truncation takes words from both ends, so the units that are left have gaps between their numbers."""
-    model = reader[0]
+    model = reader
     first, second = " ".join(["good"] * 14), " ".join(["bad", "film"] * 8)
     batch = model.encode([(first, second)])
     assert int(batch.lost_units) > 0
@@ -135,52 +112,6 @@ def test_occlusion_of_an_image_slides_a_square(tmp_path):
         assert float(found[row, 0]) == 0
 
 
-@pytest.mark.parametrize("output", ["logit", "probability"])
-def test_attention_masking(reader, output):
-    """The mask of a BERT is added to the scores of every layer, which hides a key from all queries."""
-    model, eager = reader
-    batch = model.encode(list(TEXTS))
-    found = AttentionMasking(output)(model, batch, torch.tensor(CLASSES)).tokens
-    for row in range(len(TEXTS)):
-        ids, units = alone(batch, row)
-        whole = value_of(eager, ids, CLASSES[row], output)
-        slow = [
-            whole - value_of(eager, ids, CLASSES[row], output, [int(u != unit) for u in units]) if unit >= 0 else 0.0
-            for unit in units
-        ]
-        assert_same(found[row, : len(ids)], torch.tensor(slow, dtype=torch.float64))
-
-
-def test_a_row_all_of_whose_keys_are_hidden_attends_to_nothing():
-    probabilities = torch.tensor([[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.2, 0.3, 0.5]]).expand(1, 1, 3, 3)
-    found = HideKeys(torch.tensor([[True, False, False]]))(0, probabilities)
-    assert torch.allclose(found[0, 0], torch.tensor([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.375, 0.625]]))
-
-
-@pytest.mark.parametrize("queries", ["mean", "read"])
-def test_attcat(model, batch, target, plain, queries):
-    found = AttCat(queries)(model, batch, target).tokens
-    for row, example in enumerate(plain):
-        output = example.logits(output_attentions=True, output_hidden_states=True)
-        states = output.hidden_states[:-1]  # inputs of the blocks
-        gradients = torch.autograd.grad(output.logits[0, example.target], states)
-        states = [state.detach() for state in states]
-        slow = torch.zeros(example.length, dtype=torch.float64)
-        for attention, state, gradient in zip(output.attentions, states, gradients, strict=True):
-            for j in range(example.length):
-                activation = sum(float(g * h) for g, h in zip(gradient[0, j], state[0, j], strict=True))
-                for head in attention[0].detach():
-                    column = head[:, j].tolist() if queries == "mean" else [float(head[0, j])]
-                    slow[j] += activation * sum(column) / len(column) / len(attention[0])
-        assert_same(found[row, : example.length], slow)
-        assert not found[row, example.length :].any()
-
-
-def test_attcat_in_small_chunks_is_the_same(model, batch, target):
-    small = type(model)(**{**vars(model), "memory_budget": 1})
-    assert_same(AttCat()(small, batch, target).tokens, AttCat()(model, batch, target).tokens)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -195,6 +126,6 @@ def test_windows_that_leave_units_out(settings, message):
 
 
 def test_an_operator_that_does_not_exist(reader):
-    model = reader[0]
+    model = reader
     with pytest.raises(UserError, match="operator=erase is unknown; allowed: auto, mask"):
         Occlusion(operator="erase")(model, model.encode(["good film"]), torch.tensor([0]))

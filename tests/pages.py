@@ -1,0 +1,48 @@
+"""What the pages for readers show: commands, files of their own, and settings between backticks."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.conftest import REPOSITORY
+
+PAGES = (REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md")))
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_MADE = re.compile(r"<!-- (?:python|results:) .*?<!-- end of .*?-->", re.DOTALL)
+_SPAN = re.compile(r"`([^`]+)`|<code>(.*?)</code>")
+_COMMAND = re.compile(r"(?:python|\.venv/bin/python|make|pre-commit) ")
+
+
+def blocks(page: Path) -> Iterator[tuple[str, str]]:
+    """Language and content of each block of code."""
+    for found in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+        yield found[1], found[2]
+
+
+def spans(page: Path) -> list[str]:
+    """What stands between backticks in the text that people wrote, each once, on one line."""
+    text = _MADE.sub("", _BLOCK.sub("", page.read_text(encoding="utf-8")))
+    return list(dict.fromkeys(" ".join((found[1] or found[2]).split()) for found in _SPAN.finditer(text)))
+
+
+def commands(page: Path) -> list[str]:
+    """Every command, in blocks and in the text, on one line and without its comment; each once."""
+    lines = [line for language, code in blocks(page) if language in ("", "bash") for line in _joined(code)]
+    shown = [line for line in (*lines, *spans(page)) if _COMMAND.match(line)]
+    return list(dict.fromkeys(shlex.join(shlex.split(line, comments=True)) for line in shown))
+
+
+def _joined(code: str) -> list[str]:
+    return code.replace("\\\n", " ").splitlines()
+
+
+def named_files(page: Path) -> dict[str, str]:
+    """Blocks that begin with the name of a file in a comment, by that name."""
+    heads = ((re.match(r"# ([\w/]+\.\w+)$", code.partition("\n")[0]), code) for _, code in blocks(page))
+    return {head[1]: code for head, code in heads if head is not None}
+
+
+def settings(page: Path) -> list[str]:
+    """What the text shows as NAME=VALUE, or as the beginning of it; `-m ` before it where its values are swept."""
+    return [span for span in spans(page) if re.match(r"(-m )?[a-z_][\w.]*=", span)]

@@ -1,0 +1,246 @@
+"""Every command, block of code and setting that the pages show works, with small stand-ins for the reader's folders."""
+
+import contextlib
+import importlib.util
+import io
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from omegaconf import OmegaConf
+
+from benchmark.__main__ import main as compare_main
+from benchmark.catalogue import main as print_catalogue
+from benchmark.command import checked, start
+from benchmark.comparison import run_comparison
+from benchmark.errors import UserError
+from benchmark.report.__main__ import main as report
+from benchmark.settings.configuration import check, compose, make
+from benchmark.settings.defaults import whole
+from benchmark.training.finetune import run_training
+from tests import pages, reader
+from tests.conftest import REPOSITORY
+from tests.report.folders import Plan, write_cells
+
+README = REPOSITORY / "README.md"
+COMPARE = "python -m benchmark "
+COMMANDS = list(dict.fromkeys(command for page in pages.PAGES for command in pages.commands(page)))
+DEMO = re.findall(rf"{COMPARE}.*", (REPOSITORY / "Makefile").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A reader's folder: data, checkpoints, and the files that the README shows."""
+    place = reader.write(tmp_path_factory.mktemp("reader"))
+    for name, code in pages.named_files(README).items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(code, encoding="utf-8")
+    return place
+
+
+@pytest.fixture
+def here(folder, monkeypatch, no_pictures):
+    """Commands run in the reader's folder and find modules there."""
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    return monkeypatch
+
+
+def run_small(config):
+    """Make every part of a comparison, and run it with two examples, its first method beside random and two tests.
+
+    Of an experiment, only random and the first test are run.
+    """
+    check(config)
+    for group in ("methods", "evaluations", "analyses"):
+        for settings in config[group].values():
+            make(settings)
+    if "path" not in config.model:
+        config.model = {"_target_": "benchmark.training.sources.HubOrDirectory", "path": "checkpoints/planted"}
+    if config.task._target_ == "tasks.planted.Planted":
+        config.task = {"_target_": "tasks.planted.Planted", "train": 4, "validation": 4, "test": 4}
+    experiment = config.name != "comparison"
+    methods = ("random",) if experiment else (next(iter(config.methods)), "random")
+    config.methods = {name: config.methods[name] for name in methods}
+    config.evaluations = {name: config.evaluations[name] for name in list(config.evaluations)[: 1 if experiment else 2]}
+    config.limit, config.analyses = 2, {}
+    config.tracking = {"_target_": "benchmark.tracking.Wandb", "mode": "disabled"}
+    return run_comparison(config)
+
+
+def compare(words, here):
+    """`python -m benchmark`: composed and checked as it stands, run with two examples."""
+    if words == ["--help"]:
+        here.setattr("sys.argv", ["benchmark", *words])
+        with pytest.raises(SystemExit) as ended:
+            start(compare_main, "config")
+        assert not ended.value.code
+        return
+    directory = str(Path(words[1]).absolute()) if words[0] == "--config-dir" else None
+    run_small(checked("config", words[2:] if directory else words, directory, sweep=False)[1])
+
+
+def train(words, here):
+    """`python -m benchmark.train`: one epoch, on the local files of the task."""
+    if not words:
+        return
+    config = checked("train", [*words, "task.root=data/glue/SST-2"], None, sweep=False)[1]
+    config.out, config.recipe.epochs = "trained", 1
+    assert run_training(config)["steps"] == 1
+
+
+def make_report(words, here):
+    """`python -m benchmark.report`: of the run folders of two methods."""
+    write_cells(Path(*words), [Plan("random")])
+    assert report(words) == 0
+
+
+def list_methods(words, here):
+    """`python -m benchmark.catalogue`: the README holds what it prints."""
+    here.setattr("sys.argv", ["catalogue", *words])
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        print_catalogue()
+    begin, end = "<!-- python -m benchmark.catalogue -->\n", "<!-- end of the list -->"
+    assert (
+        README.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0].strip() == printed.getvalue().strip()
+    )
+
+
+def write_results(words, here):
+    """`python docs/results.py`: what it computes is what the pages show; a comparison that is named is written to a page."""
+    docs = Path("docs")
+    shutil.copytree(REPOSITORY / "docs", docs, dirs_exist_ok=True)
+    shutil.copyfile(README, "README.md")
+    specification = importlib.util.spec_from_file_location("results", docs / "results.py")
+    results = importlib.util.module_from_spec(specification)
+    here.setitem(sys.modules, "results", results)
+    specification.loader.exec_module(results)
+    computed = []
+
+    def small(*overrides):
+        computed.append([word for word in overrides if not word.startswith("out=")])
+        return run_small(checked("config", overrides, None, sweep=False)[1]) if "sst2" in words else None
+
+    here.setattr(results, "compare", small)
+    if "sst2" not in words:  # each of the others is a command of a page
+        here.setattr(
+            results, "KINDS", dict.fromkeys(results.KINDS, lambda made, block: [str(made.run(block.comparison))])
+        )
+    results.main(words)
+    assert {shlex.join(COMPARE.split() + overrides) for overrides in computed} <= {*COMMANDS, *DEMO}
+    assert Path("README.md").read_text(encoding="utf-8") != README.read_text(encoding="utf-8")
+
+
+def make_target(words, here):
+    """`make`: the target is there; the comparison that it runs is in `DEMO`."""
+    subprocess.run(["make", "--dry-run", "--always-make", *words], cwd=REPOSITORY, capture_output=True, check=True)
+
+
+def module(words, here):
+    """`python -m tests...`, which takes minutes: it is there, and a program."""
+    found = importlib.util.find_spec(*words)
+    program = found if found.submodule_search_locations is None else importlib.util.find_spec(f"{words[0]}.__main__")
+    assert "__main__" in Path(program.origin).read_text(encoding="utf-8")
+
+
+def run_tests(words, here):
+    """`python -m pytest`: folders and marks are there."""
+    markers = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8").partition("markers = ")[2]
+    for word in words:
+        assert (
+            word.startswith("-") or word == "auto" or (REPOSITORY / word).exists() or f'"{word.split()[-1]}:' in markers
+        )
+
+
+def hook(words, here):
+    """`pre-commit`, which is not installed with the tests."""
+    assert (REPOSITORY / ".pre-commit-config.yaml").is_file()
+
+
+RUNNERS = {
+    COMPARE: compare,
+    "python -m benchmark.train ": train,
+    "python -m benchmark.report ": make_report,
+    "python -m benchmark.catalogue ": list_methods,
+    "python docs/results.py ": write_results,
+    "make ": make_target,
+    "python -m ": module,
+    ".venv/bin/python -m pytest ": run_tests,
+    "pre-commit ": hook,
+}
+"""How the commands that begin so are run; the first that fits."""
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *DEMO])
+def test_a_command_that_is_shown(command, here):
+    begin = next(begin for begin in RUNNERS if f"{command} ".startswith(begin))
+    RUNNERS[begin](shlex.split(f"{command} ".removeprefix(begin)), here)
+
+
+def test_blocks_of_python_run(here):
+    """Line by line; a comment at the end of a line is the shape of its value."""
+    files = pages.named_files(README).values()
+    (program,) = (code for language, code in pages.blocks(README) if language == "python" and code not in files)
+    names, shapes = {}, []
+    for statement in filter(None, program.splitlines()):
+        code, _, comment = statement.partition("  # ")
+        if comment:
+            shapes.append((eval(code, names).dim(), len(comment.strip("[]").split(", "))))
+        else:
+            exec(code, names)
+    assert shapes == [(2, 2), (5, 5)]
+
+
+def test_other_blocks_are_files():
+    files = pages.named_files(README).values()
+    for page in pages.PAGES:
+        for language, code in pages.blocks(page):
+            assert language in ("", "bash", "python") or code in files
+
+
+@pytest.fixture(scope="module")
+def parts():
+    """Every setting of the commands, and of every method and test by the name of its YAML."""
+    config = OmegaConf.to_container(compose("config", ["methods=all", "evaluations=all", "model=hf"]), resolve=True)
+    named = {f"{group}/{name}": part for group in ("methods", "evaluations") for name, part in config[group].items()}
+    train_config = OmegaConf.to_container(compose("train"))
+    return {name: whole(part) for name, part in {**named, "config": config, "train": train_config}.items()}
+
+
+def holds(settings, key):
+    """Whether a part has a setting."""
+    name, _, rest = key.partition(".")
+    return isinstance(settings, dict) and name in settings and (not rest or holds(settings[name], rest))
+
+
+def takes(settings, key, value):
+    """Whether a part can be made with a value of a setting; a command's configuration is no part that is made."""
+    if "_target_" not in settings:
+        return True
+    changed = OmegaConf.create(settings)
+    OmegaConf.update(changed, key, yaml.safe_load(value), merge=False)
+    try:
+        return make(changed) is not None
+    except UserError:
+        return False
+
+
+@pytest.mark.parametrize("span", dict.fromkeys(span for page in pages.PAGES for span in pages.settings(page)))
+def test_a_setting_that_is_shown(span, parts):
+    """It can be given to the command, or it is one of some method or test, which takes each of the values shown."""
+    if re.match("-m |methods=|evaluations=", span):
+        assert checked("config", shlex.split(span.removeprefix("-m ")), None, sweep=span.startswith("-m "))
+        return
+    key, _, values = span.partition("=")
+    method, _, inner = key.removeprefix("methods.").partition(".")
+    of_method = key.startswith("methods.")
+    inner, names = (inner, [f"methods/{method}"]) if of_method else (key, list(parts))
+    owners = [name for name in names if holds(parts[name], inner)]
+    assert owners
+    for value in filter(None, values.split("|")):
+        assert any(takes(parts[part], inner, value) for part in owners), value
