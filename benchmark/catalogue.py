@@ -46,14 +46,10 @@ class Entry:
 
 
 def entries(directory: str | None = None) -> list[Entry]:
-    """All explainers by name; with those of one more folder of YAMLs."""
-    return sorted(_entries(directory), key=lambda entry: (entry.family, entry.name))
-
-
-def _entries(directory: str | None) -> Iterator[Entry]:
+    """All explainers, by family and name; with those of one more folder of YAMLs."""
     methods = OmegaConf.to_container(compose(None, ["+methods=all"], directory).methods, resolve=True)
-    for name, config in cast(dict[str, Any], methods).items():
-        yield entry(name, whole(config))
+    listed = [entry(name, whole(config)) for name, config in cast(dict[str, Any], methods).items()]
+    return sorted(listed, key=lambda item: (item.family, item.name))
 
 
 def entry(name: str, config: Any) -> Entry:
@@ -63,50 +59,55 @@ def entry(name: str, config: Any) -> Entry:
         UserError: a class says neither what it costs nor where it is from.
     """
     parts = list(_parts(config))
-    found = [(get_object(part["_target_"]), part) for part in parts]
-    facts = [_facts(inspect.getdoc(made) or "", part) for made, part in found]
-    for (made, _), own in zip(found, facts, strict=True):
-        if missing := {"Source", "Cost"} - set(own):
-            raise UserError(
-                f"the docstring of {made.__module__}.{made.__name__} lacks a line '{sorted(missing)[0]}: ...'"
-            )
-    tops = _tops(config)
-    own_costs = [own["Cost"] for part, own in zip(parts, facts, strict=True) if any(part is top for top in tops)]
-    costs = [_NO_PASS_BUT.sub(r"\1", cost) for cost in own_costs if cost != _NO_PASS]
+    facts = [_facts(part) for part in parts]
+    stated_costs = [_facts(top)["Cost"] for top in _tops(config)]
+    costs = [_NO_PASS_BUT.sub(r"\1", cost) for cost in stated_costs if cost != _NO_PASS]
     return Entry(
         name=name,
         family=_family(parts[0]["_target_"], edges="edges" in config),
-        definition=" · ".join(own["Definition"] + _settings(part) for part, own in zip(parts, facts, strict=True)),
+        definition=" · ".join(said["Definition"] + _settings(part) for part, said in zip(parts, facts, strict=True)),
         needs=_needs(costs),
         cost="; ".join(dict.fromkeys(costs)) or _NO_PASS,
-        source="; ".join(dict.fromkeys(own["Source"] for own in facts)),
+        source="; ".join(dict.fromkeys(said["Source"] for said in facts)),
     )
 
 
-def _facts(text: str, config: Any) -> dict[str, str]:
-    """Definition (the first line), source and cost of a docstring: those of a block `With layer=mean:` where that is set."""
-    blocks = [block for setting, value, block in _BLOCK.findall(text) if _holds(value, config.get(setting))]
+def _facts(part: Any) -> dict[str, str]:
+    """Definition (the first line), source and cost, as the docstring of a part's class or function says them.
+
+    Where a setting has the value of a block `With layer=mean:`, those of the block.
+
+    Raises:
+        UserError: the docstring lacks source or cost.
+    """
+    target = get_object(part["_target_"])
+    text = inspect.getdoc(target) or ""
+    blocks = [block for setting, value, block in _BLOCK.findall(text) if _is_set(value, part.get(setting))]
     facts: dict[str, str] = {}
-    for part in (_BLOCK.sub("", text), *blocks):
-        facts |= {"Definition": part.strip().partition("\n")[0].rstrip("."), **dict(_FACT.findall(part))}
+    for lines in (_BLOCK.sub("", text), *blocks):
+        facts |= {"Definition": lines.strip().partition("\n")[0].rstrip("."), **dict(_FACT.findall(lines))}
+    if missing := {"Source", "Cost"} - set(facts):
+        raise UserError(
+            f"the docstring of {target.__module__}.{target.__name__} lacks a line '{sorted(missing)[0]}: ...'"
+        )
     return facts
 
 
-def _holds(value: str, given: Any) -> bool:
+def _is_set(value: str, configured: Any) -> bool:
     """Whether a setting has a value; that of a list in any order."""
-    return set(value.split(", ")) == (set(map(str, given)) if isinstance(given, list) else {str(given)})
+    return set(value.split(", ")) == (set(map(str, configured)) if isinstance(configured, list) else {str(configured)})
 
 
 def _tops(config: Any) -> list[Any]:
-    """A method itself, or its edge score and readout: what has a cost; rule sets are part of one."""
+    """What has a cost: a method itself, or its edge score and readout. Rule sets are part of one of them."""
     return [config] if "edges" not in config else [config["edges"], config["readout"]]
 
 
 def _parts(config: Any) -> Iterator[Any]:
     """What a method is made of: itself, or its edge score and readout; then the parts that these are made of."""
-    for part in _tops(config):
-        yield part
-        yield from (value for value in part.values() if isinstance(value, dict) and "_target_" in value)
+    for top in _tops(config):
+        yield top
+        yield from (value for value in top.values() if isinstance(value, dict) and "_target_" in value)
 
 
 def _family(target: str, *, edges: bool) -> str:

@@ -23,27 +23,31 @@ _VALUED = ("--cfg", "-c", "--package", "-p")
 
 
 def prepare(arguments: Sequence[str], config_name: str) -> tuple[list[str], DictConfig | None]:
-    """The command line as Hydra takes it, and its configuration, None where a flag asks Hydra for more than to compose it.
+    """The command line as Hydra takes it, and its configuration.
 
-    A mistake in its overrides is one line and not Hydra's page.
+    The configuration is None where a flag asks Hydra for more than to compose it. A mistake in an override is one line, and
+    not Hydra's page.
+
+    Raises:
+        UserError: an option, key, value or folder does not exist.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     # the runner says once what every batch would say of lost words
     libraries = ("transformers", "datasets", "httpx", "httpcore", "matplotlib", "fontTools", "absl")
     for noisy in ("benchmark.models.encoding", *libraries):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    given = _config_directory(arguments)
-    directory = None if given is None else str(Path(given).absolute())
+    named_directory = _config_directory(arguments)
+    directory = None if named_directory is None else str(Path(named_directory).absolute())
     if directory is not None and not Path(directory).is_dir():
         raise UserError(f"--config-dir={directory} is no folder; give one that holds YAMLs such as methods/NAME.yaml")
     if any(argument in ("--help", "-h", "--version", "--hydra-help") for argument in arguments):
         offer_all(directory)  # which composing does for itself
         return list(arguments), None
-    values = {given, *(value for flag, value in pairwise(arguments) if flag in _VALUED)}
+    values = {named_directory, *(value for flag, value in pairwise(arguments) if flag in _VALUED)}
     overrides = [argument for argument in arguments if not argument.startswith("-") and argument not in values]
     flags = [argument for argument in arguments if argument not in overrides]
     chosen, config = checked(config_name, overrides, directory, sweep=bool({"-m", "--multirun"} & {*arguments}))
-    composed_alone = all(flag == given or flag.partition("=")[0] in ("--config-dir", "-cd") for flag in flags)
+    composed_alone = all(flag == named_directory or flag.partition("=")[0] in ("--config-dir", "-cd") for flag in flags)
     return [*flags, *chosen], config if composed_alone else None
 
 
@@ -61,13 +65,13 @@ def _config_directory(arguments: Sequence[str]) -> str | None:
 def checked(
     config_name: str, overrides: Sequence[str], directory: str | None, *, sweep: bool
 ) -> tuple[list[str], DictConfig]:
-    """The overrides as Hydra takes them, and what they compose to (`settled`); nothing stands for the values of a sweep.
+    """The overrides as Hydra takes them, and what they compose to (`settled`), with null for the values of a sweep.
 
     Raises:
         UserError: an option, key or value does not exist.
     """
     parser = OverridesParser.create()
-    stands: dict[str, str] = {}
+    originals: dict[str, str] = {}  # what is composed -> the override that it stands for
     swept: list[str] = []
     for text in overrides:
         try:
@@ -78,13 +82,13 @@ def checked(
             if override.key_or_group in GROUPS:
                 swept.append(text)
             else:
-                stands[f"{text.partition('=')[0]}=null"] = text
+                originals[f"{text.partition('=')[0]}=null"] = text
             continue
         _check_group(override, directory)
-        stands[text] = text
-    found, config = settled(config_name, list(stands), directory)
-    given = stands | {f"++{text}": f"++{value}" for text, value in stands.items()}
-    return [*swept, *(given.get(text, text) for text in found)], config
+        originals[text] = text
+    completed, config = settled(config_name, list(originals), directory)
+    originals |= {f"++{text}": f"++{original}" for text, original in originals.items()}
+    return [*swept, *(originals.get(text, text) for text in completed)], config
 
 
 def _check_group(override: Override, directory: str | None) -> None:
@@ -92,10 +96,10 @@ def _check_group(override: Override, directory: str | None) -> None:
     group = override.key_or_group
     if group not in GROUPS or override.is_sweep_override():
         return
-    known = [*options(group, directory), *([ALL] if group in KEYED else [])]
+    allowed = [*options(group, directory), *([ALL] if group in KEYED else [])]
     for name in override.value() if isinstance(override.value(), list) else [override.value()]:
-        if str(name) not in known:
-            raise UserError(f"{group}={name} does not exist; {near(str(name), known)}")
+        if str(name) not in allowed:
+            raise UserError(f"{group}={name} does not exist; {near(str(name), allowed)}")
 
 
 def start(main: Callable[..., Any], config_name: str) -> None:

@@ -78,9 +78,9 @@ def run_comparison(config: DictConfig) -> Comparison:
     name = comparison_name(setting, methods, evaluations, analyses)
     folder = out / "comparisons" / name
     if refusal is not None:
-        if (left := _left(folder, tests)) is None:
+        if (earlier := _earlier(folder, tests)) is None:
             raise refusal
-        return left
+        return earlier
     cells = {method_name: setting.cell(method_name, method) for method_name, method in methods.items()}
     tracking = beside(out / "tracking", "tracking")
     stored = []
@@ -99,7 +99,7 @@ def run_comparison(config: DictConfig) -> Comparison:
     return Comparison(folder, tuple(folders), loaded)
 
 
-def _left(folder: Path, tests: Mapping[str, str]) -> Comparison | None:
+def _earlier(folder: Path, tests: Mapping[str, str]) -> Comparison | None:
     """What an equal comparison left in its folder; None where it is not there in whole."""
     if not (folder / "index.html").is_file():  # the last file of a report
         return None

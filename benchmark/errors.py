@@ -44,10 +44,10 @@ class NotApplicable(Exception):  # noqa: N818 - it is an answer, not an error
     """A method or an evaluation cannot serve this task, model or method; the message is printed beside the dash."""
 
 
-def near(name: str, known: Sequence[str]) -> str:
+def near(name: str, allowed: Sequence[str]) -> str:
     """The way out for a name that does not exist: the nearest ones, or all of them where none is near."""
-    matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"did you mean {', '.join(matches)}?" if matches else f"allowed: {', '.join(known)}"
+    matches = difflib.get_close_matches(name, allowed, n=3, cutoff=0.5)
+    return f"did you mean {', '.join(matches)}?" if matches else f"allowed: {', '.join(allowed)}"
 
 
 def printable(text: str) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from benchmark.errors import Missing, UserError, echo, one_line, printable
 
@@ -69,13 +69,11 @@ def on_termination() -> None:
 def ended(error: BaseException, kept: Kept) -> tuple[int, str] | None:
     """Exit status and line for what ended a command; None for a bug."""
     if isinstance(error, KeyboardInterrupt):
-        told, status = ("terminated", 143) if isinstance(error, Terminated) else ("interrupted", 130)
-        return status, f"{told}: {kept.sentence}"
+        ending, status = ("terminated", 143) if isinstance(error, Terminated) else ("interrupted", 130)
+        return status, f"{ending}: {kept.sentence}"
     if _removed(error, kept.place):
-        return (
-            1,
-            f"error: {kept.place} was removed while the command ran; the same command computes what is missing again",
-        )
+        removed = f"{kept.place} was removed while the command ran"
+        return 1, f"error: {removed}; the same command computes what is missing again"
     if isinstance(error, UserError):
         return 2, f"error: {error}"
     if (problem := disk_problem(error)) is not None:
@@ -88,15 +86,11 @@ def guarded(action: Callable[[], Any], kept: Kept) -> Any:
     try:
         return action()
     except (Exception, KeyboardInterrupt) as error:
-        if (found := ended(error, kept)) is None:
+        if (ending := ended(error, kept)) is None:
             raise
-        leave(*found)
-
-
-def leave(status: int, line: str) -> NoReturn:
-    """One line on standard error, and out."""
-    echo(printable(line))
-    raise SystemExit(status)
+        status, line = ending
+        echo(printable(line))
+        raise SystemExit(status) from error
 
 
 def disk_problem(error: BaseException) -> str | None:
@@ -115,8 +109,8 @@ def _number(error: BaseException) -> int | None:
     """The system's number of an error; safetensors only writes it into the message."""
     if isinstance(error, OSError):
         return error.errno
-    found = re.search(r"\(os error (\d+)\)", str(error)) if type(error).__name__ == "SafetensorError" else None
-    return int(found[1]) if found else None
+    match = re.search(r"\(os error (\d+)\)", str(error)) if type(error).__name__ == "SafetensorError" else None
+    return int(match[1]) if match else None
 
 
 def _removed(error: BaseException, place: Path | None) -> bool:

@@ -1,7 +1,5 @@
 """Weights & Biases as a mirror of the run folders: it reads what the store holds and never changes a comparison."""
 
-import hashlib
-import json
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +14,7 @@ from benchmark.errors import UserError
 from benchmark.report.analysis_tables import read_tables
 from benchmark.report.cells import NamedCell
 from benchmark.report.heatmaps import heatmap_page
-from benchmark.results.digests import finite
+from benchmark.results.digests import digest, finite
 from benchmark.results.tables import Table
 from benchmark.results.wording import slug
 
@@ -28,7 +26,7 @@ _COMPLETE = "mirror-complete"  # an empty file in the W&B run's own folder: with
 
 
 class Wandb:
-    """One W&B run per cell: config, figures, curves, a table of rows, token heatmaps; and one for all analyses.
+    """One W&B run per cell: config, figures, curves, a table of rows and token heatmaps; and one run for all analyses.
 
     - config: `config` (the cell's config.yaml) and the facts of record.json, cost and git commit included.
     - summary: `EVALUATION/METRIC` with `/low`, `/high`, `/n` for scalars; `EVALUATION/dash` is the reason where the
@@ -37,8 +35,8 @@ class Wandb:
       the table `rows` (evaluation, metric, uid, x, value) and the page `heatmaps`.
 
     W&B itself keeps a copy of every table in its data folder ($WANDB_DATA_DIR) for `wandb sync`. A cell that the folder
-    of W&B's files already mirrors is not logged again. Any failure (no wandb, no network, no API
-    key, no space) is told in one warning, after which nothing more is mirrored.
+    of W&B's files already mirrors is not logged again. Any failure (no wandb, no network, no API key, no space) is one
+    warning, after which nothing more is mirrored.
 
     Args:
         mode: `offline` writes files that `wandb sync` sends later; `online` sends at once; `disabled` does nothing.
@@ -176,11 +174,8 @@ class Wandb:
         total = len(_rows(cell))
         if total > len(table) and not self._told_of_cut:
             self._told_of_cut = True
-            _log.info(
-                "W&B tables hold the first %d rows of each method (here of %d); see tracking.max_rows",
-                len(table),
-                total,
-            )
+            cut = "W&B tables hold the first %d rows of each method (here of %d); see tracking.max_rows"
+            _log.info(cut, len(table), total)
         run.log({"rows": wandb.Table(columns=list(table.columns), data=_plain(table))})
         if cell.heatmaps:
             run.log({"heatmaps": wandb.Html(heatmap_page([cell]), inject=False)})
@@ -211,8 +206,7 @@ def fill_with_tables(wandb: ModuleType, run: Any, tables: Sequence[Table], folde
 
 def run_id(parts: Sequence[Any]) -> str:
     """Identifier of a W&B run: a digest of the comparison's name and of what is mirrored."""
-    content = json.dumps(parts, sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()[:12]
+    return digest(parts)[:12]
 
 
 def run_config(cell: NamedCell) -> dict[str, Any]:
@@ -227,7 +221,7 @@ def summary(cell: NamedCell) -> dict[str, float | int | str]:
     for name, test in cell.record.evaluations.items():
         if test.dash:
             entries[f"{name}/dash"] = test.dash
-        for figure in filter(lambda one: one.scalar, test.figures):
+        for figure in (figure for figure in test.figures if figure.scalar):
             key = f"{name}/{figure.metric}"
             entries |= {key: figure.value, f"{key}/n": figure.n, f"{key}/low": figure.low, f"{key}/high": figure.high}
     return entries | ({"dash": cell.dash} if cell.dash else {})
@@ -237,7 +231,7 @@ def curve_points(cell: NamedCell) -> list[dict[str, float]]:
     """One mapping per evaluation and x, sorted: the x under its axis' name and every curve's value, low and high."""
     points: dict[tuple[str, str, float], dict[str, float]] = {}
     for name, test in cell.record.evaluations.items():
-        for figure in filter(lambda one: not one.scalar, test.figures):
+        for figure in (figure for figure in test.figures if not figure.scalar):
             axis = test.metric(figure.metric).x or "x"
             point = points.setdefault((name, axis, figure.x), {f"curve/{name}/{axis}": figure.x})
             key = f"curve/{name}/{figure.metric}"

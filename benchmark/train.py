@@ -14,17 +14,16 @@ from benchmark.exits import Kept, guarded
 def main(config: DictConfig) -> None:
     """Fine-tune and say where the checkpoint lies."""
     out = Path(str(config.get("out")))
-    kept = f"the last checkpoint is kept beside {out}; the same command goes on from it"
-    guarded(lambda: _run(config), Kept(kept, out.absolute().parent))
+    sentence = f"the last checkpoint is kept beside {out}; the same command goes on from it"
+    guarded(lambda: _run(config), Kept(sentence, out.absolute().parent))
 
 
 def _run(config: DictConfig) -> None:
     for key in ("model.path", "out"):
         if OmegaConf.is_missing(config, key) or OmegaConf.select(config, key) is None:
             raise UserError(f"{key} is not set; give it on the command line: {key}=...")
-    from benchmark.training.finetune import (
-        run_training,  # transformers' trainer takes seconds to import: not for --help
-    )
+    # transformers' trainer takes seconds to import: not for --help
+    from benchmark.training.finetune import run_training
 
     run_training(config)
 

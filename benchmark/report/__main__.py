@@ -32,23 +32,23 @@ def find_all(roots: Sequence[Path]) -> list[Path]:
     Raises:
         UserError: a root does not exist, or has no finished run folder below it.
     """
-    found: list[Path] = []
+    finished: list[Path] = []
     for root in roots:
         if not root.is_dir():
             raise UserError(f"RUNS: {root} is no folder; name a folder that holds run folders")
-        found_here = find_cells(root)
-        cells = without_foreign(found_here)
-        if found_here and not cells:
+        with_record = find_cells(root)
+        cells = without_foreign(with_record)
+        if with_record and not cells:
             raise UserError(
-                f"RUNS: the {len(found_here)} folders with a record.json below {root} hold none that this version reads "
+                f"RUNS: the {len(with_record)} folders with a record.json below {root} hold none that this version reads "
                 "(see the warnings above); use the version that wrote them"
             )
         if not cells:
             raise UserError(
                 f"RUNS: no finished run folder (one with record.json) below {root}; run `python -m benchmark` first"
             )
-        found += cells
-    return found
+        finished += cells
+    return finished
 
 
 def report(roots: Sequence[Path], out: Path) -> list[Path]:
@@ -76,10 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         report(options.runs, out)
     except (Exception, KeyboardInterrupt) as error:
-        if (found := ended(error, kept)) is None:
+        if (ending := ended(error, kept)) is None:
             raise
-        echo(printable(found[1]))
-        return found[0]
+        status, line = ending
+        echo(printable(line))
+        return status
     return 0
 
 

@@ -151,13 +151,13 @@ def _label(
 def _evaluation_labels(alike: Sequence[Stored]) -> dict[Path, dict[str, str]]:
     """Name shown -> name in the record, for the cells of one task and model."""
     labels: dict[Path, dict[str, str]] = {cell.folder: {} for cell in alike}
-    every: dict[str, list[tuple[Stored, str, EvaluationRecord]]] = {}
+    by_name: dict[str, list[tuple[Stored, str, EvaluationRecord]]] = {}
     for cell in alike:
         for key, test in cell.record.evaluations.items():
-            every.setdefault(test.name, []).append((cell, key, test))
-    for name, having in sorted(every.items()):
-        details = distinguish([_evaluation_facts(test) for _, _, test in having])
-        for (cell, key, _), detail in zip(having, details, strict=True):
+            by_name.setdefault(test.name, []).append((cell, key, test))
+    for name, tests in sorted(by_name.items()):
+        details = distinguish([_evaluation_facts(test) for _, _, test in tests])
+        for (cell, key, _), detail in zip(tests, details, strict=True):
             labels[cell.folder][named(name, detail)] = key
     return labels
 
@@ -173,7 +173,7 @@ def _unique(cells: Sequence[Stored]) -> list[Stored]:
 
 
 def load_cells(folders: Sequence[Path], evaluations: Mapping[str, str] | None = None) -> list[NamedCell]:
-    """Read run folders and name them, see `named_cells`.
+    """The content of run folders, with names that tell them apart, see `named_cells`.
 
     Args:
         folders: run folders.

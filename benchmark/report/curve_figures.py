@@ -30,12 +30,12 @@ def curve_files(cells: Sequence[NamedCell], table: pd.DataFrame) -> Iterator[tup
         table: their figures (`leaderboard.frame`).
     """
     look = styles(sorted(dict.fromkeys(table["method"]), key=lambda method: (control_place(method), natural(method))))
-    known = known_metrics(cells)
+    metrics = known_metrics(cells)
     parts = table[table["x"].notna()].groupby(["evaluation", "metric"])
     curves = {(str(key[0]), str(key[1])): part for key, part in parts}
     stems = unique_stems(f"curve-{slug(evaluation)}-{slug(metric)}" for evaluation, metric in curves)
     for ((evaluation, metric), points), stem in zip(curves.items(), stems, strict=True):
-        declared = known[evaluation][metric]
+        declared = metrics[evaluation][metric]
         heading = shortened(f"{evaluation}: {metric.replace('_', ' ')}", _TITLE)
         heading += _DIRECTION[declared.higher_is_better]
         panels = list(_panels(points, str(declared.x), metric))

@@ -166,9 +166,8 @@ def draw_panels(
             [handles[name] for name in names], [str(place) for place in range(len(names))], loc="upper right",
             borderaxespad=0, fontsize=8, handlelength=3.2, bbox_to_anchor=corner,
         )  # fmt: skip
-        for text, name in zip(
-            legend.get_texts(), names, strict=True
-        ):  # matplotlib leaves out names that begin with "_"
+        # set afterwards, as matplotlib leaves out labels that begin with "_"
+        for text, name in zip(legend.get_texts(), names, strict=True):
             text.set_text(shortened(name, NAME))
     return figure
 

@@ -59,55 +59,55 @@ def gains_of(pairs: Mapping[str, tuple[Side, Side]], column: MetricColumn) -> di
         By name; pairs of which one side has no figure are left out. None where both have one, but rows are missing or do
         not give the figure, so that the two cannot be paired.
     """
-    every = {id(side): side for sides in pairs.values() for side in sides if cells_of(side)}
-    figures = {key: all(figure_of(cell, column) is not None for cell in cells_of(side)) for key, side in every.items()}
-    known = {key: sample(side, column) for key, side in every.items() if figures[key]}
-    found: dict[str, Gain | None] = {}
+    sides = {id(side): side for both in pairs.values() for side in both if cells_of(side)}
+    figures = {key: all(figure_of(cell, column) is not None for cell in cells_of(side)) for key, side in sides.items()}
+    samples = {key: sample(side, column) for key, side in sides.items() if figures[key]}
+    gains: dict[str, Gain | None] = {}
     complete: dict[str, tuple[Sample, Sample]] = {}
     reach: Range = (-np.inf, np.inf)
-    for name, (one, other) in pairs.items():
-        if not (figures.get(id(one)) and figures.get(id(other))):
+    for name, (better, worse) in pairs.items():
+        if not (figures.get(id(better)) and figures.get(id(worse))):
             continue
-        found[name] = None
-        low, high = range_of(cells_of(one)[0], column)
+        gains[name] = None
+        low, high = range_of(cells_of(better)[0], column)
         reach = (low - high, high - low)
-        first, second = known[id(one)], known[id(other)]
+        first, second = samples[id(better)], samples[id(worse)]
         if first is None or second is None or first.statistic is not second.statistic:
             continue
         if len(first.table.index.intersection(second.table.index)) > 1:
             complete[name] = (first, second)
-    return found | _compared(complete, 1 if column.higher_is_better else -1, reach)
+    return gains | _gains_of_samples(complete, 1 if column.higher_is_better else -1, reach)
 
 
-def _compared(pairs: Mapping[str, tuple[Sample, Sample]], sign: int, reach: Range) -> dict[str, Gain]:
-    """Comparisons; those over the same examples share resamples and flips."""
+def _gains_of_samples(pairs: Mapping[str, tuple[Sample, Sample]], sign: int, reach: Range) -> dict[str, Gain]:
+    """The gain of each pair; pairs with the same common examples share resamples and flips."""
     groups: dict[tuple[tuple[str, ...], object], list[str]] = {}
     for name, (first, second) in pairs.items():
         common = first.table.index.intersection(second.table.index).sort_values()
         groups.setdefault((tuple(common), first.statistic), []).append(name)
     flips = flips_for(len(pairs))
-    found: dict[str, Gain] = {}
+    gains: dict[str, Gain] = {}
     for (uids, _), names in groups.items():
-        found |= _together({name: pairs[name] for name in names}, uids, sign, reach, flips)
-    return found
+        gains |= _gains_over(uids, {name: pairs[name] for name in names}, sign, reach, flips)
+    return gains
 
 
-def _together(
-    pairs: Mapping[str, tuple[Sample, Sample]], uids: Sequence[str], sign: int, reach: Range, flips: int
+def _gains_over(
+    uids: Sequence[str], pairs: Mapping[str, tuple[Sample, Sample]], sign: int, reach: Range, flips: int
 ) -> dict[str, Gain]:
-    """Comparisons over the same examples."""
-    sides = {id(side): side for both in pairs.values() for side in both}
-    place = {key: number for number, key in enumerate(sides)}
-    table = np.stack([side.table.loc[list(uids)].to_numpy(dtype=np.float64) for side in sides.values()], axis=1)
+    """The gain of each pair over the same examples."""
+    samples = {id(sample): sample for both in pairs.values() for sample in both}
+    place = {key: index for index, key in enumerate(samples)}
+    table = np.stack([sample.table.loc[list(uids)].to_numpy(dtype=np.float64) for sample in samples.values()], axis=1)
     columns = [(place[id(first)], place[id(second)]) for first, second in pairs.values()]
-    statistic = next(iter(sides.values())).statistic
+    statistic = next(iter(samples.values())).statistic
     if statistic is None:
         values = table[:, :, 0]
         differences = np.stack([sign * (values[:, i] - values[:, j]) for i, j in columns], axis=1)
         beside = [(*first.beside, *second.beside) for first, second in pairs.values()]
         flipped = pair_p(values, columns, flips=flips)
-        p = [drawn_p(own, *rest) for own, *rest in zip(differences.T, beside, flipped, strict=True)]
-        gains = [widened(*one) for one in zip(intervals(differences, bounds=reach), beside, strict=True)]
+        p = list(map(drawn_p, differences.T, beside, flipped))
+        gains = list(map(widened, intervals(differences, bounds=reach), beside))
     else:
         k = table.shape[2]
         p = swap_p(table, columns, statistic, flips=flips).tolist()
@@ -120,6 +120,6 @@ def _together(
             for i, j in columns
         ]
     return {
-        name: Gain(gain, float(own), max(len(first.table), len(second.table)) - len(uids))
-        for (name, (first, second)), gain, own in zip(pairs.items(), gains, p, strict=True)
+        name: Gain(gain, float(p_value), max(len(first.table), len(second.table)) - len(uids))
+        for (name, (first, second)), gain, p_value in zip(pairs.items(), gains, p, strict=True)
     }

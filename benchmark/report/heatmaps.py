@@ -55,8 +55,8 @@ ScoredWord = tuple[str, float | None, bool]
 
 def _words(entry: Mapping[str, Any]) -> tuple[list[ScoredWord], float]:
     """Words of one example, and the scale: the largest absolute score of this method on this example."""
-    given = (math.nan if score is None else float(score) for score in entry["scores"])
-    scores = [score if math.isfinite(score) else None for score in given]
+    numbers = (math.nan if score is None else float(score) for score in entry["scores"])
+    scores = [score if math.isfinite(score) else None for score in numbers]
     rationale = entry.get("rationale") or [False] * len(scores)
     parts = zip(entry["words"], scores, rationale, strict=True)
     words = [(str(text) or "▢", score, bool(marked)) for text, score, marked in parts]
@@ -65,8 +65,8 @@ def _words(entry: Mapping[str, Any]) -> tuple[list[ScoredWord], float]:
 
 def _example(entry: Mapping[str, Any]) -> HeatmapExample:
     label, predicted = ("unknown" if entry.get(name) is None else str(entry[name]) for name in ("label", "predicted"))
-    given = entry.get("probability")
-    probability = "unknown" if given is None else f"{float(given):.3f}"
+    raw = entry.get("probability")
+    probability = "unknown" if raw is None else f"{float(raw):.3f}"
     return HeatmapExample(str(entry["uid"]), str(entry["target"]), label, predicted, probability)
 
 
@@ -97,9 +97,9 @@ def sections(cells: Sequence[NamedCell]) -> list[tuple[str, list[HeatmapExample]
 def environment() -> Environment:
     """Templates of this folder; everything that is inserted is escaped."""
     folder = Path(__file__).parent
-    made = Environment(loader=FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    made.filters |= {"number": number, "bounds": bounds, "colour": colour}
-    return made
+    templates = Environment(loader=FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    templates.filters |= {"number": number, "bounds": bounds, "colour": colour}
+    return templates
 
 
 def heatmap_page(cells: Sequence[NamedCell]) -> str:

@@ -6,13 +6,6 @@ from collections.abc import Hashable, Mapping, Sequence
 Facts = Mapping[str, Hashable]
 
 
-def _shown(value: Hashable) -> str:
-    """A setting's value as a person writes it: short floats, the last part of an import path."""
-    if isinstance(value, float):
-        return f"{value:g}"
-    return str(value)
-
-
 def _short_names(keys: Sequence[str]) -> dict[str, str]:
     """Each dotted key by its last part, or whole where two keys share it; `readout._target_` is named `readout`."""
     plain = {key: key.removesuffix("._target_") for key in keys}
@@ -23,7 +16,8 @@ def _short_names(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _value(key: str, value: Hashable) -> str:
-    text = _shown(value)
+    """A setting's value as a person writes it: short floats, the last part of an import path."""
+    text = f"{value:g}" if isinstance(value, float) else str(value)
     return text.rsplit(".", 1)[-1] if key.endswith("_target_") else text
 
 

@@ -6,7 +6,7 @@ from itertools import groupby
 import pandas as pd
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.leaderboard import groups, headline_columns, make_board
+from benchmark.report.leaderboard import groups_with_figures, headline_columns, make_board
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.results.wording import bounds, number, slug
 
@@ -106,8 +106,7 @@ def latex(cells: Sequence[NamedCell], table: pd.DataFrame) -> str:
         table: their figures (`leaderboard.frame`).
     """
     lines = ["% needs \\usepackage{booktabs}"]
-    for task, model, _ in groups(cells):
-        part = table[(table["task"] == task) & (table["model"] == model)]
+    for task, model, _, part in groups_with_figures(cells, table):
         for evaluation, run in groupby(headline_columns(part), key=lambda column: column.evaluation):
             columns, tested = list(run), part[part["evaluation"] == evaluation]
             for start in range(0, len(columns), _WIDTH):

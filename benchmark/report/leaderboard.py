@@ -41,59 +41,59 @@ class MetricColumn:
         return Heading(self.metric, self.higher_is_better, group=self.evaluation)
 
 
-def _figures(cell: NamedCell, shown: str, test: EvaluationRecord) -> Iterator[dict[str, Any]]:
+def _figures(test: EvaluationRecord) -> Iterator[dict[str, Any]]:
     """One row per figure of an evaluation that the method could serve."""
-    place = {"task": cell.task, "model": cell.model, "method": cell.method, "evaluation": shown}
     for figure in test.figures:
         metric = test.metric(figure.metric)
         yield {
-            **place,
             **asdict(figure),
             "higher_is_better": metric.higher_is_better,
             "headline": metric.headline,
             "dash": None,
-            "remark": test.remark if metric.higher_is_better is not None else None,  # it is of what is ranked
+            "remark": test.remark if metric.higher_is_better is not None else None,  # which is about ranked figures
         }
 
 
-def _dashes(cell: NamedCell, shown: str, metrics: Mapping[str, Metric], reason: str) -> Iterator[dict[str, Any]]:
+def _dashes(metrics: Mapping[str, Metric], reason: str) -> Iterator[dict[str, Any]]:
     """One row without a value per scalar metric that the method could not serve."""
-    place = {"task": cell.task, "model": cell.model, "method": cell.method, "evaluation": shown}
     nothing = dict.fromkeys(("x", "value", "low", "high"), math.nan) | {"n": 0, "dash": reason, "remark": None}
-    for name, metric in metrics.items() or [("", UNDECLARED)]:
+    for name, metric in metrics.items():
         if metric.x is None:
             ranked = {"higher_is_better": metric.higher_is_better, "headline": metric.headline}
-            yield {**place, "metric": name, **nothing, **ranked}
+            yield {"metric": name, **nothing, **ranked}
 
 
-def _cell_rows(cell: NamedCell, known: Mapping[str, Mapping[str, Metric]]) -> Iterator[dict[str, Any]]:
+def _test_rows(cell: NamedCell, shown: str, metrics: Mapping[str, Metric]) -> Iterator[dict[str, Any]]:
+    """Rows of one cell for one evaluation (name shown) with its metrics."""
+    test = cell.evaluation(shown)
+    reason = cell.dash or (NOT_RUN if test is None else test.dash)
+    if test is None or reason is not None:
+        yield from _dashes(metrics or {"": UNDECLARED}, reason or NOT_RUN)
+        return
+    reported = {figure.metric for figure in test.figures}
+    yield from _figures(test)
+    yield from _dashes({name: metric for name, metric in metrics.items() if name not in reported}, NO_FIGURE)
+
+
+def _cell_rows(cell: NamedCell, declared: Mapping[str, Mapping[str, Metric]]) -> Iterator[dict[str, Any]]:
     """Rows of one cell over all evaluations (name shown -> metrics) of its task and model."""
-    for shown, metrics in known.items():
-        test = cell.evaluation(shown)
-        reason = cell.dash or (NOT_RUN if test is None else test.dash)
-        if test is None or reason is not None:
-            yield from _dashes(cell, shown, metrics, reason or NOT_RUN)
-            continue
-        reported = {figure.metric for figure in test.figures}
-        yield from _figures(cell, shown, test)
-        missing = {name: metric for name, metric in metrics.items() if name not in reported}
-        if missing:
-            yield from _dashes(cell, shown, missing, NO_FIGURE)
-    if not known:
-        yield from _dashes(cell, "", {}, cell.dash or NO_TEST)
+    place = {"task": cell.task, "model": cell.model, "method": cell.method}
+    for shown, metrics in declared.items():
+        yield from (place | {"evaluation": shown} | row for row in _test_rows(cell, shown, metrics))
+    if not declared:
+        yield from (place | {"evaluation": ""} | row for row in _dashes({"": UNDECLARED}, cell.dash or NO_TEST))
 
 
 def known_metrics(cells: Sequence[NamedCell]) -> dict[str, dict[str, Metric]]:
     """Evaluation (name shown) -> metric -> its declaration, over all cells given; metrics in the order declared."""
-    known: dict[str, dict[str, Metric]] = {
-        shown: {} for shown in sorted({name for cell in cells for name in cell.evaluations})
-    }
+    names = sorted({shown for cell in cells for shown in cell.evaluations})
+    declared: dict[str, dict[str, Metric]] = {shown: {} for shown in names}
     for cell in cells:
         for shown in cell.evaluations:
             if (test := cell.evaluation(shown)) is not None:
                 for name, metric in test.metrics.items():
-                    known[shown].setdefault(name, metric)
-    return known
+                    declared[shown].setdefault(name, metric)
+    return declared
 
 
 def groups(cells: Sequence[NamedCell]) -> list[tuple[str, str, list[NamedCell]]]:
@@ -101,13 +101,21 @@ def groups(cells: Sequence[NamedCell]) -> list[tuple[str, str, list[NamedCell]]]
     return [(*place, list(members)) for place, members in groupby(cells, key=lambda cell: (cell.task, cell.model))]
 
 
+def groups_with_figures(
+    cells: Sequence[NamedCell], table: pd.DataFrame
+) -> Iterator[tuple[str, str, list[NamedCell], pd.DataFrame]]:
+    """The same, with the rows of each task and model of the cells' figures (`frame`)."""
+    for task, model, members in groups(cells):
+        yield task, model, members, table[(table["task"] == task) & (table["model"] == model)]
+
+
 def frame(cells: Sequence[NamedCell]) -> pd.DataFrame:
     """All figures of named cells, see `read_leaderboard`."""
     rows: list[dict[str, Any]] = []
     for _, _, members in groups(cells):
-        known = known_metrics(members)
+        declared = known_metrics(members)
         for cell in members:
-            rows.extend(_cell_rows(cell, known))
+            rows.extend(_cell_rows(cell, declared))
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"headline": bool, "n": np.int64})
     for name in ("higher_is_better", "dash", "remark"):  # pandas would turn None into NaN
         table[name] = pd.Series([row[name] for row in rows], dtype=object)
@@ -131,12 +139,12 @@ def read_leaderboard(cells: Sequence[Path]) -> pd.DataFrame:
 def scalar_columns(table: pd.DataFrame) -> list[MetricColumn]:
     """The scalar metrics of some rows of the leaderboard, in order of appearance."""
     scalars = table[table["x"].isna() & (table["metric"] != "")]
-    found: dict[tuple[str, str], MetricColumn] = {}
+    columns: dict[tuple[str, str], MetricColumn] = {}
     for row in scalars.to_dict("records"):
         key = (row["evaluation"], row["metric"])
-        found.setdefault(key, MetricColumn(*key, row["higher_is_better"]))
-    order = {name: place for place, name in enumerate(dict.fromkeys(evaluation for evaluation, _ in found))}
-    return sorted(found.values(), key=lambda column: order[column.evaluation])
+        columns.setdefault(key, MetricColumn(*key, row["higher_is_better"]))
+    order = {name: place for place, name in enumerate(dict.fromkeys(evaluation for evaluation, _ in columns))}
+    return sorted(columns.values(), key=lambda column: order[column.evaluation])
 
 
 def headline_columns(table: pd.DataFrame) -> list[MetricColumn]:
@@ -171,8 +179,8 @@ def is_control(method: str) -> bool:
 
 def _place(method: str, ranks: Sequence[Mapping[str, int]]) -> tuple[float, tuple[tuple[int, float, str], ...]]:
     """Sorting key: mean rank over the columns that rank the method (none: last), then the name."""
-    own = [column[method] for column in ranks if method in column]
-    return (sum(own) / len(own) if own else math.inf, natural(method))
+    ranked = [column[method] for column in ranks if method in column]
+    return (sum(ranked) / len(ranked) if ranked else math.inf, natural(method))
 
 
 def make_board(table: pd.DataFrame, columns: Sequence[MetricColumn]) -> PrintedTable:
@@ -205,10 +213,10 @@ def make_board(table: pd.DataFrame, columns: Sequence[MetricColumn]) -> PrintedT
     def rows(names: Iterable[str]) -> tuple[PrintedRow, ...]:
         return tuple(PrintedRow((name,), tuple(map(partial(entry, name), columns, ranks))) for name in names)
 
-    groups = {
+    blocks = {
         "methods": rows(sorted(real, key=lambda method: _place(method, ranks))),
         "controls": rows(filter(is_control, methods)),
     }
     first = table.iloc[0]
     headings = tuple(column.heading for column in columns)
-    return PrintedTable(f"{first['task']} · {first['model']}", ("method",), headings, groups, tuple(notes))
+    return PrintedTable(f"{first['task']} · {first['model']}", ("method",), headings, blocks, tuple(notes))

@@ -5,7 +5,13 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.leaderboard import groups, headline_columns, judged_columns, make_board, scalar_columns
+from benchmark.report.leaderboard import (
+    groups_with_figures,
+    headline_columns,
+    judged_columns,
+    make_board,
+    scalar_columns,
+)
 from benchmark.report.pairs import MethodPairs
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.report.verdicts import against_random, calibration
@@ -84,9 +90,9 @@ _PAIRS = (
 )
 
 
-def _pairs(every: Sequence[MethodPairs]) -> list[str]:
+def _pairs(by_metric: Sequence[MethodPairs]) -> list[str]:
     """What the pairs of methods say, metric by metric, and their matrices."""
-    compared = [pairs for pairs in every if len(pairs.methods) > 1]
+    compared = [pairs for pairs in by_metric if len(pairs.methods) > 1]
     if not compared:
         return []
     lines = ["", _PAIRS, ""]
@@ -118,7 +124,7 @@ def _section(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[Me
         lines += ["", f"### {escape(evaluation)}", ""]
         lines += [f"Explained class: {escape(target)}.", ""] if target else []
         lines += [*table_lines(make_board(part, scalar_columns(part)).ungrouped), "", *_verdicts(cells, part)]
-        lines += _pairs([one for one in pairs if one.column.evaluation == evaluation])
+        lines += _pairs([of_metric for of_metric in pairs if of_metric.column.evaluation == evaluation])
     return lines
 
 
@@ -133,7 +139,6 @@ def markdown(
         pairs: their pairs (`pairs.every_pair`).
     """
     lines = ["# Leaderboard", "", _LEGEND]
-    for task, model, members in groups(cells):
-        part = table[(table["task"] == task) & (table["model"] == model)]
+    for task, model, members, part in groups_with_figures(cells, table):
         lines += ["", *_section(members, part, pairs[task, model])]
     return "\n".join(lines) + "\n"

@@ -9,7 +9,7 @@ import pandas as pd
 
 from benchmark.report.cells import NamedCell
 from benchmark.report.gains import Gain, gains_of
-from benchmark.report.leaderboard import MetricColumn, groups, is_control, judged_columns
+from benchmark.report.leaderboard import MetricColumn, groups_with_figures, is_control, judged_columns
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.report.samples import figure_of
 from benchmark.report.verdicts import UNPAIRED, too_few, with_figure
@@ -43,16 +43,17 @@ class MethodPairs:
     comparisons: Mapping[tuple[str, str], Gain | None]
     adjusted: Mapping[tuple[str, str], float]
 
-    def better(self, one: str, other: str) -> bool:
+    def better(self, first: str, second: str) -> bool:
         """Whether the first method is significantly better than the second."""
-        pair, sign = ((one, other), 1) if (one, other) in self.comparisons else ((other, one), -1)
+        pair, sign = ((first, second), 1) if (first, second) in self.comparisons else ((second, first), -1)
         comparison = self.comparisons.get(pair)
         return comparison is not None and self.adjusted.get(pair, 1.0) < ALPHA and sign * comparison.gain.value > 0
 
     @property
     def reason(self) -> str:
         """Why there are too few examples for any verdict, or nothing."""
-        n = min((one.gain.n for pair in self.adjusted if (one := self.comparisons[pair]) is not None), default=0)
+        compared = [comparison for pair in self.adjusted if (comparison := self.comparisons[pair]) is not None]
+        n = min((comparison.gain.n for comparison in compared), default=0)
         decided = any(p < ALPHA for p in self.adjusted.values())
         return "" if decided or not self.adjusted else too_few(n, len(self.adjusted), f"{len(self.adjusted)} pairs")
 
@@ -108,8 +109,8 @@ def pairs(cells: Sequence[NamedCell], column: MetricColumn) -> MethodPairs | Non
         return None
     chosen = {f"{i} {j}": (ordered[i], ordered[j]) for i, j in combinations(range(len(ordered)), 2)}
     by_name = gains_of(chosen, column)
-    comparisons = {(chosen[name][0].method, chosen[name][1].method): one for name, one in by_name.items()}
-    p = {pair: one.p for pair, one in comparisons.items() if one is not None and not any(map(is_control, pair))}
+    comparisons = {(chosen[name][0].method, chosen[name][1].method): gain for name, gain in by_name.items()}
+    p = {pair: gain.p for pair, gain in comparisons.items() if gain is not None and not any(map(is_control, pair))}
     return MethodPairs(
         column=column,
         methods=tuple(cell.method for cell in best_first),
@@ -127,37 +128,40 @@ def every_pair(cells: Sequence[NamedCell], table: pd.DataFrame) -> dict[tuple[st
         table: their figures (`leaderboard.frame`).
     """
     by_place: dict[tuple[str, str], list[MethodPairs]] = {}
-    for task, model, members in groups(cells):
-        part = table[(table["task"] == task) & (table["model"] == model)]
+    for task, model, members, part in groups_with_figures(cells, table):
         tests = [rows for _, rows in part.groupby("evaluation", sort=True)]
-        every = [pairs(members, column) for rows in tests for column in judged_columns(rows)]
-        by_place[task, model] = [one for one in every if one is not None]
+        by_metric = [pairs(members, column) for rows in tests for column in judged_columns(rows)]
+        by_place[task, model] = [of_metric for of_metric in by_metric if of_metric is not None]
     return by_place
 
 
-def differences(every: Mapping[tuple[str, str], Sequence[MethodPairs]]) -> pd.DataFrame:
+def differences(by_place: Mapping[tuple[str, str], Sequence[MethodPairs]]) -> pd.DataFrame:
     """The content of `differences.csv`: `difference` is first less second as measured, whatever direction is better."""
     rows = [
         {"task": task, "model": model, **row}
-        for (task, model), members in every.items()
-        for found in members
-        for row in _rows(found)
+        for (task, model), members in by_place.items()
+        for of_metric in members
+        for row in _rows(of_metric)
     ]
     return pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS)).astype({"n": int, "family": "Int64"})
 
 
-def _rows(found: MethodPairs) -> Iterator[dict[str, Any]]:
-    column, sign = found.column, 1 if found.column.higher_is_better else -1
-    for (first, second), comparison in found.comparisons.items():
-        place = {"evaluation": column.evaluation, "metric": column.metric, "first": first, "second": second}
+def _rows(of_metric: MethodPairs) -> Iterator[dict[str, Any]]:
+    column, sign = of_metric.column, 1 if of_metric.column.higher_is_better else -1
+    for (first, second), comparison in of_metric.comparisons.items():
+        place: dict[str, Any] = {
+            "evaluation": column.evaluation,
+            "metric": column.metric,
+            "first": first,
+            "second": second,
+        }
         if comparison is None:
             yield place | {"n": 0, "note": UNPAIRED}
             continue
-        gain, adjusted = comparison.gain, found.adjusted.get((first, second))
+        gain, adjusted = comparison.gain, of_metric.adjusted.get((first, second))
         low, high = sorted((sign * gain.low, sign * gain.high))
-        own: dict[str, Any] = {"difference": sign * gain.value + 0.0, "low": low, "high": high}
-        own |= {"n": gain.n, "p": comparison.p}
+        row = place | {"difference": sign * gain.value + 0.0, "low": low, "high": high, "n": gain.n, "p": comparison.p}
         if adjusted is not None:
-            own |= {"p_holm": adjusted, "family": len(found.adjusted)}
-            own |= {"better": (first if gain.value > 0 else second) if adjusted < ALPHA else None}
-        yield place | own | {"note": comparison.remark or None}
+            better = (first if gain.value > 0 else second) if adjusted < ALPHA else None
+            row |= {"p_holm": adjusted, "family": len(of_metric.adjusted), "better": better}
+        yield row | {"note": comparison.remark or None}

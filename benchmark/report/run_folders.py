@@ -30,7 +30,7 @@ class Stored:
 
 
 def unreadable(path: Path, reason: str) -> UserError:
-    """The error for a file of a run folder; whose folder it is is not known, so it is not said to be removed."""
+    """The error for a file of a run folder. The folder may be somebody else's, so the message does not say to remove it."""
     return UserError(f"{path} is corrupt ({reason}); leave its folder out of the report, or compute it again")
 
 
@@ -39,10 +39,10 @@ def cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, Mapping):
-        found = {cleaned(key): cleaned(item) for key, item in value.items()}
-        if len(found) < len(value):
+        items = {cleaned(key): cleaned(item) for key, item in value.items()}
+        if len(items) < len(value):
             raise ValueError("two names differ in characters that cannot be shown alone")
-        return found
+        return items
     if isinstance(value, list | tuple):
         return [cleaned(item) for item in value]
     return value
@@ -75,7 +75,7 @@ def is_foreign(folder: Path) -> str | None:
 
 
 def without_foreign(folders: Sequence[Path]) -> list[Path]:
-    """The folders that are ours, each other one told in a warning."""
+    """The folders that are ours; each of the others gets a warning."""
     ours = []
     for folder in folders:
         if (reason := is_foreign(folder)) is None:

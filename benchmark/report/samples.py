@@ -65,19 +65,19 @@ def range_of(cell: NamedCell, column: MetricColumn) -> Range:
 def sample(side: Side, column: MetricColumn) -> Sample | None:
     """What the figure of one side is computed from, by example; of several cells the mean, over common examples.
 
-    None where a cell has no figure, or where its rows do not give it: rows are trusted only where they do.
+    None where a cell has no figure, or where its rows do not give it.
     """
-    found = [_sample(cell, column) for cell in cells_of(side)]
-    known = [one for one in found if one is not None]
-    if not known or len(known) < len(found) or len({one.statistic for one in known}) > 1:
+    samples = [_sample(cell, column) for cell in cells_of(side)]
+    complete = [part for part in samples if part is not None]
+    if not complete or len(complete) < len(samples) or len({part.statistic for part in complete}) > 1:
         return None
-    first, *others = known
+    first, *others = complete
     if first.statistic is None:
-        return _of_means(cells_of(side), [one.table for one in known], column)
+        return _of_means(cells_of(side), [part.table for part in complete], column)
     table = first.table
     for other in others:
-        table = table.add(other.table)  # NaN where one lacks the example
-    return Sample(table.dropna() / len(known), first.statistic)
+        table = table.add(other.table)  # NaN where a cell lacks the example
+    return Sample(table.dropna() / len(complete), first.statistic)
 
 
 def _of_means(cells: Sequence[NamedCell], tables: Sequence[pd.DataFrame], column: MetricColumn) -> Sample:
@@ -98,8 +98,8 @@ def _draws(cell: NamedCell, column: MetricColumn, metric: str, table: pd.DataFra
     if rows is None:
         return pd.DataFrame()
     uids, values = matrix(rows)
-    found = pd.DataFrame(values, index=uids)
-    return found.loc[found.index.intersection(table.index)]
+    draws = pd.DataFrame(values, index=uids)
+    return draws.loc[draws.index.intersection(table.index)]
 
 
 def _sample(cell: NamedCell, column: MetricColumn) -> Sample | None:

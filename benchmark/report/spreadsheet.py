@@ -8,8 +8,8 @@ _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the l
 def as_text(cell: object) -> object:
     """A name that a spreadsheet would compute, with an apostrophe before it; numbers and other names as they are.
 
-    `=HYPERLINK(...)` and its kind are executed when a table is opened, and the apostrophe is how a spreadsheet is told
-    that a cell is text (OWASP, "CSV injection").
+    `=HYPERLINK(...)` and its kind are executed when a table is opened. The apostrophe makes a cell text (OWASP, "CSV
+    injection").
     """
     if not isinstance(cell, str) or not cell.lstrip().startswith(_FORMULA):
         return cell

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.leaderboard import frame, groups, headline_columns, make_board
+from benchmark.report.leaderboard import frame, groups_with_figures, headline_columns, make_board
 from benchmark.report.printed import Heading, PrintedEntry, PrintedTable
 from benchmark.results.wording import number
 
@@ -93,8 +93,7 @@ def terminal_table(cells: Sequence[NamedCell]) -> Table:
         "value ±larger distance to the bounds of its 95 % interval; ↑ ↓ better; best green, second underlined"
     )
     grid.caption_justify = "left"
-    for task, model, _ in groups(cells):
-        part = table[(table["task"] == task) & (table["model"] == model)]
+    for _, _, _, part in groups_with_figures(cells, table):
         columns = headline_columns(part)
         if not columns:
             grid.add_row(_without_figures(part))

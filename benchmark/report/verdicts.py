@@ -25,9 +25,9 @@ def with_figure(cells: Sequence[NamedCell], column: MetricColumn) -> list[NamedC
 
 def controls_of(cells: Sequence[NamedCell], column: MetricColumn) -> dict[str, list[NamedCell]]:
     """The cells of oracle, random (all of them: their mean is the control) and inverted that have a figure."""
-    known = with_figure(cells, column)
-    first = {name: [cell for cell in known if cell.kind == name][:1] for name in ("oracle", "inverted")}
-    return {"oracle": first["oracle"], "random": list(filter(is_random, known)), "inverted": first["inverted"]}
+    shown = with_figure(cells, column)
+    first = {name: [cell for cell in shown if cell.kind == name][:1] for name in ("oracle", "inverted")}
+    return {"oracle": first["oracle"], "random": list(filter(is_random, shown)), "inverted": first["inverted"]}
 
 
 def too_few(n: int, family: int, what: str) -> str:
@@ -50,16 +50,16 @@ def calibration(cells: Sequence[NamedCell], column: MetricColumn) -> str:
     if None not in remarks:
         return f"calibration does not apply ({'; '.join(sorted(escape_markdown(str(remark)) for remark in remarks))})"
     steps = (("oracle", "random"), ("random", "inverted"))
-    every = gains_of({better: (controls[better], controls[worse]) for better, worse in steps}, column)
-    found = {name: comparison for name, comparison in every.items() if comparison is not None}
-    if len(found) < len(steps):
+    gains = gains_of({better: (controls[better], controls[worse]) for better, worse in steps}, column)
+    paired = {name: comparison for name, comparison in gains.items() if comparison is not None}
+    if len(paired) < len(steps):
         return f"calibration not assessed ({UNPAIRED})"
-    if reason := too_few(min(one.gain.n for one in found.values()), 1, "the controls"):
+    if reason := too_few(min(comparison.gain.n for comparison in paired.values()), 1, "the controls"):
         return f"calibration not assessed ({reason})"
-    above = {name: one.gain.low > 0 and one.p < ALPHA for name, one in found.items()}
+    above = {name: comparison.gain.low > 0 and comparison.p < ALPHA for name, comparison in paired.items()}
     verdict = "calibrated" if all(above.values()) else "**not calibrated**"
     parts = [
-        f"{better} {'above' if above[better] else 'not above'} {worse}: {found[better].words}, p {number(found[better].p)}"
+        f"{better} {'above' if above[better] else 'not above'} {worse}: {paired[better].words}, p {number(paired[better].p)}"
         for better, worse in steps
     ]
     return f"{verdict} ({'; '.join(parts)})"
@@ -115,16 +115,16 @@ def against_random(cells: Sequence[NamedCell], column: MetricColumn) -> AgainstR
     """Every real method against the mean of all random cells, Holm-corrected over the methods; None without either."""
     random = controls_of(cells, column)["random"]
     real = [cell for cell in cells if not is_control(cell.method)]
-    found = gains_of({cell.method: (cell, random) for cell in real}, column)
-    if not found:
+    gains = gains_of({cell.method: (cell, random) for cell in real}, column)
+    if not gains:
         return None
-    known = {method: comparison for method, comparison in found.items() if comparison is not None}
-    beyond = decided(known)
+    paired = {method: comparison for method, comparison in gains.items() if comparison is not None}
+    beyond = decided(paired)
     return AgainstRandom(
         above=tuple(method for method, comparison in beyond.items() if comparison.gain.value > 0),
-        undecided=tuple(method for method in known if method not in beyond),
+        undecided=tuple(method for method in paired if method not in beyond),
         below=tuple(method for method, comparison in beyond.items() if comparison.gain.value < 0),
-        missing=tuple(method for method, comparison in found.items() if comparison is None),
-        n=min((comparison.gain.n for comparison in known.values()), default=0),
+        missing=tuple(method for method, comparison in gains.items() if comparison is None),
+        n=min((comparison.gain.n for comparison in paired.values()), default=0),
         draws=1 if (mean := sample(random, column)) is None else mean.draws,
     )

@@ -11,7 +11,14 @@ from benchmark.report.curve_figures import curve_files
 from benchmark.report.graphs import graph_files
 from benchmark.report.heatmaps import environment, heatmap_page
 from benchmark.report.latex import latex
-from benchmark.report.leaderboard import CSV_COLUMNS, CURVE_COLUMNS, frame, groups, headline_columns, make_board
+from benchmark.report.leaderboard import (
+    CSV_COLUMNS,
+    CURVE_COLUMNS,
+    frame,
+    groups_with_figures,
+    headline_columns,
+    make_board,
+)
 from benchmark.report.markdown import markdown
 from benchmark.report.pairs import differences, every_pair
 from benchmark.report.spreadsheet import csv_bytes
@@ -43,10 +50,7 @@ def _cost(cells: Sequence[NamedCell]) -> pd.DataFrame:
 
 
 def _index(cells: Sequence[NamedCell], table: pd.DataFrame, names: Sequence[str]) -> str:
-    boards = []
-    for task, model, _ in groups(cells):
-        part = table[(table["task"] == task) & (table["model"] == model)]
-        boards.append(make_board(part, headline_columns(part)))
+    boards = [make_board(part, headline_columns(part)) for _, _, _, part in groups_with_figures(cells, table)]
     pictures = [name for name in names if name.endswith(".png")]
     links = [(name, _DESCRIPTIONS[name]) for name in dict.fromkeys(names) if name in _DESCRIPTIONS]
     page = environment().get_template("index.html.jinja")

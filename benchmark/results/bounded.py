@@ -1,4 +1,4 @@
-"""Reading of files that may come from anybody: what they may cost is known before they are read.
+"""Reading of files that may come from anybody: what they may cost is checked before they are read.
 
 All functions raise ValueError (or OSError, for the file itself) for what is too large, too deep or broken.
 """
@@ -52,12 +52,12 @@ def read_bytes(path: Path) -> bytes:
 def parse_json(content: bytes) -> Any:
     """What a JSON file holds."""
     text = content.decode()
-    if _depth(_steps(text)) > MAX_DEPTH:
+    if _depth(_json_steps(text)) > MAX_DEPTH:
         raise ValueError(f"more than {MAX_DEPTH} lists and objects within each other")
-    return json.loads(text, parse_int=_whole, parse_float=_real)
+    return json.loads(text, parse_int=_parse_whole, parse_float=_parse_real)
 
 
-def _steps(text: str) -> Iterator[int]:
+def _json_steps(text: str) -> Iterator[int]:
     """+1 for every bracket that opens, −1 for every one that closes, outside strings."""
     for match in _TOKENS.finditer(text):
         if (symbol := match[0])[0] != '"':
@@ -75,17 +75,17 @@ def _depth(steps: Iterator[int]) -> int:
     return deepest
 
 
-def _whole(digits: str) -> int:
+def _parse_whole(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     return int(digits)
 
 
-def _real(digits: str) -> float:
-    found = float(digits)
-    if found in (float("inf"), float("-inf")):
+def _parse_real(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
         raise ValueError(f"the number {digits[:20]} is too large")
-    return found
+    return number
 
 
 def parse_yaml(content: bytes) -> Any:
@@ -94,11 +94,11 @@ def parse_yaml(content: bytes) -> Any:
     try:
         if _depth(_yaml_steps(text)) > MAX_DEPTH:
             raise ValueError(f"more than {MAX_DEPTH} lists and mappings within each other")
-        found = yaml.safe_load(text)
+        value = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, OverflowError, TypeError, AttributeError) as error:  # of odd tags
         raise ValueError(str(error)) from error
-    _check_numbers(found)
-    return found
+    _check_numbers(value)
+    return value
 
 
 def _yaml_steps(text: str) -> Iterator[int]:
@@ -111,7 +111,7 @@ def _yaml_steps(text: str) -> Iterator[int]:
 
 
 def _check_numbers(content: Any) -> None:
-    """ValueError for a whole number of more digits than are read; the depth is known to be small."""
+    """ValueError for a whole number of more digits than are read; that the depth is small has been checked."""
     if isinstance(content, dict):
         for key, value in content.items():
             _check_numbers(key)
@@ -127,13 +127,9 @@ def check_rows(content: bytes, examples: int | None = None) -> None:
     """ValueError where a Parquet table claims more rows than so many examples can have; only its end is read."""
     most = MAX_ROWS if examples is None else min(MAX_ROWS, MAX_ROWS_PER_EXAMPLE * max(examples, 1))
     try:
-        facts = pq.read_metadata(io.BytesIO(content))
-        rows = max(facts.num_rows, sum(facts.row_group(index).num_rows for index in range(facts.num_row_groups)))
-    except (
-        KeyError,
-        TypeError,
-        OSError,
-    ) as error:  # of a damaged footer; pyarrow's own errors are ValueError or OSError
+        footer = pq.read_metadata(io.BytesIO(content))
+        rows = max(footer.num_rows, sum(footer.row_group(index).num_rows for index in range(footer.num_row_groups)))
+    except (KeyError, TypeError, OSError) as error:  # pyarrow's, of a damaged footer; others are a ValueError already
         raise ValueError(str(error)) from error
     if rows > most:
         raise ValueError(f"it has {rows} rows, more than {most}")

@@ -31,28 +31,28 @@ def atomic_path(destination: Path) -> Iterator[Path]:
         yield temporary
         if temporary.is_dir() and destination.is_dir():
             return
-        _settle(scratch, temporary)
+        _finish_files(scratch, temporary)
         os.replace(temporary, destination)
         _to_disk(destination.parent)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _settle(scratch: Path, written: Path) -> None:
+def _finish_files(scratch: Path, written: Path) -> None:
     """Give everything that was written the mode of a new file or folder, and bring it to the disk."""
     probe = scratch / ".mode"  # the umask itself can only be read by changing it, for all threads
     probe.touch()
     mode = probe.stat().st_mode & 0o777
     for folder, _, names in os.walk(written):
         for name in names:
-            _settle_file(Path(folder, name), mode)
+            _finish_file(Path(folder, name), mode)
         os.chmod(folder, mode | (mode & 0o444) >> 2)
         _to_disk(Path(folder))
     if written.is_file():
-        _settle_file(written, mode)
+        _finish_file(written, mode)
 
 
-def _settle_file(path: Path, mode: int) -> None:
+def _finish_file(path: Path, mode: int) -> None:
     if not path.is_symlink():
         path.chmod(mode)
         _to_disk(path)

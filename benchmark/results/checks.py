@@ -45,9 +45,9 @@ def _check_means(name: str, evaluation: EvaluationRecord, rows: pd.DataFrame) ->
     examples = rows.groupby(["metric", "x", "uid"], dropna=False, sort=False)["value"].mean().reset_index()
     means = examples.groupby(["metric", "x"], dropna=False, sort=False)["value"].agg(["mean", "size"]).reset_index()
     columns = (means[column].tolist() for column in ("metric", "x", "mean", "size"))
-    of_rows = {(str(metric), _key(x)): (mean, size) for metric, x, mean, size in zip(*columns, strict=True)}
+    of_rows = {(str(metric), _x_key(x)): (mean, size) for metric, x, mean, size in zip(*columns, strict=True)}
     for figure in evaluation.figures:
-        mean, size = of_rows.get((figure.metric, _key(figure.x)), (math.nan, None))
+        mean, size = of_rows.get((figure.metric, _x_key(figure.x)), (math.nan, None))
         if size is None or math.isnan(figure.value):
             continue
         if figure.n != size:
@@ -56,5 +56,5 @@ def _check_means(name: str, evaluation: EvaluationRecord, rows: pd.DataFrame) ->
             raise ValueError(f"{name}/{figure.metric} is {figure.value:g}, the mean of its rows {mean:g}")
 
 
-def _key(x: float) -> float | None:
+def _x_key(x: float) -> float | None:
     return None if math.isnan(x) else x

@@ -1,4 +1,4 @@
-"""Digests of what is stored, by which it is told from anything that a disk or an editor made of it."""
+"""Digests of what is stored: they show whether a disk or an editor has changed it."""
 
 import io
 import json
@@ -51,8 +51,8 @@ def finite(value: Any) -> Any:
 
 
 def table_digest(table: pd.DataFrame) -> str:
-    """SHA-256 of a table's columns and values in the order of its rows; the index counts nothing."""
-    found = sha256()
+    """SHA-256 of a table's columns and values in the order of its rows; the index is left out."""
+    hasher = sha256()
     for name in table.columns:
         column = table[name]
         kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else "O"
@@ -61,16 +61,16 @@ def table_digest(table: pd.DataFrame) -> str:
             content = np.where(np.isnan(values), np.nan, values).tobytes() if kind == "f" else values.tobytes()
         else:
             kind, content = "O", "\0".join(map(str, column.tolist())).encode()
-        found.update(f"{name}\0{kind}\0{len(content)}\0".encode() + content)
-    return found.hexdigest()
+        hasher.update(f"{name}\0{kind}\0{len(content)}\0".encode() + content)
+    return hasher.hexdigest()
 
 
 def table_bytes(table: pd.DataFrame) -> bytes:
     """A Parquet file with a checksum of every page and a digest of the content; equal tables give equal bytes."""
     stored = pa.Table.from_pandas(table, preserve_index=False)
-    known = {**(stored.schema.metadata or {}), b"sha256": table_digest(stored.to_pandas()).encode()}
+    metadata = {**(stored.schema.metadata or {}), b"sha256": table_digest(stored.to_pandas()).encode()}
     buffer = io.BytesIO()
-    pq.write_table(stored.replace_schema_metadata(known), buffer, write_page_checksum=True)
+    pq.write_table(stored.replace_schema_metadata(metadata), buffer, write_page_checksum=True)
     return buffer.getvalue()
 
 
@@ -86,10 +86,10 @@ def table_of(content: bytes) -> pd.DataFrame:
 def arrays_digest(uids: Sequence[str], arrays: Mapping[str, np.ndarray], cost: Mapping[str, float]) -> str:
     """SHA-256 of named arrays and of what is stored with them."""
     facts = [list(uids), dict(cost), [[name, str(arrays[name].dtype), arrays[name].shape] for name in sorted(arrays)]]
-    found = sha256(digest(facts).encode())
+    hasher = sha256(digest(facts).encode())
     for name in sorted(arrays):
-        found.update(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
+        hasher.update(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
+    return hasher.hexdigest()
 
 
 def check_arrays(

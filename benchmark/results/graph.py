@@ -19,7 +19,6 @@ State = Literal["not-appeared", "appeared", "fixed"]
 THRESHOLD = 0.4
 """The paper's τ."""
 
-
 _MOST_LAYERS = 10_000  # a graph that is read has to be drawn
 
 
@@ -140,20 +139,19 @@ class RationaleAgreement:
 def check_threshold(threshold: Any, setting: str = "threshold") -> float:
     """τ as a float; UserError naming `setting` unless it lies within [0, 1]."""
     try:
-        found = float(threshold)
+        number = float(threshold)
     except (TypeError, ValueError):
-        found = float("nan")
-    if not 0 <= found <= 1:
+        number = float("nan")
+    if not 0 <= number <= 1:
         raise UserError(f"{setting}={threshold}: allowed are numbers from 0 to 1")
-    return found
+    return number
 
 
 def check_construction(construction: str, setting: str = "construction") -> Construction:
     """The construction; UserError naming `setting` where it does not exist."""
-    for known in get_args(Construction):
-        if construction == known:
-            return cast(Construction, known)
-    raise UserError(f"{setting}={construction} is unknown; allowed: {', '.join(get_args(Construction))}")
+    if construction not in get_args(Construction):
+        raise UserError(f"{setting}={construction} is unknown; allowed: {', '.join(get_args(Construction))}")
+    return cast(Construction, construction)
 
 
 def layer_shares(scores: Float[NDArray, "L T T"], terminal: int | None) -> Float[NDArray, "L T T"]:
@@ -269,8 +267,8 @@ def agreement(graph: AttributionGraph, rationale: Bool[NDArray, "U"], query_unit
         rationale: one boolean per unit of the whole example; units beyond the model's window count as missed.
         query_units: leading units that belong to a query and are left out.
     """
-    found = {graph.units[node] for node in graph.nodes if graph.units[node] >= query_units}
-    wanted = {int(unit) for unit in np.flatnonzero(rationale) if unit >= query_units}
-    hits = len(found & wanted)
-    recall, precision = hits / max(1, len(wanted)), hits / max(1, len(found))
-    return RationaleAgreement(recall, precision, 2 * hits / max(1, len(wanted) + len(found)))
+    graph_units = {graph.units[node] for node in graph.nodes if graph.units[node] >= query_units}
+    rationale_units = {int(unit) for unit in np.flatnonzero(rationale) if unit >= query_units}
+    hits = len(graph_units & rationale_units)
+    recall, precision = hits / max(1, len(rationale_units)), hits / max(1, len(graph_units))
+    return RationaleAgreement(recall, precision, 2 * hits / max(1, len(rationale_units) + len(graph_units)))

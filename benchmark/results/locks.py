@@ -17,11 +17,11 @@ class Lock:
     """A lock that one process holds at a time: `flock` on an empty file, which the kernel frees when the process ends.
 
     A killed process therefore leaves no lock behind, whatever the signal; its empty file does no harm and goes with the
-    next release. The same object may be entered again by its holder. It is `fcntl` itself and not a package, since the
-    benchmark runs where `fcntl` is, and a file that only exists (a "soft" lock) outlives a kill.
+    next release. The same object may be entered again by its holder. No package is needed, since the benchmark runs where
+    `fcntl` is; a lock that is a mere file (a "soft" lock) would outlive a kill.
 
     On NFS (Linux 2.6.12 and newer) and on most cluster file systems `flock` holds between machines. Mounted with `nolock`
-    or `local_lock=flock` it holds within one machine only; a file system without locks is told in one warning.
+    or `local_lock=flock` it holds within one machine only. A file system without locks gets one warning.
 
     Args:
         path: the file; its folder is made.

@@ -1,7 +1,7 @@
 """`record.json` as objects: what a finished cell is, what it cost, and the figures of its tests.
 
-What is read is held to the annotations: every field is there and of its type. JSON knows no number that is not finite, so
-that null stands for NaN in a number and for an infinite end in `bounds`.
+What is read is held to the annotations: every field is there and of its type. JSON has no numbers that are not finite: null
+stands for NaN, and in `bounds` for an infinite end.
 """
 
 import math
@@ -21,24 +21,28 @@ Version = int | float | str
 
 @dataclass(frozen=True)
 class Metric:
-    """One column of the leaderboard: its direction and its range. `higher_is_better` None: descriptive, not ranked."""
+    """One column of the leaderboard.
+
+    Attributes:
+        higher_is_better: its direction; None where it is descriptive and not ranked.
+        bounds: its range; NaN for an infinite end.
+        x: name of the x axis where it is a curve; None for a scalar.
+        headline: whether it is shown in the terminal's table.
+    """
 
     higher_is_better: bool | None
     bounds: Bounds
     x: str | None = None
-    """Name of the x axis where the metric is a curve; None for a scalar."""
     headline: bool = False
-    """Shown in the terminal's table."""
 
     def __post_init__(self) -> None:
         low, high = self.bounds
-        object.__setattr__(
-            self, "bounds", (-math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high)
-        )
+        bounds = (-math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high)
+        object.__setattr__(self, "bounds", bounds)
 
 
 UNDECLARED = Metric(higher_is_better=None, bounds=(-math.inf, math.inf))
-"""What is known of a figure whose metric its test does not declare."""
+"""What is said of a figure whose metric its test does not declare."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +218,7 @@ class Record:
         """
         if not isinstance(content, Mapping) or content.get("schema") != SCHEMA:
             raise ValueError(f"no record of schema {SCHEMA}")
-        record: Record = _object(Record, content, "")
+        record: Record = _as_dataclass(Record, content, "")
         for part in ("task", "model", "method"):
             if not getattr(record, part).name:
                 raise ValueError(f"{part}.name is empty")
@@ -223,8 +227,8 @@ class Record:
         return record
 
     def digests(self, name: str) -> tuple[str, ...]:
-        """The SHA-256 that a file of the folder may have; none where the record does not know it."""
-        return tuple(known[name] for known in (self.files, self.coming) if name in known)
+        """The SHA-256 that a file of the folder may have; none where the record does not name it."""
+        return tuple(digests[name] for digests in (self.files, self.coming) if name in digests)
 
     def to_json(self) -> dict[str, Any]:
         """The content of `record.json` without its seal."""
@@ -232,7 +236,7 @@ class Record:
 
 
 @cache
-def _hints(kind: Any) -> dict[str, tuple[Any, bool]]:
+def _annotations(kind: Any) -> dict[str, tuple[Any, bool]]:
     """Annotation of each field, and whether it must be given."""
     hints = get_type_hints(kind)
     return {
@@ -241,38 +245,39 @@ def _hints(kind: Any) -> dict[str, tuple[Any, bool]]:
     }
 
 
-def _object(kind: Any, value: Any, where: str) -> Any:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{where} is {'missing' if value is None else 'no object'}")
-    given = {}
-    for name, (hint, required) in _hints(kind).items():
+def _as_dataclass(kind: Any, content: Any, where: str) -> Any:
+    """An object of a dataclass from its fields in JSON; ValueError where one is missing or of another type."""
+    if not isinstance(content, Mapping):
+        raise ValueError(f"{where} is {'missing' if content is None else 'no object'}")
+    values = {}
+    for name, (hint, required) in _annotations(kind).items():
         path = f"{where}.{name}" if where else name
-        if name in value:
-            given[name] = _value(hint, value[name], path)
+        if name in content:
+            values[name] = _as_annotated(hint, content[name], path)
         elif required:
             raise ValueError(f"{path} is missing")
-    return kind(**given)
+    return kind(**values)
 
 
-def _value(hint: Any, value: Any, where: str) -> Any:
+def _as_annotated(hint: Any, value: Any, where: str) -> Any:
     """A part of the content as its annotation has it; True and False are no numbers."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is UnionType and NoneType in arguments:
         others = reduce(or_, (kind for kind in arguments if kind is not NoneType))
-        return None if value is None else _value(others, value, where)
+        return None if value is None else _as_annotated(others, value, where)
     if is_dataclass(hint) and isinstance(hint, type):
-        return _object(hint, value, where)
+        return _as_dataclass(hint, value, where)
     if origin is Mapping and isinstance(value, Mapping):
-        return {str(name): _value(arguments[1], item, f"{where}.{name}") for name, item in value.items()}
+        return {str(name): _as_annotated(arguments[1], item, f"{where}.{name}") for name, item in value.items()}
     if origin is tuple and isinstance(value, list | tuple):
         kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
         if len(kinds) == len(value):
             pairs = enumerate(zip(kinds, value, strict=True))
-            return tuple(_value(kind, item, f"{where}[{place}]") for place, (kind, item) in pairs)
-    return _scalar(hint, value, where)
+            return tuple(_as_annotated(kind, item, f"{where}[{place}]") for place, (kind, item) in pairs)
+    return _as_scalar(hint, value, where)
 
 
-def _scalar(hint: Any, value: Any, where: str) -> Any:
+def _as_scalar(hint: Any, value: Any, where: str) -> Any:
     if hint is Any:
         return value
     if hint is float and value is None:

@@ -6,7 +6,7 @@
 is needed to read records and rows.
 
 Nothing is read that is not what was written: `record.json` holds the SHA-256 of every other file (`files`) and a digest of
-its own content (`seal`); arrays and tables, which exist before the record does, hold a digest of theirs as well.
+its own content (`seal`). Arrays and tables exist before the record does, and hold a digest of their own content as well.
 """
 
 import json
@@ -33,7 +33,7 @@ from benchmark.results.record import SCHEMA, Record
 ROW_COLUMNS = ("uid", "evaluation", "metric", "x", "value", "draw")
 
 _PATIENCE = (0.0, 0.02, 0.1, 0.5)  # seconds before each look at a folder that another process may be writing
-_NOT_AS_RECORDED = "it is not what was written: its SHA-256 is not the one in record.json"
+NOT_AS_RECORDED = "it is not what was written: its SHA-256 is not the one in record.json"
 
 
 def _corrupt(path: Path, error: Exception) -> Corrupt:
@@ -58,10 +58,10 @@ def json_bytes(value: Any) -> bytes:
 
 def read_json(path: Path) -> Any:
     """Read JSON; UserError naming the file where it is missing, broken, or not what the folder's record says."""
-    return _parsed(path, read_bytes(path))
+    return _parsed_json(path, read_bytes(path))
 
 
-def _parsed(path: Path, content: bytes) -> Any:
+def _parsed_json(path: Path, content: bytes) -> Any:
     try:
         return bounded.parse_json(content)
     except DAMAGE as error:
@@ -81,7 +81,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
 def read_record(folder: Path) -> Record:
     """The facts and figures of a finished cell; UserError where there is no record, or none that can be read."""
     path = folder / "record.json"
-    content = _parsed(path, _content(path))
+    content = _parsed_json(path, _file_content(path))
     try:
         record = Record.from_json(content)
         check_seal(content)
@@ -95,12 +95,12 @@ def find_record(folder: Path) -> Record | None:
     path = folder / "record.json"
     if not path.exists():
         return None
-    content = _parsed(path, _content(path))
+    content = _parsed_json(path, _file_content(path))
     earlier = isinstance(content, dict) and content.get("schema") in range(1, SCHEMA)
     return None if earlier else read_record(folder)
 
 
-def _content(path: Path) -> bytes:
+def _file_content(path: Path) -> bytes:
     try:
         return bounded.read_bytes(path)
     except FileNotFoundError as error:
@@ -124,8 +124,8 @@ def of_comparison(record: Record, rows: pd.DataFrame, digests: Mapping[str, str]
         if (evaluation.name, evaluation.digest) == (name, digest)
     }
     tests = {name: record.evaluations[key] for key, name in names.items()}
-    own = rows[rows["evaluation"].isin(list(names))]
-    return replace(record, evaluations=tests), own.assign(evaluation=own["evaluation"].map(names))
+    tested = rows[rows["evaluation"].isin(list(names))]
+    return replace(record, evaluations=tests), tested.assign(evaluation=tested["evaluation"].map(names))
 
 
 def listed(path: Path) -> tuple[str, ...]:
@@ -138,10 +138,10 @@ def read_bytes(path: Path) -> bytes:
     """The content of a file of a run folder; UserError where it is missing, or not what the folder's record says."""
     for pause in _PATIENCE:
         time.sleep(pause)
-        content, allowed = _content(path), listed(path)
+        content, allowed = _file_content(path), listed(path)
         if not allowed or sha256(content).hexdigest() in allowed:
             return content
-    raise Corrupt(path, _NOT_AS_RECORDED)
+    raise Corrupt(path, NOT_AS_RECORDED)
 
 
 def hash_of(path: Path) -> str:
@@ -157,11 +157,11 @@ def read_rows(folder: Path) -> pd.DataFrame:
 
 def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """A Parquet table that `write_table` wrote, with at least these columns."""
-    return _table(path, read_bytes(path), columns)
+    return _checked_table(path, read_bytes(path), columns)
 
 
-def _table(path: Path, content: bytes, columns: Sequence[str], examples: int | None = None) -> pd.DataFrame:
-    """The table of a file's content; with no more rows than so many examples can have."""
+def _checked_table(path: Path, content: bytes, columns: Sequence[str], examples: int | None = None) -> pd.DataFrame:
+    """The table of a file's content; Corrupt where it is broken, or has more rows than so many examples can have."""
     try:
         bounded.check_rows(content, examples)
         table = table_of(content)
@@ -182,27 +182,27 @@ def read_cell(folder: Path) -> tuple[Record, pd.DataFrame]:
     path = folder / "rows.parquet"
     for pause in _PATIENCE:
         time.sleep(pause)
-        record, content = read_record(folder), _content(path)
+        record, content = read_record(folder), _file_content(path)
         written = sha256(content).hexdigest() in record.digests(path.name)
         if written and not record.coming:
             break
     if not written:
-        raise Corrupt(path, _NOT_AS_RECORDED)
-    return record, _table(path, content, ROW_COLUMNS, record.task.n)
+        raise Corrupt(path, NOT_AS_RECORDED)
+    return record, _checked_table(path, content, ROW_COLUMNS, record.task.n)
 
 
 def find_cells(root: Path) -> list[Path]:
     """Folders of finished cells at or below `root`, sorted; what another process removes meanwhile is passed over."""
-    found = []
-    for place, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".")]  # those that a kill left half-written
+    cells = []
+    for place, subfolders, names in os.walk(root):
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]  # those: half-written before a kill
         if "record.json" in names:
-            found.append(Path(place))
-    return sorted(found)
+            cells.append(Path(place))
+    return sorted(cells)
 
 
 def refusal(folder: Path) -> UserError | None:
-    """What a user is told where nothing can be written to `folder`; None where it can."""
+    """The error to raise where nothing can be written to `folder`; None where something can."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -238,15 +238,15 @@ class Ragged:
         """Read what `write` wrote; UserError naming the file where it is broken or not what the folder's record says."""
         try:
             if (allowed := listed(path)) and hash_of(path) not in allowed:
-                raise ValueError(_NOT_AS_RECORDED)
+                raise ValueError(NOT_AS_RECORDED)
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata()
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-            found = Ragged(tuple(json.loads(metadata["uids"])), arrays, json.loads(metadata["cost"]))
-            check_arrays(metadata.get("sha256"), found.uids, found.arrays, found.cost)
+            ragged = Ragged(tuple(json.loads(metadata["uids"])), arrays, json.loads(metadata["cost"]))
+            check_arrays(metadata.get("sha256"), ragged.uids, ragged.arrays, ragged.cost)
         except (SafetensorError, *DAMAGE) as error:
             raise _corrupt(path, error) from error
-        return found
+        return ragged
 
     @staticmethod
     def merge(parts: Sequence["Ragged"]) -> "Ragged":

@@ -73,12 +73,12 @@ _MARKUP = re.compile(
 def escape_markdown(text: str) -> str:
     """Text that Markdown (and the HTML it allows) shows as it is, also inside a table; intervals stay legible."""
     flat = " ".join(text.split())
-    kept = list(_INTERVAL.finditer(flat))
-    ends = [0, *(edge for match in kept for edge in match.span()), len(flat)]
+    intervals = list(_INTERVAL.finditer(flat))
+    ends = [0, *(edge for match in intervals for edge in match.span()), len(flat)]
     pieces = [flat[start:end] for start, end in pairwise(ends)]
     return "".join(piece if place % 2 else _MARKUP.sub(_escaped, piece) for place, piece in enumerate(pieces))
 
 
 def _escaped(match: re.Match[str]) -> str:
-    found = match[0]
-    return f"&#{ord(found[0])};{found[1:]}" if found[0].isdigit() else "\\" + found
+    symbols = match[0]
+    return f"&#{ord(symbols[0])};{symbols[1:]}" if symbols[0].isdigit() else "\\" + symbols

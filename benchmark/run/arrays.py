@@ -41,10 +41,10 @@ def flat(batch: Batch, attribution: Attribution, cost: Mapping[str, float]) -> R
 
 
 def _numpy(array: Tensor) -> np.ndarray:
-    """As numpy's; scores in half precision, of which numpy knows one format in two, as float32, which holds either."""
+    """The array in numpy; in half precision as float32, which holds both formats, of which numpy has one only."""
     halves = (torch.bfloat16, torch.float16)
-    kept: np.ndarray = (array.float() if array.dtype in halves else array).detach().numpy()
-    return kept
+    converted: np.ndarray = (array.float() if array.dtype in halves else array).detach().numpy()
+    return converted
 
 
 def padded(stored: Ragged, start: int, batch: Batch) -> Attribution:

@@ -55,16 +55,16 @@ class Cell:
 
     def explain(self, which: Target) -> Ragged:
         """Attributions of all scored examples for the predicted or the annotated class; reused where they are stored."""
-        base = self.explain("predicted") if which == "label" else None
+        predicted = self.explain("predicted") if which == "label" else None
 
         def compute(index: int) -> Ragged:
             batch, target = self.data.batches[index], self.data.target(index, which)
-            if base is None:
-                return self._explained(batch, target)
-            known = padded(base, self.data.start(index), batch)
-            return measured(self.model, batch, lambda: for_target(self._explainer, self.model, batch, target, known))
+            if predicted is None:
+                return self._explain_batch(batch, target)
+            base = padded(predicted, self.data.start(index), batch)
+            return measured(self.model, batch, lambda: for_target(self._explainer, self.model, batch, target, base))
 
-        return self._attributions(f"attributions-{which}", self.data.batches, compute)
+        return self._stored_or_computed(f"attributions-{which}", self.data.batches, compute)
 
     def head_scores(self, calibration: Any, which: Target) -> Float[Tensor, "N L H"]:
         """Head scores of each calibration example, explained for its label (`same`: of each scored one).
@@ -77,7 +77,9 @@ class Cell:
         else:
             batches = self.data.calibration(calibration.split, calibration.limit)
             name = f"attributions-calibration-{calibration.split}-{calibration.limit}"
-            stored = self._attributions(name, batches, lambda i: self._explained(batches[i], batches[i].label))
+            stored = self._stored_or_computed(
+                name, batches, lambda i: self._explain_batch(batches[i], batches[i].label)
+            )
         if "heads" not in stored.arrays:
             raise NotApplicable("the method does not score heads")
         return torch.as_tensor(stored.arrays["heads"])
@@ -101,7 +103,7 @@ class Cell:
             batch, target = self.data.batches[index], self.data.target(index, which)
             return measured(self.model, batch, lambda: edge_sums(method, self.model, batch, target))
 
-        return self._attributions(f"edges-{which}", self.data.batches, compute)
+        return self._stored_or_computed(f"edges-{which}", self.data.batches, compute)
 
     def explain_with_edges(self) -> None:
         """Attributions and edge scores for the predicted class at once, where the method can and neither is stored."""
@@ -121,7 +123,7 @@ class Cell:
             edges = {name: both.arrays[name] for name in ("target", "lengths", "edges")}
             tokens = {name: array for name, array in both.arrays.items() if name != "edges"}
             for name, arrays in zip(names, (tokens, edges), strict=True):
-                self._keep(name, replace(both, arrays=arrays))
+                self._store(name, replace(both, arrays=arrays))
             stage.clear()
 
     def classes(self) -> Ragged:
@@ -130,21 +132,21 @@ class Cell:
         Raises:
             NotApplicable: the method gives no token scores, or the model has a single class.
         """
-        base = self.explain("predicted")
+        predicted = self.explain("predicted")
 
         def compute(index: int) -> Ragged:
             batch, order = self.data.batches[index], class_order(self.data.logits(index))
-            known = padded(base, self.data.start(index), batch)
-            return measured(self.model, batch, lambda: for_classes(self._explainer, self.model, batch, order, known))
+            base = padded(predicted, self.data.start(index), batch)
+            return measured(self.model, batch, lambda: for_classes(self._explainer, self.model, batch, order, base))
 
-        return self._attributions("classes", self.data.batches, compute)
+        return self._stored_or_computed("classes", self.data.batches, compute)
 
-    def _attributions(self, name: str, batches: Sequence[Batch], compute: Callable[[int], Ragged]) -> Ragged:
+    def _stored_or_computed(self, name: str, batches: Sequence[Batch], compute: Callable[[int], Ragged]) -> Ragged:
         if not self._path(name).exists():
             with self.lock:
                 if not self._path(name).exists():  # another process may have been at it
                     result, stage = self._computed(name, batches, compute)
-                    self._keep(name, result)
+                    self._store(name, result)
                     stage.clear()
                     return result
         stored = Ragged.read(self._path(name))
@@ -169,7 +171,7 @@ class Cell:
             raise Corrupt(stage.folder, "its parts do not hold each example once")
         return result, stage
 
-    def _keep(self, name: str, result: Ragged) -> None:
+    def _store(self, name: str, result: Ragged) -> None:
         result.write(self._path(name))
         commits.note(self._path(name))
 
@@ -181,7 +183,7 @@ class Cell:
         cut = digest([len(batch) for batch in batches])[:8]
         return self.folder / "parts" / f"{stage}-{cut}"
 
-    def _explained(self, batch: Batch, target: Tensor) -> Ragged:
+    def _explain_batch(self, batch: Batch, target: Tensor) -> Ragged:
         method = self._explainer
         return measured(self.model, batch, lambda: method(self.model, batch, target))
 

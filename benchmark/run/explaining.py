@@ -30,35 +30,38 @@ def class_order(logits: Float[Tensor, "B C"]) -> Int[Tensor, "B K"]:
 
 
 def for_target(
-    method: Method, model: Classifier, batch: Batch, target: Int[Tensor, "B"], known: Attribution
+    method: Method, model: Classifier, batch: Batch, target: Int[Tensor, "B"], base: Attribution
 ) -> Attribution:
-    """Explain only the examples whose target differs from the one that `known` explains; none, if no class matters."""
-    changed = (known.target != target).nonzero().flatten().tolist() if method.class_specific else []
+    """Attributions for `target`, from those of `base` for another target.
+
+    Only the examples whose two targets differ are explained, and none where the method does not look at the class.
+    """
+    changed = (base.target != target).nonzero().flatten().tolist() if method.class_specific else []
     if not changed:
-        return replace(known, target=target)
+        return replace(base, target=target)
     fresh = method(model, batch.select(changed), target[changed])
     arrays: dict[str, Tensor | None] = {}
     for name in ("tokens", "heads", "layers", "totals"):
-        old, new = getattr(known, name), getattr(fresh, name)
+        old, new = getattr(base, name), getattr(fresh, name)
         arrays[name] = None if old is None else old.index_copy(0, torch.tensor(changed, device=old.device), new)
     return Attribution(target=target, **arrays)
 
 
 def for_classes(
-    method: Method, model: Classifier, batch: Batch, order: Int[Tensor, "B K"], known: Attribution
+    method: Method, model: Classifier, batch: Batch, order: Int[Tensor, "B K"], base: Attribution
 ) -> Attribution:
-    """`classes[b, k]`: the token scores for class `order[b, k]`; the class that `known` explains is not asked again.
+    """`classes[b, k]`: the token scores for class `order[b, k]`; the class that `base` explains is not asked again.
 
     Raises:
         NotApplicable: the method gives no token scores.
     """
     scores = []
     for target in order.unbind(1):
-        tokens = for_target(method, model, batch, target, known).tokens
+        tokens = for_target(method, model, batch, target, base).tokens
         if tokens is None:
             raise NotApplicable("the method gives no token scores")
         scores.append(tokens)
-    return Attribution(target=known.target, classes=torch.stack(scores, dim=1))
+    return Attribution(target=base.target, classes=torch.stack(scores, dim=1))
 
 
 def edge_sums(method: EdgeMethod, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:

@@ -32,13 +32,13 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
         probabilities = cell.data.logits(index).softmax(-1)
         for b in range(min(len(batch), HEATMAP_EXAMPLES - len(pages))):
             words = batch.words[b]
-            known = [u < present.shape[1] and bool(present[b, u]) for u in range(len(words))]
+            scored = [u < present.shape[1] and bool(present[b, u]) for u in range(len(words))]
             label, rationale = int(batch.label[b]), batch.rationale[b]
             pages.append(
                 {
                     "uid": batch.uids[b],
                     "words": list(words),
-                    "scores": [float(scores[b, u]) if known[u] else None for u in range(len(words))],
+                    "scores": [float(scores[b, u]) if scored[u] else None for u in range(len(words))],
                     "label": cell.model.labels[label] if label >= 0 else None,
                     "predicted": cell.model.labels[int(predicted[b])],
                     "probability": float(probabilities[b, predicted[b]]),
@@ -64,39 +64,39 @@ def eraser_predictions(cell: Cell, tested: Mapping[str, EvaluationRecord], rows:
     """
     if not all("annotation_id" in meta for batch in cell.data.batches for meta in batch.meta):
         return {}
-    erased, files = _erased(tested, rows), {}
+    erased, files = _erasure_rows(tested, rows), {}
     for name, test in tested.items():
-        if (settings := _settings(test, Rationale)) is not None:
+        if (settings := _settings_of(test, Rationale)) is not None:
             (share,) = (figure.value for figure in test.figures if figure.metric == "hard_share")
             file = "eraser_predictions.jsonl" if name == "rationale" else f"eraser_predictions-{name}.jsonl"
-            files[file] = json_lines(_predictions(cell, settings, share, erased)).encode()
+            files[file] = json_lines(_exported_rows(cell, settings, share, erased)).encode()
     return files
 
 
-def _settings(test: EvaluationRecord, kind: type[Aopc | Rationale]) -> Mapping[str, Any] | None:
+def _settings_of(test: EvaluationRecord, kind: type[Aopc | Rationale]) -> Mapping[str, Any] | None:
     """The settings of a test of this class and version that gave figures, else None."""
     name, version, settings = test.identity
-    here = f"{kind.__module__}.{kind.__qualname__}", kind.version
-    return settings if (name, version) == here and test.figures else None
+    this_class = f"{kind.__module__}.{kind.__qualname__}", kind.version
+    return settings if (name, version) == this_class and test.figures else None
 
 
-def _erased(tested: Mapping[str, EvaluationRecord], rows: pd.DataFrame) -> pd.DataFrame | None:
+def _erasure_rows(tested: Mapping[str, EvaluationRecord], rows: pd.DataFrame) -> pd.DataFrame | None:
     """Rows of the tested AOPC at ERASER's shares (of that named `aopc` where there are several), or None."""
-    settings = {name: _settings(test, Aopc) for name, test in tested.items()}
-    fit = [name for name, own in settings.items() if own is not None and tuple(own["fractions"]) == THRESHOLDS]
-    chosen = "aopc" if "aopc" in fit else next(iter(fit), None)
+    fractions = {name: (_settings_of(test, Aopc) or {}).get("fractions", ()) for name, test in tested.items()}
+    names = [name for name, shares in fractions.items() if tuple(shares) == THRESHOLDS]
+    chosen = "aopc" if "aopc" in names else next(iter(names), None)
     return None if chosen is None else rows[rows["evaluation"] == chosen]
 
 
-def _predictions(
+def _exported_rows(
     cell: Cell, settings: Mapping[str, Any], share: float, erased: pd.DataFrame | None
 ) -> list[Prediction]:
-    """The rows of the export: of an agreement with rationales with these settings."""
+    """The rows of the export, of an agreement with rationales that has these settings."""
     spelled = {label.casefold(): label for label in cell.data.labels}
     labels = [spelled.get(label.casefold(), label) for label in cell.model.labels]
-    stored, found = cell.explain(settings["target"]), []
+    stored, exported = cell.explain(settings["target"]), []
     for index, batch in enumerate(cell.data.batches):
-        found += predictions(
+        exported += predictions(
             batch,
             padded(stored, cell.data.start(index), batch),
             labels=labels,
@@ -107,4 +107,4 @@ def _predictions(
             clamp=settings["clamp"],
             seed=settings["seed"],
         )
-    return found
+    return exported

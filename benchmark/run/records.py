@@ -90,7 +90,7 @@ def _old_record(cell: Cell) -> Record | None:
 
 
 def _lost(folder: Path, old: Record) -> set[str]:
-    """Files that the record names and that are to be made again; UserError where one is damaged that cannot be."""
+    """Files that the record names and that are to be made again; UserError where one is damaged that nothing else gives."""
     lost = {"rows.parquet"} if old.coming else set()  # a kill between rows and record
     for name in old.files:
         path = folder / name
@@ -98,7 +98,7 @@ def _lost(folder: Path, old: Record) -> set[str]:
             lost.add(name)
         elif store.hash_of(path) not in old.digests(name):
             if not _MADE_AGAIN.fullmatch(name):
-                raise Corrupt(path, "it is not what was written: its SHA-256 is not the one in record.json")
+                raise Corrupt(path, store.NOT_AS_RECORDED)
             lost.add(name)
     if damaged := sorted(filter(_MADE_AGAIN.fullmatch, lost)):
         logger.warning("%s: %s missing or damaged; made again", folder, ", ".join(damaged))

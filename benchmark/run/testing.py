@@ -39,7 +39,7 @@ _ROW = ("uid", "metric", "x", "draw")  # what no two rows of a test have in comm
 def evaluate(
     cell: Cell, name: str, evaluation: Evaluation, stored: pd.DataFrame | None
 ) -> tuple[EvaluationRecord, pd.DataFrame]:
-    """What the record says of one evaluation, and its rows (none where it cannot serve: then the reason is kept).
+    """What the record says of one evaluation, and its rows. Where it cannot serve, there are none, and `dash` is the reason.
 
     A `remark` says what must be known of its figures; tables show it as a footnote. With `stored` rows figures are only
     reduced again.
@@ -48,13 +48,13 @@ def evaluate(
         ValueError: a figure is outside of the bounds of its metric, or counts more examples than there are.
     """
     start = time.perf_counter()
-    same = evaluation.reads == "classes" and not cell.method.class_specific
+    all_alike = evaluation.reads == "classes" and not cell.method.class_specific
     derived: Mapping[str, Derivation] = {}
     figures: tuple[Figure, ...] = ()
-    dash, remark, rows = None, SAME_FOR_EVERY_CLASS if same else None, NO_ROWS
+    dash, remark, rows = None, SAME_FOR_EVERY_CLASS if all_alike else None, NO_ROWS
     try:
-        scoped = _scoped(cell, evaluation)
-        tested = rows_of_test(cell, evaluation) if stored is None else stored
+        scoped = evaluation.over(cell.data.batches) if isinstance(evaluation, ScopedEvaluation) else evaluation
+        tested = rows_of_test(cell, evaluation, scoped) if stored is None else stored
         figures = tuple(scoped.reduce(tested))
         rows, derived = tested, scoped.parts if isinstance(scoped, DerivedEvaluation) else {}
     except NotApplicable as answer:
@@ -79,22 +79,23 @@ def evaluate(
     return record, rows
 
 
-def _scoped(cell: Cell, evaluation: Evaluation) -> Evaluation:
-    """The evaluation for rows of the scored examples."""
-    return evaluation.over(cell.data.batches) if isinstance(evaluation, ScopedEvaluation) else evaluation
+def rows_of_test(cell: Cell, evaluation: Evaluation, scoped: Evaluation) -> pd.DataFrame:
+    """Rows of one evaluation, which are kept among the parts until the whole cell is finished.
 
+    Args:
+        cell: what is tested.
+        evaluation: names the parts.
+        scoped: the same for the scored examples; it gives the rows.
 
-def rows_of_test(cell: Cell, evaluation: Evaluation) -> pd.DataFrame:
-    """Rows of one evaluation; raises NotApplicable where it cannot serve.
-
-    They are kept among the parts until the whole cell is finished.
+    Raises:
+        NotApplicable: the evaluation cannot serve.
     """
     name = f"rows-{digest_of(evaluation)[:16]}"
     path = cell.folder / "parts" / f"{name}.parquet"
     columns = (*_ROW, "value")
     if path.exists():
         return store.read_table(path, columns)
-    rows_of = _READERS[evaluation.reads](cell, _scoped(cell, evaluation))
+    rows_of = _READERS[evaluation.reads](cell, scoped)
     stage = Stage[pd.DataFrame](
         folder=cell.parts(name, cell.data.batches),
         suffix=".parquet",

@@ -83,8 +83,8 @@ class Setting:
         least = min((number for number in (self.config.limit, limit) if number is not None), default=None)
         if least == self.config.limit:
             return self
-        every = self.task.split(self.config.split)
-        return replace(self, data=encode(self.config, self.task, self.model, every, least))
+        examples = self.task.split(self.config.split)
+        return replace(self, data=encode(self.config, self.task, self.model, examples, least))
 
 
 def _plain(config: DictConfig) -> Any:
@@ -95,7 +95,7 @@ def open_setting(config: DictConfig) -> Setting:
     """Load the task and the model of a configuration, and encode its examples."""
     task: Task = make(config.task, Task)
     check_name("task.name", task.name)
-    every = task.split(config.split)
+    examples = task.split(config.split)
     source = make(config.model)
     if source.threads is not None:
         torch.set_num_threads(source.threads)
@@ -107,7 +107,7 @@ def open_setting(config: DictConfig) -> Setting:
         max_tokens=source.max_tokens,
         memory_budget=source.memory_budget,
     )
-    return Setting(config, task, model, encode(config, task, model, every, config.limit))
+    return Setting(config, task, model, encode(config, task, model, examples, config.limit))
 
 
 def sample(examples: Sequence[Example], limit: int | None, seed: int) -> list[Example]:
@@ -118,13 +118,14 @@ def sample(examples: Sequence[Example], limit: int | None, seed: int) -> list[Ex
     return [examples[int(index)] for index in chosen]
 
 
-def encode(config: DictConfig, task: Task, model: Classifier, every: Sequence[Example], limit: int | None) -> Data:
+def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence[Example], limit: int | None) -> Data:
     """Encode the scored examples in batches of similar length, and say how much lies beyond the model's window.
 
-    Where they were not drawn, for they are all, neither limit nor seed is a fact of theirs.
+    Where all examples are scored, none is drawn, and the record has neither limit nor seed.
     """
-    examples = sample(every, limit, config.seed)
-    drawn = len(examples) < len(every)
+    drawn = sample(examples, limit, config.seed)
+    uids = {example.uid for example in drawn}
+    all_scored = len(drawn) == len(examples)
     label_map = model.label_map(task.labels)
 
     def batches(chosen: Sequence[Example]) -> list[Batch]:
@@ -133,8 +134,7 @@ def encode(config: DictConfig, task: Task, model: Classifier, every: Sequence[Ex
         return [model.encode_examples(ordered[i : i + size], label_map) for i in range(0, len(ordered), size)]
 
     def calibration(split: str, limit: int) -> list[Batch]:
-        scored = {example.uid for example in examples}
-        chosen = [example for example in task.split(split) if example.uid not in scored][:limit]
+        chosen = [example for example in task.split(split) if example.uid not in uids][:limit]
         if not chosen:
             raise UserError(f"calibration.split={split} has no example that is not scored; use another split or `same`")
         if (split, limit) not in calibrated:
@@ -142,7 +142,7 @@ def encode(config: DictConfig, task: Task, model: Classifier, every: Sequence[Ex
         return calibrated[split, limit]
 
     calibrated: dict[tuple[str, int], list[Batch]] = {}
-    scored = batches(examples)
+    scored = batches(drawn)
     total = sum(int(batch.n_units.sum()) for batch in scored)
     if lost := sum(int(batch.lost_units.sum()) for batch in scored):
         logger.warning(
@@ -152,9 +152,9 @@ def encode(config: DictConfig, task: Task, model: Classifier, every: Sequence[Ex
         name=task.name,
         version=task.version,
         split=config.split,
-        limit=limit if drawn else None,
-        seed=config.seed if drawn else None,
-        n=len(examples),
+        limit=None if all_scored else limit,
+        seed=None if all_scored else config.seed,
+        n=len(drawn),
         fingerprint=task.fingerprint,
         units=total,
         lost_units=lost,

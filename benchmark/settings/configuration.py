@@ -25,7 +25,7 @@ KEYED = ("methods", "evaluations", "analyses")
 """Groups of which a comparison has several, by name."""
 
 ALL = "all"
-_GROUPS = ("task", "model", "tracking")
+_SINGLE_GROUPS = ("task", "model", "tracking")
 _NAMES = ("name", "split", "out")
 _LONGEST_NAME = 150  # file systems take 255, and an ending and a hash are added
 _LEAST = {"seed": 0, "batch_size": 1}
@@ -51,7 +51,9 @@ def compose(config_name: str | None, overrides: Sequence[str] = (), directory: s
 def settled(
     config_name: str | None, overrides: Sequence[str], directory: str | None = None
 ) -> tuple[list[str], DictConfig]:
-    """The overrides, those of settings that a YAML leaves to its class in the form in which Hydra adds them; and `compose`.
+    """The overrides as Hydra takes them, and the configuration that they compose to, see `compose`.
+
+    Those of settings that a YAML leaves to its class get the form in which Hydra adds a setting.
 
     Raises:
         UserError: an option, key or value does not exist; one line, with near matches.
@@ -67,8 +69,8 @@ def settled(
         raise UserError(f"{error.args[0]} is no setting") from error
     chosen: list[str] = []
     for text in overrides:
-        given = _is_value(text) or _key(text) == unknown
-        before = additions(cast(dict[str, Any], plain), _key(text)) if given else None
+        of_class = _is_value(text) or _key(text) == unknown
+        before = additions(cast(dict[str, Any], plain), _key(text)) if of_class else None
         chosen += [text] if before is None else [*before, f"++{text}"]
     try:
         return chosen, _composed(config_name, chosen, directory)
@@ -85,16 +87,13 @@ def _composed(config_name: str | None, overrides: Sequence[str], directory: str 
     offer_all(directory)
     try:
         with _own_hydra():
-            config: DictConfig = hydra.compose(config_name, [*_searched(directory), *overrides])
+            searched = [f"hydra.searchpath=[file://{directory}]"] if directory else []
+            config: DictConfig = hydra.compose(config_name, [*searched, *overrides])
             return config
     except (HydraException, OmegaConfBaseException) as error:
         if unknown := re.match(r"Could not override '([^']+)'", str(error)):
             raise _UnknownKey(unknown[1]) from error
         raise UserError(explain(error)) from error
-
-
-def _searched(directory: str | None) -> list[str]:
-    return [f"hydra.searchpath=[file://{directory}]"] if directory else []
 
 
 def _key(override: str) -> str:
@@ -125,24 +124,23 @@ def explain(error: BaseException) -> str:
     """Hydra's message in one line; for an option that does not exist, with the nearest names."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines and (missing := re.search(r"Could not (?:find|load) '(.+)/(.+?)'", lines[0])):
-        found = [line for line in lines[2:] if ":" not in line and "provider=" not in line]
-        known = found or options(missing[1])
-        return f"{missing[1]}={missing[2]} does not exist; {near(missing[2], known)}"
+        names = [line for line in lines[2:] if ":" not in line and "provider=" not in line]
+        return f"{missing[1]}={missing[2]} does not exist; {near(missing[2], names or options(missing[1]))}"
     return " ".join(lines) or type(error).__name__
 
 
 def options(group: str, directory: str | None = None) -> list[str]:
     """Names of the YAMLs in a group of `conf/`, and of a further folder."""
     folders = [files(CONFIG_MODULE) / group, *([Path(directory, group)] if directory else [])]
-    found = [entry.name for folder in folders if folder.is_dir() for entry in folder.iterdir()]
-    return sorted({name.removesuffix(".yaml") for name in found if name.endswith(".yaml")})
+    names = [entry.name for folder in folders if folder.is_dir() for entry in folder.iterdir()]
+    return sorted({name.removesuffix(".yaml") for name in names if name.endswith(".yaml")})
 
 
 def offer_all(directory: str | None = None) -> None:
     """Make `methods=all` stand for every YAML of the group, likewise `evaluations=all` and `analyses=all`."""
     for group in KEYED:
-        every: Any = {"defaults": options(group, directory)}
-        ConfigStore.instance().store(group=group, name=ALL, node=every, provider="benchmark")
+        node: Any = {"defaults": options(group, directory)}
+        ConfigStore.instance().store(group=group, name=ALL, node=node, provider="benchmark")
 
 
 def check(config: DictConfig) -> None:
@@ -150,14 +148,14 @@ def check(config: DictConfig) -> None:
     for group in ("methods", "evaluations"):
         if not config.get(group):
             raise UserError(f"{group} is empty; name at least one of: {', '.join(options(group))}")
-    for key in (*_GROUPS, *_NAMES, *_LEAST, "limit", "checkpoint_seconds"):
+    for key in (*_SINGLE_GROUPS, *_NAMES, *_LEAST, "limit", "checkpoint_seconds"):
         if key not in config:
             raise UserError(f"{key} is not set; give it on the command line: {key}=...")
-    chosen = {group: config[group] for group in _GROUPS}
+    chosen = {group: config[group] for group in _SINGLE_GROUPS}
     chosen |= {f"{group}.{name}": part for group in KEYED for name, part in config.get(group, {}).items()}
     for path, part in chosen.items():
         if not isinstance(part, DictConfig) or "_target_" not in part:
-            form = "_target_: CLASS" if path in _GROUPS else "NAME: {_target_: CLASS}"
+            form = "_target_: CLASS" if path in _SINGLE_GROUPS else "NAME: {_target_: CLASS}"
             raise UserError(f"{path} names no class; the form of a YAML in {path.partition('.')[0]}/ is {form}")
     if missing := missing_keys(config):
         raise UserError(f"{missing[0]} is not set; give it on the command line: {missing[0]}=...")
@@ -181,15 +179,12 @@ def _check_values(config: DictConfig) -> None:
     for key in _NAMES:
         if not isinstance(config[key], str) or not config[key]:
             raise UserError(f"{key}={config[key]} must be a text")
-    for key, name in (
-        ("name", config.name),
-        *((group, name) for group in KEYED for name in config[group]),
-    ):
+    for key, name in (("name", config.name), *((group, name) for group in KEYED for name in config[group])):
         check_name(key, str(name))
     for key, least in _LEAST.items():
-        if not _whole(config[key], least):
+        if not _is_whole(config[key], least):
             raise UserError(f"{key}={config[key]} must be a whole number of at least {least}")
-    if config.limit is not None and not _whole(config.limit, 1):
+    if config.limit is not None and not _is_whole(config.limit, 1):
         raise UserError(f"limit={config.limit} leaves no example; give a positive whole number, or null for all")
     if not isinstance(config.checkpoint_seconds, int | float):
         raise UserError(f"checkpoint_seconds={config.checkpoint_seconds} must be a number")
@@ -203,7 +198,7 @@ def check_name(key: str, name: str) -> None:
         )
 
 
-def _whole(value: Any, least: int) -> bool:
+def _is_whole(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
@@ -218,23 +213,23 @@ def make(config: Any, kind: type | None = None) -> Any:
         UserError: the target does not exist, does not take these settings, or lacks a member of the protocol.
     """
     try:
-        made = instantiate(config)
+        instance = instantiate(config)
     except (InstantiationException, OmegaConfBaseException) as error:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, UserError):
             cause = cause.__cause__
         if isinstance(cause, SettingError):
-            raise cause.at(_path(error)) from error
+            raise cause.at(_failed_key(error)) from error
         if isinstance(cause, UserError):
             raise cause from error
         if isinstance(error.__cause__, ImportError | TypeError | None):
             raise UserError(_with_reason(error)) from error
         raise
     path = config._get_full_key("") if isinstance(config, DictConfig) else ""
-    _hold(made, path)
-    if kind is not None and not fits(kind, made):
-        raise UserError(f"{path}={type(made).__name__}: allowed are {described(kind)}")
-    return made
+    _check_choices(instance, path)
+    if kind is not None and not fits(kind, instance):
+        raise UserError(f"{path}={type(instance).__name__}: allowed are {described(kind)}")
+    return instance
 
 
 def _with_reason(error: BaseException) -> str:
@@ -245,17 +240,17 @@ def _with_reason(error: BaseException) -> str:
     return re.sub(r", set env var HYDRA_FULL_ERROR=1 to see chained exception\.?", f" ({reason})", explain(error))
 
 
-def _path(error: Exception) -> str:
+def _failed_key(error: Exception) -> str:
     """Where in the configuration an object could not be made, as Hydra says at the end of its message."""
-    found = re.search(r"full_key: (\S+)\s*$", str(error))
-    return found[1] if found else ""
+    match = re.search(r"full_key: (\S+)\s*$", str(error))
+    return match[1] if match else ""
 
 
-def _hold(made: Any, path: str) -> None:
-    """SettingError for a choice that does not exist, also where a class of somebody else's does not look."""
-    for part in fields(made) if is_dataclass(made) else ():
-        value = getattr(made, part.name)
-        _hold(value, f"{path}.{part.name}" if path else part.name)
+def _check_choices(instance: Any, path: str) -> None:
+    """SettingError for a choice that does not exist, also in a class that does not check its own settings."""
+    for part in fields(instance) if is_dataclass(instance) else ():
+        value = getattr(instance, part.name)
+        _check_choices(value, f"{path}.{part.name}" if path else part.name)
         if get_origin(part.type) is Literal and not fits(part.type, value):
             raise SettingError(part.name, value, described(part.type), path)
 

@@ -13,7 +13,6 @@ from typing import (
     Annotated,
     Any,
     Literal,
-    Protocol,
     TypeVar,
     Union,
     dataclass_transform,
@@ -24,7 +23,7 @@ from typing import (
 
 from benchmark.errors import UserError
 
-Made = TypeVar("Made")
+Configured = TypeVar("Configured")
 
 
 class SettingError(UserError):
@@ -45,14 +44,6 @@ class SettingError(UserError):
     def at(self, path: str) -> "SettingError":
         """The same with the path of the object that has the setting."""
         return SettingError(self.name, self.value, self.allowed, path)
-
-
-class Range(Protocol):
-    """What an annotation adds to a type."""
-
-    def holds(self, value: Any) -> bool:
-        """Whether a value lies within."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -130,42 +121,44 @@ Shares = Annotated[Sequence[Share], Rising()]
 
 
 @dataclass_transform(frozen_default=True)
-def configurable(made: type[Made]) -> type[Made]:
+def configurable(cls: type[Configured]) -> type[Configured]:
     """A frozen dataclass whose values are held to their annotations when an object is made, before its `__post_init__`."""
-    own: Callable[[Any], None] | None = made.__dict__.get("__post_init__")
+    post_init: Callable[[Any], None] | None = cls.__dict__.get("__post_init__")
 
     def checked(self: Any) -> None:
         hold(self)
-        if own is not None:
-            own(self)
+        if post_init is not None:
+            post_init(self)
 
-    made.__post_init__ = checked  # type: ignore[attr-defined]
-    return dataclass(frozen=True)(made)
+    cls.__post_init__ = checked  # type: ignore[attr-defined]
+    return dataclass(frozen=True)(cls)
 
 
-def hold(made: Any) -> None:
+def hold(instance: Any) -> None:
     """SettingError for the first field of a dataclass whose value its annotation does not allow; lists become tuples."""
-    hints = get_type_hints(type(made), include_extras=True)
-    for part in fields(made):
+    hints = get_type_hints(type(instance), include_extras=True)
+    for part in fields(instance):
         if part.init:
-            value, hint = getattr(made, part.name), hints[part.name]
+            value, hint = getattr(instance, part.name), hints[part.name]
             if not fits(hint, value):
                 raise SettingError(part.name, value, described(hint))
             if isinstance(value, Sequence) and not isinstance(value, str | tuple) and _items(hint) is not None:
-                object.__setattr__(made, part.name, tuple(value))
+                object.__setattr__(instance, part.name, tuple(value))
 
 
 def fits(hint: Any, value: Any) -> bool:
-    """Whether an annotation allows a value; what is neither number, text, choice nor sequence of those allows everything."""
+    """Whether an annotation allows a value. One that is neither number, text, choice nor sequence of those allows all."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return value in arguments
     if origin is Annotated:
-        return fits(arguments[0], value) and all(one.holds(value) for one in _ranges(hint))
+        return fits(arguments[0], value) and all(condition.holds(value) for condition in _ranges(hint))
     if origin in (Union, types.UnionType):
         return any(isinstance(value, part) if _is_class(part) else fits(part, value) for part in arguments)
-    if (item := _items(hint)) is not None:
-        return isinstance(value, Sequence) and not isinstance(value, str) and all(fits(item, one) for one in value)
+    if (of_items := _items(hint)) is not None:
+        return (
+            isinstance(value, Sequence) and not isinstance(value, str) and all(fits(of_items, item) for item in value)
+        )
     if hint in _SCALARS:
         kinds, _ = _SCALARS[hint]
         return isinstance(value, kinds) and (hint is bool or not isinstance(value, bool))
@@ -180,7 +173,7 @@ def described(hint: Any) -> str:
     if origin is Annotated:
         ranges = " ".join(map(str, _ranges(hint)))
         if (item := _items(hint)) is not None:
-            of_items = " ".join(str(one).removeprefix("numbers ") for one in _ranges(item))
+            of_items = " ".join(str(condition).removeprefix("numbers ") for condition in _ranges(item))
             return f"{ranges} {of_items}" if of_items else f"{described(arguments[0])}: {ranges}"
         return f"whole {ranges}" if arguments[0] is int else ranges or described(arguments[0])
     if origin in (Union, types.UnionType):
@@ -225,7 +218,8 @@ def _is_protocol(hint: Any) -> bool:
 
 
 def _ranges(hint: Any) -> list[Any]:
-    return [one for one in get_args(hint)[1:] if hasattr(one, "holds")] if get_origin(hint) is Annotated else []
+    """What an annotation adds to its type: objects whose `holds(value)` says whether a value lies within."""
+    return [part for part in get_args(hint)[1:] if hasattr(part, "holds")] if get_origin(hint) is Annotated else []
 
 
 def _items(hint: Any) -> Any:

@@ -19,14 +19,14 @@ _REQUIRED = object()
 
 
 def whole(node: Any) -> Any:
-    """A plain configuration with every setting of the classes that it names; what has no plain form is left out."""
+    """A plain configuration with every setting of the classes that it names. What has no plain form is left out."""
     if isinstance(node, Mapping):
-        given = {key: whole(value) for key, value in node.items()}
-        return given if "_target_" not in node else given | _absent(node)
+        settings = {key: whole(value) for key, value in node.items()}
+        return settings if "_target_" not in node else settings | _settings_left_out(node)
     return [whole(item) for item in node] if isinstance(node, list) else node
 
 
-def _absent(node: Mapping[str, Any]) -> Plain:
+def _settings_left_out(node: Mapping[str, Any]) -> Plain:
     named = parameters(str(node["_target_"]))
     plain = {name: written(value) for name, value in named.items() if name not in node and value is not _REQUIRED}
     return {name: value for name, value in plain.items() if value is not _REQUIRED}
@@ -35,14 +35,14 @@ def _absent(node: Mapping[str, Any]) -> Plain:
 def parameters(target: str) -> dict[str, Any]:
     """Parameters of what `_target_` names, with their defaults; empty where it cannot be imported."""
     try:
-        made = get_object(target)
-    except Exception:  # whatever an import may raise is told when the object is made
+        factory = get_object(target)
+    except Exception:  # whatever an import raises is reported when the object is made
         return {}
-    if is_dataclass(made):
-        return {part.name: _default(part) for part in fields(made) if part.init}
+    if is_dataclass(factory):
+        return {part.name: _default(part) for part in fields(factory) if part.init}
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    found = inspect.signature(made).parameters.values()
-    return {p.name: _REQUIRED if p.default is p.empty else p.default for p in found if p.kind in kinds}
+    declared = inspect.signature(factory).parameters.values()
+    return {p.name: _REQUIRED if p.default is p.empty else p.default for p in declared if p.kind in kinds}
 
 
 def _default(part: Any) -> Any:
@@ -57,8 +57,8 @@ def written(value: Any) -> Any:
         return value
     if is_dataclass(value) and not isinstance(value, type):
         parts = {part.name: written(getattr(value, part.name)) for part in fields(value) if part.init}
-        kept = {name: item for name, item in parts.items() if item is not _REQUIRED}
-        return {"_target_": f"{type(value).__module__}.{type(value).__qualname__}", **kept}
+        settings = {name: item for name, item in parts.items() if item is not _REQUIRED}
+        return {"_target_": f"{type(value).__module__}.{type(value).__qualname__}", **settings}
     if type(value) is dict:
         return {str(key): written(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -87,7 +87,7 @@ def additions(config: Plain, key: str) -> list[str] | None:
             continue
         named = parameters(str(node["_target_"])) if "_target_" in node else {}
         if part not in named:
-            raise UserError(f"{key} is no setting: there is no '{part}'; {near(part, _names(node, named))}")
+            raise UserError(f"{key} is no setting: there is no '{part}'; {near(part, _setting_names(node, named))}")
         if depth == len(parts) - 1:
             return before
         node, path = written(named[part]), ".".join(parts[: depth + 1])
@@ -97,6 +97,6 @@ def additions(config: Plain, key: str) -> list[str] | None:
     return before or None
 
 
-def _names(node: Mapping[Any, Any], named: Mapping[str, Any]) -> list[str]:
+def _setting_names(node: Mapping[Any, Any], named: Mapping[str, Any]) -> list[str]:
     """Settings of a node: those of its YAML and those of its class, each once."""
     return [name for name in dict.fromkeys([*map(str, node), *named]) if not name.startswith("_")]

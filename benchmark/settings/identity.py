@@ -46,7 +46,7 @@ def identity(value: Any) -> Any:
         return {"bytes": sha256(value).hexdigest()}
     if isinstance(value, Sequence):
         return [identity(item) for item in value]
-    return _of_object(value)
+    return _identity_of_object(value)
 
 
 def digest_of(value: Any) -> str:
@@ -59,7 +59,7 @@ def digests_of(named: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): digest_of(value) for name, value in named.items()}
 
 
-def _of_object(value: Any) -> Any:
+def _identity_of_object(value: Any) -> Any:
     if isinstance(value, PurePath | complex):
         return [_name(type(value)), str(value)]
     if isinstance(value, Enum):
@@ -69,28 +69,29 @@ def _of_object(value: Any) -> Any:
     if isinstance(value, functools.partial):
         return ["partial", identity(value.func), identity(value.args), identity(value.keywords)]
     if callable(value) and hasattr(value, "__qualname__"):
-        return _of_function(value)
+        return _identity_of_function(value)
     if hasattr(value, "__array__"):
-        return _of_array(value)
+        return _identity_of_array(value)
     return [*_version(type(value), value), _settings(value)]
 
 
 def _settings(value: Any) -> dict[str, Any]:
     if is_dataclass(value):
-        of = {part.name: _of_file if part.metadata.get(_CONTENT) else identity for part in fields(value)}
+        of = {part.name: _identity_of_file if part.metadata.get(_CONTENT) else identity for part in fields(value)}
         return {name: read(getattr(value, name)) for name, read in of.items()}
     if callable(parameters := getattr(value, "get_params", None)):
         return {str(name): identity(item) for name, item in parameters(deep=False).items()}
     kind = type(value)
     slots = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-    found = {name: getattr(value, name) for name in slots if hasattr(value, name)} | getattr(value, "__dict__", {})
+    attributes = {name: getattr(value, name) for name in slots if hasattr(value, name)} | getattr(value, "__dict__", {})
     if not hasattr(value, "__dict__") and not hasattr(kind, "__slots__"):
         raise UserError(f"{_name(kind)} has no settings that can be read; make it a dataclass, or give it attributes")
-    cached = {name for name in found if isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)}
-    return {name: identity(item) for name, item in sorted(found.items()) if name not in cached}
+    static = {name: inspect.getattr_static(kind, name, None) for name in sorted(attributes)}
+    stored = [name for name, attribute in static.items() if not isinstance(attribute, functools.cached_property)]
+    return {name: identity(attributes[name]) for name in stored}
 
 
-def _of_file(value: Any) -> Any:
+def _identity_of_file(value: Any) -> Any:
     path = Path(value) if isinstance(value, str) else None
     if path is None or not path.is_file():
         return identity(value)
@@ -98,20 +99,20 @@ def _of_file(value: Any) -> Any:
         return {"file": file_digest(file, "sha256").hexdigest()}
 
 
-def _of_function(value: Any) -> Any:
-    """Module and name; a lambda or a function within a function by its code, which no name tells."""
+def _identity_of_function(value: Any) -> Any:
+    """Module and name; of a lambda or a function within a function also its code, as names do not tell two of them apart."""
     owner = getattr(value, "__self__", None)
-    own = [f"{value.__module__}.{value.__qualname__}", getattr(value, "version", 0)]
+    parts = [f"{value.__module__}.{value.__qualname__}", getattr(value, "version", 0)]
     if owner is not None and not inspect.ismodule(owner):
-        own.append(identity(owner))
+        parts.append(identity(owner))
     if "<" in value.__qualname__ and (code := getattr(value, "__code__", None)) is not None:
-        held = [cell.cell_contents for cell in value.__closure__ or ()]
-        own += [sha256(code.co_code + repr((code.co_consts, code.co_names)).encode()).hexdigest(), identity(held)]
-        own.append(identity(value.__defaults__))
-    return own
+        enclosed = [cell.cell_contents for cell in value.__closure__ or ()]
+        parts += [sha256(code.co_code + repr((code.co_consts, code.co_names)).encode()).hexdigest(), identity(enclosed)]
+        parts.append(identity(value.__defaults__))
+    return parts
 
 
-def _of_array(value: Any) -> Any:
+def _identity_of_array(value: Any) -> Any:
     import numpy as np
 
     detached = value.detach().cpu() if hasattr(value, "detach") else value

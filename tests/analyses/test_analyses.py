@@ -218,7 +218,8 @@ def test_importance_by_example_follows_each_examples_own_order(context):
     from benchmark.run.testing import rows_of_test
 
     cell = context.cells["raw_attention"]
-    own = rows_of_test(cell, HeadPruning(calibration="each"))
+    evaluation = HeadPruning(calibration="each")
+    own = rows_of_test(cell, evaluation, scoped=evaluation)
     uids = np.unique(own["uid"])
     assert len(uids) == sum(len(batch) for batch in context.setting.data.batches)
     heads = cell.head_scores("same", "label")

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from benchmark.results.statistics.proportions import LEVEL, anderson_bounds, exact_bounds, paired_score, wilson
+from benchmark.results.statistics.proportions import LEVEL, Array, anderson_bounds, exact_bounds, paired_score, wilson
 
-Array = NDArray[np.float64]
 Statistic = Callable[[Array], Array]
 """Maps column means [r, k] of r resamples to the statistic [r]."""
 
@@ -69,7 +68,7 @@ def _studentised(shift: Array, variance: Array, scale: Array) -> Array:
     return np.where(flat, np.where(here, 0.0, np.copysign(np.inf, shift)), shift / error)
 
 
-def _ends(value: Array, error: Array, t: Array) -> tuple[Array, Array]:
+def _studentised_ends(value: Array, error: Array, t: Array) -> tuple[Array, Array]:
     """Lower and upper end [k] from t* [r, k]; infinite where the quantile is."""
     count = len(t)
     rank = max(1, round((count + 1) * (1 - LEVEL) / 2))
@@ -86,7 +85,7 @@ def _rounded(means: Array, table: Array) -> Array:
     return np.where(np.abs(means) <= _ROUNDING * np.abs(table).mean(axis=0), 0.0, means)
 
 
-def _ranges(bounds: Range | Sequence[Range] | None, k: int) -> Array:
+def _column_ranges(bounds: Range | Sequence[Range] | None, k: int) -> Array:
     """Bounds of each column [k, 2]."""
     table = np.asarray(UNBOUNDED if bounds is None else bounds, dtype=np.float64)
     return np.broadcast_to(table, (k, 2))
@@ -101,26 +100,21 @@ def _few_valued(table: Array, ranges: Array) -> tuple[Array, Array]:
     bottom, top = (np.abs(table - end) <= _NOTHING * spread for end in (least, most))
     two = (bottom | top).all(axis=0) & (least == 0)
     three = (bottom | top | (table == 0)).all(axis=0) & (least == -most) & np.isfinite(spread)
-    for chosen, found in (
-        (two, wilson(top.mean(axis=0), n)),
-        (three, paired_score(top.sum(axis=0, dtype=np.float64), bottom.sum(axis=0, dtype=np.float64), n)),
-    ):
-        low[chosen], high[chosen] = (end[chosen] * most[chosen] for end in found)
+    scores = wilson(top.mean(axis=0), n)
+    paired_scores = paired_score(top.sum(axis=0, dtype=np.float64), bottom.sum(axis=0, dtype=np.float64), n)
+    for columns, ends in ((two, scores), (three, paired_scores)):
+        low[columns], high[columns] = (end[columns] * most[columns] for end in ends)
     return low, high
 
 
-def intervals(
-    values: ArrayLike,
-    *,
-    bounds: Range | Sequence[Range] | None = None,
-) -> list[Interval]:
+def intervals(values: ArrayLike, *, bounds: Range | Sequence[Range] | None = None) -> list[Interval]:
     """Mean and interval of every column of `values` [n, k]; the columns share their resamples.
 
-    Studentised, and within `bounds`; but where all values of a column are the ends of its range, Wilson's interval
-    (0 and c) or Tango's (−c, 0 and c); and where so many resamples are constant that
-    a quantile is infinite, as in constant samples, the exact bounds of `proportions.exact_bounds`. No end is beyond
-    Anderson's bound, which holds for any sample. Those bounds need a range:
-    a constant sample of an unbounded quantity has no interval, as nothing is known of what is rare.
+    The interval is the studentised one within `bounds`, except in two cases. Where all values of a column are the ends of
+    its range, it is Wilson's interval (0 and c) or Tango's (−c, 0 and c). Where so many resamples are constant that a
+    quantile is infinite, as in constant samples, it is the exact bounds of `proportions.exact_bounds`. No end is beyond
+    Anderson's bound, which holds for any sample. Those bounds need a range: a constant sample of an unbounded quantity has
+    no interval, as nothing is known of what is rare.
 
     Args:
         values: one row per example.
@@ -136,12 +130,12 @@ def intervals(
     means = _rounded(table.mean(axis=0), table)
     if n == 1:
         return [Interval(float(mean), np.nan, np.nan, 1) for mean in means]
-    ranges = _ranges(bounds, k)
+    ranges = _column_ranges(bounds, k)
     centred = table - means
     scale = (centred**2).max(axis=0) / n
-    both = resampled_means(np.concatenate([centred, centred**2], axis=1))
-    shift, variance = both[:, :k], (both[:, k:] - both[:, :k] ** 2) / n
-    low, high = _ends(means, np.sqrt(table.var(axis=0) / n), _studentised(shift, variance, scale))
+    moments = resampled_means(np.concatenate([centred, centred**2], axis=1))
+    shift, variance = moments[:, :k], (moments[:, k:] - moments[:, :k] ** 2) / n
+    low, high = _studentised_ends(means, np.sqrt(table.var(axis=0) / n), _studentised(shift, variance, scale))
     constant = np.ptp(table, axis=0) <= _NOTHING * np.abs(table).max(axis=0)
     low, high = np.where(constant, -np.inf, low), np.where(constant, np.inf, high)
     for column in np.flatnonzero(np.isinf(low) | np.isinf(high)):
@@ -150,12 +144,12 @@ def intervals(
     least, most = anderson_bounds(table, ranges[:, 0], ranges[:, 1])  # t* has no bound
     low, high = np.where(low < least, least, low), np.where(high > most, most, high)
     special = _few_valued(table, ranges)
-    low, high = (np.where(np.isnan(own), end, own) for own, end in zip(special, (low, high), strict=True))
+    low, high = (np.where(np.isnan(score), end, score) for score, end in zip(special, (low, high), strict=True))
     ends = np.stack([means, low, high, *ranges.T], axis=1).tolist()
-    return [_within(mean, a, b, n, (least, most)) for mean, a, b, least, most in ends]
+    return [_clipped(mean, a, b, n, (least, most)) for mean, a, b, least, most in ends]
 
 
-def _within(value: float, low: float, high: float, n: int, bounds: Range) -> Interval:
+def _clipped(value: float, low: float, high: float, n: int, bounds: Range) -> Interval:
     """The interval cut to the range and around its value; none where an end is not finite."""
     if not np.isfinite([low, high]).all():
         return Interval(value, np.nan, np.nan, n)
@@ -205,16 +199,17 @@ def interval(
         return Interval(float(value[0]), np.nan, np.nan, n)
     first, second = np.triu_indices(table.shape[1])
     centred = table - means
-    both = resampled_means(np.concatenate([centred, centred[:, first] * centred[:, second]], axis=1))
-    shift, squares = both[:, : table.shape[1]], both[:, table.shape[1] :]
+    products = centred[:, first] * centred[:, second]
+    moments = resampled_means(np.concatenate([centred, products], axis=1))
+    shift, squares = moments[:, : table.shape[1]], moments[:, table.shape[1] :]
     step = _STEP * table.std(axis=0)
-    own = _jackknife(statistic, means, (centred[:, first] * centred[:, second]).mean(axis=0, keepdims=True), step) / n
-    variance = _jackknife(statistic, means + shift, squares - shift[:, first] * shift[:, second], step) / n
-    t = _studentised(statistic(means + shift) - value, variance, n * own)
-    low, high = (end[0] for end in _ends(value, np.sqrt(own), t[:, None]))
-    if np.isinf(low) or np.isinf(high) or own[0] <= _NOTHING * value[0] ** 2:
-        low, high = _corners(table, statistic, ranges)
-    return _within(float(value[0]), float(low), float(high), n, bounds or UNBOUNDED)
+    variance = _jackknife(statistic, means, products.mean(axis=0, keepdims=True), step) / n
+    resampled = _jackknife(statistic, means + shift, squares - shift[:, first] * shift[:, second], step) / n
+    t = _studentised(statistic(means + shift) - value, resampled, n * variance)
+    low, high = (end[0] for end in _studentised_ends(value, np.sqrt(variance), t[:, None]))
+    if np.isinf(low) or np.isinf(high) or variance[0] <= _NOTHING * value[0] ** 2:
+        low, high = _range_over_corners(table, statistic, ranges)
+    return _clipped(float(value[0]), float(low), float(high), n, bounds or UNBOUNDED)
 
 
 def _jackknife(statistic: Statistic, means: Array, covariance: Array, step: Array) -> Array:
@@ -227,14 +222,14 @@ def _jackknife(statistic: Statistic, means: Array, covariance: Array, step: Arra
         gradient[:, column] = (statistic(means + aside) - statistic(means - aside)) / (2 * step[column])
     first, second = np.triu_indices(k)
     twice = np.where(first == second, 1.0, 2.0)
-    found: Array = np.maximum((twice * gradient[:, first] * gradient[:, second] * covariance).sum(axis=1), 0.0)
-    return found
+    variance: Array = np.maximum((twice * gradient[:, first] * gradient[:, second] * covariance).sum(axis=1), 0.0)
+    return variance
 
 
-def _corners(table: Array, statistic: Statistic, ranges: Sequence[Range] | None) -> tuple[float, float]:
+def _range_over_corners(table: Array, statistic: Statistic, ranges: Sequence[Range] | None) -> tuple[float, float]:
     """Least and largest value of the statistic over the corners of the box of its columns' exact bounds."""
     if ranges is None:
         return -np.inf, np.inf
-    ends = [exact_bounds(column, *own) for column, own in zip(table.T, ranges, strict=True)]
-    found = statistic(np.array(list(product(*ends))))
-    return float(found.min()), float(found.max())
+    ends = [exact_bounds(column, low, high) for column, (low, high) in zip(table.T, ranges, strict=True)]
+    at_corners = statistic(np.array(list(product(*ends))))
+    return float(at_corners.min()), float(at_corners.max())

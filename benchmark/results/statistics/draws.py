@@ -8,8 +8,8 @@ examples and the order, and an interval over examples alone takes the order as g
 - *resamples*: R orders from bootstrap resamples of the examples that the one order of the figure came from. The figure is
   that of the one order; of its error, s²(b) comes from that order.
 
-Either is estimated with K − 1 (R − 1) degrees of freedom, and holds 1/n of the interaction of example and order, which the
-examples' part holds too: counted twice it errs on the safe side. `docs/draws.md` has the simulations.
+Either is estimated with K − 1 (R − 1) degrees of freedom. It holds 1/n of the interaction of example and order, which the
+examples' part holds too: counted twice, it errs on the safe side. `docs/draws.md` has the simulations.
 """
 
 import math
@@ -18,11 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
 from benchmark.results.statistics.bootstrap import Interval
-from benchmark.results.statistics.proportions import LEVEL
+from benchmark.results.statistics.proportions import LEVEL, Array
 
 RESAMPLED = "resampled "
 """Rows of the metric m under resampled orders bear the name of m after this."""
@@ -36,49 +35,45 @@ class Source:
     degrees: int
 
 
-def matrix(rows: pd.DataFrame) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+def matrix(rows: pd.DataFrame) -> tuple[tuple[str, ...], Array]:
     """Examples in order, and values [n, K] by example and draw, from rows `uid, value[, draw]` of one metric and x."""
     drawn = rows if "draw" in rows else rows.assign(draw=0)
     table = drawn.pivot(index="uid", columns="draw", values="value").sort_index()
     return tuple(map(str, table.index)), table.to_numpy(dtype=np.float64)
 
 
-def of_orders(values: NDArray[np.float64]) -> list[Source]:
+def of_orders(values: Array) -> list[Source]:
     """What K orders of equal standing add to the error of the mean of values [n, K]; nothing where K is 1."""
-    n_draws = values.shape[1]
-    return [Source(_between(values) / n_draws, n_draws - 1)] if n_draws > 1 else []
+    return [Source(source.variance / values.shape[1], source.degrees) for source in of_resamples(values)]
 
 
-def of_resamples(values: NDArray[np.float64]) -> list[Source]:
+def of_resamples(values: Array) -> list[Source]:
     """What the one order adds, from the values [n, R] under R resampled orders; nothing where R is at most 1."""
-    n_draws = values.shape[1]
-    return [Source(_between(values), n_draws - 1)] if n_draws > 1 else []
+    if (n_draws := values.shape[1]) < 2:
+        return []
+    return [Source(float(values.mean(axis=0).var(ddof=1)) if len(values) else math.nan, n_draws - 1)]
 
 
-def _between(values: NDArray[np.float64]) -> float:
-    return float(values.mean(axis=0).var(ddof=1)) if len(values) else math.nan
+def sources(rows: pd.DataFrame, resampled: pd.DataFrame | None) -> list[Source]:
+    """What both kinds of draws add, from the rows of a metric at one x and those of its resampled orders."""
+    parts = of_orders(matrix(rows)[1])
+    return parts if resampled is None or resampled.empty else [*parts, *of_resamples(matrix(resampled)[1])]
 
 
-def sources(own: pd.DataFrame, resampled: pd.DataFrame | None) -> list[Source]:
-    """Both kinds, from the rows of a metric at one x and those of its resampled orders."""
-    found = of_orders(matrix(own)[1])
-    return found if resampled is None or resampled.empty else [*found, *of_resamples(matrix(resampled)[1])]
+def widened(narrow: Interval, beside: Sequence[Source]) -> Interval:
+    """The interval over examples, made wider by other sources of error: each side is √(side² + Σ (t · s)²).
 
-
-def widened(found: Interval, beside: Sequence[Source]) -> Interval:
-    """The interval over examples, made wider by other sources of error.
-
-    Each side is √(side² + Σ (t · s)²), s² and t being the variance and the quantile of Student's t of a source: the
-    margins of independent parts of an error add up in squares (Zou & Donner 2008).
+    s² is the variance of a source and t the quantile of Student's t with its degrees of freedom: the margins of independent
+    parts of an error add up in squares (Zou & Donner 2008).
     """
     margins = [stats.t.ppf((1 + LEVEL) / 2, source.degrees) ** 2 * source.variance for source in beside]
     if not margins:
-        return found
-    low, high = (math.sqrt((found.value - bound) ** 2 + sum(margins)) for bound in (found.low, found.high))
-    return Interval(found.value, found.value - low, found.value + high, found.n)
+        return narrow
+    low, high = (math.sqrt((narrow.value - bound) ** 2 + sum(margins)) for bound in (narrow.low, narrow.high))
+    return Interval(narrow.value, narrow.value - low, narrow.value + high, narrow.n)
 
 
-def drawn_p(differences: NDArray[np.float64], beside: Sequence[Source], p: float) -> float:
+def drawn_p(differences: Array, beside: Sequence[Source], p: float) -> float:
     """Two-sided p-value of mean difference 0 where the differences also hang on draws.
 
     Student's t of d̄ / √V with V = s²(d) / n + Σ s², and Satterthwaite's degrees of freedom V² / Σ (part² / its degrees);
@@ -97,5 +92,5 @@ def drawn_p(differences: NDArray[np.float64], beside: Sequence[Source], p: float
     if variance == 0:
         return p
     degrees = variance**2 / sum(part.variance**2 / part.degrees for part in parts)
-    own = float(2 * stats.t.sf(abs(float(differences.mean())) / math.sqrt(variance), degrees))
-    return own if math.isnan(own) else max(p, own)
+    student_p = float(2 * stats.t.sf(abs(float(differences.mean())) / math.sqrt(variance), degrees))
+    return student_p if math.isnan(student_p) else max(p, student_p)

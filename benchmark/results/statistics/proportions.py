@@ -60,8 +60,8 @@ def paired_score(more: Array, less: Array, n: int) -> tuple[Array, Array]:
         near, far = estimate.astype(np.float64), np.full(estimate.shape, edge)
         for _ in range(_HALVINGS):
             middle = (near + far) / 2
-            held = inside(middle)
-            near, far = np.where(held, middle, near), np.where(held, far, middle)
+            is_inside = inside(middle)
+            near, far = np.where(is_inside, middle, near), np.where(is_inside, far, middle)
         ends.append(far)
     return ends[0], ends[1]
 
@@ -106,9 +106,9 @@ def anderson_bounds(values: Array, low: Array, high: Array) -> tuple[Array, Arra
     """
     n = len(values)
     share = min(1.0, float(np.sqrt(np.log(2 / (1 - LEVEL)) / (2 * n))))
-    kept = np.clip(1 - share - np.arange(n) / n, 0, 1 / n)
+    weights = np.clip(1 - share - np.arange(n) / n, 0, 1 / n)
     ordered = np.sort(values, axis=0)
-    return share * low + kept @ ordered, share * high + kept @ ordered[::-1]
+    return share * low + weights @ ordered, share * high + weights @ ordered[::-1]
 
 
 def _upper_limit(count: int, n: int) -> float:

@@ -1,39 +1,38 @@
-"""Statistics of column means that are no means of examples, by name, so that a stored figure can say which one it is."""
+"""Statistics of column means that are no means of examples. They have names, so that a stored figure can say which it is."""
 
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from benchmark.results.statistics.proportions import Array
 
 
 def ratio(means: Array) -> Array:
     """Mean of the first column over that of the second; NaN where that is 0."""
     under = means[..., 1]
-    found: Array = np.where(under != 0, means[..., 0] / np.where(under != 0, under, 1.0), np.nan)
-    return found
+    quotients: Array = np.where(under != 0, means[..., 0] / np.where(under != 0, under, 1.0), np.nan)
+    return quotients
 
 
 def mean_of_ratios(means: Array) -> Array:
     """Mean of the ratios of the first half of the columns to the second."""
     over, under = np.split(means, 2, axis=-1)
-    found: Array = ratio(np.stack([over, under], axis=-1)).mean(axis=-1)
-    return found
+    mean: Array = ratio(np.stack([over, under], axis=-1)).mean(axis=-1)
+    return mean
 
 
 def f1_of_sums(means: Array) -> Array:
     """2 · matched / (selected + gold), from means of [matched, selected, gold]; 0 where there is nothing to match."""
     total = means[..., 1] + means[..., 2]
-    found: Array = np.where(total > 0, 2 * means[..., 0] / np.where(total > 0, total, 1.0), 0.0)
-    return found
+    f1: Array = np.where(total > 0, 2 * means[..., 0] / np.where(total > 0, total, 1.0), 0.0)
+    return f1
 
 
 def f1_of_means(means: Array) -> Array:
     """Harmonic mean of mean precision and mean recall; 0 where both are 0."""
     total = means[..., 0] + means[..., 1]
-    found: Array = np.where(total > 0, 2 * means[..., 0] * means[..., 1] / np.where(total > 0, total, 1.0), 0.0)
-    return found
+    f1: Array = np.where(total > 0, 2 * means[..., 0] * means[..., 1] / np.where(total > 0, total, 1.0), 0.0)
+    return f1
 
 
 def f1_of_ratios(means: Array) -> Array:
@@ -43,11 +42,11 @@ def f1_of_ratios(means: Array) -> Array:
 
 
 RATIOS: Mapping[str, Callable[[Array], Array]] = {
-    one.__name__: one for one in (ratio, mean_of_ratios, f1_of_sums, f1_of_means, f1_of_ratios)
+    statistic.__name__: statistic for statistic in (ratio, mean_of_ratios, f1_of_sums, f1_of_means, f1_of_ratios)
 }
 """The statistics that a report can compute again."""
 
 
 def name_of(statistic: Callable[[Array], Array]) -> str | None:
     """The name under which `RATIOS` has a statistic, or None."""
-    return next((name for name, known in RATIOS.items() if known is statistic), None)
+    return next((name for name, candidate in RATIOS.items() if candidate is statistic), None)

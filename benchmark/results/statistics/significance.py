@@ -15,9 +15,10 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from benchmark.results.statistics.proportions import Array
+
 Name = TypeVar("Name", bound=Hashable)
 
 ALPHA = 0.05
@@ -55,9 +56,9 @@ def _signs(n: int, width: int, flips: int) -> Iterator[Array]:
     """Rows of signs [r, n], the identity first: all of them up to `EXACT`, else the identity and `flips` random ones."""
     chunk = max(1, _CELLS // max(n, width))
     if n <= EXACT:
-        every = np.arange(2 ** max(n - 1, 0))[:, None] >> np.arange(n) & 1
-        for start in range(0, len(every), chunk):
-            yield np.asarray(1 - 2 * every[start : start + chunk], dtype=np.float64)
+        flipped = np.arange(2 ** max(n - 1, 0))[:, None] >> np.arange(n) & 1
+        for start in range(0, len(flipped), chunk):
+            yield np.asarray(1 - 2 * flipped[start : start + chunk], dtype=np.float64)
         return
     yield np.ones((1, n))
     generator = np.random.default_rng(0)
@@ -67,7 +68,7 @@ def _signs(n: int, width: int, flips: int) -> Iterator[Array]:
         yield 1 - 2 * np.unpackbits(drawn, axis=1, count=n).astype(np.float64)
 
 
-def pair_p(values: ArrayLike, pairs: Sequence[tuple[int, int]], *, flips: int | None = None) -> NDArray[np.float64]:
+def pair_p(values: ArrayLike, pairs: Sequence[tuple[int, int]], *, flips: int | None = None) -> Array:
     """Two-sided p-value of no difference for pairs of columns, by sign flips of their differences.
 
     Args:
@@ -94,7 +95,7 @@ def pair_p(values: ArrayLike, pairs: Sequence[tuple[int, int]], *, flips: int | 
     return np.where(np.isnan(observed), np.nan, larger / total)
 
 
-def sign_flip_p(differences: ArrayLike, *, flips: int | None = None) -> NDArray[np.float64]:
+def sign_flip_p(differences: ArrayLike, *, flips: int | None = None) -> Array:
     """Two-sided p-value of mean difference 0 for every column of `differences` [n, k], see `pair_p`."""
     table = np.asarray(differences, dtype=np.float64)
     k = table.shape[1]
@@ -108,12 +109,12 @@ def swap_p(
     statistic: Callable[[Array], Array],
     *,
     flips: int | None = None,
-) -> NDArray[np.float64]:
+) -> Array:
     """Two-sided p-value of no difference between a statistic of two methods, by swapping them on single examples.
 
     With ā and b̄ the column means after the swaps, T = statistic(ā) − statistic(b̄); p is the share of swaps at which
-    |T| is at least the observed one. Ratios of sums have no value per example, but are exchangeable like this. Exact
-    where the two methods' rows are exchangeable on every example; where only the statistics are equal (one method
+    |T| is at least the observed one. Ratios of sums have no value per example, but are exchangeable like this. The p-value
+    is exact where the two methods' rows are exchangeable on every example. Where only the statistics are equal (one method
     precise, the other complete), it is right as far as the statistic is linear between the two (`docs/statistics.md`).
 
     Args:
@@ -133,17 +134,18 @@ def swap_p(
     means = table.mean(axis=0)
     middle = (means[first] + means[second]) / 2
 
-    def both(signs: Array) -> tuple[Array, Array]:
+    def swapped(signs: Array) -> tuple[Array, Array]:
+        """The statistic of the first and of the second method of each pair [r, P]."""
         sums = (signs @ table.reshape(n, m * k)).reshape(len(signs), m, k)
         moved = (sums[:, first] - sums[:, second]) / (2 * n)
-        one, other = (statistic((middle + side * moved).reshape(-1, k)).reshape(moved.shape[:2]) for side in (1, -1))
-        return one, other
+        left, right = (statistic((middle + side * moved).reshape(-1, k)).reshape(moved.shape[:2]) for side in (1, -1))
+        return left, right
 
-    one, other = (side[0] for side in both(np.ones((1, n))))
-    observed = np.abs(one - other) - _TOLERANCE * (np.abs(one) + np.abs(other))
+    left, right = swapped(np.ones((1, n)))
+    observed = (np.abs(left - right) - _TOLERANCE * (np.abs(left) + np.abs(right)))[0]
     larger, total = np.zeros(len(pairs), dtype=np.int64), 0
     for signs in _signs(n, len(pairs) * k, flips_for(len(pairs)) if flips is None else flips):
-        one, other = both(signs)
-        larger += (np.abs(one - other) >= observed).sum(axis=0)
+        left, right = swapped(signs)
+        larger += (np.abs(left - right) >= observed).sum(axis=0)
         total += len(signs)
     return np.where(np.isnan(observed), np.nan, larger / total)
