@@ -25,7 +25,7 @@ from benchmark.run.cell import Cell
 from benchmark.run.graph_views import graphs, stored_target
 from benchmark.run.heatmap_views import eraser_predictions, heatmaps
 from benchmark.run.testing import evaluate
-from benchmark.settings.identity import digest_of, identity
+from benchmark.settings.identity import digests_of, identity
 from benchmark.types import Evaluation
 
 logger = logging.getLogger(__name__)
@@ -62,15 +62,16 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
     rows = {} if old is None else _stored_rows(cell)
     stored = {} if old is None else old.evaluations
     tested = {name: test for name, test in stored.items() if test.rows == rows_digest(rows.get(name, NO_ROWS))}
-    keys = {name: _key(tested, name, evaluation) for name, evaluation in evaluations.items()}
-    stale = [name for name, evaluation in evaluations.items() if not _is_current(tested.get(keys[name]), evaluation)]
+    digests = digests_of(evaluations)
+    keys = {name: _key(tested, name, evaluation, digests[name]) for name, evaluation in evaluations.items()}
+    stale = [name for name in evaluations if not _is_current(tested.get(keys[name]), digests[name])]
     if old is not None and not stale and not lost and len(tested) == len(stored):
         return
     if any(evaluations[name].reads == "edges" and evaluations[name].target == "predicted" for name in stale):
         cell.explain_with_edges()
     for name in stale:
         key = keys[name]
-        reused = rows.get(key, NO_ROWS) if _same_rows(tested.get(key), evaluations[name]) else None
+        reused = rows.get(key, NO_ROWS) if _same_rows(tested.get(key), digests[name]) else None
         tested[key], rows[key] = evaluate(cell, name, evaluations[name], reused)
     everything = [table.assign(evaluation=name) for name, table in rows.items() if name in tested and len(table)]
     table = pd.concat([part[list(store.ROW_COLUMNS)] for part in everything] or [NO_ROWS], ignore_index=True)
@@ -116,13 +117,12 @@ def _stored_rows(cell: Cell) -> dict[str, pd.DataFrame]:
     return {str(name): part.reset_index(drop=True) for name, part in table.groupby("evaluation", sort=False)}
 
 
-def _key(tested: Mapping[str, EvaluationRecord], name: str, evaluation: Evaluation) -> str:
+def _key(tested: Mapping[str, EvaluationRecord], name: str, evaluation: Evaluation, digest: str) -> str:
     """Where the record keeps a test: under its name, and with its digest where another of that name is there.
 
     Jobs that give one name other settings share a folder without losing each other's figures. What an earlier version of
     the same class left is replaced.
     """
-    digest = digest_of(evaluation)
     for key, test in tested.items():
         if (test.name, test.digest) == (name, digest):
             return key
@@ -131,13 +131,13 @@ def _key(tested: Mapping[str, EvaluationRecord], name: str, evaluation: Evaluati
     return name if replaced else f"{name}-{digest[:8]}"
 
 
-def _same_rows(test: EvaluationRecord | None, evaluation: Evaluation) -> bool:
+def _same_rows(test: EvaluationRecord | None, digest: str) -> bool:
     """Whether the stored rows are those that the test would give; where it could not serve, it is asked again."""
-    return test is not None and test.digest == digest_of(evaluation) and test.dash is None
+    return test is not None and test.digest == digest and test.dash is None
 
 
-def _is_current(test: EvaluationRecord | None, evaluation: Evaluation) -> bool:
-    return test is not None and (test.digest, test.statistics) == (digest_of(evaluation), statistics.VERSION)
+def _is_current(test: EvaluationRecord | None, digest: str) -> bool:
+    return test is not None and (test.digest, test.statistics) == (digest, statistics.VERSION)
 
 
 def _attributions(cell: Cell) -> Ragged | None:

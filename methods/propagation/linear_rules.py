@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from methods.propagation.mode import apply
 from methods.propagation.rules import divide
 
 
@@ -25,7 +26,7 @@ class PositiveLinear:
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
         """`x Wᵀ + b`."""
-        result: Tensor = _PositiveLinear.apply(*operands)  # type: ignore[no-untyped-call]
+        result: Tensor = apply(_PositiveLinear, *operands)
         return result
 
 
@@ -55,7 +56,7 @@ class SeparateLinear:
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
         """`x Wᵀ + b`."""
-        result: Tensor = _SeparateLinear.apply(*operands)  # type: ignore[no-untyped-call]
+        result: Tensor = apply(_SeparateLinear, *operands)
         return result
 
 
@@ -83,7 +84,7 @@ class SignSplitting(ABC):
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
         """`x Wᵀ + b`."""
-        result: Tensor = _SignSplitting.apply(self, *operands)  # type: ignore[no-untyped-call]
+        result: Tensor = apply(_SignSplitting, self, *operands)
         return result
 
     @abstractmethod

@@ -91,6 +91,11 @@ def ordinary(function: Function, args: Args, kwargs: Kwargs) -> Any:
     return function(*args, **kwargs)
 
 
+def apply(function: type[torch.autograd.Function], *args: Any) -> Any:
+    """`function.apply(*args)`: an operation with a backward pass of its own."""
+    return function.apply(*args)  # type: ignore[no-untyped-call]
+
+
 @contextmanager
 def propagating(model: nn.Module, mode: Propagation) -> Iterator[None]:
     """Run every forward pass of `model` in this block under `mode`, its activations and norms as single operations."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.propagation.mode import Propagation, ordinary
+from methods.propagation.mode import Propagation, apply, ordinary
 from methods.propagation.multiplier_rules import MatrixProduct, Normalised, Product, ReciprocalRoot, Secant, Softmax
 from methods.propagation.operations import Args, Function, Kind, Kwargs, norm_operands
 
@@ -40,7 +40,7 @@ class RescaleRule(Propagation):
 
     def _matmul(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
         both = all(map(self.acts_on, args))
-        return _apply(MatrixProduct, *args) if both else function(*args, **kwargs)
+        return apply(MatrixProduct, *args) if both else function(*args, **kwargs)
 
     def _product(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
         """A product of an activation and the reciprocal root of a norm is treated as the division that it stands for."""
@@ -48,33 +48,30 @@ class RescaleRule(Propagation):
         if not (self.acts_on(a) and self.acts_on(b)):
             return function(*args, **kwargs)
         if (root := next((root for root in self._roots if root is a or root is b), None)) is not None:
-            return _apply(Normalised, a if b is root else b, root)
-        return _apply(Product, a, b)
+            return apply(Normalised, a if b is root else b, root)
+        return apply(Product, a, b)
 
     def _quotient(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
         return self.unknown(function, args, kwargs) if self.acts_on(*args[1:]) else function(*args, **kwargs)
 
     def _power(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
-        square = args[1:] in ((2,), ())  # () of torch.square
-        return _apply(Product, args[0], args[0]) if square else self.unknown(function, args, kwargs)
+        exponent = kwargs.get("exponent", (*args, 2)[1])  # torch.square has none
+        square = isinstance(exponent, int | float) and exponent == 2
+        return apply(Product, args[0], args[0]) if square else self.unknown(function, args, kwargs)
 
     def _reciprocal_root(self, _function: Function, args: Args, _kwargs: Kwargs) -> Any:
-        self._roots.append(_apply(ReciprocalRoot, *args))
+        self._roots.append(apply(ReciprocalRoot, *args))
         return self._roots[-1]
 
 
-def _apply(rule: type[torch.autograd.Function], *args: Any) -> Any:
-    return rule.apply(*args)  # type: ignore[no-untyped-call]
-
-
 def _secant(function: Function, args: Args, kwargs: Kwargs) -> Any:
-    return _apply(Secant, args[0], lambda x: function(x, *args[1:], **kwargs))
+    return apply(Secant, args[0], lambda x: function(x, *args[1:], **kwargs))
 
 
 def _softmax(_function: Function, args: Args, kwargs: Kwargs) -> Any:
     def call(z: Tensor, dim: int = -1, dtype: torch.dtype | None = None, **_: Any) -> Any:
         z = z if dtype is None else z.to(dtype)
-        return _apply(Softmax, z.transpose(dim, -1)).transpose(dim, -1)
+        return apply(Softmax, z.transpose(dim, -1)).transpose(dim, -1)
 
     return call(*args, **kwargs)
 
@@ -83,5 +80,5 @@ def _norm(function: Function, args: Args, kwargs: Kwargs) -> Tensor:
     """Linear centring, a product for the square, the root, and the division by it."""
     norm = norm_operands(function, args, kwargs)
     centred = norm.centre()
-    mean_square = _apply(Product, centred, centred).mean(norm.dims, keepdim=True)
-    return norm.scaled(_apply(Normalised, centred, _apply(ReciprocalRoot, mean_square + norm.epsilon)))
+    mean_square = apply(Product, centred, centred).mean(norm.dims, keepdim=True)
+    return norm.scaled(apply(Normalised, centred, apply(ReciprocalRoot, mean_square + norm.epsilon)))

@@ -79,9 +79,12 @@ def module_kind(module: nn.Module) -> Kind | None:
 
 def linear_operands(function: Function, args: Args, kwargs: Kwargs) -> tuple[Tensor, Tensor, Tensor | None]:
     """(x, weight, bias) of `x Wᵀ + b`, however it was called; raises UnknownForm for a torch.addmm that scales its terms."""
+
+    def of_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
+        return input, weight, bias
+
     if function is not torch.addmm:
-        x, weight, bias = (*args, None)[:3]
-        return x, weight, kwargs.get("bias", bias)
+        return of_linear(*args, **kwargs)
     if kwargs:
         raise UnknownForm("a scaled torch.addmm")
     bias, x, weight = args
@@ -89,10 +92,16 @@ def linear_operands(function: Function, args: Args, kwargs: Kwargs) -> tuple[Ten
 
 
 def sum_operands(args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
-    """(a, b) of `a + b` or `a − b`."""
+    """(a, b) of a sum or difference as it was called."""
     if kwargs:
         raise UnknownForm("a scaled addition (torch.add with alpha)")
     return args[0], args[1]
+
+
+def difference_operands(function: Function, args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
+    """(a, b) of `a − b`, whichever of the two was asked to subtract."""
+    a, b = sum_operands(args, kwargs)
+    return (b, a) if function is Tensor.__rsub__ else (a, b)
 
 
 class Norm(NamedTuple):

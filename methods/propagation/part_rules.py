@@ -25,7 +25,15 @@ from torch.utils import _pytree as pytree
 
 from methods.propagation.decomposed import Decomposed, Waiting, decomposed, plain, settled
 from methods.propagation.mode import ModuleCall, Propagation
-from methods.propagation.operations import Args, Function, Kwargs, linear_operands, norm_operands, sum_operands
+from methods.propagation.operations import (
+    Args,
+    Function,
+    Kwargs,
+    difference_operands,
+    linear_operands,
+    norm_operands,
+    sum_operands,
+)
 
 BiasShare = Literal["absdot", "apart", "none"]
 Order = Literal["code", "paper"]
@@ -181,8 +189,7 @@ class Parts(Propagation):
         return decomposed(whole, torch.matmul(settled(a).parts, b))
 
     def _subtract(self, function: Function, args: Args, kwargs: Kwargs) -> Tensor:
-        a, b = sum_operands(args, kwargs)
-        a, b = (b, a) if function is Tensor.__rsub__ else (a, b)
+        a, b = difference_operands(function, args, kwargs)
         return self.add(a, decomposed(-plain(b), -b.parts, b.waiting) if isinstance(b, Decomposed) else -b)
 
     def _product(self, _function: Function, args: Args, _kwargs: Kwargs) -> Tensor:

@@ -16,7 +16,7 @@ from benchmark.models.precision import Precision, double_batch, precise
 from benchmark.types import Batch
 from methods.propagation.conservative import FrozenNorms
 from methods.propagation.mode import Propagation, ordinary, propagating
-from methods.propagation.operations import Args, Function, Kwargs, linear_operands, sum_operands
+from methods.propagation.operations import Args, Function, Kwargs, difference_operands, linear_operands, sum_operands
 from methods.propagation.rule_sets import Conservative, Rules, RuleSet
 from methods.propagation.rules import HALVES, PASS, SUM, Rule
 
@@ -63,8 +63,7 @@ class RelevancePropagation(Propagation):
         return PASS(lambda _: function(a, b), b if constant is a else a)
 
     def _subtract(self, function: Function, args: Args, kwargs: Kwargs) -> Tensor:
-        a, b = sum_operands(args, kwargs)
-        a, b = (b, a) if function is Tensor.__rsub__ else (a, b)
+        a, b = difference_operands(function, args, kwargs)
         return self._add(torch.add, (a, PASS(torch.neg, b) if self.acts_on(b) else -b), {})
 
     def _product(self, function: Function, args: Args, kwargs: Kwargs) -> Tensor:
@@ -79,7 +78,7 @@ class RelevancePropagation(Propagation):
     def _quotient(self, function: Function, args: Args, kwargs: Kwargs) -> Tensor:
         if not self.acts_on(args[0]):
             self.refuse("a constant divided by an activation")
-        return PASS(lambda x: function(x, *args[1:], **kwargs), args[0])
+        return _of_first(PASS)(function, args, kwargs)
 
 
 def _reduce(function: Function, args: Args, kwargs: Kwargs) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from methods.propagation.conservative import FrozenNorms
+from methods.propagation.mode import apply
 
 STABILISER = 1e-9
 
@@ -52,7 +53,7 @@ class Passing:
         """The operation's result."""
         with torch.no_grad():
             result = operation(*operands)
-        passed: Tensor = _Pass.apply(self.weight, result, *operands)  # type: ignore[no-untyped-call]
+        passed: Tensor = apply(_Pass, self.weight, result, *operands)
         return passed
 
 
@@ -89,7 +90,7 @@ class Proportional:
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
         """The operation's result."""
-        result: Tensor = _Share.apply(self, operation, *operands)  # type: ignore[no-untyped-call]
+        result: Tensor = apply(_Share, self, operation, *operands)
         return result
 
 
@@ -164,7 +165,7 @@ class NormalisedAdd:
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
         """`a + b`."""
-        result: Tensor = _NormalisedAdd.apply(*operands)  # type: ignore[no-untyped-call]
+        result: Tensor = apply(_NormalisedAdd, *operands)
         return result
 
 

@@ -15,6 +15,7 @@ from benchmark.evaluations.triggers.triggers import Triggers
 from benchmark.models import load_model
 from benchmark.types import Attribution
 from tests import text_models
+from tests.evaluations.triggers.texts import edges
 
 SINGLE = "the untoldly film was dull, bad"  # [CLS] the un ##told ##ly film was dull , bad [SEP]
 PAIR = ("a dull fine film was", "plot bad")  # [CLS] a dull fine film was [SEP] plot bad [SEP]
@@ -79,14 +80,6 @@ def with_pieces(texts, pieces, window):
         longest = max(range(len(texts)), key=lambda k: (len(texts[k]), k))
         texts[longest].pop()
     return ["[CLS]", *(token for text in texts for token in [*text, "[SEP]"])]
-
-
-def edges(batch, cells):
-    width = batch.units.shape[1]
-    found = torch.zeros(len(batch), 2, 2, width, width, dtype=torch.float64)
-    for cell, score in cells.items():
-        found[cell] = score
-    return found
 
 
 def read_off(model, inputs, cells):

@@ -15,19 +15,10 @@ from benchmark.evaluations.triggers.patterns import Placed, Trigger, read, writt
 from benchmark.evaluations.triggers.random_words import Controls
 from benchmark.evaluations.triggers.words import Exclusion, count_words, eligible_tokens, exclusion, whole_words
 from benchmark.types import Attribution
-from tests.evaluations.triggers.texts import TEXTS, labelled
+from tests.evaluations.triggers.texts import TEXTS, edges, labelled
 
 TEXT = "the untoldly film was dull, bad"  # [CLS] the un ##told ##ly film was dull , bad [SEP]
 THE, UN, TOLD, LY, FILM, WAS, DULL, COMMA, BAD, SEP = range(1, 11)
-
-
-def edges(batch, cells):
-    """Zero but for `(row, layer, head, query, key): score`; two layers of two heads."""
-    width = batch.units.shape[1]
-    found = torch.zeros(len(batch), 2, 2, width, width, dtype=torch.float64)
-    for cell, score in cells.items():
-        found[cell] = score
-    return found
 
 
 def words(pattern):

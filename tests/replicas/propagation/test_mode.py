@@ -54,6 +54,13 @@ def test_sizes_indices_and_constants_are_no_activations():
     assert_same(relevance(operation, x)[1], x + 1)
 
 
+def test_a_linear_layer_may_be_called_with_names():
+    x, weight, bias = numbers(2, 3), numbers(4, 3, seed=1), numbers(4, seed=2)
+    _, positional = relevance(lambda a: F.linear(a, weight, bias), x)
+    _, named = relevance(lambda a: F.linear(a, weight=weight, bias=bias), x)
+    assert torch.equal(positional, named)
+
+
 def test_a_difference_is_a_sum_of_the_negated():
     """R_a = a R/(a − b), R_b = −b R/(a − b); a constant takes none."""
     x = numbers(2, 3)
