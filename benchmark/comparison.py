@@ -22,7 +22,8 @@ from benchmark.results.tables import not_applicable
 from benchmark.run.cell import Cell
 from benchmark.run.records import finish
 from benchmark.run.workbench import Setting, open_setting
-from benchmark.settings.configuration import check, compose, make
+from benchmark.settings.checking import check
+from benchmark.settings.configuration import compose, make
 from benchmark.settings.identity import digests_of, identity
 from benchmark.types import Compared, Evaluation
 
