@@ -47,7 +47,7 @@ def compare(words: Sequence[str], program: str) -> None:
     if not _answered(words, "config", program):
         from benchmark.commands import running
 
-        running.start(running.compare, "config", words)
+        running.start(running.compare, running.looked_at, words)
 
 
 def train(words: Sequence[str], program: str) -> None:
@@ -55,7 +55,7 @@ def train(words: Sequence[str], program: str) -> None:
     if not _answered(words, "train", program):
         from benchmark.commands import fine_tuning, running
 
-        running.start(fine_tuning.fine_tune, "train", words)
+        running.start(fine_tuning.fine_tune, fine_tuning.looked_at, words)
 
 
 def report(words: Sequence[str], program: str) -> None:

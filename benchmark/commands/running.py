@@ -3,18 +3,60 @@
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra.core.override_parser.types import Override, ValueType
 from omegaconf import DictConfig
 
 from benchmark.commands.arguments import parsed, read_arguments
 from benchmark.errors import UserError, printable
 from benchmark.exits import Kept, guarded, on_termination
 from benchmark.settings.checking import check
-from benchmark.settings.configuration import GROUPS, settled
+from benchmark.settings.configuration import ALL, GROUPS, KEYED, options, settled
+
+_MANY = 20  # values of one setting, beyond which the first and the last are looked at
+
+Look = Callable[[Sequence[str]], tuple[list[str], DictConfig | None]]
+
+
+def looked_at(words: Sequence[str]) -> tuple[list[str], DictConfig | None]:
+    """What `prepare` gives, after a look for mistakes in all that will be run: before any work and any slow import.
+
+    Raises:
+        UserError: the first mistake.
+    """
+    overrides, config = prepare(words, "config")
+    if config is not None:
+        check(config)
+    arguments = read_arguments(words)
+    if arguments.sweep:
+        for combination in _combinations([parsed(text, arguments.directory) for text in arguments.overrides]):
+            check(checked("config", combination, arguments.directory, sweep=False)[1])
+    return overrides, config
+
+
+def _combinations(overrides: Sequence[tuple[str, Override]]) -> Iterator[list[str]]:
+    """Settings of a sweep in which each of its values occurs: one of them changed, the others the first of theirs."""
+    values = [_values(text, override) for text, override in overrides]
+    first = [each[0] for each in values]
+    yield first
+    for place, each in enumerate(values):
+        for value in each[1:]:
+            yield [*first[:place], value, *first[place + 1 :]]
+
+
+def _values(text: str, override: Override) -> list[str]:
+    """The settings that a setting with several values stands for."""
+    if not override.is_sweep_override():
+        return [text]
+    key = text.partition("=")[0]
+    if override.value_type == ValueType.GLOB_CHOICE_SWEEP:
+        return [f"{key}={ALL}" if override.key_or_group in KEYED else f"{key}={options(override.key_or_group)[0]}"]
+    values = [f"{key}={value}" for value in override.sweep_string_iterator()]
+    return values if len(values) <= _MANY else [values[0], values[-1]]
 
 
 def prepare(words: Sequence[str], config_name: str) -> tuple[list[str], DictConfig | None]:
@@ -67,12 +109,12 @@ def log_to_standard_error() -> None:
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
-def start(main: Callable[..., Any], config_name: str, words: Sequence[str]) -> None:
+def start(main: Callable[..., Any], look: Look, words: Sequence[str]) -> None:
     """Run a command from its first line to its last; whatever ends it early is one line, except a bug.
 
     Args:
         main: what `hydra.main` made; it takes a configuration that is composed, and composes one without.
-        config_name: the YAML that its settings are in.
+        look: makes overrides and a configuration of the words, or finds a mistake in them.
         words: of the command line, without the program's name.
     """
     log_to_standard_error()
@@ -80,7 +122,7 @@ def start(main: Callable[..., Any], config_name: str, words: Sequence[str]) -> N
     on_termination()
 
     def run() -> None:
-        sys.argv[1:], config = prepare(words, config_name)
+        sys.argv[1:], config = look(words)
         main(config)
 
     guarded(run, Kept("nothing had begun"))
@@ -102,7 +144,6 @@ def run_guarded(config: DictConfig) -> None:
 
 
 def _run(config: DictConfig) -> None:
-    check(config)  # before torch is imported: an answer to a slip of the pen should not take seconds
     from benchmark.comparison import run_comparison
     from benchmark.report import terminal_table
 

@@ -75,7 +75,7 @@ def _check_numbers(config: DictConfig) -> None:
         if not _is_whole(config[key], least):
             raise UserError(f"{key}={config[key]} must be a whole number of at least {least}")
     if config.limit is not None and not _is_whole(config.limit, 1):
-        problem = "leaves no example" if isinstance(config.limit, int) else "is no whole number"
+        problem = "leaves no example" if type(config.limit) is int else "is no whole number"
         raise UserError(f"limit={config.limit} {problem}; give a positive whole number, or null for all")
     if not fits(_Seconds, config.checkpoint_seconds):
         raise UserError(f"checkpoint_seconds={config.checkpoint_seconds} must be a number of at least 0")

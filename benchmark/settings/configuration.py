@@ -15,7 +15,7 @@ from hydra.errors import HydraException, InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
+from yaml import YAMLError  # type: ignore[import-untyped]
 
 from benchmark.errors import UserError, near, one_line
 from benchmark.settings.declared import SettingError, described, fits
@@ -61,7 +61,7 @@ def settled(
         UserError: an option, key or value does not exist; one line, with near matches.
     """
     if config_name is not None:
-        _check_additions(config_name, overrides, directory)
+        overrides = _with_additions(config_name, overrides, directory)
     try:
         return list(overrides), _composed(config_name, overrides, directory)
     except _UnknownKey as error:
@@ -83,20 +83,27 @@ def settled(
         raise UserError(f"{key} has other settings; set each by itself: {key}._target_=..., {key}.NAME=...") from error
 
 
-def _check_additions(config_name: str, overrides: Sequence[str], directory: str | None) -> None:
-    """UserError for a setting that a plus sign adds beside all others, where nothing would read it."""
+def _with_additions(config_name: str, overrides: Sequence[str], directory: str | None) -> list[str]:
+    """The overrides, with two plus signs before a setting that is there already.
+
+    Raises:
+        UserError: a plus sign adds a setting beside all others, where nothing would read it.
+    """
     added = [text for text in overrides if text.startswith("+") and _key(text).lstrip("+") not in GROUPS]
     if not added:
-        return
+        return list(overrides)
     others = [text for text in overrides if text not in added and not _is_value(text)]
     try:
-        there = [*_composed(config_name, others, directory), "hydra"]
+        config = _composed(config_name, others, directory)
     except (UserError, _UnknownKey):
-        return  # which composing all of them says as well
+        return list(overrides)  # composing all of them says it as well
     for text in added:
         name = _key(text).lstrip("+").partition(".")[0].partition("@")[0]
-        if name not in there and not any(f"${{{name}" in other for other in overrides):
-            raise UserError(f"{text}: there is no setting '{name}'; {near(name, there[:-1])}")
+        if name not in (*config, "hydra") and not any(f"${{{name}" in other for other in overrides):
+            raise UserError(f"{text}: there is no setting '{name}'; {near(name, list(map(str, config)))}")
+    return [
+        f"++{text.lstrip('+')}" if text in added and _key(text).lstrip("+") in config else text for text in overrides
+    ]
 
 
 class _UnknownKey(Exception):  # noqa: N818 - an answer of Hydra's

@@ -14,7 +14,10 @@ _REFUSALS = (
     (r"Could not delete from config\. '([^']+)' does not exist", "~{0}: there is no setting {0}"),
     (r"Could not delete from config\. The value of '([^']+)' is (\S+) and not", "~{0}: its value is {1}; write ~{0}"),
     (r"Could not delete '([^']+)'\. No match in the defaults list", "~{0}: write {0}=[...] with those that stay"),
-    (r"Could not override '([^']+)'\. No match in the defaults list", "there is no {0} to replace"),
+    (
+        r"Could not override '([^']+)'\. No match in the defaults list",
+        "+experiment=NAME does not fit: there is no {0} here",
+    ),
     (r"Environment variable '([^']+)' not found", "the environment variable {0} is not set"),
     (r"Interpolation key '([^']+)' not found", "${{{0}}} refers to a setting that does not exist"),
     (r"InterpolationKeyError.*'([^']+)' not found", "${{{0}}} refers to a setting that does not exist"),
