@@ -7,11 +7,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from omegaconf import DictConfig
 
 from benchmark.analyses.context import Analysis, Context, ReadsElsewhere
-from benchmark.errors import NotApplicable
+from benchmark.errors import NotApplicable, UserError
+from benchmark.models import Classifier
 from benchmark.report import load_cells, write_report
 from benchmark.report.cells import NamedCell, named_cells
 from benchmark.report.run_folders import read_stored
@@ -22,7 +24,8 @@ from benchmark.results.tables import not_applicable
 from benchmark.run.cell import Cell
 from benchmark.run.records import finish
 from benchmark.run.workbench import Setting, open_setting
-from benchmark.settings.configuration import check, compose, make
+from benchmark.settings.checking import check
+from benchmark.settings.configuration import compose, make
 from benchmark.settings.identity import digests_of, identity
 from benchmark.types import Compared, Evaluation
 
@@ -75,6 +78,7 @@ def run_comparison(config: DictConfig) -> Comparison:
     evaluations: dict[str, Evaluation] = {name: make(part, Evaluation) for name, part in config.evaluations.items()}
     analyses: dict[str, Analysis] = {name: make(settings, Analysis) for name, settings in config.analyses.items()}
     tracker, setting, tests = make(config.tracking), open_setting(config), digests_of(evaluations)
+    _check_model(methods, setting.model)
     name = comparison_name(setting, methods, evaluations, analyses)
     folder = out / "comparisons" / name
     if refusal is not None:
@@ -97,6 +101,24 @@ def run_comparison(config: DictConfig) -> Comparison:
         with tracking:
             tracker.log_analyses(folder, name)
     return Comparison(folder, tuple(folders), loaded)
+
+
+@runtime_checkable
+class _ChecksModel(Protocol):
+    """A method that can say, before it explains anything, that a setting does not suit a model."""
+
+    def check_model(self, model: Classifier) -> None:
+        """UserError that begins with the setting."""
+        ...
+
+
+def _check_model(methods: Mapping[str, Compared], model: Classifier) -> None:
+    for name, method in methods.items():
+        if isinstance(method, _ChecksModel):
+            try:
+                method.check_model(model)
+            except UserError as error:
+                raise UserError(f"methods.{name}.{error}") from error
 
 
 def _earlier(folder: Path, tests: Mapping[str, str]) -> Comparison | None:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from benchmark.errors import UserError
 from benchmark.settings.declared import configurable
+from benchmark.settings.early import ExistingFolder
 from benchmark.types import Example
 from tasks.common import SPLITS, check_split, digest, json_lines, label_index
 from tasks.eraser_documents import Documents
@@ -67,7 +68,7 @@ class Eraser:
     version: ClassVar[int] = 2
 
     dataset: str = "movies"
-    root: str | None = None
+    root: Annotated[str | None, ExistingFolder()] = None
     query: Literal["auto", "always", "never"] = "auto"
     label_names: Sequence[str] | None = None
     base_url: str = "https://www.eraserbenchmark.com/zipped"

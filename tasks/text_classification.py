@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from benchmark.errors import UserError
 from benchmark.settings.declared import configurable
+from benchmark.settings.early import ExistingFolder, FilesBelow, OrGiven
 from benchmark.types import Example
 from tasks.common import SPLITS, check_split, digest, label_index
 from tasks.hub import hub_class_names, hub_fingerprints, hub_rows
@@ -49,12 +50,12 @@ class TextClassification:
 
     version: ClassVar[int] = 1
 
-    path: str | None = None
+    path: Annotated[str | None, OrGiven(("root", "files"))] = None
     config: str | None = None
     revision: str | None = None
     splits: Mapping[str, str] = field(default_factory=lambda: {name: name for name in SPLITS})
-    root: str | None = None
-    files: Mapping[str, str] | None = None
+    root: Annotated[str | None, ExistingFolder()] = None
+    files: Annotated[Mapping[str, str] | None, FilesBelow("root", instead="path")] = None
     text: str | Sequence[str] = "text"
     text_pair: str | Sequence[str] | None = None
     label: str | Sequence[str] = "label"

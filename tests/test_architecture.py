@@ -35,13 +35,14 @@ ALLOWED: dict[str, set[str]] = {
     "run": BASE | {"models", "evaluations", "results"},
     "analyses": BASE | {"models", "evaluations", "results", "run"},
     "report": WORDS | {"results", "exits"},
-    "tracking": WORDS | {"results", "report"},
+    "tracking": WORDS | {"results", "report", "settings"},
     "methods": BASE | {"models"},
     "tasks": BASE | {"results.cache"},
     "comparison": BASE | {"models", "results", "run", "analyses", "report"},
-    "command": BASE | {"comparison", "report", "exits"},
-    "catalogue": BASE | {"exits"},
-    **dict.fromkeys(("train", "__main__"), BASE | {"command", "training", "exits"}),
+    "catalogue": BASE | {"exits", "commands.working_folder"},
+    "commands": BASE | {"comparison", "report", "exits", "training", "catalogue"},
+    "train": {"commands"},
+    "__main__": {"commands"},
 }
 
 RUN = (

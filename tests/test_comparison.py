@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import benchmark
-from benchmark.command import checked, prepare
+from benchmark.commands.running import checked, prepare
 from benchmark.comparison import analyse, run_comparison
 from benchmark.report import read_leaderboard
 from benchmark.report.write import curve_files

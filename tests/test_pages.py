@@ -16,11 +16,12 @@ from omegaconf import OmegaConf
 
 from benchmark.__main__ import main as compare_main
 from benchmark.catalogue import main as print_catalogue
-from benchmark.command import checked, start
+from benchmark.commands.running import checked, start
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.report.__main__ import main as report
-from benchmark.settings.configuration import check, compose, make
+from benchmark.settings.checking import check
+from benchmark.settings.configuration import compose, make
 from benchmark.settings.defaults import whole
 from benchmark.training.finetune import run_training
 from tests import pages, reader

@@ -16,7 +16,8 @@ from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
-from benchmark.settings.configuration import check_name, make
+from benchmark.settings.checking import check_name
+from benchmark.settings.configuration import make
 from benchmark.settings.defaults import whole
 from benchmark.settings.identity import identity
 from benchmark.types import Batch, Compared, Example, FittedMethod, Task
