@@ -25,8 +25,8 @@ ALLOWED: dict[str, set[str]] = {
     "benchmark": set(),
     "errors": set(),
     "results": {"errors"},
-    "types": {"errors", "results.record"},
-    "units": WORDS,
+    "types": {"errors", "results.record", "results.wording", "units"},
+    "units": {"errors"},
     "settings": WORDS | {"results.digests"},
     "exits": WORDS,
     "models": BASE | {"results.cache"},
@@ -46,6 +46,7 @@ ALLOWED: dict[str, set[str]] = {
 
 RUN = (
     "records", "testing", "heatmap_views", "graph_views", "workbench", "cell", "explaining", "stages", "data", "arrays",
+    "offers",
 )  # fmt: skip
 """Modules of `benchmark/run` from top to bottom: each may import what lies below it. `comparison` is above them all."""
 

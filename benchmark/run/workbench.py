@@ -16,10 +16,11 @@ from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
+from benchmark.run.offers import FittedMethod
 from benchmark.settings.configuration import check_name, make
 from benchmark.settings.defaults import whole
 from benchmark.settings.identity import identity
-from benchmark.types import Batch, Compared, Example, FittedMethod, Task
+from benchmark.types import Batch, Compared, Example, Task
 
 logger = logging.getLogger(__name__)
 
