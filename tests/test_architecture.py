@@ -13,7 +13,7 @@ from benchmark.analyses.context import Analysis
 from benchmark.evaluations.triggers.patterns import TriggerSearch
 from benchmark.settings.configuration import compose, missing_keys, options
 from benchmark.types import Evaluation, Method
-from tests.conftest import REPOSITORY
+from tests.conftest import GIVEN, REPOSITORY
 
 MAX_LINES = 300
 PACKAGES = ("benchmark", "methods", "tasks")
@@ -186,7 +186,7 @@ def test_every_yaml_composes(name):
     "name", [name for name in YAMLS if name.split("/")[0] in ("methods", "evaluations", "analyses", "tracking")]
 )
 def test_every_method_evaluation_and_tracker_builds(name):
-    built = benchmark.build(name)
+    built = benchmark.build(name, *GIVEN.get(name, ()))
     protocol = {"methods": Method | TriggerSearch, "evaluations": Evaluation, "analyses": Analysis}.get(
         name.split("/")[0]
     )

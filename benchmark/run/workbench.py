@@ -16,7 +16,7 @@ from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
-from benchmark.run.offers import FittedMethod
+from benchmark.run.offers import CheckedMethod, FittedMethod
 from benchmark.settings.configuration import check_name, make
 from benchmark.settings.defaults import whole
 from benchmark.settings.identity import identity
@@ -62,6 +62,8 @@ class Setting:
             "method": identity(method),
             "fitted_on": CONTROL_SAMPLE if isinstance(method, FittedMethod) else None,
         }
+        if isinstance(method, CheckedMethod):
+            method.check(self.data.batches)
         key = digest(covered)
         described = {
             "task": whole(_plain(config.task)),
