@@ -164,10 +164,10 @@ class Attribution:
             NotApplicable: there are no token scores.
 
         Example:
-            >>> batch = tiny_model.encode(["a fine film"])
-            >>> attribution = benchmark.build("methods/position")(tiny_model, batch, [0])
+            >>> batch = model.encode(["a fine film"])
+            >>> attribution = benchmark.build("methods/position")(model, batch, [0])
             >>> attribution.words(batch)[0].round(2).to_dict()
-            {'a': -0.0, 'fine': -0.33, 'film': -0.67}
+            {'a': 0.0, 'fine': -0.33, 'film': -0.67}
         """
         if self.tokens is None:
             raise NotApplicable("the method gives no token scores")

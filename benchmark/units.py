@@ -5,6 +5,7 @@ from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 Pool = Literal["max", "sum", "mean"]
@@ -34,7 +35,7 @@ def pool(
     return pooled[:, :n_units], present[:, :n_units]
 
 
-def spread(rows: Sequence[Sequence[float]], units: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+def spread(rows: Sequence[Sequence[float] | NDArray], units: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
     """Every token with the score of its unit, 0 for special tokens and padding: `max` pools to the given scores exactly.
 
     Args:

@@ -38,6 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "tracking": WORDS | {"results", "report"},
     "methods": BASE | {"models"},
     "tasks": BASE | {"results.cache"},
+    "notebook": BASE | {"models", "results", "run", "report", "catalogue"},
     "comparison": BASE | {"models", "results", "run", "analyses", "report"},
     "command": BASE | {"comparison", "report", "exits"},
     "catalogue": BASE | {"exits"},

@@ -277,6 +277,11 @@ def build(name: str, *overrides: str) -> Any:
 
     Raises:
         UserError: there is no such YAML or setting.
+
+    Example:
+        >>> rollout = benchmark.build("methods/rollout", "readout.start_layer=1")
+        >>> rollout(model, model.encode(["a fine film"]), target=[1]).tokens.shape
+        torch.Size([1, 5])
     """
     group, _, option = name.partition("/")
     keyed = group in KEYED
