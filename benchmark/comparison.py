@@ -52,6 +52,13 @@ def compare(*overrides: str) -> Comparison:
 
     Raises:
         UserError: a mistake in the configuration or in the data; one line that says which and what to do.
+
+    Example:
+        >>> data = ("task=text_classification", f"task.files={{test: {table}}}", "task.label_names=[bad,good]")
+        >>> chosen = ("methods=[rollout,random]", "evaluations=[aopc]", "tracking=none", f"out={folder}")
+        >>> comparison = benchmark.compare(*data, "model=hf", f"model.path={checkpoint}", *chosen)
+        >>> sorted(set(benchmark.leaderboard(comparison.folder)["method"]))
+        ['random', 'rollout']
     """
     config = compose("config", overrides)
     check(config)
@@ -95,7 +102,9 @@ def run_comparison(config: DictConfig) -> Comparison:
     loaded, folders = named_cells(stored), [cell.folder for cell in cells.values()]
     with beside(folder, f"comparison {name}"):
         commits.clean(folder)
-        store.write_json(folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders]})
+        store.write_json(
+            folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders], "tests": tests}
+        )
         analyse(analyses, Context(setting, cells, evaluations), folder)
         write_report(loaded, folder)
         with tracking:

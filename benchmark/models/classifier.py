@@ -16,6 +16,7 @@ from benchmark.models.blocks import BlockTape, observing
 from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.models.encoding import Encoder
 from benchmark.models.families import Family, read_weights
+from benchmark.models.passes import Cost, Trace
 from benchmark.models.precision import Twin
 from benchmark.models.streams import Streams
 from benchmark.types import Batch, Example
@@ -23,42 +24,7 @@ from benchmark.types import Batch, Example
 Tensors = Mapping[str, Tensor]
 
 
-@dataclass
-class Cost:
-    """Passes through the model, counted in examples: a batch of 8 is 8; a pass restarted half way up counts one half.
-
-    A result that is remembered instead of computed again counts its passes again, and its time in `remembered_seconds`.
-    """
-
-    forward_passes: float = 0.0
-    backward_passes: float = 0.0
-    remembered_seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Trace:
-    """What one forward pass gave.
-
-    Attributes:
-        logits: one per class, in `Classifier.scores_dtype`.
-        attentions: per attention call the probabilities [B H T T] after edits, if recorded.
-        embeddings: output of the token (or patch) embedding module [B T D], before positions are added, if recorded. An
-            encoder and its decoder both read this one tensor: a gradient with respect to it is the sum over both uses.
-        hidden: per attention call the input of its block [B T D], if recorded.
-    """
-
-    logits: Float[Tensor, "B C"]
-    attentions: tuple[Tensor, ...] = ()
-    embeddings: Tensor | None = None
-    hidden: tuple[Tensor, ...] = ()
-
-    @property
-    def probabilities(self) -> Float[Tensor, "B C"]:
-        """Softmax of the logits."""
-        return self.logits.softmax(-1)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Classifier:
     """A classifier whose attention can be recorded, edited and differentiated; made by `load_model`.
 
@@ -93,6 +59,12 @@ class Classifier:
     memory_budget: int = 1 << 27
     cost: Cost = field(default_factory=Cost)
     twin: Twin = field(default_factory=Twin, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        shown = ", ".join([*self.labels[:4], *(["…"] if len(self.labels) > 4 else [])])
+        size = f"{self.n_layers} layers, {self.n_heads} heads, window {self.window}"
+        place = f"{str(self.dtype).removeprefix('torch.')} on {self.device}"
+        return f"Classifier('{self.name}': {type(self.model).__name__}, classes {shown}; {size}; {place})"
 
     @property
     def tokenizer(self) -> Any:

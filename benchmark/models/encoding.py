@@ -116,7 +116,8 @@ class Encoder:
     def _text(self, inputs: Sequence[Any], uids: Sequence[str]) -> _Encoding:
         if self.tokenizer is None:
             raise UserError(
-                "the checkpoint has no tokenizer: give ready ids ({'input_ids': [...]}), or a model.path with one"
+                "the model has no tokenizer: give ready ids ({'input_ids': [...]}), a model.path with one, or "
+                "load_model(model, tokenizer=...)"
             )
         pairs = [isinstance(value, tuple) for value in inputs]
         if any(pairs) and not all(pairs):
@@ -205,7 +206,8 @@ class Encoder:
     def _images(self, inputs: Sequence[Any]) -> _Encoding:
         if self.processor is None:
             raise UserError(
-                "the checkpoint has no image processor: give {'pixel_values': ...}, or a model.path with one"
+                "the model has no image processor: give {'pixel_values': ...}, a model.path with one, or "
+                "load_model(model, processor=...)"
             )
         pixels = self.processor(images=list(inputs), return_tensors="pt")["pixel_values"]
         return self._patches(pixels.to(self.dtype))

@@ -18,8 +18,9 @@ from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.data import Data
 from benchmark.run.explaining import class_order, edge_sums, for_classes, for_target, measured
+from benchmark.run.offers import AggregatingMethod, JointMethod
 from benchmark.run.stages import Stage
-from benchmark.types import AggregatingMethod, Batch, Compared, EdgeMethod, JointMethod, Method, Target
+from benchmark.types import Batch, Compared, EdgeMethod, Method, Target
 
 
 @dataclass(frozen=True)

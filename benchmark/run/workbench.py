@@ -16,11 +16,12 @@ from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
+from benchmark.run.offers import CheckedMethod, FittedMethod
 from benchmark.settings.checking import check_name
 from benchmark.settings.configuration import make
 from benchmark.settings.defaults import whole
 from benchmark.settings.identity import identity
-from benchmark.types import Batch, Compared, Example, FittedMethod, Task
+from benchmark.types import Batch, Compared, Example, Task
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,8 @@ class Setting:
             "method": identity(method),
             "fitted_on": CONTROL_SAMPLE if isinstance(method, FittedMethod) else None,
         }
+        if isinstance(method, CheckedMethod):
+            method.check(self.data.batches)
         key = digest(covered)
         described = {
             "task": whole(_plain(config.task)),

@@ -27,7 +27,8 @@ from transformers import (
 )
 
 from benchmark.errors import UserError
-from benchmark.models.loading import NO_LIMIT, quiet_transformers
+from benchmark.models.checkpoints import quiet_transformers
+from benchmark.models.loading import NO_LIMIT
 from benchmark.models.weights import existing_source, from_source, load_weights
 from benchmark.results.cache import atomic_path
 from benchmark.results.digests import digest
