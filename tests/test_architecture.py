@@ -45,7 +45,8 @@ ALLOWED: dict[str, set[str]] = {
 }
 
 RUN = (
-    "records", "testing", "heatmap_views", "graph_views", "workbench", "cell", "explaining", "stages", "data", "arrays",
+    "records", "testing", "heatmap_views", "graph_views", "workbench", "cell", "explaining", "contract", "stages", "data",
+    "arrays",
 )  # fmt: skip
 """Modules of `benchmark/run` from top to bottom: each may import what lies below it. `comparison` is above them all."""
 
