@@ -47,8 +47,8 @@ ALLOWED: dict[str, set[str]] = {
 }
 
 RUN = (
-    "records", "testing", "heatmap_views", "graph_views", "workbench", "cell", "explaining", "stages", "data", "arrays",
-    "offers",
+    "records", "testing", "heatmap_views", "graph_views", "workbench", "cell", "explaining", "contract", "stages", "data",
+    "arrays", "offers",
 )  # fmt: skip
 """Modules of `benchmark/run` from top to bottom: each may import what lies below it. `comparison` is above them all."""
 
