@@ -14,6 +14,7 @@ from benchmark.analyses.context import Analysis, Context, ReadsElsewhere
 from benchmark.errors import NotApplicable
 from benchmark.report import load_cells, write_report
 from benchmark.report.cells import NamedCell, named_cells
+from benchmark.report.latex_settings import LatexSettings
 from benchmark.report.run_folders import read_stored
 from benchmark.results import commits, statistics, store
 from benchmark.results.comparison_folders import ComparisonFolder
@@ -76,6 +77,7 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     methods: dict[str, Compared] = {name: make(settings, Compared) for name, settings in config.methods.items()}
     evaluations: dict[str, Evaluation] = {name: make(part, Evaluation) for name, part in config.evaluations.items()}
     analyses: dict[str, Analysis] = {name: make(settings, Analysis) for name, settings in config.analyses.items()}
+    latex = LatexSettings.read(config.get("report", {}).get("latex"))
     tracker, setting, tests = make(config.tracking), open_setting(config), digests_of(evaluations)
     identified = comparison_hash(setting, methods, evaluations, analyses)
     place = ComparisonFolder(out / "comparisons", config.name, setting.data.facts.name, setting.model.name, identified)
@@ -97,7 +99,7 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
         commits.clean(folder)
         store.write_json(folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders]})
         analyse(analyses, Context(setting, cells, evaluations), folder)
-        write_report(loaded, folder)
+        write_report(loaded, folder, latex)
         with tracking:
             tracker.log_analyses(folder, name)
     return Comparison(folder, tuple(folders), loaded)
