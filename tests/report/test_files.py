@@ -24,7 +24,7 @@ from tests.report.folders import Plan, resealed, write_cell, write_cells
 
 NAMES = {
     "leaderboard.csv", "curves.csv", "differences.csv", "cost.csv", "leaderboard.md", "leaderboard.tex",
-    "leaderboard-full.tex", "heatmaps.html",
+    "leaderboard.json", "leaderboard-full.tex", "heatmaps.html",
     "index.html",
     "curve-perturbation-positive_accuracy.png", "curve-perturbation-positive_accuracy.pdf",
 }  # fmt: skip
