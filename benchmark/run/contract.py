@@ -9,7 +9,8 @@ from torch import Tensor
 
 from benchmark.errors import UserError
 from benchmark.models import Classifier
-from benchmark.types import Attribution, Batch, EdgeMethod, JointMethod, Method
+from benchmark.run.offers import JointMethod
+from benchmark.types import Attribution, Batch, EdgeMethod, Method
 
 _WAY_OUT = "Attribution in benchmark/types.py says what each is, Batch.units which word each token belongs to"
 
