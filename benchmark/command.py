@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 
 from benchmark.errors import UserError, near, printable
 from benchmark.exits import Kept, guarded, on_termination
+from benchmark.progress import step
 from benchmark.settings.configuration import ALL, KEYED, check, offer_all, options, settled
 
 GROUPS = ("task", "model", "methods", "evaluations", "analyses", "tracking", "experiment")
@@ -130,10 +131,13 @@ def run_guarded(config: DictConfig) -> None:
 
 def _run(config: DictConfig) -> None:
     check(config)  # before torch is imported: an answer to a slip of the pen should not take seconds
-    from benchmark.comparison import run_comparison
-    from benchmark.report import terminal_table
+    from benchmark.progress.bar import shown
 
-    comparison = run_comparison(config)
+    with shown():
+        with step("starting"):  # torch and transformers take seconds to import
+            from benchmark.comparison import run_comparison
+            from benchmark.report import terminal_table
+        comparison = run_comparison(config)
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 140)

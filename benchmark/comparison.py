@@ -4,12 +4,14 @@ Defined in docs/protocols.md, section 15.
 """
 
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from omegaconf import DictConfig
 
+from benchmark import progress
 from benchmark.analyses.context import Analysis, Context, ReadsElsewhere
 from benchmark.errors import NotApplicable
 from benchmark.report import load_cells, write_report
@@ -20,7 +22,7 @@ from benchmark.results.digests import digest, sealed
 from benchmark.results.locks import beside
 from benchmark.results.tables import not_applicable
 from benchmark.run.cell import Cell
-from benchmark.run.records import finish
+from benchmark.run.records import finish, pending
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.configuration import check, compose, make
 from benchmark.settings.identity import digests_of, identity
@@ -50,9 +52,12 @@ def compare(*overrides: str) -> Comparison:
     Raises:
         UserError: a mistake in the configuration or in the data; one line that says which and what to do.
     """
+    from benchmark.progress.bar import shown  # for a terminal alone
+
     config = compose("config", overrides)
     check(config)
-    return run_comparison(config)
+    with shown():
+        return run_comparison(config)
 
 
 def run_comparison(config: DictConfig) -> Comparison:
@@ -74,7 +79,9 @@ def run_comparison(config: DictConfig) -> Comparison:
     methods: dict[str, Compared] = {name: make(settings, Compared) for name, settings in config.methods.items()}
     evaluations: dict[str, Evaluation] = {name: make(part, Evaluation) for name, part in config.evaluations.items()}
     analyses: dict[str, Analysis] = {name: make(settings, Analysis) for name, settings in config.analyses.items()}
-    tracker, setting, tests = make(config.tracking), open_setting(config), digests_of(evaluations)
+    tracker, tests = make(config.tracking), digests_of(evaluations)
+    with progress.step("opening task and model"):
+        setting = open_setting(config)
     name = comparison_name(setting, methods, evaluations, analyses)
     folder = out / "comparisons" / name
     if refusal is not None:
@@ -82,20 +89,24 @@ def run_comparison(config: DictConfig) -> Comparison:
             raise refusal
         return earlier
     cells = {method_name: setting.cell(method_name, method) for method_name, method in methods.items()}
+    plan(cells, evaluations, analyses)
     tracking = beside(out / "tracking", "tracking")
     stored = []
     for cell in finish_all(cells, evaluations):
         stored.append(read_stored(cell.folder.resolve(), tests))
-        with tracking:  # W&B names what it writes by the second
+        with progress.step("tracking"), tracking:  # W&B names what it writes by the second
             tracker.log_cell(*named_cells(stored[-1:]), name)
     loaded, folders = named_cells(stored), [cell.folder for cell in cells.values()]
     with beside(folder, f"comparison {name}"):
         commits.clean(folder)
         store.write_json(folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders]})
         analyse(analyses, Context(setting, cells, evaluations), folder)
-        write_report(loaded, folder)
-        with tracking:
-            tracker.log_analyses(folder, name)
+        start = time.monotonic()
+        with progress.scope("report", "tables and figures"):
+            files = write_report(loaded, folder)
+        logger.info("tables and figures: %d files in %s", len(files), progress.duration(time.monotonic() - start))
+        with progress.step("tracking"), tracking:
+            tracker.log_comparison(folder, loaded, name)
     return Comparison(folder, tuple(folders), loaded)
 
 
@@ -111,26 +122,55 @@ def _earlier(folder: Path, tests: Mapping[str, str]) -> Comparison | None:
     return Comparison(folder, cells, load_cells(cells, tests))
 
 
+def plan(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation], analyses: Mapping[str, Analysis]) -> None:
+    """Tell what is left to do, where somebody listens.
+
+    An analysis and the report count as one step over the examples each.
+    """
+    if not progress.watched():
+        return
+    examples = max((cell.data.facts.n for cell in cells.values()), default=0)
+    parts: dict[progress.Scope, Mapping[str, int]] = {
+        ("cell", name): pending(cell, evaluations) for name, cell in cells.items()
+    }
+    parts |= {("analysis", name): {"analysis": examples} for name in analyses}
+    progress.emit(progress.Planned({**parts, ("report", "tables and figures"): {"report": examples}}))
+
+
 def finish_all(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation]) -> Iterator[Cell]:
     """Finish every cell, and yield it when it is; those that other processes work on are left for later.
 
-    Only where nothing else is left to do is another process waited for.
+    Only where nothing else is left to do is another process waited for. A line per cell says what was done, and how long
+    it took.
     """
-    pending = list(cells)
-    while pending:
-        busy: list[str] = []
-        for index, name in enumerate(pending, start=1):
-            if len(pending) == len(cells):
-                logger.info("%s (%d of %d)", name, index, len(cells))
-            if finish(cells[name], evaluations, wait=False):
+    waiting, places = list(cells), iter(range(1, len(cells) + 1))
+    while waiting:
+        busy = []
+        for name in waiting:
+            if cells[name].lock.acquire(wait=False):
+                _finish_locked(cells[name], evaluations, f"{next(places)} of {len(cells)}")
                 yield cells[name]
             else:
                 busy.append(name)
-        if len(busy) == len(pending):
-            first = busy.pop(0)
-            finish(cells[first], evaluations)
-            yield cells[first]
-        pending = busy
+                if len(waiting) == len(cells):
+                    logger.info("%s: another process works on it; left for later", name)
+        if len(busy) == len(waiting):
+            first = cells[busy.pop(0)]
+            with progress.step(f"{first.name}: waiting for another process"):
+                first.lock.acquire(wait=True)
+            _finish_locked(first, evaluations, f"{next(places)} of {len(cells)}")
+            yield first
+        waiting = busy
+
+
+def _finish_locked(cell: Cell, evaluations: Mapping[str, Evaluation], place: str) -> None:
+    """Finish a cell whose lock is held, and release it."""
+    try:
+        with progress.scope("cell", cell.name):
+            finished = finish(cell, evaluations)
+    finally:
+        cell.lock.release()
+    logger.info("%s: %s (%s)", cell.name, finished, place)
 
 
 def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) -> None:
@@ -139,16 +179,24 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) ->
     What is not in the comparison's name, since it lies elsewhere (`ReadsElsewhere`), is written beside the tables.
     """
     for index, (name, analysis) in enumerate(analyses.items(), start=1):
-        path = folder / "analyses" / f"{name}.json"
-        reads = analysis.reads(context) if isinstance(analysis, ReadsElsewhere) else {}
-        if path.exists() and store.read_sealed(path)["reads"] == reads:
-            continue
-        logger.info("%s (analysis %d of %d)", name, index, len(analyses))
-        try:
-            tables = analysis(context)
-        except NotApplicable as answer:
-            tables = [not_applicable(name, str(answer))]
-        store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads}))
+        start = time.monotonic()
+        with progress.scope("analysis", name):
+            computed = _analyse(analysis, name, context, folder / "analyses" / f"{name}.json")
+        done = f"computed in {progress.duration(time.monotonic() - start)}" if computed else "reused"
+        logger.info("%s: %s (analysis %d of %d)", name, done, index, len(analyses))
+
+
+def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> bool:
+    """Run an analysis, unless its tables are there; whether it was run."""
+    reads = analysis.reads(context) if isinstance(analysis, ReadsElsewhere) else {}
+    if path.exists() and store.read_sealed(path)["reads"] == reads:
+        return False
+    try:
+        tables = analysis(context)
+    except NotApplicable as answer:
+        tables = [not_applicable(name, str(answer))]
+    store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads}))
+    return True
 
 
 def comparison_name(

@@ -8,6 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from benchmark.command import start
 from benchmark.errors import UserError
 from benchmark.exits import Kept, guarded
+from benchmark.progress import step
 
 
 @hydra.main(version_base="1.3", config_path="pkg://conf", config_name="train")  # type: ignore[untyped-decorator]
@@ -22,10 +23,12 @@ def _run(config: DictConfig) -> None:
     for key in ("model.path", "out"):
         if OmegaConf.is_missing(config, key) or OmegaConf.select(config, key) is None:
             raise UserError(f"{key} is not set; give it on the command line: {key}=...")
-    # transformers' trainer takes seconds to import: not for --help
-    from benchmark.training.finetune import run_training
+    from benchmark.progress.bar import shown
 
-    run_training(config)
+    with shown():
+        with step("starting"):  # transformers' trainer takes seconds to import: not for --help
+            from benchmark.training.finetune import run_training
+        run_training(config)
 
 
 if __name__ == "__main__":
