@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,13 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from wandb.proto import wandb_internal_pb2
 
+from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.report.analysis_tables import table_files
 from benchmark.report.cells import load_cells
 from benchmark.results.store import write_json
 from benchmark.results.tables import Drawing, Table, line
-from benchmark.settings.configuration import build
+from benchmark.settings.configuration import build, compose
 from benchmark.tracking import Wandb, run_id
 from benchmark.tracking.method_run import curve_points, identity_of, summary
 from tests.report.folders import FRACTIONS, METRICS, Plan, write_cell
@@ -446,3 +448,22 @@ def test_bars_show_intervals(tmp_path):
     assert set(rows["metric"]) == {"auprc ↑"}
     figure = next(cell for cell in cells if cell.method == "rollout").record.evaluations["rationale"].scalar("auprc")
     assert tuple(rows.loc[1, ["value", "low", "high"]]) == pytest.approx((figure.value, figure.low, figure.high))
+
+
+def test_a_comparison_is_mirrored_once_also_by_jobs_at_once(place, tmp_path, no_pictures):
+    overrides = ["task=tiny_task", "task.size=4", "model=hf", f"model.path={place / 'bert'}", "methods=[probe,random]"]
+    overrides += ["evaluations=[rationale]", "tracking.mode=offline", f"out={tmp_path}"]
+    config = compose("config", overrides, str(place / "conf"))
+    jobs = [Thread(target=run_comparison, args=(config.copy(),)) for _ in range(2)]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()
+    first = sorted(tmp_path.glob("wandb/offline-run-*"))
+    names = {read_run(next(path.glob("run-*.wandb"))).run.display_name for path in first}
+    assert names == {
+        f"{name} with bert" for name in ("probe on tiny", "random on tiny", "leaderboard of 2 methods on tiny")
+    }
+    assert len(first) == 3
+    run_comparison(config)
+    assert sorted(tmp_path.glob("wandb/offline-run-*")) == first

@@ -27,10 +27,10 @@ from benchmark.evaluations.removal_orders import (
     subsets,
 )
 from benchmark.models.classifier import Classifier
-from benchmark.models.removal import Operator, logits_without, operator_for
+from benchmark.models.removal import Operator, OperatorName, logits_without, operator_for
 from benchmark.models.variants import take
 from benchmark.results.record import Metric
-from benchmark.settings.declared import Count, Within, configurable
+from benchmark.settings.declared import Count, Natural, Within, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool
 
@@ -77,12 +77,12 @@ class NormalisedAopc(Averaged):
     reads: ClassVar[Reads] = "tokens"
 
     target: Target = "predicted"
-    operator: str = "auto"
+    operator: OperatorName = "auto"
     exhaustive: Annotated[int, Within(0, MOST_EXHAUSTIVE)] = 8
     beam: Count | None = 5
     units: Count | None = 64
     pool: Pool = "max"
-    seed: int = 0
+    seed: Natural = 0
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

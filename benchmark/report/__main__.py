@@ -1,6 +1,7 @@
 """Command: `python -m benchmark.report RUNS [RUNS ...] [--out DIR]`."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,13 +52,26 @@ def find_all(roots: Sequence[Path]) -> list[Path]:
     return finished
 
 
+def check_out(out: Path) -> None:
+    """UserError where files cannot be written to a folder, before anything is drawn."""
+    for folder in (out, *out.absolute().parents):
+        if folder.exists():
+            if not folder.is_dir():
+                raise UserError(f"--out: cannot write to {out} ({folder} is a file); name another folder")
+            if not os.access(folder, os.W_OK):
+                raise UserError(f"--out: cannot write to {out} ({folder} is not writable); name another folder")
+            return
+
+
 def report(roots: Sequence[Path], out: Path) -> list[Path]:
     """Write the report of all run folders below the roots and print the headline table.
 
     Raises:
         UserError: see `find_all`; a run folder is corrupt; or the output folder cannot be written.
     """
-    cells = load_cells(find_all(roots))
+    found = find_all(roots)
+    check_out(out)
+    cells = load_cells(found)
     try:
         written = write_report(cells, out)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:

@@ -27,9 +27,10 @@ from benchmark.results.store import Ragged
 from benchmark.run.cell import Cell
 from benchmark.run.graph_views import graphs, stored_target
 from benchmark.run.heatmap_views import eraser_predictions, heatmaps
+from benchmark.run.offers import JointMethod
 from benchmark.run.testing import evaluate, stages
 from benchmark.settings.identity import digests_of, identity
-from benchmark.types import Evaluation, JointMethod
+from benchmark.types import Evaluation
 
 logger = logging.getLogger(__name__)
 
