@@ -166,6 +166,13 @@ def offer_all(directory: str | None = None) -> None:
         ConfigStore.instance().store(group=group, name=ALL, node=node, provider="benchmark")
 
 
+def _is_asking(group: str, name: str, directory: str | None) -> bool:
+    """Whether a YAML leaves a setting to the user (`???`)."""
+    folders = [*([Path(directory, group)] if directory else []), files(CONFIG_MODULE) / group]
+    file = next(path for folder in folders if (path := folder / f"{name}.yaml").is_file())
+    return "???" in file.read_text(encoding="utf-8")
+
+
 def resolved(config: DictConfig) -> dict[str, Any]:
     """The configuration as plain values.
 
@@ -178,13 +185,6 @@ def resolved(config: DictConfig) -> dict[str, Any]:
         raise UserError(
             f"{getattr(error, 'full_key', None) or 'a setting'}: {in_plain_words(error, options)}"
         ) from error
-
-
-def _is_asking(group: str, name: str, directory: str | None) -> bool:
-    """Whether a YAML leaves a setting to the user (`???`)."""
-    folders = [*([Path(directory, group)] if directory else []), files(CONFIG_MODULE) / group]
-    file = next(path for folder in folders if (path := folder / f"{name}.yaml").is_file())
-    return "???" in file.read_text(encoding="utf-8")
 
 
 def missing_keys(config: DictConfig) -> list[str]:

@@ -19,7 +19,7 @@ from benchmark.tracking.summary_run import fill_summary_run, summary_config
 Artifact = Literal["rows", "attributions", "report"]
 
 _log = logging.getLogger(__name__)
-_LONGEST_NAME = 128  # of a run, as W&B shows it
+_LONGEST_NAME = 128  # letters of a run or a group
 _COMPLETE = "mirror-complete"  # an empty file in the W&B run's own folder: without it the run is logged again
 
 
@@ -121,7 +121,7 @@ class Wandb:
             dir=directory,
             id=mirror.identifier,
             name=mirror.name[:_LONGEST_NAME],
-            group=mirror.group,
+            group=mirror.group[-_LONGEST_NAME:],  # its hash stands at the end
             job_type=mirror.kind,
             tags=[name[:64] for name in mirror.tags],
             config=dict(mirror.config()),

@@ -10,6 +10,7 @@ from benchmark.results.digests import finite
 from benchmark.tracking.logged import artifact_of
 
 _RECORD_FACTS = ("hash", "task", "model", "method", "versions", "git_commit", "cost", "dash")
+_IDENTIFYING = ("name", "version", "digest", "statistics", "figures", "dash", "remark")
 _FILES = {
     "rows": (
         "rows.parquet",
@@ -23,13 +24,10 @@ _FILES = {
 def identity_of(cell: NamedCell) -> list[Any]:
     """What tells the mirror of a cell from another: the cell, and the figures of its tests.
 
-    Files that other comparisons change in the same folder, and how long anything took, are no part of it.
+    Files that other comparisons change in the same folder, words that explain, and how long anything took are no part of it.
     """
     facts = cell.record.to_json()
-    tests = {
-        name: {key: value for key, value in test.items() if key != "seconds"}
-        for name, test in facts["evaluations"].items()
-    }
+    tests = {name: {key: test[key] for key in _IDENTIFYING} for name, test in facts["evaluations"].items()}
     return [facts["hash"], tests]
 
 
