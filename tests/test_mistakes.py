@@ -92,7 +92,7 @@ COMPARE: dict[str, str] = {
     "evaluations.head_pruning.calibration=some": "evaluations.head_pruning.calibration=some: allowed are",
     "evaluations.aopc=3": "evaluations.aopc names no class",
     "tracking.mode=onlin": "tracking.mode=onlin: allowed are online, offline, disabled",
-    "tracking.max_rows=-1": "tracking.max_rows=-1: allowed are whole numbers from 0",
+    "tracking.artifacts=[row]": "tracking.artifacts=['row']: allowed are lists of rows, attributions, report",
     "tracking.timeout=0": "tracking.timeout=0: allowed are numbers above 0",
     "model.dtype=float23": "model.dtype=float23: allowed are float32, float64, bfloat16, float16",
     "model.threads=abc": "model.threads=abc: allowed are whole numbers from 1, and null",
