@@ -6,8 +6,9 @@ from functools import cache
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from benchmark.command import checked
-from benchmark.settings.configuration import check, make
+from benchmark.commands.running import checked
+from benchmark.settings.checking import check
+from benchmark.settings.configuration import make
 
 FINE, DULL = "a fine film , good story", "the plot was dull"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmark.command import checked
+from benchmark.commands.running import checked
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.results import store
