@@ -11,6 +11,7 @@ from PIL import Image
 
 import benchmark
 from benchmark.errors import NotApplicable, UserError
+from benchmark.notebook.heatmap import scaled, signed
 from benchmark.types import Attribution
 from methods.controls import Position, Random
 from tests import text_models, tiny_models
@@ -146,11 +147,23 @@ def test_the_heatmap_is_scoped_escaped_and_says_more_than_colours(model):
     assert not re.search(r"https?:|<script|@import|url\(", shown)
     assert "&lt;b&gt;dull&lt;/b&gt;" in shown
     assert "<b>dull</b>" not in shown
-    assert "+1.000" in shown
-    assert "−1.000" in shown
+    assert "+1.00" in shown
+    assert "−1.00" in shown
     assert shown.count("attention-below") == 1 + 3  # the style, and the words at odd places
     assert "rgba(67,147,195,0.550)" in shown
     assert re.search(r"special tokens \d+ %", shown)
+
+
+def test_scores_of_one_line_have_one_form():
+    assert [scaled(value, 0.00534) for value in (0.00012, -0.00534, 0, -1e-9)] == [
+        "0.00012",
+        "-0.00534",
+        "0.00000",
+        "0.00000",
+    ]
+    assert [scaled(value, 12.0) for value in (1, 12.0, -3)] == ["1.0", "12.0", "-3.0"]
+    assert [scaled(value, 2e-8) for value in (2e-8, 0)] == ["2.00e-08", "0"]
+    assert [signed(value, 1.0) for value in (1, -1, 0, 1e-9)] == ["+1.00", "−1.00", "0.00", "0.00"]
 
 
 def test_the_terminal_gets_lines_that_fit(model, monkeypatch):
