@@ -13,6 +13,7 @@ from typing import Any, cast
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
+from benchmark.commands.working_folder import own_modules_first
 from benchmark.errors import UserError
 from benchmark.exits import Kept, guarded
 from benchmark.settings.configuration import compose, options
@@ -163,4 +164,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    own_modules_first()
     main()

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from benchmark.errors import UserError, one_line, shorter
 from benchmark.models import Classifier
-from benchmark.settings.declared import configurable
-from benchmark.settings.identity import of_file
+from benchmark.settings.declared import configurable, of_file
 from benchmark.types import Attribution, Batch
 from benchmark.units import spread
 from methods.shared.explainer import Explainer

@@ -35,19 +35,20 @@ ALLOWED: dict[str, set[str]] = {
     "run": BASE | {"models", "evaluations", "results"},
     "analyses": BASE | {"models", "evaluations", "results", "run"},
     "report": WORDS | {"results", "exits"},
-    "tracking": WORDS | {"results", "report"},
+    "tracking": WORDS | {"results", "report", "settings"},
     "methods": BASE | {"models"},
     "tasks": BASE | {"results.cache"},
     "notebook": BASE | {"models", "results", "run", "report", "catalogue"},
     "comparison": BASE | {"models", "results", "run", "analyses", "report"},
-    "command": BASE | {"comparison", "report", "exits"},
-    "catalogue": BASE | {"exits"},
-    **dict.fromkeys(("train", "__main__"), BASE | {"command", "training", "exits"}),
+    "catalogue": BASE | {"exits", "commands.working_folder"},
+    "commands": BASE | {"comparison", "report", "exits", "training", "catalogue"},
+    "train": {"commands"},
+    "__main__": {"commands"},
 }
 
 RUN = (
-    "records", "testing", "heatmap_views", "graph_views", "workbench", "cell", "explaining", "stages", "data", "arrays",
-    "offers",
+    "records", "testing", "heatmap_views", "graph_views", "workbench", "cell", "explaining", "contract", "stages", "data",
+    "arrays", "offers",
 )  # fmt: skip
 """Modules of `benchmark/run` from top to bottom: each may import what lies below it. `comparison` is above them all."""
 

@@ -16,6 +16,7 @@ from benchmark.models.blocks import BlockTape, observing
 from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.models.encoding import Encoder
 from benchmark.models.families import Family, read_weights
+from benchmark.models.label_matching import label_map
 from benchmark.models.passes import Cost, Trace
 from benchmark.models.precision import Twin
 from benchmark.models.streams import Streams
@@ -141,7 +142,9 @@ class Classifier:
         )
 
     def encode_examples(self, examples: Sequence[Example], label_map: Sequence[int]) -> Batch:
-        """Encode a task's examples; `label_map[k]` is the model's class for the task's label k."""
+        """Encode a task's examples; `label_map[k]` is the model's class for the task's label k, which UserError checks."""
+        if wrong := [example for example in examples if not 0 <= example.label < len(label_map)]:
+            raise UserError(f"example '{wrong[0].uid}' has the label {wrong[0].label} of {len(label_map)} classes")
         return self.encoder(
             [example.inputs for example in examples],
             uids=[example.uid for example in examples],
@@ -153,13 +156,7 @@ class Classifier:
 
     def label_map(self, task_labels: Sequence[str]) -> list[int]:
         """The model's class for each of a task's labels, matched by name without regard to case; else UserError."""
-        index_of_label = {label.casefold(): index for index, label in enumerate(self.labels)}
-        if missing := [label for label in task_labels if label.casefold() not in index_of_label]:
-            raise UserError(
-                f"label {', '.join(missing)} of the task is unknown to the model '{self.name}': the task has "
-                f"{list(task_labels)}, the model {list(self.labels)}; set task.labels or use another model.path"
-            )
-        return [index_of_label[label.casefold()] for label in task_labels]
+        return label_map(self.labels, task_labels, self.name)
 
     def read_weights(self, batch: Batch) -> Float[Tensor, "B T"]:
         """How much of each token's final state the classifier reads; rows sum to 1. See `families.read_weights`."""

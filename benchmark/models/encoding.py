@@ -109,6 +109,9 @@ class Encoder:
             query_units=tuple(query_units),
             meta=tuple(meta),
         )
+        for uid, marks, count in zip(uids, rationale, n_units, strict=True):
+            if marks is not None and len(marks) != count:
+                raise UserError(f"example '{uid}' has a rationale of {len(marks)} marks for {count} words")
         if lost := int(batch.lost_units.sum()):
             logger.info("%d of %d words lie beyond the window of %d tokens", lost, sum(n_units), self.window)
         return batch

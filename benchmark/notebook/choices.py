@@ -9,7 +9,8 @@ from omegaconf import DictConfig, OmegaConf
 from benchmark.errors import UserError, near
 from benchmark.notebook.adapters import Unserved, of_callable
 from benchmark.run.offers import FittedMethod
-from benchmark.settings.configuration import ALL, check_name, compose, make, missing_keys, options
+from benchmark.settings.checking import check_name
+from benchmark.settings.configuration import ALL, compose, make, missing_keys, options
 from benchmark.types import Compared, Evaluation, Method
 
 Group = Literal["methods", "evaluations"]
