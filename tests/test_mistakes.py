@@ -196,7 +196,7 @@ def small(line):
 def run(program, text="", folder=REPOSITORY, path=REPOSITORY):
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(path)}
     return subprocess.run(
-        program, input=text, cwd=folder, env=environment, capture_output=True, text=True, timeout=200, check=False
+        program, input=text, cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False
     )
 
 
