@@ -157,10 +157,20 @@ def options(group: str, directory: str | None = None) -> list[str]:
 
 
 def offer_all(directory: str | None = None) -> None:
-    """Make `methods=all` stand for every YAML of the group, likewise `evaluations=all` and `analyses=all`."""
+    """Make `methods=all` stand for every YAML of the group, likewise `evaluations=all` and `analyses=all`.
+
+    What cannot run without a setting that has to be given, such as the path of a file, is left out.
+    """
     for group in KEYED:
-        node: Any = {"defaults": options(group, directory)}
+        node: Any = {"defaults": [name for name in options(group, directory) if not _is_asking(group, name, directory)]}
         ConfigStore.instance().store(group=group, name=ALL, node=node, provider="benchmark")
+
+
+def _is_asking(group: str, name: str, directory: str | None) -> bool:
+    """Whether a YAML leaves a setting to the user (`???`)."""
+    folders = [*([Path(directory, group)] if directory else []), files(CONFIG_MODULE) / group]
+    file = next(path for folder in folders if (path := folder / f"{name}.yaml").is_file())
+    return "???" in file.read_text(encoding="utf-8")
 
 
 def resolved(config: DictConfig) -> dict[str, Any]:
@@ -268,6 +278,11 @@ def build(name: str, *overrides: str) -> Any:
 
     Raises:
         UserError: there is no such YAML or setting.
+
+    Example:
+        >>> rollout = benchmark.build("methods/rollout", "readout.start_layer=1")
+        >>> rollout(model, model.encode(["a fine film"]), target=[1]).tokens.shape
+        torch.Size([1, 5])
     """
     group, _, option = name.partition("/")
     keyed = group in KEYED

@@ -1,5 +1,6 @@
 """Where a comparison's model comes from: the options of the configuration group `model`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -17,7 +18,10 @@ Window = Annotated[int, AtLeast(8)]
 
 @dataclass(frozen=True)
 class HubOrDirectory:
-    """A checkpoint that is there: a directory, or a model of the Hugging Face hub (`model.path=`)."""
+    """A checkpoint that is there: a directory, or a model of the Hugging Face hub (`model.path=`).
+
+    `labels` are names of its classes in the order of its outputs, in place of those in its `config.json`.
+    """
 
     path: Annotated[str, Checkpoint()]
     dtype: Dtype = "float32"
@@ -26,6 +30,7 @@ class HubOrDirectory:
     window: Window | None = None
     max_tokens: Count | None = None
     memory_budget: Count | None = None
+    labels: Sequence[str | int] | None = None
 
     def resolve(self, task: Task) -> str:
         """The checkpoint itself."""

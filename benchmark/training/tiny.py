@@ -15,7 +15,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from benchmark.errors import UserError
-from benchmark.models.loading import quiet_transformers
+from benchmark.models.checkpoints import quiet_transformers
 from benchmark.results.cache import atomic_path, cache_directory
 from benchmark.results.locks import beside
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, SettingError, Share, configurable
