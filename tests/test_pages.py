@@ -14,9 +14,9 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from benchmark.__main__ import main as compare_main
 from benchmark.catalogue import main as print_catalogue
-from benchmark.commands.running import checked, start
+from benchmark.commands import entry
+from benchmark.commands.running import checked
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.report.__main__ import main as report
@@ -78,10 +78,7 @@ def run_small(config):
 def compare(words, here):
     """`python -m benchmark`: composed and checked as it stands, run with two examples."""
     if words == ["--help"]:
-        here.setattr("sys.argv", ["benchmark", *words])
-        with pytest.raises(SystemExit) as ended:
-            start(compare_main, "config")
-        assert not ended.value.code
+        entry.compare(words, "python -m benchmark")
         return
     directory = str(Path(words[1]).absolute()) if words[0] == "--config-dir" else None
     run_small(checked("config", words[2:] if directory else words, directory, sweep=False)[1])

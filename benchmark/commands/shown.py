@@ -8,7 +8,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from benchmark.errors import UserError, near, shorter
-from benchmark.settings.configuration import ALL, GROUPS, KEYED, compose, options
+from benchmark.settings.configuration import GROUPS, KEYED, compose, options
 from benchmark.settings.declared import described
 from benchmark.settings.defaults import whole_declared
 from benchmark.settings.outlines import UNKNOWN, Outline, StandIn
@@ -19,7 +19,8 @@ def listing(directory: str | None = None) -> str:
     """Every name of every group with a line of what it is."""
     lines: list[str] = []
     for group in GROUPS:
-        configs = compose(None, [f"+{group}={ALL}"], directory)[group] if group in KEYED else None
+        names = ",".join(options(group, directory))
+        configs = compose(None, [f"+{group}=[{names}]"], directory)[group] if group in KEYED else None
         named = {name: _summary(group, name, configs, directory) for name in options(group, directory)}
         width = max(map(len, named))
         lines += [
