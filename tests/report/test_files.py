@@ -14,6 +14,7 @@ from benchmark.errors import UserError
 from benchmark.report import load_cells, read_leaderboard, terminal_table, write_report
 from benchmark.report.heatmaps import colour
 from benchmark.report.latex import escape as escape_latex
+from benchmark.report.looks import style_of
 from benchmark.report.terminal import margin
 from benchmark.results import commits, store
 from benchmark.results.record import Figure, Metric
