@@ -23,6 +23,10 @@ class UserError(Exception):
         """The message in one line without control characters: it may quote a file of anybody's."""
         return printable(super().__str__())
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the line, without the way through our code."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class Corrupt(UserError):  # noqa: N818 - said of the file
     """Something in a run folder that cannot be read; `reason` says what, without a way out."""
@@ -38,6 +42,10 @@ class Missing(UserError):  # noqa: N818 - said of the file
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} is missing; the same command computes it again")
         self.path = path
+
+
+class NoSplit(UserError):  # noqa: N818 - said of the task
+    """A task has no such split. What is scored needs it; whoever only calibrates on it prints a dash."""
 
 
 class NotApplicable(Exception):  # noqa: N818 - it is an answer, not an error

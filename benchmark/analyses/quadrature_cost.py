@@ -6,11 +6,12 @@ Defined in docs/protocols.md, section 6.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pandas as pd
 from omegaconf import OmegaConf
 
+from benchmark import progress
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line, figures, tested
 from benchmark.errors import NotApplicable, UserError
@@ -19,6 +20,7 @@ from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.records import finish
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, configurable
+from benchmark.settings.early import OfComparison
 from benchmark.settings.identity import digests_of
 from benchmark.types import Evaluation
 
@@ -52,9 +54,9 @@ class QuadratureCost:
 
     completeness: Evaluation
     convergence: Evaluation
-    method: str = "attattr"
+    method: Annotated[str, OfComparison("methods")] = "attattr"
     rules: Sequence[str] = ("left", "right", "midpoint", "trapezoid", "gauss_legendre")
-    steps: Sequence[int] = (5, 10, 20, 40)
+    steps: Sequence[Count] = (5, 10, 20, 40)
     limit: Count | None = 20
     gaps: Sequence[float | int] = (0.01, 0.001, 0.0001)
     version: ClassVar[int] = 1
@@ -92,11 +94,12 @@ class QuadratureCost:
         rows: list[dict[str, Any]] = []
         for rule in self.rules:
             for steps in self.steps:
-                logger.info("%s: %s, m = %d", self.method, rule, steps)
                 quadrature = {"steps": steps, "quadrature": rule}
                 changed = replace(method, edges=replace(method.edges, **quadrature))
                 cell = setting.cell(self.method, changed, {**settings, "edges": {**settings["edges"], **quadrature}})
-                finish(cell, evaluations)
+                with progress.scope("cell", f"{rule}, m = {steps}"):
+                    finished = finish(cell, evaluations)
+                logger.info("%s: %s, m = %d: %s", self.method, rule, steps, finished)
                 rows += _lines({"rule": rule, "m": steps}, tested(cell, tests)[0])
         return rows
 

@@ -8,18 +8,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
+from benchmark import progress
 from benchmark.errors import UserError
-from benchmark.models.loading import quiet_transformers
+from benchmark.models.checkpoints import quiet_transformers
 from benchmark.results.cache import atomic_path, cache_directory
 from benchmark.results.locks import beside
-from benchmark.settings.declared import Count, SettingError, configurable
+from benchmark.settings.declared import Above, AtLeast, Count, Natural, SettingError, Share, configurable
 from benchmark.training.local_heads import look_nearby
+from benchmark.training.sources import Device, Dtype, Window
 from benchmark.training.wordpiece import train_vocabulary
 from benchmark.types import Example, Task
 
@@ -61,25 +62,25 @@ class TinyModel:
         dtype, device, threads, window, max_tokens, memory_budget: how the comparison loads and runs it.
     """
 
-    seed: int = 0
+    seed: Natural = 0
     layers: Count = 4
     heads: Count = 4
     hidden: Count = 64
     intermediate: Count = 128
-    vocab_size: int = 700
+    vocab_size: Count = 700
     max_length: Count = 256
     steps: Count = 700
     batch_size: Count = 32
-    learning_rate: float = 1e-3
-    embedding_learning_rate: float = 5e-3
-    weight_decay: float = 0.01
-    mask_share: float = 0.15
-    dtype: str = "float32"
-    device: str = "auto"
-    threads: int | None = 1
-    window: int | None = None
-    max_tokens: int | None = None
-    memory_budget: int | None = None
+    learning_rate: Annotated[float, Above(0)] = 1e-3
+    embedding_learning_rate: Annotated[float, Above(0)] = 5e-3
+    weight_decay: Annotated[float, AtLeast(0)] = 0.01
+    mask_share: Share = 0.15
+    dtype: Dtype = "float32"
+    device: Device = "auto"
+    threads: Count | None = 1
+    window: Window | None = None
+    max_tokens: Count | None = None
+    memory_budget: Count | None = None
 
     def __post_init__(self) -> None:
         if self.hidden % (2 * self.heads):
@@ -113,13 +114,15 @@ class TinyModel:
         )
         model = self._new_model(task.labels, tokenizer.get_vocab_size())
         started = time.monotonic()
+        logger.info("training the tiny model, once for this task: %d steps", self.steps)
         self._fit(model, _encode(tokenizer, train), torch.tensor([example.label for example in train]))
         seconds = time.monotonic() - started
         accuracies = {
             split: _accuracy(model, _encode(tokenizer, task.split(split)), [e.label for e in task.split(split)])
             for split in ("validation", "test")
         }
-        logger.info("tiny model: %.1f %% test accuracy after %.0f s", 100 * accuracies["test"], seconds)
+        accuracy, took = 100 * accuracies["test"], progress.duration(seconds)
+        logger.info("the tiny model was trained in %s: %.1f %% test accuracy", took, accuracy)
         record = {"accuracy": accuracies, "seconds": round(seconds, 1), "examples": len(train), "settings": settings}
         with quiet_transformers():
             model.save_pretrained(directory)
@@ -161,15 +164,17 @@ class TinyModel:
         )
         batches = _batches([len(ids) for ids, _ in encoded], self.batch_size)
         model.train()
-        for _ in tqdm(range(self.steps), "training the tiny model", disable=None, leave=False):
-            rows = next(batches)
-            tensors = _pad([encoded[row] for row in rows])
-            tensors["input_ids"] = _mask(tensors["input_ids"], self.mask_share)
-            optimizer.zero_grad()
-            model(**tensors, labels=labels[rows]).loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
+        with progress.step("training the tiny model", self.steps, unit="steps") as advance:
+            for _ in range(self.steps):
+                rows = next(batches)
+                tensors = _pad([encoded[row] for row in rows])
+                tensors["input_ids"] = _mask(tensors["input_ids"], self.mask_share)
+                optimizer.zero_grad()
+                model(**tensors, labels=labels[rows]).loss.backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                schedule.step()
+                advance(1)
         model.eval()
 
 
