@@ -292,7 +292,7 @@ def start(*arguments):
         (("model=hf",), "error: model.path is not set; give it on the command line: model.path=..."),
         (("--config-dir", "/nowhere"), "error: --config-dir=/nowhere is no folder"),
         (
-            ("model=hf", "model.path=/nowhere/x", "evaluations=[perturbation]", "evaluations.perturbation.pool=median"),
+            ("model=hf", "model.path=x", "evaluations=[perturbation]", "evaluations.perturbation.pool=median"),
             "error: evaluations.perturbation.pool=median: allowed are max, sum, mean",
         ),
     ],

@@ -164,6 +164,7 @@ MEANT: dict[str, str] = {
     "limit=3 -m seed=1,2 batch_size=4": "-m limit=3 seed=1,2 batch_size=4",
     "limit=2 --config-dir /tmp seed=1": "--config-dir /tmp limit=2 seed=1",
     "hydra.job.chdir=false": "hydra.job.chdir=false",
+    "analyses=[edges_by_readouts]": "analyses=[edges_by_readouts]",
 }
 """What is done with what is not quite Hydra's way of writing it: the words that Hydra gets."""
 

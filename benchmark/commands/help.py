@@ -77,7 +77,9 @@ def asked(words: Sequence[str], config_name: str, program: str) -> str | None:
 def help_of(config_name: str, program: str) -> str:
     """The whole page: usage, the names in each group, and the settings with their defaults."""
     text, groups = _TEXTS[config_name]
-    listed = [f"  {group}: {', '.join([*(['all'] if group in _KEYED else []), *_names(group)])}" for group in groups]
+    listed = [
+        f"  {group}: {', '.join(sorted([*(['all'] if group in _KEYED else []), *_names(group)]))}" for group in groups
+    ]
     return "\n".join(
         [
             text.replace("{program}", program),

@@ -23,19 +23,23 @@ def check_objects(config: Any, surroundings: Surroundings, path: str = "") -> No
         surroundings: what the comparison has.
         path: that leads to `config`.
     """
-    for where, node in _objects(config, path):
+    for where, node, complete in _objects(config, path):
         outline = _outline(where, str(node["_target_"]))
         if outline is not None:
-            _check_object(where, node, outline, surroundings)
+            _check_object(where, node, outline, surroundings, complete=complete)
 
 
-def _objects(node: Any, path: str) -> Iterator[tuple[str, Plain]]:
-    """Every object of a configuration, with its path; the outer one first."""
+def _objects(node: Any, path: str, *, complete: bool = True) -> Iterator[tuple[str, Plain, bool]]:
+    """Every object of a configuration, the outer one first: its path, itself, and whether all its settings have to be there.
+
+    They need not where the object above makes it (`_recursive_: false`).
+    """
     if isinstance(node, Mapping):
         if "_target_" in node:
-            yield path, node
+            yield path, node, complete and not node.get("_partial_")
+        complete = complete and node.get("_recursive_") is not False
         for key, value in node.items():
-            yield from _objects(value, f"{path}.{key}" if path else str(key))
+            yield from _objects(value, f"{path}.{key}" if path else str(key), complete=complete)
 
 
 def _outline(path: str, target: str) -> Outline | None:
@@ -60,7 +64,7 @@ def no_such_target(setting: str, missing: NoSuchTarget) -> str:
     return f"{setting}: {problem}{ours}"
 
 
-def _check_object(path: str, node: Plain, outline: Outline, surroundings: Surroundings) -> None:
+def _check_object(path: str, node: Plain, outline: Outline, surroundings: Surroundings, *, complete: bool) -> None:
     parameters = outline.parameters
     for name, value in node.items():
         if name.startswith("_"):
@@ -71,7 +75,7 @@ def _check_object(path: str, node: Plain, outline: Outline, surroundings: Surrou
             raise UserError(f"{path}.{name} is no setting: there is no '{name}'; {near(name, list(parameters))}")
         _check_value(path, name, value, parameters[name].hint)
     for name, parameter in parameters.items():
-        if parameter.default is MISSING and name not in node and not node.get("_partial_"):
+        if complete and parameter.default is MISSING and name not in node:
             raise UserError(f"{path}.{name} is not set; give it on the command line: {path}.{name}=...")
     defaults = {name: part.default for name, part in parameters.items() if not isinstance(part.default, StandIn)}
     around = replace(surroundings, siblings={**defaults, **node})
