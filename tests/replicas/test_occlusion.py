@@ -127,5 +127,5 @@ def test_windows_that_leave_units_out(settings, message):
 
 def test_an_operator_that_does_not_exist(reader):
     model = reader
-    with pytest.raises(UserError, match="operator=erase is unknown; allowed: auto, mask"):
+    with pytest.raises(UserError, match="operator=erase: allowed are auto, mask"):
         Occlusion(operator="erase")(model, model.encode(["good film"]), torch.tensor([0]))
