@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "tracking": WORDS | {"results", "report", "settings"},
     "methods": BASE | {"models"},
     "tasks": BASE | {"results.cache"},
-    "notebook": BASE | {"models", "results", "run", "report", "catalogue"},
+    "notebook": BASE | {"models", "evaluations", "results", "run", "report", "catalogue"},
     "comparison": BASE | {"models", "results", "run", "analyses", "report"},
     "catalogue": BASE | {"exits", "commands.working_folder"},
     "commands": BASE | {"comparison", "report", "exits", "training", "catalogue"},
