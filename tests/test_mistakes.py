@@ -121,7 +121,7 @@ COMPARE: dict[str, str] = {
     "analyses=[quadrature_cost] methods=[random]": "analyses.quadrature_cost.method names attattr, which the compariso",
     "analyses=[threshold]": "analyses.threshold reads the tests attribution_graph, none of which the comparison has; a",
     "analyses=[open_questions] evaluations=[aopc]": "reads the tests head_pruning, head_pruning_each, triggers, none o",
-    "analyses=[universality] methods=[attattr] 'analyses.universality.settings={a: [task=imdb]}'": "settings.a: task=imdb",
+    "analyses=[universality] methods=[attattr] \"+analyses.universality.settings.a=['task=b']\"": "settings.a: task=b",
     # classes
     "task._target_=tasks.nope.Nope": "task._target_=tasks.nope.Nope: there is no module tasks.nope",
     "methods.random._target_=methods.controls.Randm": "the module methods.controls has no 'Randm'; did you mean Random",
@@ -196,7 +196,7 @@ def small(line):
 def run(program, text="", folder=REPOSITORY, path=REPOSITORY):
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(path)}
     return subprocess.run(
-        program, input=text, cwd=folder, env=environment, capture_output=True, text=True, timeout=200, check=False
+        program, input=text, cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False
     )
 
 
