@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from importlib import import_module
 
 import pytest
 from transformers import BertModel
@@ -188,7 +189,7 @@ def test_a_report_that_is_interrupted(tmp_path, capsys, monkeypatch, what):
 def test_an_output_folder_that_is_removed(place, tmp_path, capsys, monkeypatch, moment):
     out = tmp_path / "out"
     module, _, name = moment.rpartition(".")
-    whole = getattr(sys.modules[module], name)
+    whole = getattr(import_module(module), name)
 
     def removing(*arguments):
         shutil.rmtree(out)

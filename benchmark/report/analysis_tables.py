@@ -33,12 +33,10 @@ def read_tables(folder: Path) -> list[Table]:
 
 
 def _tables(content: bytes) -> Any:
-    """The tables in a file that was sealed; a bare list is version 0.2.0's. ValueError where it is not what was written."""
-    tables = bounded.parse_json(content)
-    if isinstance(tables, dict):
-        check_seal(tables)
-        return tables["tables"]
-    return tables
+    """The tables in a file that was sealed. ValueError where it is not what was written."""
+    sealed = bounded.parse_json(content)
+    check_seal(sealed)
+    return sealed.get("tables")
 
 
 def table_files(tables: Sequence[Table]) -> Iterator[tuple[str, bytes]]:

@@ -9,6 +9,7 @@ from itertools import groupby, pairwise
 import pandas as pd
 
 from benchmark.errors import UserError, near
+from benchmark.report.arrangement import is_control
 from benchmark.report.cells import NamedCell
 from benchmark.report.latex import ARROWS, as_math, escape
 from benchmark.report.latex_settings import LatexSettings
@@ -28,6 +29,7 @@ from benchmark.results.statistics import ALPHA
 from benchmark.results.wording import number, slug, span
 
 _OF_COLUMN, _OF_PAGE, _OF_APPENDIX = 3, 6, 4  # metrics of a table without choice of ours, at a legible size
+_OF_FLOAT = 30  # methods of a table that cannot break across pages
 _LETTERS = 11  # of a heading's line
 _PREAMBLE = "% needs \\usepackage{booktabs,graphicx}"
 _FIT = r"\ifdim\wd0>{width}\resizebox{{{width}}}{{!}}{{\usebox0}}\else\usebox0\fi"
@@ -164,14 +166,20 @@ def _caption(group: _Group, board: PrintedTable) -> str:
 
 def _float(group: _Group, columns: Sequence[MetricColumn], *, wide: bool, place: int) -> list[str]:
     """A floating table that is shrunk where it is wider than its column (`wide`: than the page)."""
-    chosen = group.settings.methods
-    rows = group.part[group.part["method"].isin(chosen)] if chosen else group.part
+    methods = [str(method) for method in dict.fromkeys(group.part["method"])]
+    real = [method for method in methods if not is_control(method)]
+    chosen = group.settings.methods or [
+        method for method in methods if is_control(method) or method in real[:_OF_FLOAT]
+    ]
+    cut = not group.settings.methods and len(real) > _OF_FLOAT
+    told = f" The best {_OF_FLOAT} of {len(real)} methods; the appendix has all." if cut else ""
+    rows = group.part[group.part["method"].isin(list(chosen))]
     board = make_board(rows, columns)
     width, star = (r"\textwidth", "*") if wide else (r"\columnwidth", "")
     label = f"{group.label}{f'-{place}' if place > 1 else ''}"
     return [
         "", rf"\begin{{table{star}}}", r"\centering", r"\footnotesize", r"\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{_caption(group, board)}}}", rf"\label{{{label}}}", r"\medskip",
+        rf"\caption{{{_caption(group, board)}{told}}}", rf"\label{{{label}}}", r"\medskip",
         rf"\sbox0{{\begin{{tabular}}{{l{'r' * len(columns)}}}", *_lines(group, board, columns), r"\end{tabular}}%",
         _FIT.format(width=width), *_notes(board), rf"\end{{table{star}}}",
     ]  # fmt: skip
@@ -221,7 +229,8 @@ def _appendix(group: _Group) -> Iterator[str]:
     """All scalar metrics of each test, in tables that break across pages."""
     for evaluation in dict.fromkeys(column.evaluation for column in scalar_columns(group.part)):
         rows = group.part[group.part["evaluation"] == evaluation]
-        for place, chunk in enumerate(_evenly(scalar_columns(rows), _OF_APPENDIX)):
+        figures = rows[rows["value"].notna()]  # a metric that no method has a figure of has no column
+        for place, chunk in enumerate(_evenly(scalar_columns(figures), _OF_APPENDIX)):
             board = make_board(rows, chunk)
             first, *others = _lines(group, board, chunk)
             head = others[: others.index(r"\midrule")]

@@ -14,6 +14,7 @@ from benchmark.report.latex_tables import latex_files
 from benchmark.report.leaderboard import frame
 from benchmark.report.pairs import every_pair
 from benchmark.report.pretty import method_title, without_fingerprint
+from tests.report.folders import Plan, write_cells
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +126,20 @@ def test_names_in_words(name, title):
 def test_a_fingerprint_is_no_part_of_a_name():
     assert without_fingerprint("tiny-c99fb17447543bba") == "tiny"
     assert without_fingerprint("bert-base-uncased") == "bert-base-uncased"
+
+
+def test_a_float_of_many_methods_is_cut_and_says_so(tmp_path):
+    folders = write_cells(
+        tmp_path, [Plan(f"method_{place}", skill=place / 40) for place in range(33)] + [Plan("random")]
+    )
+    cells = load_cells(folders)
+    table = frame(cells)
+    files = dict(latex_files(cells, table, {("planted", "tiny"): []}, LatexSettings()))
+    overview, full = (files[name].decode() for name in ("leaderboard.tex", "leaderboard-full.tex"))
+    assert "The best 30 of 33 methods; the appendix has all." in overview
+    assert "Random &" in overview
+    assert len({line.split(" & ")[0] for line in overview.splitlines() if line.startswith("Method ")}) == 30
+    assert len({line.split(" & ")[0] for line in full.splitlines() if line.startswith("Method ")}) == 33
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no TeX is installed")

@@ -27,6 +27,7 @@ from benchmark.report import load_cells, terminal_table, write_report
 from benchmark.report.__main__ import main
 from benchmark.report.latex import escape as escape_latex
 from benchmark.report.spreadsheet import as_text
+from benchmark.results.digests import sealed
 from benchmark.results.graph import AttributionGraph
 from benchmark.results.wording import escape_markdown
 from tests.report.folders import Plan, changed, replaced_rows, resealed, write_cell, write_cells
@@ -287,6 +288,11 @@ def no_file(name):
     return change
 
 
+def sealed_tables(*tables):
+    """The content of an analysis' file."""
+    return json.dumps(sealed({"tables": list(tables), "reads": {}}))
+
+
 def drawn(label="1.5", **drawing):
     """A table of an analysis."""
     rows = [{"τ": label, "metric": "auc", "value": 1, "low": None, "high": None, "n": 3, "note": ""}]
@@ -337,10 +343,10 @@ MALFORMED = {
     "heatmap depth": written("heatmap.json", "[" * DEEP),
     "graphs": written("graphs.json", '[{"uid": "a", "target": "b", "graph": {"tokens": 3}}]'),
     "pipe": no_file("heatmap.json"),
-    "analyses": lambda folder: written("drawn.json", '[{"name": "x"}]')(analyses_of(folder)),
-    "analyses drawing": lambda folder: written("drawn.json", json.dumps([drawn(x="nowhere")]))(analyses_of(folder)),
-    "analyses kind": lambda folder: written("drawn.json", json.dumps([drawn(kind="pie")]))(analyses_of(folder)),
-    "analyses number": lambda folder: written("drawn.json", json.dumps([drawn(label="x")]))(analyses_of(folder)),
+    "analyses": lambda folder: written("drawn.json", sealed_tables({"name": "x"}))(analyses_of(folder)),
+    "analyses drawing": lambda folder: written("drawn.json", sealed_tables(drawn(x="nowhere")))(analyses_of(folder)),
+    "analyses kind": lambda folder: written("drawn.json", sealed_tables(drawn(kind="pie")))(analyses_of(folder)),
+    "analyses number": lambda folder: written("drawn.json", sealed_tables(drawn(label="x")))(analyses_of(folder)),
     "analyses depth": lambda folder: written("drawn.json", "[" * DEEP)(analyses_of(folder)),
 }  # fmt: skip
 MALFORMED["digits"] = lambda folder: written(
@@ -403,7 +409,7 @@ def test_tables_of_analyses_are_shown_whatever_they_are_called(runs, plain):
     tables = [table, {**table, "name": "T $x_{{"}, {**table, "name": "=1", "title": "=1", "labels": ["=τ"]}]
     tables[2]["rows"] = [{"=τ" if key == "τ" else key: value for key, value in row.items()} for row in table["rows"]]
     tables[2]["drawing"] = {**table["drawing"], "x": "=τ"}
-    written("drawn.json", json.dumps(tables))(analyses_of(folder))
+    written("drawn.json", sealed_tables(*tables))(analyses_of(folder))
     assert main([str(runs)]) == 0
     report = runs / "report"
     assert len(list(report.glob("table-*.csv"))) == len(list(report.glob("table-*.png"))) == 3
