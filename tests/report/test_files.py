@@ -88,7 +88,7 @@ def test_markdown_gives_the_verdicts_below_each_table(report):
     assert "Holm-corrected over the methods" in perturbation
     against = perturbation.split("Against random")[1]
     assert re.search(
-        r"- positive_auc ↓ \(10 methods\): above random: attattr \(steps=5\), .*; "
+        r"- positive_auc ↓ \(10 methods\): above random: transformer_attribution, .*; "
         r"not distinguishable from random: rollout; below random: lrp",
         against,
     )

@@ -23,13 +23,13 @@ from benchmark.evaluations.triggers.patterns import (
     written,
 )
 from benchmark.evaluations.triggers.random_words import Controls
-from benchmark.evaluations.triggers.rows import rows_of_drops
+from benchmark.evaluations.triggers.rows import drop_metrics, rows_of_drops
 from benchmark.evaluations.triggers.script_extraction import ScriptRule, extract_as_script
 from benchmark.evaluations.triggers.trials import attacked, check_classes, correct_with, of_source_class
 from benchmark.evaluations.triggers.words import Exclusion, count_pieces, count_words, exclusion, require_words
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction
-from benchmark.results.record import Metric
+from benchmark.results.record import About, Metric
 from benchmark.settings.declared import AtLeast, Count, Natural, SettingError, Share, Within, configurable
 from benchmark.settings.identity import of_file
 from benchmark.types import Attribution, Batch, Compared, Reads, Target
@@ -124,6 +124,7 @@ class Triggers(Averaged):
 
     version: ClassVar[int] = 2
     reads: ClassVar[Reads] = "method"
+    about: ClassVar[About] = About("faithfulness", 60, "Adversarial triggers")
     nothing: ClassVar[str] = "no scored example is of a class that a trigger attacks"
 
     target: Target = "predicted"
@@ -174,25 +175,9 @@ class Triggers(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Drops in accuracy, and what describes them."""
-        drop = (-1.0, 1.0)
-        metrics = {
-            "accuracy_drop": Metric(higher_is_better=True, bounds=drop, headline=True),
-            "success": Metric(higher_is_better=True, bounds=(0.0, 1.0)),
-            "advantage": Metric(higher_is_better=True, bounds=(-2.0, 2.0)),
-            "random_drop": Metric(None, drop),
-            "matched_drop": Metric(None, drop),
-            "accuracy_drop_class": Metric(None, drop, x="class of the attacked examples"),
-            "drop_of_trigger": Metric(None, drop, x="trigger"),
-        }
-        if self.positions:
-            metrics["drop_at_position"] = Metric(None, drop, x="relative position")
-        if self.construction == "script":
-            metrics["own_class_drop"] = metrics["other_class_drop"] = Metric(None, drop)
-        elif self.taus:
-            metrics["drop_at_tau"] = Metric(None, drop, x="threshold")
-        if self.pair_counts:
-            metrics["drop_of_pairs"] = Metric(None, drop, x="inserted pairs")
-        return metrics
+        script = self.construction == "script"
+        curves = {"position": self.positions, "tau": () if script else self.taus, "pairs": self.pair_counts}
+        return drop_metrics([name for name, xs in curves.items() if xs], of_source=script)
 
     def extract(self, model: Classifier, method: Compared, batches: Sequence[Batch]) -> dict[str, Any]:
         """The triggers of a method with their controls, or those of `file`.
