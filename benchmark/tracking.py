@@ -13,7 +13,7 @@ import pandas as pd
 from benchmark.errors import UserError
 from benchmark.report.analysis_tables import read_tables
 from benchmark.report.cells import NamedCell
-from benchmark.report.heatmaps import heatmap_page
+from benchmark.report.page.document import comparison_page
 from benchmark.results.digests import digest, finite
 from benchmark.results.tables import Table
 from benchmark.results.wording import slug
@@ -178,7 +178,7 @@ class Wandb:
             _log.info(cut, len(table), total)
         run.log({"rows": wandb.Table(columns=list(table.columns), data=_plain(table))})
         if cell.heatmaps:
-            run.log({"heatmaps": wandb.Html(heatmap_page([cell]), inject=False)})
+            run.log({"heatmaps": wandb.Html(comparison_page([cell]), inject=False)})
         run.summary.update({**summary(cell), "rows/logged": len(table), "rows/total": total})
 
 

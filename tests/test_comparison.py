@@ -54,7 +54,7 @@ def test_what_a_comparison_leaves(place, tmp_path, monkeypatch):
     comparison = run(place, tmp_path, "methods=[probe,raw_attention]", "evaluations=[rationale,perturbation]")
     assert comparison.folder.parent == tmp_path / "comparisons"
     names = {path.name for path in comparison.folder.iterdir()}
-    assert {*LEADERBOARDS, "comparison.json", "cost.csv", "heatmaps.html", "index.html"} <= names
+    assert {*LEADERBOARDS, "comparison.json", "cost.csv", "index.html"} <= names
     assert any(name.endswith(".png") for name in names)
     assert any(name.endswith(".pdf") for name in names)
     assert store.find_cells(tmp_path) == sorted(comparison.cells)
@@ -184,7 +184,7 @@ def test_the_same_command_twice_gives_the_same_bytes(place, tmp_path):
     methods = "methods=[probe,raw_attention,random]"
     one, two = (run(place, tmp_path / name, methods, "evaluations=[rationale,perturbation]") for name in ("a", "b"))
     assert one.folder.name == two.folder.name
-    for name in (*LEADERBOARDS, "heatmaps.html", "comparison.json"):
+    for name in (*LEADERBOARDS, "index.html", "comparison.json"):
         assert (one.folder / name).read_bytes() == (two.folder / name).read_bytes(), name
     for a, b in zip(one.cells, two.cells, strict=True):
         for name in ("rows.parquet", "heatmap.json", "config.yaml"):

@@ -10,10 +10,11 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
+from benchmark.report.arrangement import repeated_line, repeats
 from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import frame, groups_with_figures
 from benchmark.report.page.contrasts import contrasts
-from benchmark.report.page.overview import COSTS, curves, method_facts, ranked_names, scalars
+from benchmark.report.page.overview import COSTS, curves, method_facts, scalars
 from benchmark.report.page.packed import packed
 from benchmark.report.page.provenance import provenance
 from benchmark.report.page.showcase import columns
@@ -51,7 +52,7 @@ def comparison_page(
     compared = every_pair(cells, figures) if pairs is None else pairs
     boards, showcases = [], []
     for task, model, members, part in groups_with_figures(cells, figures):
-        names = ranked_names(part)
+        names = [cell.method for cell in members]
         places = {name: place for place, name in enumerate(names)}
         by_name = {cell.method: cell for cell in members}
         boards.append(
@@ -60,8 +61,9 @@ def comparison_page(
                 "methods": method_facts(by_name, names),
                 "scalars": scalars(members, part, names),
                 "curves": list(curves(members, part, names)),
+                "hidden": repeated_line(repeats(members)),
                 "contrasts": contrasts(members, compared[task, model], places),
-                "run": provenance([by_name[name] for name in names]),
+                "run": provenance(members),
             }
         )
         showcases.append(columns([(places[name], by_name[name]) for name in names]))

@@ -5,16 +5,15 @@ from typing import Any
 
 import pandas as pd
 
+from benchmark.report.arrangement import is_control, tests
 from benchmark.report.cells import NamedCell
 from benchmark.report.figures import Style, styles
 from benchmark.report.leaderboard import (
     headline_columns,
-    is_control,
     known_metrics,
     make_board,
     scalar_columns,
 )
-from benchmark.report.page.meanings import KINDS, meaning
 from benchmark.report.page.packed import all_shown, significant, whole
 from benchmark.report.printed import PrintedEntry
 from benchmark.results.record import CostRecord, Metric
@@ -27,12 +26,10 @@ COSTS = {
 }
 """What a method takes, and what that means."""
 
+_UNKNOWN = "tests"
+"""Kind of tests that do not say theirs."""
+
 _DIRECTIONS = {True: 1, False: -1, None: 0}
-
-
-def ranked_names(table: pd.DataFrame) -> list[str]:
-    """The methods from best to worst over the headline metrics, controls behind them."""
-    return [row.labels[0] for row in make_board(table, headline_columns(table)).rows]
 
 
 def method_facts(cells: Mapping[str, NamedCell], names: Sequence[str]) -> list[dict[str, Any]]:
@@ -61,33 +58,33 @@ def _look(style: Style) -> dict[str, Any]:
     return {"colour": style.colour, "dash": dashes, "marker": style.marker}
 
 
-def metric_facts(evaluation: str, metric: str, declared: Metric) -> dict[str, Any]:
-    """What a heading says of a metric, and what its definition does."""
-    title, sentence, kind = meaning(evaluation, metric, declared)
+def metric_facts(test: str, metric: str, declared: Metric, kind: str) -> dict[str, Any]:
+    """What a heading says of a metric, and what its definition does; code names where it has no others."""
+    name = f"{test}: {metric.replace('_', ' ')}"
     return {
-        "test": evaluation,
+        "test": test,
         "name": metric,
-        "title": title,
-        "sentence": sentence,
-        "kind": kind,
+        "title": declared.title or name,
+        "short": declared.short or declared.title or name,
+        "sentence": declared.sentence,
+        "kind": kind or _UNKNOWN,
         "better": _DIRECTIONS[declared.higher_is_better],
-        "bounds": all_shown(declared.bounds),
-        "headline": declared.headline,
     }
 
 
 def scalars(cells: Sequence[NamedCell], table: pd.DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
     """The scalar metrics, by kind, with a figure, its interval and its place for each method."""
-    declared, columns = known_metrics(cells), scalar_columns(table)
-    headline = {(column.evaluation, column.metric) for column in headline_columns(table)}
+    declared, about, columns = known_metrics(cells), tests(cells), scalar_columns(table)
+    headline = set(headline_columns(table))
     board = make_board(table, columns)
     lines = {row.labels[0]: row.entries for row in board.rows}
     found = []
     for place, column in enumerate(columns):
-        facts = metric_facts(column.evaluation, column.metric, declared[column.evaluation][column.metric])
+        metric = declared[column.evaluation][column.metric]
+        facts = metric_facts(column.evaluation, column.metric, metric, about[column.evaluation].about.kind)
         figures = _figures([lines[name][place] for name in names], board.notes)
-        found.append(facts | {"headline": (column.evaluation, column.metric) in headline} | figures)
-    return sorted(found, key=lambda facts: KINDS.index(facts["kind"]))
+        found.append(facts | {"headline": column in headline} | figures)
+    return found
 
 
 def _figures(entries: Sequence[PrintedEntry], notes: Sequence[str]) -> dict[str, Any]:
@@ -103,19 +100,29 @@ def _figures(entries: Sequence[PrintedEntry], notes: Sequence[str]) -> dict[str,
 
 def curves(cells: Sequence[NamedCell], table: pd.DataFrame, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The curves, with the values of each method at every x that any of them has."""
-    declared = known_metrics(cells)
+    declared, about = known_metrics(cells), tests(cells)
     points = table[table["x"].notna()]
-    for (evaluation, metric), part in points.groupby(["evaluation", "metric"], sort=False):
-        facts = declared[str(evaluation)].get(str(metric))
-        x = sorted(set(part["x"]))
+    for (test, metric), part in points.groupby(["evaluation", "metric"], sort=False):
+        facts = declared[str(test)].get(str(metric))
         if facts is None or not part["value"].notna().any():
             continue
+        x = sorted(set(part["x"]))
         lines = {name: own.set_index("x").reindex(x) for name, own in part.groupby("method", sort=False)}
-        yield metric_facts(str(evaluation), str(metric), facts) | {
-            "axis": facts.x,
-            "x": all_shown(x),
+        yield metric_facts(str(test), str(metric), facts, about[str(test)].about.kind) | {
+            **axis_facts(facts, x, cells[0].record.model.labels),
             "lines": [_line(lines.get(name)) for name in names],
         }
+
+
+def axis_facts(metric: Metric, x: Sequence[float], labels: Sequence[str]) -> dict[str, Any]:
+    """The horizontal axis: its name, its places, whether lines join them, and their names where they are classes."""
+    classes = metric.scale == "class" and all(0 <= place < len(labels) for place in x)
+    return {
+        "axis": metric.x,
+        "x": all_shown(x),
+        "joined": metric.scale == "numeric",
+        "names": [labels[int(place)] for place in x] if classes else None,
+    }
 
 
 def _line(points: pd.DataFrame | None) -> dict[str, Any] | None:

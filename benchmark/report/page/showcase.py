@@ -7,10 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from benchmark.report.arrangement import repeats, tests
 from benchmark.report.cells import NamedCell
 from benchmark.report.graphs import drawn_graphs
 from benchmark.report.leaderboard import known_metrics
-from benchmark.report.page.overview import metric_facts
+from benchmark.report.page.overview import axis_facts, metric_facts
 from benchmark.report.page.packed import all_shown, significant
 from benchmark.report.run_folders import unreadable
 
@@ -91,19 +92,19 @@ def columns(cells: Sequence[tuple[int, NamedCell]]) -> dict[str, Any]:
 
 def _curves(cells: Sequence[tuple[int, NamedCell]], uids: Sequence[str]) -> Iterator[dict[str, Any]]:
     """What tests of perturbation saw of each example: the probability, or all of their curves where there is none."""
-    declared = known_metrics([cell for _, cell in cells])
+    members = [cell for _, cell in cells]
+    declared, about, hidden = known_metrics(members), tests(members), repeats(members)
     for test, metrics in declared.items():
-        if not test.startswith("perturbation"):
+        if not test.startswith("perturbation") or test in hidden:
             continue
         names = [name for name, metric in metrics.items() if metric.x is not None]
         for name in [name for name in names if name.endswith("_probability")] or names:
             tables = {place: _points(cell, test, name, uids) for place, cell in cells}
-            x = sorted({point for table in tables.values() for point in table.columns})
+            x = sorted({float(point) for table in tables.values() for point in table.columns})
             lines = [[place, _rounded(table.reindex(columns=x))] for place, table in tables.items() if len(table)]
             if lines:
-                yield metric_facts(test, name, metrics[name]) | {
-                    "axis": metrics[name].x,
-                    "x": all_shown(x),
+                yield metric_facts(test, name, metrics[name], about[test].about.kind) | {
+                    **axis_facts(metrics[name], x, ()),
                     "lines": lines,
                 }
 

@@ -80,14 +80,14 @@ function readoutTable(chart, index) {
   const rows = chosen.slice(0, MOST_READ).map((line) =>
     el("tr", {}, el("td", {}, swatch(line.look)), el("th", { scope: "row" }, line.name), el("td", {}, figureText(line.value[index], line.low?.[index], line.high?.[index]))),
   );
-  return el("table", {}, el("caption", {}, `${chart.axis}: ${number(chart.x[index])}`), el("tbody", {}, rows));
+  return el("table", {}, el("caption", {}, `${chart.axis}: ${chart.names?.[index] ?? number(chart.x[index])}`), el("tbody", {}, rows));
 }
 
 function axisLook() {
   return { stroke: property("--ink"), grid: { stroke: faint(property("--line"), 60), width: 1 }, ticks: { stroke: property("--line") }, font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif" };
 }
 
-/* chart: axis, title, x, lines [{name, look, chosen, value, low, high}], joined, named, logarithmic, better. */
+/* chart: axis, names of its places, title, x, lines [{name, look, chosen, value, low, high}], joined, named, logarithmic, better. */
 function drawChart(host, chart) {
   host.chart?.destroy();
   host.chart = null;
@@ -109,7 +109,7 @@ function drawChart(host, chart) {
       cursor: { drag: { x: false, y: false }, focus: { prox: 24 }, points: { show: chart.joined } },
       focus: { alpha: 0.3 },
       scales: { x: { time: false, distr: chart.logarithmic ? 3 : 1, range: few === 1 || !chart.joined ? padded(chart) : undefined }, y: chart.joined ? { auto: true } : { range: heights(chart) } },
-      axes: [{ ...axisLook(), label: chart.axis, size: 36, labelSize: 22 }, { ...axisLook(), label: chart.title, size: 58 }],
+      axes: [{ ...axisLook(), label: chart.axis, size: 36, labelSize: 22, ...(chart.names ? { splits: () => chart.x, values: () => chart.names } : {}) }, { ...axisLook(), label: chart.title, size: 58 }],
       series,
       bands,
       hooks: { draw: [(drawn) => drawMarkers(drawn, chart)], setCursor: [(drawn) => drawn.cursor.idx !== null && drawn.cursor.idx !== undefined && read(drawn.cursor.idx)] },

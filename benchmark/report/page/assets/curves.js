@@ -9,8 +9,7 @@ function curveChart(board, curve, choice, others) {
     if (line && (chosen || others)) lines.push({ name: method.name, look: method.look, chosen, ...line });
   });
   lines.sort((a, b) => a.chosen - b.chosen);
-  const joined = !/class/i.test(`${curve.axis} ${curve.name}`);
-  return { axis: (curve.axis || "x").replaceAll("_", " "), title: titled(curve), x: curve.x, lines, joined, better: curve.better };
+  return { axis: (curve.axis || "x").replaceAll("_", " "), title: titled(curve), x: curve.x, names: curve.names, lines, joined: curve.joined, better: curve.better };
 }
 
 function valuesTable(board, curve) {
@@ -18,14 +17,14 @@ function valuesTable(board, curve) {
   return el(
     "table",
     {},
-    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "method"), curve.x.map((x) => el("th", { scope: "col" }, number(x))))),
+    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "method"), curve.x.map((x, index) => el("th", { scope: "col" }, curve.names?.[index] ?? number(x))))),
     el("tbody", {}, rows.map(([method, line]) => el("tr", {}, el("th", { scope: "row" }, method.name), curve.x.map((x, index) => el("td", { title: interval(line.low[index], line.high[index]) }, number(line.value[index])))))),
   );
 }
 
-/* The curve that is shown first: of the first headline test, accuracy where there is one. */
+/* The curve that is shown first: accuracy under perturbation where there is one. */
 function firstCurve(curves) {
-  const accuracy = curves.findIndex((curve) => curve.kind === "faithfulness" && /^positive_accuracy/.test(curve.name));
+  const accuracy = curves.findIndex((curve) => /^positive_accuracy/.test(curve.name));
   return accuracy < 0 ? 0 : accuracy;
 }
 
@@ -54,7 +53,7 @@ function showCurves(host, board, choice) {
     meaning,
     legend(board, choice),
     area,
-    el("p", { class: "note" }, "Bands are 95 % intervals over examples. Point at the chart, or focus it and use the arrow keys, for the values."),
+    el("p", { class: "note" }, "Bands and whiskers are 95 % intervals over examples. Point at the chart, or focus it and use the arrow keys, for the values."),
     values,
   );
   choice.listeners.add(draw);

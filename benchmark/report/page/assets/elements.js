@@ -57,18 +57,13 @@ function figureText(value, low, high) {
 }
 
 const ARROWS = { 1: "↑", "-1": "↓", 0: "" };
-const DIRECTIONS = { 1: "higher is better", "-1": "lower is better", 0: "descriptive: no direction is better" };
 
 function titled(metric) {
   return `${metric.title} ${ARROWS[metric.better]}`.trim();
 }
 
 function definition(metric) {
-  const ends = (metric.bounds || []).map((end) => (end === null ? "" : number(end)));
-  const range = ends.length === 2 ? `Range ${ends[0]} to ${ends[1]}; ` : "";
-  return [metric.title, metric.sentence, `${range}${DIRECTIONS[metric.better]}.`, `${metric.test}.${metric.name}`]
-    .filter(Boolean)
-    .join("\n");
+  return [metric.title, metric.sentence, `${metric.test}.${metric.name}`].filter(Boolean).join("\n");
 }
 
 /* A labelled list of choices in groups; `entries` are [group, text], the value is the place. */

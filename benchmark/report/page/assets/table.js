@@ -54,7 +54,7 @@ function sorted(places, view) {
 function costColumns(board, costs) {
   const nothing = board.methods.map(() => null);
   return Object.entries(costs).map(([name, sentence]) => ({
-    test: "cost", name, title: name, sentence, kind: "cost", better: 0, bounds: null, headline: false,
+    test: "cost", name, title: name, short: name, sentence, kind: "cost", better: 0, headline: false,
     value: board.methods.map((method) => method.cost[name]), low: nothing, high: nothing, n: null, rank: nothing, note: null,
   }));
 }
@@ -70,7 +70,7 @@ function headRow(columns, view, sort) {
       el(
         "div",
         { class: "heading" },
-        el("button", { type: "button", class: "sort", "data-metric": `${column.test}.${column.name}`, onclick: () => sort(column) }, titled(column) + order),
+        el("button", { type: "button", class: "sort", "data-metric": `${column.test}.${column.name}`, onclick: () => sort(column) }, breakable(`${column.short} ${ARROWS[column.better]}${order}`)),
         tip(el("button", { type: "button", class: "about", "aria-label": `What ${column.title} means` }, "?"), definition(column)),
       ),
       el("span", { class: "code" }, breakable(`${column.test}.${column.name}`)),
