@@ -21,6 +21,7 @@ from benchmark.report.cells import load_cells
 from benchmark.results.store import write_json
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.tracking import Wandb, curve_points, run_id, summary
+from tests.report.carried import carried
 from tests.report.folders import FRACTIONS, Plan, write_cell
 
 CONF = Path(__file__).parents[1] / "conf" / "tracking"
@@ -149,7 +150,8 @@ def test_rows_and_heatmaps_are_files_of_the_run(mirrored):
     assert len(content["data"]) == 100
     assert [row[4] for row in content["data"]] == pytest.approx(list(rows["value"][:100]))
     page = next(line["heatmaps/path"] for line in history if "heatmaps/path" in line)
-    assert "&lt;b&gt;fine&lt;/b&gt;" in (folder / "files" / page).read_text()
+    (examples,) = carried((folder / "files" / page).read_text())["example-data"]
+    assert "<b>fine</b>" in examples["words"][0]
 
 
 def test_what_is_mirrored_already_is_not_logged_again(mirrored, monkeypatch):

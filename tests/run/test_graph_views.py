@@ -11,6 +11,7 @@ from benchmark.results.store import Ragged, read_record, read_rows
 from benchmark.run.graph_views import GRAPH_EXAMPLES, token_strings
 from benchmark.settings.configuration import compose
 from tests import text_models, tiny_models
+from tests.report.carried import carried
 
 EVALUATIONS = "[attribution_graph,kept_edges,receptive_field]"
 
@@ -68,7 +69,8 @@ def test_the_tests_of_edges_give_rows_and_the_report_pictures(comparison):
     names = {path.name for path in comparison.folder.iterdir()}
     for method in ("raw_attention", "attattr"):
         assert len([name for name in names if name.startswith(f"graph-{method}-")]) == 4
-    assert (comparison.folder / "heatmaps.html").read_text().count("data:image/png;base64,") == 4
+    (examples,) = carried((comparison.folder / "index.html").read_text())["example-data"]
+    assert len(examples["graphs"]) == 2 * GRAPH_EXAMPLES
     assert "| probe | – [1]" in (comparison.folder / "leaderboard.md").read_text()
 
 
