@@ -20,7 +20,7 @@ from benchmark.results.wording import number
 from tests.conftest import REPOSITORY
 from tests.report.carried import Page, carried, scalar
 from tests.report.conftest import DASHED
-from tests.report.folders import Plan, write_cell, write_cells
+from tests.report.folders import Plan, resealed, write_cell, write_cells
 
 REPORT = REPOSITORY / "benchmark" / "report"
 ASSETS = sorted(path for path in (REPORT / "page" / "assets").iterdir() if path.is_file())
@@ -169,7 +169,9 @@ def test_more_scores_than_a_page_can_carry_leave_examples_out(tmp_path, monkeypa
     folder = write_cell(tmp_path, Plan("attattr", n=4))
     entries = json.loads((folder / "heatmap.json").read_text())
     (folder / "heatmap.json").write_text(json.dumps([entries[0] | {"uid": f"test-{i}"} for i in range(4)]))
-    cells = load_cells([folder])
-    assert len(showcase.examples([(0, cells[0])])) == 4
+    cells = load_cells([resealed(folder)])
+    whole = showcase.columns([(0, cells[0])])
+    assert (len(whole["uid"]), whole["left_out"]) == (4, 0)
     monkeypatch.setattr(showcase, "MOST_SCORES", 12)
-    assert [example.uid for example in showcase.examples([(0, cells[0])])] == ["test-0", "test-1"]
+    part = showcase.columns([(0, cells[0])])
+    assert (part["uid"], part["left_out"]) == (["test-0", "test-1"], 2)

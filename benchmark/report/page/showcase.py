@@ -36,8 +36,8 @@ class Example:
     scores: dict[int, list[float | None]] = field(default_factory=dict)
 
 
-def examples(cells: Sequence[tuple[int, NamedCell]]) -> list[Example]:
-    """The examples of run folders, in the order in which they stand there.
+def examples(cells: Sequence[tuple[int, NamedCell]]) -> tuple[list[Example], int]:
+    """The examples of run folders in the order in which they stand there, and how many more there are (`MOST_SCORES`).
 
     Args:
         cells: place of a method in the page's lists, and its cell.
@@ -46,6 +46,7 @@ def examples(cells: Sequence[tuple[int, NamedCell]]) -> list[Example]:
         UserError: a `heatmap.json` does not have the documented form; the message names it.
     """
     found: dict[Key, Example] = {}
+    left_out: set[Key] = set()
     count = 0
     for place, cell in cells:
         for entry in cell.heatmaps:
@@ -57,7 +58,9 @@ def examples(cells: Sequence[tuple[int, NamedCell]]) -> list[Example]:
             count += len(scores)
             if key in found or count <= MOST_SCORES:
                 found.setdefault(key, example).scores[place] = scores
-    return list(found.values())
+            else:
+                left_out.add(key)
+    return list(found.values()), len(left_out)
 
 
 def _example(entry: Mapping[str, Any]) -> tuple[Example, list[float | None]]:
@@ -76,13 +79,14 @@ def _example(entry: Mapping[str, Any]) -> tuple[Example, list[float | None]]:
 
 def columns(cells: Sequence[tuple[int, NamedCell]]) -> dict[str, Any]:
     """The examples in columns, with curves and graphs; `uid` is empty where no method has any."""
-    chosen = examples(cells)
+    chosen, left_out = examples(cells)
     facts = {
         name: [getattr(example, name) for example in chosen]
         for name in ("uid", "target", "words", "label", "predicted", "probability", "rationale")
     }
     methods = sorted({place for example in chosen for place in example.scores})
     return facts | {
+        "left_out": left_out,
         "methods": methods,
         "scores": [[example.scores.get(place) for example in chosen] for place in methods],
         "curves": list(_curves(cells, facts["uid"])),

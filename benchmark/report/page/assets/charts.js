@@ -39,6 +39,7 @@ function seriesOf(lines, joined) {
 function drawMarkers(plot, chart) {
   const { ctx } = plot;
   const ratio = devicePixelRatio;
+  const names = [];
   for (const line of chart.lines) {
     const colour = line.chosen ? ink(line.look.colour) : property("--line");
     const marker = markerOf(line.look) || (chart.joined ? null : MARKERS.o);
@@ -61,16 +62,33 @@ function drawMarkers(plot, chart) {
       ctx.translate(left, top);
       ctx.scale(ratio, ratio);
       ctx.fill(path);
-      if (chart.named && line.chosen) {
-        ctx.fillStyle = property("--ink");
-        ctx.font = "11px system-ui, sans-serif";
-        const room = plot.bbox.left + plot.bbox.width - left;
-        ctx.textAlign = room > 130 * ratio ? "left" : "right";
-        ctx.fillText(line.name, room > 130 * ratio ? 8 : -8, -6);
-      }
       ctx.restore();
+      if (chart.named && line.chosen) names.push([line.name, left / ratio, top / ratio]);
     });
   }
+  drawNames(plot, names, ratio);
+}
+
+const NAME_SHIFTS = [-6, 14, -18, 26, -30, 38];
+
+/* Names beside their points, up or down where another name has the place; one without any place is left to the readout. */
+function drawNames({ ctx, bbox }, names, ratio) {
+  ctx.save();
+  ctx.scale(ratio, ratio);
+  ctx.fillStyle = property("--ink");
+  ctx.font = "11px system-ui, sans-serif";
+  ctx.textAlign = "left";
+  const taken = [];
+  for (const [name, left, top] of names) {
+    const width = ctx.measureText(name).width;
+    const x = left + 8 + width > (bbox.left + bbox.width) / ratio ? left - 8 - width : left + 8;
+    const free = (y) => taken.every(([a, b, end]) => Math.abs(b - y) >= 12 || x > end || x + width < a);
+    const shift = NAME_SHIFTS.find((step) => free(top + step));
+    if (shift === undefined) continue;
+    taken.push([x, top + shift, x + width]);
+    ctx.fillText(name, x, top + shift);
+  }
+  ctx.restore();
 }
 
 function readoutTable(chart, index) {

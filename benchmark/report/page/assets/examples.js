@@ -71,7 +71,8 @@ function examplePicker(shown, go) {
     const fits = (place) => (!view.wrong || isWrong(shown, place)) && `${shown.uid[place]} ${shown.words[place].join(" ")}`.toLowerCase().includes(text);
     const places = shown.uid.map((uid, place) => place).filter(fits);
     select.replaceChildren(...places.map((place) => el("option", { value: place }, exampleLine(shown, place))));
-    count.textContent = `${places.length} of ${shown.uid.length} examples`;
+    const more = shown.left_out ? `; the page has no room for ${shown.left_out} more` : "";
+    count.textContent = `${places.length} of ${shown.uid.length} examples${more}`;
     if (places.length) go(places[0]);
   }
   const parts = [
