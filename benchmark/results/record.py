@@ -14,7 +14,6 @@ from benchmark.results.annotated import as_dataclass
 SCHEMA = 2
 _TOLERANCE = 1e-6  # of a value beyond its bounds
 
-Bounds = tuple[float, float]
 Version = int | float | str
 
 
@@ -53,7 +52,7 @@ class Metric:
     """
 
     higher_is_better: bool | None
-    bounds: Bounds
+    bounds: tuple[float, float]
     x: str | None = None
     headline: bool = False
     title: str = ""
