@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -128,12 +129,18 @@ def run_guarded(config: DictConfig) -> None:
     )
 
 
+def _typed() -> str:
+    """The command line as it was typed, without the folder that Python lies in."""
+    program, *rest = sys.orig_argv
+    return shlex.join([Path(program).name, *rest])
+
+
 def _run(config: DictConfig) -> None:
     check(config)  # before torch is imported: an answer to a slip of the pen should not take seconds
     from benchmark.comparison import run_comparison
     from benchmark.report import terminal_table
 
-    comparison = run_comparison(config)
+    comparison = run_comparison(config, _typed())
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 140)

@@ -17,7 +17,7 @@ ORDER = (
 _Key = tuple[tuple[int, float, str], ...]
 
 
-def tests(cells: Sequence[NamedCell]) -> dict[str, EvaluationRecord]:
+def ordered_tests(cells: Sequence[NamedCell]) -> dict[str, EvaluationRecord]:
     """Name shown -> what the first cell that has the test says of it: faithfulness, plausibility, descriptive, unknown."""
     found: dict[str, EvaluationRecord] = {}
     for cell in cells:
@@ -36,7 +36,7 @@ def repeats(cells: Sequence[NamedCell]) -> dict[str, str]:
 
     So does perturbation for the annotated class where the model predicts it for every example.
     """
-    in_order = tests(cells)
+    in_order = ordered_tests(cells)
     seen: dict[tuple[object, ...], str] = {}
     repeated = {}
     for shown, test in in_order.items():

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmark.report.arrangement import is_control, method_order, ranks, repeats, tests
+from benchmark.report.arrangement import is_control, method_order, ordered_tests, ranks, repeats
 from benchmark.report.cells import NamedCell, load_cells
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.results.record import UNDECLARED, EvaluationRecord, Metric
@@ -101,7 +101,7 @@ def _cell_rows(
 
 def known_metrics(cells: Sequence[NamedCell]) -> dict[str, dict[str, Metric]]:
     """Evaluation (name shown, in the order of the tables) -> metric -> its declaration, in the order declared."""
-    declared: dict[str, dict[str, Metric]] = {shown: {} for shown in tests(cells)}
+    declared: dict[str, dict[str, Metric]] = {shown: {} for shown in ordered_tests(cells)}
     for cell in cells:
         for shown in cell.evaluations:
             if (test := cell.evaluation(shown)) is not None:
@@ -130,7 +130,7 @@ def frame(cells: Sequence[NamedCell]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for _, _, members in groups(cells):
         declared = known_metrics(members)
-        kinds = {shown: test.about.kind for shown, test in tests(members).items()}
+        kinds = {shown: test.about.kind for shown, test in ordered_tests(members).items()}
         by_method: dict[str, list[dict[str, Any]]] = {}
         for cell in members:
             by_method.setdefault(cell.method, []).extend(_cell_rows(cell, declared, kinds))

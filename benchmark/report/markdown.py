@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from benchmark.report.arrangement import ORDER, repeated_line, repeats, tests
+from benchmark.report.arrangement import ORDER, ordered_tests, repeated_line, repeats
 from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import (
     MetricColumn,
@@ -142,7 +142,7 @@ def _section(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[Me
         return [*lines, "No scalar figures.", "", *reasons]
     lines += ["### Overview", "", *table_lines(make_board(table, columns))]
     lines += ["", escape(told)] if (told := repeated_line(repeats(cells))) else []
-    shown = tests(cells)
+    shown = ordered_tests(cells)
     for evaluation in dict.fromkeys(column.evaluation for column in scalar_columns(table)):
         part = table[table["evaluation"] == evaluation]
         lines += ["", *_test(evaluation, shown.get(evaluation)), *_meanings(scalar_columns(part))]

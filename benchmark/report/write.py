@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmark.errors import printable
 from benchmark.report.analysis_tables import read_tables, table_files
 from benchmark.report.cells import NamedCell
 from benchmark.report.curve_figures import curve_files
 from benchmark.report.graphs import graph_files
-from benchmark.report.latex import latex
+from benchmark.report.latex_settings import LatexSettings
+from benchmark.report.latex_tables import latex_files
 from benchmark.report.leaderboard import (
     CSV_COLUMNS,
     CURVE_COLUMNS,
@@ -20,6 +22,7 @@ from benchmark.report.page.document import comparison_page
 from benchmark.report.pairs import differences, every_pair
 from benchmark.report.spreadsheet import csv_bytes
 from benchmark.results.cache import atomic_path
+from benchmark.results.comparison_folders import COMMAND
 from benchmark.results.tables import Table
 
 _DESCRIPTIONS = {
@@ -28,7 +31,8 @@ _DESCRIPTIONS = {
     "differences.csv": "every method against every other: paired differences with p-values",
     "curves.csv": "all points of the curves",
     "cost.csv": "seconds, passes and memory of each method",
-    "leaderboard.tex": "the headline figures as LaTeX tables",
+    "leaderboard.tex": "the headline figures as LaTeX tables for a paper (report.latex says how they look)",
+    "leaderboard-full.tex": "all scalar figures as LaTeX tables for an appendix",
     "analyses.md": "tables of the analyses",
     "analyses.tex": "the same as LaTeX tables",
 }
@@ -45,7 +49,9 @@ def _cost(cells: Sequence[NamedCell]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _files(cells: Sequence[NamedCell], tables: Sequence[Table]) -> Iterator[tuple[str, bytes]]:
+def _files(
+    cells: Sequence[NamedCell], tables: Sequence[Table], latex: LatexSettings, command: str
+) -> Iterator[tuple[str, bytes]]:
     """Name and content of every file of the report; equal cells and tables give equal bytes."""
     table = frame(cells)
     scalars = table[table["x"].isna()]
@@ -55,13 +61,19 @@ def _files(cells: Sequence[NamedCell], tables: Sequence[Table]) -> Iterator[tupl
     pairs = every_pair(cells, table)
     yield "differences.csv", csv_bytes(differences(pairs))
     yield "leaderboard.md", markdown(cells, table, pairs).encode()
-    yield "leaderboard.tex", latex(cells, table).encode()
+    yield from latex_files(cells, table, pairs, latex)
     yield from (*curve_files(cells, table), *graph_files(cells), *table_files(tables))
     links = {name: what for name, what in _DESCRIPTIONS.items() if tables or not name.startswith("analyses")}
-    yield "index.html", comparison_page(cells, table, pairs, links).encode()
+    yield "index.html", comparison_page(cells, table, pairs, links, command).encode()
 
 
-def write_report(cells: Sequence[NamedCell], folder: Path) -> list[Path]:
+def _command(folder: Path) -> str:
+    """The command that made a comparison's folder; empty where none is kept."""
+    path = folder / COMMAND
+    return printable(path.read_text(encoding="utf-8", errors="replace").strip()) if path.is_file() else ""
+
+
+def write_report(cells: Sequence[NamedCell], folder: Path, latex: LatexSettings | None = None) -> list[Path]:
     """Tables (Markdown, CSV, LaTeX), one figure per curve (PNG, PDF), attribution graphs, and a page that shows it all.
 
     Nothing is computed but resampling: no model is loaded. The same cells give the same bytes, in whatever order
@@ -70,15 +82,16 @@ def write_report(cells: Sequence[NamedCell], folder: Path) -> list[Path]:
     Args:
         cells: what run folders hold (`benchmark.report.cells.load_cells`).
         folder: where the files go; it is made where it does not exist. Tables that analyses left there are taken in.
+        latex: how the LaTeX tables look.
 
     Returns:
         The files written.
 
     Raises:
-        UserError: a file of a cell is corrupt; the message names it.
+        UserError: a file of a cell is corrupt, or `latex` names a metric or method that there is not.
         OSError: the folder cannot be written.
     """
-    contents = list(_files(cells, read_tables(folder)))
+    contents = list(_files(cells, read_tables(folder), latex or LatexSettings(), _command(folder)))
     written: list[Path] = []
     for name, content in contents:
         with atomic_path(folder / name) as temporary:

@@ -9,12 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from benchmark.report import load_cells
+from benchmark.report import load_cells, write_report
 from benchmark.report.leaderboard import frame, groups_with_figures
 from benchmark.report.page import showcase
 from benchmark.report.page.document import comparison_page
 from benchmark.report.pairs import every_pair
 from benchmark.results import commits, store
+from benchmark.results.comparison_folders import COMMAND
 from benchmark.results.record import KINDS, About
 from benchmark.results.wording import number
 from tests.conftest import REPOSITORY
@@ -163,6 +164,15 @@ def test_what_was_run_is_said(board, comparison):
     assert ["lrp", "rationale", DASHED] in run["dashes"]
     assert {method["hash"] for method in run["methods"]} == {store.read_record(path).hash for path in comparison[1]}
     assert any('"steps": 20' in method["settings"] for method in run["methods"])
+
+
+def test_the_command_of_the_folder_is_on_the_page(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+    (tmp_path / COMMAND).write_text("python -m benchmark limit=4\n")
+    write_report(load_cells([write_cell(tmp_path / "runs", Plan("attattr", n=4))]), tmp_path)
+    overview = carried((tmp_path / "index.html").read_text())["overview-data"]
+    assert overview["command"] == "python -m benchmark limit=4"
+    assert overview["links"]["differences.csv"].startswith("every method")
 
 
 def test_more_scores_than_a_page_can_carry_leave_examples_out(tmp_path, monkeypatch):

@@ -55,7 +55,7 @@ def metrics() -> Mapping[str, Metric]:
         "token_f1_micro": _curve(words, "token F1, micro", f"token F1 {_AT_K}, counts summed over all documents"),
         "iou_f1_at": _curve(share, "IoU F1", f"F1 of selected and annotated {_SPANS}"),
         "iou_f1_micro_at": _curve(share, "IoU F1, micro", f"F1 of selected and annotated {_SUMMED}"),
-        "hard_token_f1_at": _curve(share, "token F1", "token F1 of this share of best words against the rationale's"),
+        "hard_token_f1_at": _curve(share, "token F1 by share", "token F1 of this share of best words"),
         "documents": Metric(
             None, (1.0, np.inf), title="documents per example", meaning="number of documents that an example has"
         ),

@@ -36,6 +36,7 @@ def comparison_page(
     table: pd.DataFrame | None = None,
     pairs: Mapping[tuple[str, str], Sequence[MethodPairs]] | None = None,
     links: Mapping[str, str] | None = None,
+    command: str = "",
 ) -> str:
     """The whole page; equal cells give equal text.
 
@@ -44,6 +45,7 @@ def comparison_page(
         table: their figures (`leaderboard.frame`); computed where it is None.
         pairs: their pairs (`pairs.every_pair`); computed where they are None.
         links: files beside the page, and what they hold.
+        command: that made the comparison, where it is known.
 
     Raises:
         UserError: a file of a cell is corrupt; the message names it.
@@ -67,7 +69,7 @@ def comparison_page(
             }
         )
         showcases.append(columns([(places[name], by_name[name]) for name in names]))
-    return _page({"boards": boards, "costs": COSTS, "links": dict(links or {})}, showcases)
+    return _page({"boards": boards, "costs": COSTS, "links": dict(links or {}), "command": command}, showcases)
 
 
 def _page(overview: Mapping[str, Any], showcases: Sequence[Mapping[str, Any]]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmark.report.arrangement import is_control, tests
+from benchmark.report.arrangement import is_control, ordered_tests
 from benchmark.report.cells import NamedCell
 from benchmark.report.figures import Style, styles
 from benchmark.report.leaderboard import (
@@ -74,7 +74,7 @@ def metric_facts(test: str, metric: str, declared: Metric, kind: str) -> dict[st
 
 def scalars(cells: Sequence[NamedCell], table: pd.DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
     """The scalar metrics, by kind, with a figure, its interval and its place for each method."""
-    declared, about, columns = known_metrics(cells), tests(cells), scalar_columns(table)
+    declared, about, columns = known_metrics(cells), ordered_tests(cells), scalar_columns(table)
     headline = set(headline_columns(table))
     board = make_board(table, columns)
     lines = {row.labels[0]: row.entries for row in board.rows}
@@ -100,7 +100,7 @@ def _figures(entries: Sequence[PrintedEntry], notes: Sequence[str]) -> dict[str,
 
 def curves(cells: Sequence[NamedCell], table: pd.DataFrame, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The curves, with the values of each method at every x that any of them has."""
-    declared, about = known_metrics(cells), tests(cells)
+    declared, about = known_metrics(cells), ordered_tests(cells)
     points = table[table["x"].notna()]
     for (test, metric), part in points.groupby(["evaluation", "metric"], sort=False):
         facts = declared[str(test)].get(str(metric))

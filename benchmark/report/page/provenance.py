@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from benchmark.report.arrangement import ordered_tests
 from benchmark.report.cells import NamedCell
-from benchmark.results.record import EvaluationRecord
 
 
 def provenance(cells: Sequence[NamedCell]) -> dict[str, Any]:
@@ -65,11 +65,6 @@ def _method(cell: NamedCell) -> dict[str, Any]:
 
 def _tests(cells: Sequence[NamedCell]) -> list[dict[str, Any]]:
     """Each test once: its class, version, explained class and settings."""
-    found: dict[str, EvaluationRecord] = {}
-    for cell in cells:
-        for name in cell.evaluations:
-            if (test := cell.evaluation(name)) is not None:
-                found.setdefault(name, test)
     return [
         {
             "name": name,
@@ -80,7 +75,7 @@ def _tests(cells: Sequence[NamedCell]) -> list[dict[str, Any]]:
             "hash": test.digest,
             "settings": _text(_part(test.identity, 2)),
         }
-        for name, test in sorted(found.items())
+        for name, test in ordered_tests(cells).items()
     ]
 
 

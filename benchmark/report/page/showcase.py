@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmark.report.arrangement import repeats, tests
+from benchmark.report.arrangement import ordered_tests, repeats
 from benchmark.report.cells import NamedCell
 from benchmark.report.graphs import drawn_graphs
 from benchmark.report.leaderboard import known_metrics
@@ -97,7 +97,7 @@ def columns(cells: Sequence[tuple[int, NamedCell]]) -> dict[str, Any]:
 def _curves(cells: Sequence[tuple[int, NamedCell]], uids: Sequence[str]) -> Iterator[dict[str, Any]]:
     """What tests of perturbation saw of each example: the probability, or all of their curves where there is none."""
     members = [cell for _, cell in cells]
-    declared, about, hidden = known_metrics(members), tests(members), repeats(members)
+    declared, about, hidden = known_metrics(members), ordered_tests(members), repeats(members)
     for test, metrics in declared.items():
         if not test.startswith("perturbation") or test in hidden:
             continue

@@ -28,7 +28,7 @@ function makePainter(data) {
       () => showDifferences(bodyOf("differences"), board),
       () => showCurves(bodyOf("curves"), board, choice),
       () => showCost(bodyOf("cost"), board, data.costs, choice),
-      () => showRun(bodyOf("run"), board, data.links),
+      () => showRun(bodyOf("run"), board, data.links, data.command),
     ];
     for (const part of parts) {
       if (own !== turn) return;

@@ -18,13 +18,13 @@ function plainTable(heads, rows) {
   return el("table", { class: "plain" }, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell) => el("td", {}, cell))))));
 }
 
-function showRun(host, board, links) {
+function showRun(host, board, links, command) {
   const { run } = board;
   const files = Object.entries(links);
   host.replaceChildren(
     facts(Object.entries(run.facts)),
-    run.command ? el("h3", {}, "Command") : "",
-    run.command ? el("pre", {}, run.command) : "",
+    command ? el("h3", {}, "Command") : "",
+    command ? el("pre", {}, command) : "",
     el("h3", {}, "Settings"),
     folded("task and model", el("pre", {}, run.settings)),
     el("h3", {}, "Methods"),
