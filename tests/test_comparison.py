@@ -55,6 +55,15 @@ def rows_of(cell):
     return store.read_rows(cell).sort_values(keys, kind="stable").reset_index(drop=True)
 
 
+def test_examples_are_kept_for_the_page_until_their_words_are_many(place, tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmark.report.write.curve_files", curve_files)
+    monkeypatch.setattr("benchmark.run.heatmap_views.HEATMAP_WORDS", 20)
+    cell = only_cell(run(place, tmp_path, "methods=[probe]", "evaluations=[rationale]"))
+    counts = [len(entry["words"]) for entry in json.loads((cell / "heatmap.json").read_text())]
+    assert len(counts) < 12
+    assert sum(counts[:-1]) < 20 <= sum(counts)
+
+
 def test_what_a_comparison_leaves(place, tmp_path, monkeypatch):
     monkeypatch.setattr("benchmark.report.write.curve_files", curve_files)
     comparison = run(place, tmp_path, "methods=[probe,raw_attention]", "evaluations=[rationale,perturbation]")
@@ -77,7 +86,7 @@ def test_what_a_comparison_leaves(place, tmp_path, monkeypatch):
         rows = store.read_rows(cell)
         assert list(rows.columns) == list(store.ROW_COLUMNS)
         assert rows["uid"].nunique() == 12
-        assert len(json.loads((cell / "heatmap.json").read_text())) == 8
+        assert len(json.loads((cell / "heatmap.json").read_text())) == 12
     table = pd.read_csv(comparison.folder / "leaderboard.csv")
     assert list(table.columns) == ["task", "model", "method", "evaluation", "metric", "value", "low", "high", "n"]
     assert set(table["method"]) == {"probe", "raw_attention"}

@@ -5,6 +5,7 @@ import shutil
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from benchmark.report import load_cells
@@ -296,36 +297,15 @@ def test_all_that_is_pressed_can_be_reached_by_the_keyboard(page):
 def test_a_thousand_examples_of_twenty_methods_open_in_three_seconds(driver, tmp_path):
     names = [f"method{place:02d}" for place in range(17)] + ["oracle", "random", "inverted"]
     cells = load_cells(write_cells(tmp_path, [Plan(name, n=1000, evaluations=("perturbation",)) for name in names]))
-    words = [
-        "the",
-        "film",
-        "begins",
-        "as",
-        "a",
-        "slow",
-        "walk",
-        "through",
-        "rooms",
-        "that",
-        "nobody",
-        "seems",
-        "to",
-        "have",
-        "lived",
-        "in",
-        "for",
-        "years",
-        "and",
-        "then",
-    ]
-    for number, cell in enumerate(cells):
+    length, drawn = 30, np.random.default_rng(0)
+    texts = [[f"word{word}" for word in drawn.integers(20_000, size=length)] for _ in range(1000)]
+    marks = (drawn.random((1000, length)) < 0.2).tolist()
+    for cell in cells:
+        scores = drawn.normal(size=(1000, length)).tolist()
         vars(cell)["heatmaps"] = [
-            {
-                **words_of(place), "words": [*words, str(place)], "rationale": [index % 7 == 0 for index in range(21)],
-                "scores": [((37 * place + 11 * index + 3 * number) % 97) / 96.001 - 0.31 for index in range(21)],
-            }
+            {**words_of(place), "words": texts[place], "rationale": marks[place], "scores": scores[place]}
             for place in range(1000)
-        ]  # fmt: skip
+        ]
     path = tmp_path / "index.html"
     path.write_text(comparison_page(cells, pairs={("planted", "tiny"): []}), encoding="utf-8")
     assert path.stat().st_size < 15e6
