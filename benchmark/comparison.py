@@ -7,11 +7,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from omegaconf import DictConfig
 
 from benchmark.analyses.context import Analysis, Context, ReadsElsewhere
-from benchmark.errors import NotApplicable
+from benchmark.errors import NotApplicable, UserError
+from benchmark.models import Classifier
 from benchmark.report import load_cells, write_report
 from benchmark.report.cells import NamedCell, named_cells
 from benchmark.report.latex_settings import LatexSettings
@@ -24,7 +26,8 @@ from benchmark.results.tables import not_applicable
 from benchmark.run.cell import Cell
 from benchmark.run.records import finish
 from benchmark.run.workbench import Setting, open_setting
-from benchmark.settings.configuration import check, compose, make
+from benchmark.settings.checking import check
+from benchmark.settings.configuration import compose, make
 from benchmark.settings.identity import digests_of, identity
 from benchmark.types import Compared, Evaluation
 
@@ -51,6 +54,13 @@ def compare(*overrides: str) -> Comparison:
 
     Raises:
         UserError: a mistake in the configuration or in the data; one line that says which and what to do.
+
+    Example:
+        >>> data = ("task=text_classification", f"task.files={{test: {table}}}", "task.label_names=[bad,good]")
+        >>> chosen = ("methods=[rollout,random]", "evaluations=[aopc]", "tracking=none", f"out={folder}")
+        >>> comparison = benchmark.compare(*data, "model=hf", f"model.path={checkpoint}", *chosen)
+        >>> sorted(set(benchmark.leaderboard(comparison.folder)["method"]))
+        ['random', 'rollout']
     """
     config = compose("config", overrides)
     check(config)
@@ -79,6 +89,7 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     analyses: dict[str, Analysis] = {name: make(settings, Analysis) for name, settings in config.analyses.items()}
     latex = LatexSettings.read(config.get("report", {}).get("latex"))
     tracker, setting, tests = make(config.tracking), open_setting(config), digests_of(evaluations)
+    _check_model(methods, setting.model)
     identified = comparison_hash(setting, methods, evaluations, analyses)
     place = ComparisonFolder(out / "comparisons", config.name, setting.data.facts.name, setting.model.name, identified)
     if refusal is not None:
@@ -97,12 +108,32 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     loaded, folders = named_cells(stored), [cell.folder for cell in cells.values()]
     with beside(folder, f"comparison {name}"):
         commits.clean(folder)
-        store.write_json(folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders]})
+        store.write_json(
+            folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders], "tests": tests}
+        )
         analyse(analyses, Context(setting, cells, evaluations), folder)
         write_report(loaded, folder, latex)
         with tracking:
             tracker.log_analyses(folder, name)
     return Comparison(folder, tuple(folders), loaded)
+
+
+@runtime_checkable
+class _ChecksModel(Protocol):
+    """A method that can say, before it explains anything, that a setting does not suit a model."""
+
+    def check_model(self, model: Classifier) -> None:
+        """UserError that begins with the setting."""
+        ...
+
+
+def _check_model(methods: Mapping[str, Compared], model: Classifier) -> None:
+    for name, method in methods.items():
+        if isinstance(method, _ChecksModel):
+            try:
+                method.check_model(model)
+            except UserError as error:
+                raise UserError(f"methods.{name}.{error}") from error
 
 
 def _earlier(folder: Path, tests: Mapping[str, str]) -> Comparison | None:

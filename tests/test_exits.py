@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 from transformers import BertModel
 
-from benchmark.command import run_guarded
+from benchmark.commands.running import run_guarded
 from benchmark.errors import UserError
 from benchmark.exits import Kept, disk_problem, guarded
 from benchmark.report.__main__ import main as report_main

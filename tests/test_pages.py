@@ -16,11 +16,12 @@ from omegaconf import OmegaConf
 
 from benchmark.__main__ import main as compare_main
 from benchmark.catalogue import main as print_catalogue
-from benchmark.command import checked, start
+from benchmark.commands.running import checked, start
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.report.__main__ import main as report
-from benchmark.settings.configuration import check, compose, make
+from benchmark.settings.checking import check
+from benchmark.settings.configuration import compose, make
 from benchmark.settings.defaults import whole
 from benchmark.training.finetune import run_training
 from tests import pages, reader
@@ -37,7 +38,8 @@ DEMO = re.findall(rf"{COMPARE}.*", (REPOSITORY / "Makefile").read_text(encoding=
 def folder(tmp_path_factory):
     """A reader's folder: data, checkpoints, and the files that the README shows."""
     place = reader.write(tmp_path_factory.mktemp("reader"))
-    for name, code in pages.named_files(README).items():
+    shown = {name: content for page in pages.PAGES for name, content in pages.shown_files(page).items()}
+    for name, code in (pages.named_files(README) | shown).items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(code, encoding="utf-8")
     return place
@@ -208,8 +210,17 @@ def parts():
     """Every setting of the commands, and of every method and test by the name of its YAML."""
     config = OmegaConf.to_container(compose("config", ["methods=all", "evaluations=all", "model=hf"]), resolve=True)
     named = {f"{group}/{name}": part for group in ("methods", "evaluations") for name, part in config[group].items()}
+    named |= {
+        f"{group}/{name}": {group: _chosen(group, name)}
+        for group, name in (("task", "text_classification"), ("task", "eraser"), ("model", "hf"))
+    }
     train_config = OmegaConf.to_container(compose("train"))
     return {name: whole(part) for name, part in {**named, "config": config, "train": train_config}.items()}
+
+
+def _chosen(group, name):
+    """What a command's configuration holds where an option of a group is chosen."""
+    return OmegaConf.to_container(compose(None, [f"+{group}={name}"])[group])
 
 
 def holds(settings, key):

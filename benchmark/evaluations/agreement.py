@@ -15,7 +15,7 @@ from benchmark.evaluations.base import Averaged, Column, as_figure, rated_scores
 from benchmark.models.classifier import Classifier
 from benchmark.results import statistics
 from benchmark.results.record import About, Figure, Metric
-from benchmark.settings.declared import Count, configurable
+from benchmark.settings.declared import Count, Natural, configurable
 from benchmark.settings.randomness import generator
 from benchmark.types import Attribution, Batch, Method, Reads, Target
 from benchmark.units import Pool
@@ -79,7 +79,7 @@ class Agreement(Averaged):
     target: Target = "predicted"
     pool: Pool = "max"
     permutations: Count = 10
-    seed: int = 0
+    seed: Natural = 0
 
     @cached_property
     def _memory(self) -> OrderedDict[tuple[str, str, int], Reference]:

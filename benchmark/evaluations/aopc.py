@@ -14,9 +14,9 @@ from benchmark.evaluations.base import Averaged, of_class, table
 from benchmark.evaluations.perturbation import rank_units
 from benchmark.evaluations.rationale.documents import rationale_share
 from benchmark.models.classifier import Classifier
-from benchmark.models.removal import logits_without, operator_for
+from benchmark.models.removal import OperatorName, logits_without, operator_for
 from benchmark.results.record import About, Metric
-from benchmark.settings.declared import Share, Shares, configurable
+from benchmark.settings.declared import Natural, Share, Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool
 
@@ -84,11 +84,11 @@ class Aopc(Averaged):
     about: ClassVar[About] = About("faithfulness", 20, "Comprehensiveness and sufficiency")
 
     target: Target = "predicted"
-    operator: str = "auto"
+    operator: OperatorName = "auto"
     fractions: Shares = THRESHOLDS
     hard_share: Share | None = None
     pool: Pool = "max"
-    seed: int = 0
+    seed: Natural = 0
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

@@ -17,7 +17,7 @@ from benchmark.evaluations.base import Averaged, rated_units, table
 from benchmark.evaluations.curves import counts
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
-from benchmark.settings.declared import Above, Share, configurable
+from benchmark.settings.declared import Above, Natural, Share, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool, pool
 
@@ -56,7 +56,7 @@ class ClassSpecificity(Averaged):
 
     share: Annotated[Share, Above(0)] = 0.2
     pool: Pool = "max"
-    seed: int = 0
+    seed: Natural = 0
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

@@ -30,7 +30,7 @@ PRUNED_SHARES = tuple(k / 10 for k in range(11))
 class Calibration:
     """Where head importance comes from: the mean over the first `limit` examples of a split that is not scored."""
 
-    split: str = "validation"
+    split: Literal["train", "validation", "test"] = "validation"
     limit: Count = 100
 
 
@@ -112,9 +112,9 @@ class HeadPruning(Averaged):
     target: Target = "label"
     scope: Scope = "global"
     fractions: Shares = PRUNED_SHARES
-    calibration: Calibration | Mapping[str, Any] | str = Calibration()
+    calibration: Calibration | Mapping[str, Any] | Literal["same", "each"] = Calibration()
     resamples: Natural = 5
-    seed: int = 0
+    seed: Natural = 0
 
     def __post_init__(self) -> None:
         if self.resamples == 1:

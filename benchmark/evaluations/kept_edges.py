@@ -32,7 +32,7 @@ from benchmark.evaluations.edges import edge_scores, terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction, attribution_graph
 from benchmark.results.record import About, Metric
-from benchmark.settings.declared import Count, Shares, configurable
+from benchmark.settings.declared import Count, Natural, Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 
 KEPT_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -83,7 +83,7 @@ class KeptEdges(Averaged):
     draws: Count = 3
     keep_self: bool = False
     renormalise: bool = False
-    seed: int = 0
+    seed: Natural = 0
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

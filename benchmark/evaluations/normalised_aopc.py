@@ -27,10 +27,10 @@ from benchmark.evaluations.removal_orders import (
     subsets,
 )
 from benchmark.models.classifier import Classifier
-from benchmark.models.removal import Operator, logits_without, operator_for
+from benchmark.models.removal import Operator, OperatorName, logits_without, operator_for
 from benchmark.models.variants import take
 from benchmark.results.record import About, Metric
-from benchmark.settings.declared import Count, Within, configurable
+from benchmark.settings.declared import Count, Natural, Within, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool
 
@@ -80,12 +80,12 @@ class NormalisedAopc(Averaged):
     about: ClassVar[About] = About("faithfulness", 30, "Comprehensiveness and sufficiency, normalised")
 
     target: Target = "predicted"
-    operator: str = "auto"
+    operator: OperatorName = "auto"
     exhaustive: Annotated[int, Within(0, MOST_EXHAUSTIVE)] = 8
     beam: Count | None = 5
     units: Count | None = 64
     pool: Pool = "max"
-    seed: int = 0
+    seed: Natural = 0
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

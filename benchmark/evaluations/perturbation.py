@@ -12,9 +12,9 @@ from torch import Tensor
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, correctness, of_class, rated_units, table, token_scores
 from benchmark.models.classifier import Classifier
-from benchmark.models.removal import logits_without, operator_for
+from benchmark.models.removal import OperatorName, logits_without, operator_for
 from benchmark.results.record import About, Metric
-from benchmark.settings.declared import Shares, configurable
+from benchmark.settings.declared import Natural, Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool, pool
 
@@ -73,11 +73,11 @@ class Perturbation(Averaged):
     reads: ClassVar[Reads] = "tokens"
 
     target: Target = "predicted"
-    operator: str = "auto"
+    operator: OperatorName = "auto"
     fractions: Shares = curves.TENTHS
     area: curves.Area = "mean"
     pool: Pool = "max"
-    seed: int = 0
+    seed: Natural = 0
 
     @property
     def about(self) -> About:

@@ -1,6 +1,7 @@
 """Command: `python -m benchmark.report RUNS [RUNS ...] [--out DIR]`."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,6 +67,17 @@ def find_all(roots: Sequence[Path]) -> list[Path]:
     return finished
 
 
+def check_out(out: Path) -> None:
+    """UserError where files cannot be written to a folder, before anything is drawn."""
+    for folder in (out, *out.absolute().parents):
+        if folder.exists():
+            if not folder.is_dir():
+                raise UserError(f"--out: cannot write to {out} ({folder} is a file); name another folder")
+            if not os.access(folder, os.W_OK):
+                raise UserError(f"--out: cannot write to {out} ({folder} is not writable); name another folder")
+            return
+
+
 def report(roots: Sequence[Path], out: Path, latex: LatexSettings | None = None, *, mixed: bool = False) -> list[Path]:
     """Write the report of all run folders below the roots and print the headline table.
 
@@ -78,7 +90,9 @@ def report(roots: Sequence[Path], out: Path, latex: LatexSettings | None = None,
     Raises:
         UserError: see `find_all` and `check_comparable`; a run folder is corrupt; or the output folder cannot be written.
     """
-    cells = load_cells(find_all(roots))
+    found = find_all(roots)
+    check_out(out)
+    cells = load_cells(found)
     if not mixed:
         check_comparable(cells, roots)
     try:

@@ -42,7 +42,10 @@ def _facts(cells: Sequence[NamedCell]) -> Iterator[tuple[str, list[tuple[Path, o
     records = [(cell, cell.record) for cell in cells]
     yield "the task", [of(f"{r.task.name} version {r.task.version}", cell) for cell, r in records]
     yield "the data", [of(f"{r.task.split} {r.task.fingerprint[:12]}", cell) for cell, r in records]
-    yield "the examples", [of(f"n={r.task.n}, limit={r.task.limit}, seed={r.task.seed}", cell) for cell, r in records]
+    yield (
+        "the choice of examples",
+        [of(f"n={r.task.n}, limit={r.task.limit}, seed={r.task.seed}", cell) for cell, r in records],
+    )
     yield "the model", [of(f"{r.model.fingerprint[:12]} ({r.model.dtype})", cell) for cell, r in records]
     yield "the version of benchmark", [of(r.versions.get("benchmark", "unknown"), cell) for cell, r in records]
     for name in sorted({test.name for _, record in records for test in record.evaluations.values()}):

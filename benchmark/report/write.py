@@ -10,6 +10,7 @@ from benchmark.report.analysis_tables import read_tables, table_files
 from benchmark.report.cells import NamedCell
 from benchmark.report.curve_figures import curve_files
 from benchmark.report.graphs import graph_files
+from benchmark.report.interchange import leaderboard_json
 from benchmark.report.latex_settings import LatexSettings
 from benchmark.report.latex_tables import latex_files
 from benchmark.report.leaderboard import (
@@ -28,6 +29,7 @@ from benchmark.results.tables import Table
 _DESCRIPTIONS = {
     "leaderboard.md": "all tables, calibration of the tests, methods against random and against each other",
     "leaderboard.csv": "all figures with their intervals",
+    "leaderboard.json": "the same with versions, hashes and settings, for other programs (schema in the package)",
     "differences.csv": "every method against every other: paired differences with p-values",
     "curves.csv": "all points of the curves",
     "cost.csv": "seconds, passes and memory of each method",
@@ -55,6 +57,7 @@ def _files(
     """Name and content of every file of the report; equal cells and tables give equal bytes."""
     table = frame(cells)
     scalars = table[table["x"].isna()]
+    yield "leaderboard.json", leaderboard_json(cells, table)
     yield "leaderboard.csv", csv_bytes(scalars[list(CSV_COLUMNS)])
     yield "curves.csv", csv_bytes(table.loc[table["x"].notna(), list(CURVE_COLUMNS)])
     yield "cost.csv", csv_bytes(_cost(cells))

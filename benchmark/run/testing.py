@@ -19,19 +19,17 @@ from benchmark.results.record import WORDS, About, Derivation, EvaluationRecord,
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell
-from benchmark.run.stages import Stage
-from benchmark.settings.identity import digest_of, identity
-from benchmark.types import (
-    Attribution,
+from benchmark.run.offers import (
     CalibratedEvaluation,
     DerivedEvaluation,
-    Evaluation,
     PreparedEvaluation,
     RandomHeadsMethod,
-    Reads,
     ResamplingEvaluation,
     ScopedEvaluation,
 )
+from benchmark.run.stages import Stage
+from benchmark.settings.identity import digest_of, identity
+from benchmark.types import Attribution, Evaluation, Reads
 
 SAME_FOR_EVERY_CLASS = "1 by construction: the method does not look at the class"
 _ROW = ("uid", "metric", "x", "draw")  # what no two rows of a test have in common

@@ -23,7 +23,7 @@ from tests.report.folders import Plan, resealed, write_cell, write_cells
 
 NAMES = {
     "leaderboard.csv", "curves.csv", "differences.csv", "cost.csv", "leaderboard.md", "leaderboard.tex",
-    "leaderboard-full.tex",
+    "leaderboard.json", "leaderboard-full.tex",
     "index.html",
     "curve-perturbation-positive_accuracy.png", "curve-perturbation-positive_accuracy.pdf",
 }  # fmt: skip

@@ -15,7 +15,7 @@ from benchmark.evaluations.rationale.documents import documents, rationale_share
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Figure, Metric
 from benchmark.results.statistics import f1_of_means, f1_of_ratios, f1_of_sums, mean_of_ratios, ratio
-from benchmark.settings.declared import Count, Rising, Share, Shares, configurable
+from benchmark.settings.declared import Count, Natural, Rising, Share, Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool
 
@@ -94,7 +94,7 @@ class Rationale(Averaged):
     top: Annotated[Sequence[Count], Rising()] = TOP
     hard_shares: Shares = HARD_SHARES
     hard_share: Share | Literal["task"] = "task"
-    seed: int = 0
+    seed: Natural = 0
     even: bool | None = None
 
     @property

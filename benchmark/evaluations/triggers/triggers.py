@@ -26,12 +26,12 @@ from benchmark.evaluations.triggers.random_words import Controls
 from benchmark.evaluations.triggers.rows import drop_metrics, rows_of_drops
 from benchmark.evaluations.triggers.script_extraction import ScriptRule, extract_as_script
 from benchmark.evaluations.triggers.trials import attacked, check_classes, correct_with, of_source_class
-from benchmark.evaluations.triggers.words import Exclusion, count_pieces, count_words, exclusion, require_words
+from benchmark.evaluations.triggers.words import SHIPPED, Exclusion, count_pieces, count_words, exclusion, require_words
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction
 from benchmark.results.record import About, Metric
-from benchmark.settings.declared import AtLeast, Count, Natural, SettingError, Share, Within, configurable
-from benchmark.settings.identity import of_file
+from benchmark.settings.declared import AtLeast, Count, Natural, SettingError, Share, Within, configurable, of_file
+from benchmark.settings.early import ExistingFile
 from benchmark.types import Attribution, Batch, Compared, Reads, Target
 
 _NAME = "evaluations.triggers"
@@ -141,13 +141,13 @@ class Triggers(Averaged):
     least_score: Annotated[float | int, AtLeast(0)] = 0.02
     skip_punctuation: bool | None = None
     skip_special: bool | None = None
-    lexicon: str | None = of_file()
+    lexicon: Annotated[str | None, ExistingFile((SHIPPED,))] = of_file()
     positions: Sequence[Share] = (0.0, 0.25, 0.5, 0.75, 1.0)
     taus: Sequence[TriggerThreshold] = TENTHS
     pair_counts: Sequence[Count] = (1, 2)
     draws: Count = 3
-    file: str | None = of_file()
-    seed: int = 0
+    file: Annotated[str | None, ExistingFile()] = of_file()
+    seed: Natural = 0
     artifact: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
