@@ -9,20 +9,24 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 from omegaconf import OmegaConf
+from wandb.cli.cli import cli as wandb_commands
 
-from benchmark.__main__ import main as compare_main
 from benchmark.catalogue import main as print_catalogue
-from benchmark.commands.running import checked, start
+from benchmark.commands import entry
+from benchmark.commands.running import checked
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.report.__main__ import main as report
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import compose, make
 from benchmark.settings.defaults import whole
+from benchmark.tracking import Wandb
+from benchmark.tracking.method_run import summary
 from benchmark.training.finetune import run_training
 from tests import pages, reader
 from tests.conftest import REPOSITORY
@@ -47,8 +51,10 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def here(folder, monkeypatch, no_pictures):
-    """Commands run in the reader's folder and find modules there."""
+    """Commands run in the reader's folder and find modules there; W&B keeps its copies there."""
     monkeypatch.chdir(folder)
+    for name in ("WANDB_DATA_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR"):
+        monkeypatch.setenv(name, str(folder / "wandb-data"))
     monkeypatch.syspath_prepend(folder)
     return monkeypatch
 
@@ -71,17 +77,17 @@ def run_small(config):
     config.methods = {name: config.methods[name] for name in methods}
     config.evaluations = {name: config.evaluations[name] for name in list(config.evaluations)[: 1 if experiment else 2]}
     config.limit, config.analyses = 2, {}
-    config.tracking = {"_target_": "benchmark.tracking.Wandb", "mode": "disabled"}
+    if config.tracking.get("mode") != "offline":  # which a command says that shows it
+        config.tracking = {"_target_": "benchmark.tracking.Wandb", "mode": "disabled"}
     return run_comparison(config)
 
 
 def compare(words, here):
     """`python -m benchmark`: composed and checked as it stands, run with two examples."""
     if words == ["--help"]:
-        here.setattr("sys.argv", ["benchmark", *words])
-        with pytest.raises(SystemExit) as ended:
-            start(compare_main, "config")
-        assert not ended.value.code
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            entry.compare(words, COMPARE.strip())
+        assert "usage:" in printed.getvalue()
         return
     directory = str(Path(words[1]).absolute()) if words[0] == "--config-dir" else None
     run_small(checked("config", words[2:] if directory else words, directory, sweep=False)[1])
@@ -150,6 +156,14 @@ def module(words, here):
     assert "__main__" in Path(program.origin).read_text(encoding="utf-8")
 
 
+def send_offline_runs(words, here):
+    """`wandb sync`: W&B's command takes the words, of which the paths must be there; nothing is sent."""
+    compare(["tracking.mode=offline", "out=runs"], here)
+    paths = [str(path) for word in words[1:] for path in Path().glob(word)]
+    command = wandb_commands.get_command(None, words[0])
+    assert sorted(command.make_context(words[0], [*paths]).params["paths"]) == sorted(paths) != []
+
+
 def run_tests(words, here):
     """`python -m pytest`: folders and marks are there."""
     markers = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8").partition("markers = ")[2]
@@ -174,6 +188,7 @@ RUNNERS = {
     "python -m ": module,
     ".venv/bin/python -m pytest ": run_tests,
     "pre-commit ": hook,
+    "wandb ": send_offline_runs,
 }
 """How the commands that begin so are run; the first that fits."""
 
@@ -196,6 +211,21 @@ def test_blocks_of_python_run(here):
         else:
             exec(code, names)
     assert shapes == [(2, 2), (5, 5)]
+
+
+def test_runs_are_read_back_from_wandb(here, monkeypatch, capsys):
+    """The block of the page on a run as it was logged, in the place of W&B's server."""
+    ((_, code),) = [block for block in pages.blocks(REPOSITORY / "docs" / "wandb.md") if block[0] == "python"]
+    cells = run_small(checked("config", ["evaluations=[perturbation]"], None, sweep=False)[1]).loaded
+    rows = SimpleNamespace(type="rows", download=lambda place: print("downloaded to", place))
+    runs = [
+        SimpleNamespace(name=cell.method, job_type="method", summary=summary(cell), logged_artifacts=lambda: [rows])
+        for cell in cells
+    ]
+    api = SimpleNamespace(runs=lambda path, filters: runs if (path, *filters) == (Wandb().project, "group") else [])
+    monkeypatch.setattr("wandb.Api", lambda: api)
+    exec(code, {})
+    assert re.fullmatch(r"(\w+ [\d.]+\ndownloaded to rows\n){2}", capsys.readouterr().out)
 
 
 def test_other_blocks_are_files():

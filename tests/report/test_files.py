@@ -11,8 +11,8 @@ from rich.console import Console
 
 from benchmark.errors import UserError
 from benchmark.report import load_cells, read_leaderboard, terminal_table, write_report
-from benchmark.report.figures import styles
 from benchmark.report.latex import escape as escape_latex
+from benchmark.report.looks import style_of
 from benchmark.report.terminal import margin
 from benchmark.results import commits, store
 from benchmark.results.record import Figure, Metric
@@ -120,14 +120,6 @@ def test_figures_are_pictures(report):
     assert b"CreationDate" not in pdf
 
 
-def test_fifteen_methods_look_different_and_controls_are_grey():
-    names = [f"method{i}" for i in range(15)]
-    chosen = styles([*names, "oracle", "random (seed=1)"])
-    assert len({(style.colour, str(style.line)) for style in chosen.values()}) == 17
-    for name in ("oracle", "random (seed=1)"):
-        assert len({chosen[name].colour[i : i + 2] for i in (1, 3, 5)}) == 1
-
-
 @pytest.mark.parametrize("content", ["{", '{"a": 1}', '[{"uid": "a", "words": ["b"], "scores": [], "target": "c"}]'])
 def test_corrupt_heatmaps_are_named_and_nothing_is_written(tmp_path, content):
     folder = write_cell(tmp_path, Plan("rollout"))
@@ -215,7 +207,7 @@ def test_cells_that_could_not_serve_alone_make_a_report(tmp_path):
 
 
 def test_every_seed_of_a_control_has_its_grey():
-    found = styles(["attattr", "random", "random_1", "random_3 (seed=3)", "inverted"])
+    found = {name: style_of(name) for name in ("attattr", "random", "random_1", "random_3 (seed=3)", "inverted")}
     assert found["random_1"] == found["random"] == found["random_3 (seed=3)"]
     assert found["inverted"] != found["random"]
 

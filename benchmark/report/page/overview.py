@@ -7,13 +7,13 @@ import pandas as pd
 
 from benchmark.report.arrangement import is_control, ordered_tests
 from benchmark.report.cells import NamedCell
-from benchmark.report.figures import Style, styles
 from benchmark.report.leaderboard import (
     headline_columns,
     known_metrics,
     make_board,
     scalar_columns,
 )
+from benchmark.report.looks import Style, style_of
 from benchmark.report.page.packed import all_shown, significant, whole
 from benchmark.report.printed import PrintedEntry
 from benchmark.results.record import CostRecord, Metric
@@ -34,13 +34,12 @@ _DIRECTIONS = {True: 1, False: -1, None: 0}
 
 def method_facts(cells: Mapping[str, NamedCell], names: Sequence[str]) -> list[dict[str, Any]]:
     """What is known of each method: how it is drawn, what it cost, why it has no figures."""
-    look = styles(names)
     return [
         {
             "name": name,
             "control": is_control(name),
             "dash": cells[name].dash,
-            "look": _look(look[name]),
+            "look": _look(style_of(name)),
             "cost": dict(zip(COSTS, _costs(cells[name].record.cost), strict=True)),
         }
         for name in names

@@ -43,7 +43,7 @@ function drawMarkers(plot, chart) {
   for (const line of chart.lines) {
     const colour = line.chosen ? ink(line.look.colour) : property("--line");
     const marker = markerOf(line.look) || (chart.joined ? null : MARKERS.o);
-    if (!marker || (chart.joined && !line.chosen)) continue;
+    if (!marker || (chart.joined && (!line.chosen || POINTS_ONLY.has(line.look.marker)))) continue;
     const path = new Path2D(marker);
     chart.x.forEach((x, index) => {
       const value = line.value[index];
@@ -62,6 +62,8 @@ function drawMarkers(plot, chart) {
       ctx.translate(left, top);
       ctx.scale(ratio, ratio);
       ctx.fill(path);
+      ctx.lineWidth = POINTS_ONLY.has(line.look.marker) ? 1.6 : 0.5;
+      ctx.stroke(path);
       ctx.restore();
       if (chart.named && line.chosen) names.push([line.name, left / ratio, top / ratio]);
     });

@@ -16,6 +16,12 @@ const MARKERS = {
   h: "M0 -4.6L4 -2.3V2.3L0 4.6L-4 2.3V-2.3Z",
   "*": "M0 -5L1.2 -1.6H4.8L1.9 .6L3 4L0 1.9L-3 4L-1.9 .6L-4.8 -1.6H-1.2Z",
 };
+MARKERS.x = "M-3.5 -3.5L3.5 3.5M-3.5 3.5L3.5 -3.5";
+MARKERS[1] = "M0 0V5M0 0L4.3 -2.5M0 0L-4.3 -2.5";
+MARKERS[2] = "M0 0V-5M0 0L4.3 2.5M0 0L-4.3 2.5";
+MARKERS[3] = "M0 0H-5M0 0L2.5 4.3M0 0L2.5 -4.3";
+MARKERS[4] = "M0 0H5M0 0L-2.5 4.3M0 0L-2.5 -4.3";
+const POINTS_ONLY = new Set(["x", "1", "2", "3", "4"]); // of controls, whose lines have no markers
 const darkness = window.matchMedia("(prefers-color-scheme: dark)");
 
 /* A colour; on a dark ground, halfway to white where it is too dark to be seen there. */
@@ -38,7 +44,7 @@ function swatch(look) {
     "svg",
     { width: 30, height: 12, viewBox: "-15 -6 30 12", "aria-hidden": "true" },
     svg("line", { x1: -15, x2: 15, y1: 0, y2: 0, stroke: colour, "stroke-width": 2, "stroke-dasharray": look.dash.join(" ") || null }),
-    path && svg("path", { d: path, fill: colour }),
+    path && !POINTS_ONLY.has(look.marker) && svg("path", { d: path, fill: colour }),
   );
 }
 
