@@ -114,7 +114,7 @@ def test_imports_point_one_way(path):
         ("methods", "from benchmark import comparison", ["benchmark.comparison"]),
         ("tasks", "from benchmark.models import load_model", ["benchmark.models.load_model"]),
         ("report", "import benchmark.run.cell", ["benchmark.run.cell"]),
-        ("tracking", "from benchmark.report.heatmaps import heatmap_page", []),
+        ("tracking", "from benchmark.report.page.document import comparison_page", []),
         ("tracking", "from benchmark.run.cell import Cell", ["benchmark.run.cell.Cell"]),
     ],
 )

@@ -55,12 +55,21 @@ def rows_of(cell):
     return store.read_rows(cell).sort_values(keys, kind="stable").reset_index(drop=True)
 
 
+def test_examples_are_kept_for_the_page_until_their_words_are_many(place, tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmark.report.write.curve_files", curve_files)
+    monkeypatch.setattr("benchmark.run.heatmap_views.HEATMAP_WORDS", 20)
+    cell = only_cell(run(place, tmp_path, "methods=[probe]", "evaluations=[rationale]"))
+    counts = [len(entry["words"]) for entry in json.loads((cell / "heatmap.json").read_text())]
+    assert len(counts) < 12
+    assert sum(counts[:-1]) < 20 <= sum(counts)
+
+
 def test_what_a_comparison_leaves(place, tmp_path, monkeypatch):
     monkeypatch.setattr("benchmark.report.write.curve_files", curve_files)
     comparison = run(place, tmp_path, "methods=[probe,raw_attention]", "evaluations=[rationale,perturbation]")
     assert comparison.folder.parent == tmp_path / "comparisons"
     names = {path.name for path in comparison.folder.iterdir()}
-    assert {*LEADERBOARDS, "comparison.json", "cost.csv", "heatmaps.html", "index.html"} <= names
+    assert {*LEADERBOARDS, "comparison.json", "cost.csv", "index.html"} <= names
     assert any(name.endswith(".png") for name in names)
     assert any(name.endswith(".pdf") for name in names)
     assert store.find_cells(tmp_path) == sorted(comparison.cells)
@@ -77,7 +86,7 @@ def test_what_a_comparison_leaves(place, tmp_path, monkeypatch):
         rows = store.read_rows(cell)
         assert list(rows.columns) == list(store.ROW_COLUMNS)
         assert rows["uid"].nunique() == 12
-        assert len(json.loads((cell / "heatmap.json").read_text())) == 8
+        assert len(json.loads((cell / "heatmap.json").read_text())) == 12
     table = pd.read_csv(comparison.folder / "leaderboard.csv")
     assert list(table.columns) == ["task", "model", "method", "evaluation", "metric", "value", "low", "high", "n"]
     assert set(table["method"]) == {"probe", "raw_attention"}
@@ -197,7 +206,7 @@ def test_the_same_command_twice_gives_the_same_bytes(place, tmp_path):
     methods = "methods=[probe,raw_attention,random]"
     one, two = (run(place, tmp_path / name, methods, "evaluations=[rationale,perturbation]") for name in ("a", "b"))
     assert one.folder.name == two.folder.name
-    for name in (*LEADERBOARDS, "heatmaps.html", "comparison.json"):
+    for name in (*LEADERBOARDS, "comparison.json"):
         assert (one.folder / name).read_bytes() == (two.folder / name).read_bytes(), name
     for a, b in zip(one.cells, two.cells, strict=True):
         for name in ("rows.parquet", "heatmap.json", "config.yaml"):

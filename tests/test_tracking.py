@@ -29,6 +29,7 @@ from benchmark.results.tables import Drawing, Table, line
 from benchmark.settings.configuration import build, compose
 from benchmark.tracking import Wandb, run_id
 from benchmark.tracking.method_run import curve_points, identity_of, summary
+from tests.report.carried import carried
 from tests.report.folders import FRACTIONS, METRICS, Plan, write_cell
 
 CONF = Path(__file__).parents[1] / "conf" / "tracking"
@@ -211,9 +212,10 @@ def test_curves_stand_against_their_own_axis_and_intervals_have_no_panels(mirror
     assert not [key for key in found.summary if key.startswith("curve/")]
 
 
-def test_heatmaps_are_a_file_of_the_run(mirrored):
+def test_the_page_is_a_file_of_the_run(mirrored):
     *_, found = mirrored
-    assert "&lt;b&gt;fine&lt;/b&gt;" in found.file("heatmaps").decode()
+    (examples,) = carried(found.file("page").decode())["example-data"]
+    assert "<b>fine</b>" in examples["words"][0]
 
 
 def test_all_rows_and_the_attributions_are_artifacts(mirrored):
@@ -427,12 +429,12 @@ def test_each_test_has_a_picture_of_bars(compared):
     assert found.file("leaderboard bars/rationale").startswith(b"\x89PNG")
 
 
-def test_analyses_heatmaps_and_report_are_with_the_summary(compared):
+def test_analyses_page_and_report_are_with_the_summary(compared):
     folder, _, found = compared
     assert found.summary["sentences/gaps"] == "a is smaller."
     assert found.table("table/gaps")["value"].tolist() == [1.0, 2.0]
     assert found.file("figure/gaps") == (folder / "table-gaps.png").read_bytes()
-    assert found.file("heatmaps").decode().count("&lt;b&gt;fine&lt;/b&gt;") >= len(SUMMARY)
+    assert found.file("page") == b"<p>"
     assert found.digests("report-planted-1234") == {path.name: md5(path) for path in folder.iterdir() if path.is_file()}
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pandas as pd
 
 from benchmark import progress
+from benchmark.errors import printable
 from benchmark.report.analysis_tables import read_tables, table_files
 from benchmark.report.cells import NamedCell
 from benchmark.report.curve_figures import curve_files
 from benchmark.report.graphs import graph_files
-from benchmark.report.heatmaps import environment, heatmap_page
 from benchmark.report.interchange import leaderboard_json
 from benchmark.report.latex_settings import LatexSettings
 from benchmark.report.latex_tables import latex_files
@@ -18,14 +18,13 @@ from benchmark.report.leaderboard import (
     CSV_COLUMNS,
     CURVE_COLUMNS,
     frame,
-    groups_with_figures,
-    headline_columns,
-    make_board,
 )
 from benchmark.report.markdown import markdown
+from benchmark.report.page.document import comparison_page
 from benchmark.report.pairs import differences, every_pair
 from benchmark.report.spreadsheet import csv_bytes
 from benchmark.results.cache import atomic_path
+from benchmark.results.comparison_folders import COMMAND
 from benchmark.results.tables import Table
 
 _DESCRIPTIONS = {
@@ -37,7 +36,6 @@ _DESCRIPTIONS = {
     "cost.csv": "seconds, passes and memory of each method",
     "leaderboard.tex": "the headline figures as LaTeX tables for a paper (report.latex says how they look)",
     "leaderboard-full.tex": "all scalar figures as LaTeX tables for an appendix",
-    "heatmaps.html": "token heatmaps and attribution graphs of a few examples",
     "analyses.md": "tables of the analyses",
     "analyses.tex": "the same as LaTeX tables",
 }
@@ -54,15 +52,9 @@ def _cost(cells: Sequence[NamedCell]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _index(cells: Sequence[NamedCell], table: pd.DataFrame, names: Sequence[str]) -> str:
-    boards = [make_board(part, headline_columns(part)) for _, _, _, part in groups_with_figures(cells, table)]
-    pictures = [name for name in names if name.endswith(".png")]
-    links = [(name, _DESCRIPTIONS[name]) for name in dict.fromkeys(names) if name in _DESCRIPTIONS]
-    page = environment().get_template("index.html.jinja")
-    return page.render(links=links, boards=boards, figures=pictures) + "\n"
-
-
-def _files(cells: Sequence[NamedCell], tables: Sequence[Table], latex: LatexSettings) -> Iterator[tuple[str, bytes]]:
+def _files(
+    cells: Sequence[NamedCell], tables: Sequence[Table], latex: LatexSettings, command: str
+) -> Iterator[tuple[str, bytes]]:
     """Name and content of every file of the report; equal cells and tables give equal bytes."""
     table = frame(cells)
     scalars = table[table["x"].isna()]
@@ -74,16 +66,19 @@ def _files(cells: Sequence[NamedCell], tables: Sequence[Table], latex: LatexSett
     yield "differences.csv", csv_bytes(differences(pairs))
     yield "leaderboard.md", markdown(cells, table, pairs).encode()
     yield from latex_files(cells, table, pairs, latex)
-    yield "heatmaps.html", heatmap_page(cells).encode()
-    names = [name for name in _DESCRIPTIONS if tables or not name.startswith("analyses")]
-    for name, content in (*curve_files(cells, table), *graph_files(cells), *table_files(tables)):
-        names.append(name)
-        yield name, content
-    yield "index.html", _index(cells, table, names).encode()
+    yield from (*curve_files(cells, table), *graph_files(cells), *table_files(tables))
+    links = {name: what for name, what in _DESCRIPTIONS.items() if tables or not name.startswith("analyses")}
+    yield "index.html", comparison_page(cells, table, pairs, links, command).encode()
+
+
+def _command(folder: Path) -> str:
+    """The command that made a comparison's folder; empty where none is kept."""
+    path = folder / COMMAND
+    return printable(path.read_text(encoding="utf-8", errors="replace").strip()) if path.is_file() else ""
 
 
 def write_report(cells: Sequence[NamedCell], folder: Path, latex: LatexSettings | None = None) -> list[Path]:
-    """Tables (Markdown, CSV, LaTeX), one figure per curve (PNG, PDF), attribution graphs, token heatmaps and an index page.
+    """Tables (Markdown, CSV, LaTeX), one figure per curve (PNG, PDF), attribution graphs, and a page that shows it all.
 
     Nothing is computed but resampling: no model is loaded. The same cells give the same bytes, in whatever order
     they are given. Each file is put in place whole or not at all; everything is made before the first is written.
@@ -102,7 +97,7 @@ def write_report(cells: Sequence[NamedCell], folder: Path, latex: LatexSettings 
     """
     contents = []
     with progress.step("making files", unit="files") as advance:
-        for made in _files(cells, read_tables(folder), latex or LatexSettings()):
+        for made in _files(cells, read_tables(folder), latex or LatexSettings(), _command(folder)):
             contents.append(made)
             advance(1)
     written: list[Path] = []

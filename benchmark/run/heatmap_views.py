@@ -14,14 +14,17 @@ from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell
 
-HEATMAP_EXAMPLES = 8
+HEATMAP_EXAMPLES = 1_000
+HEATMAP_WORDS = 50_000
+"""Words of all examples together after which no further one is taken: a few megabytes, eighty reviews of 600 words."""
 
 
 def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
-    """Words and their scores for the first few examples, for the report's page and for tracking."""
+    """Words and their scores of the first examples (`HEATMAP_EXAMPLES`, `HEATMAP_WORDS`), for pages and for tracking."""
     if "tokens" not in stored.arrays:
         return []
     pages: list[dict[str, Any]] = []
+    room = HEATMAP_WORDS
     for index, batch in enumerate(cell.data.batches):
         if len(pages) >= HEATMAP_EXAMPLES:
             break
@@ -31,7 +34,10 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
         predicted = cell.data.target(index, "predicted")
         probabilities = cell.data.logits(index).softmax(-1)
         for b in range(min(len(batch), HEATMAP_EXAMPLES - len(pages))):
+            if room <= 0:
+                break
             words = batch.words[b]
+            room -= len(words)
             scored = [u < present.shape[1] and bool(present[b, u]) for u in range(len(words))]
             label, rationale = int(batch.label[b]), batch.rationale[b]
             pages.append(

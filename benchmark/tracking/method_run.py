@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.heatmaps import heatmap_page
+from benchmark.report.page.document import comparison_page
 from benchmark.results.digests import finite
 from benchmark.tracking.logged import artifact_of
 
@@ -43,7 +43,7 @@ def fill_method_run(wandb: ModuleType, run: Any, cell: NamedCell, artifacts: Seq
     for point in curve_points(cell):
         run.log(point)
     if cell.heatmaps:
-        run.log({"heatmaps": wandb.Html(heatmap_page([cell]), inject=False)})
+        run.log({"page": wandb.Html(comparison_page([cell]), inject=False)})
     run.summary.update(summary(cell))
     named = f"{cell.method}-{cell.record.hash[:8]}"
     for kind, patterns in _FILES.items():

@@ -1,4 +1,4 @@
-"""What the W&B run of a whole comparison holds: leaderboard, bars with intervals, analyses, heatmaps and the report."""
+"""What the W&B run of a whole comparison holds: leaderboard, bars with intervals, analyses, the page and the report."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,7 +11,6 @@ import pandas as pd
 from benchmark.report.cells import NamedCell, control_order
 from benchmark.report.drawings import draw_table
 from benchmark.report.figures import fixed_style
-from benchmark.report.heatmaps import heatmap_page
 from benchmark.report.leaderboard import MetricColumn, frame, headline_columns, make_board
 from benchmark.results.digests import finite
 from benchmark.results.tables import Drawing, Table, line
@@ -62,8 +61,8 @@ def fill_summary_run(
         picture = folder / f"table-{slug(table.name)}.png"
         if picture.exists():
             run.log({f"figure/{table.name}": wandb.Image(str(picture), caption=table.title)})
-    if any(cell.heatmaps for cell in cells):
-        run.log({"heatmaps": wandb.Html(heatmap_page(cells), inject=False)})
+    if (page := folder / "index.html").is_file():
+        run.log({"page": wandb.Html(page.read_text(encoding="utf-8"), inject=False)})
     run.summary.update({f"sentences/{table.name}": " ".join(table.sentences) for table in tables if table.sentences})
     if "report" in artifacts:
         files = sorted(path for path in folder.iterdir() if path.is_file())

@@ -17,7 +17,7 @@ import torch
 import benchmark.report.write as report
 from tests.load.jobs import Place, calls, counted, differences, errors, fresh, killed_at_random, wait_for
 
-FILES = ("leaderboard.csv", "leaderboard.md", "leaderboard.tex", "curves.csv", "heatmaps.html", "comparison.json")
+FILES = ("leaderboard.csv", "leaderboard.md", "leaderboard.tex", "curves.csv", "comparison.json")
 TRIALS = 20
 
 

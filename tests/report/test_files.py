@@ -3,7 +3,6 @@ import math
 import re
 import shutil
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
@@ -12,19 +11,19 @@ from rich.console import Console
 
 from benchmark.errors import UserError
 from benchmark.report import load_cells, read_leaderboard, terminal_table, write_report
-from benchmark.report.heatmaps import colour
 from benchmark.report.latex import escape as escape_latex
 from benchmark.report.looks import style_of
 from benchmark.report.terminal import margin
 from benchmark.results import commits, store
 from benchmark.results.record import Figure, Metric
 from benchmark.results.wording import number
+from tests.report.carried import carried, scalar
 from tests.report.conftest import DASHED
 from tests.report.folders import Plan, resealed, write_cell, write_cells
 
 NAMES = {
     "leaderboard.csv", "curves.csv", "differences.csv", "cost.csv", "leaderboard.md", "leaderboard.tex",
-    "leaderboard.json", "leaderboard-full.tex", "heatmaps.html",
+    "leaderboard.json", "leaderboard-full.tex",
     "index.html",
     "curve-perturbation-positive_accuracy.png", "curve-perturbation-positive_accuracy.pdf",
 }  # fmt: skip
@@ -119,40 +118,6 @@ def test_figures_are_pictures(report):
     pdf = (report[0] / "curve-perturbation-positive_accuracy.pdf").read_bytes()
     assert pdf.startswith(b"%PDF")
     assert b"CreationDate" not in pdf
-
-
-class _Page(HTMLParser):
-    def __init__(self, text):
-        super().__init__()
-        self.found = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
-
-
-def test_heatmaps_show_all_methods_escaped_and_self_contained(report, comparison):
-    text = (report[0] / "heatmaps.html").read_text()
-    assert "<b>fine</b>" not in text
-    assert "&lt;b&gt;fine&lt;/b&gt;" in text
-    with_heatmaps = [folder for folder in comparison[1] if (folder / "heatmap.json").exists()]
-    assert text.count('<th scope="row">') == len(with_heatmaps) == len(comparison[1]) - 1
-    page = _Page(text)
-    assert not [
-        attrs for tag, attrs in page.found if tag in ("script", "link", "img") or "src" in attrs or "href" in attrs
-    ]
-    words = [attrs for tag, attrs in page.found if tag == "span" and "title" in attrs]
-    assert sum(attrs.get("class") == "rationale" for attrs in words) == 2 * len(with_heatmaps)
-    assert text.count('class="unseen">more') == len(with_heatmaps)
-    assert "probability 0.750" in text
-    assert '<b class="wrong">negative</b>' in text
-
-
-def test_the_colour_scale_diverges():
-    assert colour(0.0, 1.0) == "background:rgb(255,255,255)"
-    assert colour(0.0, 0.0) == "background:rgb(255,255,255)"
-    assert colour(2.0, 2.0) == "background:rgb(178,24,43);color:#fff"
-    assert colour(-2.0, 2.0) == "background:rgb(33,102,172);color:#fff"
 
 
 @pytest.mark.parametrize("content", ["{", '{"a": 1}', '[{"uid": "a", "words": ["b"], "scores": [], "target": "c"}]'])
@@ -267,7 +232,7 @@ def remarked(tmp_path_factory):
 
 def test_what_must_be_known_of_a_figure_is_a_footnote_in_every_table(remarked, tmp_path):
     write_report(load_cells(remarked), tmp_path)
-    text = {name: (tmp_path / name).read_text() for name in ("leaderboard.md", "leaderboard.tex", "index.html")}
+    text = {name: (tmp_path / name).read_text() for name in ("leaderboard.md", "leaderboard.tex")}
     overview = text["leaderboard.md"]
     number_of = next(i for i in (1, 2) if f"[{i}] {REMARK}" in overview)
     assert f"] [{number_of}] |" in line_of(overview, "rollout")
@@ -275,8 +240,9 @@ def test_what_must_be_known_of_a_figure_is_a_footnote_in_every_table(remarked, t
     assert f"– [{3 - number_of}]" in line_of(overview, "lrp")
     assert rf"\textsuperscript{{{number_of}}}~{REMARK}" in text["leaderboard.tex"]
     assert re.search(rf"Rollout & .*\^\{{[^}}]*{number_of}\}}\$", text["leaderboard.tex"])
-    assert f"</small> [{number_of}]</td>" in text["index.html"]
-    assert REMARK in text["index.html"]
+    (board,) = carried((tmp_path / "index.html").read_text())["overview-data"]["boards"]
+    notes = dict(zip([method["name"] for method in board["methods"]], scalar(board, "auprc")["note"], strict=True))
+    assert (notes["rollout"], notes["lrp"], notes["attattr"]) == (REMARK, "no token scores", None)
     console = Console(width=140, record=True, file=io.StringIO())
     console.print(terminal_table(load_cells(remarked)))
     shown = console.export_text()

@@ -12,7 +12,6 @@ from benchmark.report import load_cells, write_report
 from benchmark.report.graphs import DrawnGraph, columns, draw, network, pictures
 from benchmark.results.graph import attribution_graph
 from tests.report.folders import Plan, resealed, write_cell
-from tests.report.test_files import _Page
 
 WORDS = ("[CLS]", "a", "$x_", "<b>fine</b>", "日本", "averyveryverylongword", "[SEP]")
 
@@ -34,7 +33,7 @@ def cell(tmp_path):
     return resealed(folder)
 
 
-def test_the_first_two_examples_are_drawn_and_embedded(cell, tmp_path):
+def test_the_first_two_examples_are_drawn(cell, tmp_path):
     other = write_cell(tmp_path / "runs", Plan("random"))
     report = tmp_path / "report"
     written = {path.name for path in write_report(load_cells([cell, other]), report)}
@@ -46,12 +45,6 @@ def test_the_first_two_examples_are_drawn_and_embedded(cell, tmp_path):
     pdf = (report / "graph-attattr-test-0.pdf").read_bytes()
     assert pdf.startswith(b"%PDF")
     assert b"CreationDate" not in pdf
-    assert 'src="graph-attattr-test-0.png"' in (report / "index.html").read_text()
-    page = _Page((report / "heatmaps.html").read_text())
-    sources = [attrs["src"] for _, attrs in page.found if "src" in attrs]
-    assert len(sources) == 1  # the only example of this page
-    assert sources[0].startswith("data:image/png;base64,iVBOR")
-    assert "an arrow leads" in (report / "heatmaps.html").read_text()
 
 
 def test_names_of_files_are_short_and_distinct(cell, tmp_path):

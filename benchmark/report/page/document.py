@@ -1,0 +1,96 @@
+"""The page itself: markup, styles, scripts and data in one file that asks nothing of a network."""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup
+
+from benchmark.report.arrangement import repeated_line, repeats
+from benchmark.report.cells import NamedCell
+from benchmark.report.leaderboard import frame, groups_with_figures
+from benchmark.report.page.contrasts import contrasts
+from benchmark.report.page.overview import COSTS, curves, method_facts, scalars
+from benchmark.report.page.packed import packed
+from benchmark.report.page.provenance import provenance
+from benchmark.report.page.showcase import columns
+from benchmark.report.pairs import MethodPairs, every_pair
+
+_ASSETS = Path(__file__).parent / "assets"
+_VENDOR = Path(__file__).parents[1] / "vendor" / "uplot"
+_STYLES = (_VENDOR / "uPlot.min.css", *(_ASSETS / f"{name}.css" for name in ("base", "table", "parts")))
+_LIBRARY = _VENDOR / "uPlot.iife.min.js"
+_SCRIPTS = (
+    "elements", "tips", "markers", "choice", "table", "columns", "differences", "charts", "curves", "cost", "words",
+    "examples", "graph", "provenance", "main",
+)  # fmt: skip
+"""In the order in which they are run: what a file uses stands before it, or is called after all are read."""
+
+
+def comparison_page(
+    cells: Sequence[NamedCell],
+    table: pd.DataFrame | None = None,
+    pairs: Mapping[tuple[str, str], Sequence[MethodPairs]] | None = None,
+    links: Mapping[str, str] | None = None,
+    command: str = "",
+) -> str:
+    """The whole page; equal cells give equal text.
+
+    Args:
+        cells: named cells.
+        table: their figures (`leaderboard.frame`); computed where it is None.
+        pairs: their pairs (`pairs.every_pair`); computed where they are None.
+        links: files beside the page, and what they hold.
+        command: that made the comparison, where it is known.
+
+    Raises:
+        UserError: a file of a cell is corrupt; the message names it.
+    """
+    figures = frame(cells) if table is None else table
+    compared = every_pair(cells, figures) if pairs is None else pairs
+    boards, showcases = [], []
+    for task, model, members, part in groups_with_figures(cells, figures):
+        names = [cell.method for cell in members]
+        places = {name: place for place, name in enumerate(names)}
+        by_name = {cell.method: cell for cell in members}
+        boards.append(
+            {
+                "title": f"{task} · {model}",
+                "methods": method_facts(by_name, names),
+                "scalars": scalars(members, part, names),
+                "curves": list(curves(members, part, names)),
+                "hidden": repeated_line(repeats(members)),
+                "contrasts": contrasts(members, compared[task, model], places),
+                "run": provenance(members),
+            }
+        )
+        showcases.append(columns([(places[name], by_name[name]) for name in names]))
+    return _page({"boards": boards, "costs": COSTS, "links": dict(links or {}), "command": command}, showcases)
+
+
+def _page(overview: Mapping[str, Any], showcases: Sequence[Mapping[str, Any]]) -> str:
+    styles = "\n".join(path.read_text(encoding="utf-8") for path in _STYLES)
+    scripts = [
+        _LIBRARY.read_text(encoding="utf-8"),
+        "\n".join((_ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS),
+    ]
+    titles = " | ".join(board["title"] for board in overview["boards"])
+    templates = Environment(loader=FileSystemLoader(_ASSETS), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return templates.get_template("page.html.jinja").render(
+        title=f"Attention explainers compared: {titles}",
+        styles=Markup(styles),
+        scripts=[Markup(script) for script in scripts],
+        allowed=" ".join(map(_digest, scripts)),
+        style_digest=_digest(styles),
+        overview=packed(overview),
+        examples=packed(showcases),
+    )
+
+
+def _digest(text: str) -> str:
+    """How a Content Security Policy names a script or style that may stand in the page; no other is run."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode('ascii')}'"

@@ -1,0 +1,317 @@
+"""The page in a real browser: what a reader does with it, and how long it takes to open."""
+
+import json
+import shutil
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from benchmark.report import load_cells
+from benchmark.report.page.document import comparison_page
+from tests.report.folders import Plan, changed, resealed, write_cells
+from tests.report.test_graphs import entry, example
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install '.[dev]'")
+
+CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
+pytestmark = pytest.mark.skipif(None in (CHROMIUM, DRIVER), reason="chromium and chromedriver are not installed")
+EVIL = "<script>document.title='owned'</script>"
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
+METHODS = ("attattr", "rollout", "lrp", "oracle", "random", "inverted")
+
+
+def words_of(place):
+    """The words, scores and rationale of an example, with markup among the words."""
+    return {
+        "uid": f"test-{place}", "words": ["a", "fine", EVIL, f"number{place}"], "scores": [0.5, -1.0, 0.0, None],
+        "rationale": [False, True, False, False], "label": "positive", "target": "negative", "probability": 0.75,
+        "predicted": "negative" if place else "positive",
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    folders = write_cells(tmp_path_factory.mktemp("runs"), [Plan(name, n=12) for name in (*METHODS, "partial_lrp")])
+    changed(folders[-1], lambda record: record["method"].update(name=EVIL))
+    for folder in folders:
+        (folder / "heatmap.json").write_text(json.dumps([words_of(place) for place in range(3)]))
+        if "attattr" in folder.name:
+            (folder / "graphs.json").write_text(json.dumps([entry(example(), uid="test-1")]))
+        resealed(folder)
+    return load_cells(folders)
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield started
+    started.quit()
+
+
+def opened(driver, path):
+    """The page, whole."""
+    driver.get(path.as_uri())
+    deadline = time.monotonic() + 60
+    while driver.execute_script("return document.documentElement.dataset.state") != "complete":
+        assert time.monotonic() < deadline, driver.get_log("browser")
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def path(cells, tmp_path_factory):
+    place = tmp_path_factory.mktemp("page") / "index.html"
+    place.write_text(comparison_page(cells), encoding="utf-8")
+    return place
+
+
+@pytest.fixture
+def page(driver, path):
+    """The page, open at 1280 pixels in light colours, with what the tests ask of it."""
+    look(driver)
+    driver.get("about:blank")
+    driver.get_log("performance")  # what the browser's own first page asked for
+    opened(driver, path)
+
+    def all_of(selector):
+        return driver.find_elements("css selector", selector)
+
+    def one(selector):
+        return driver.find_element("css selector", selector)
+
+    def texts(selector):
+        return [found.get_attribute("textContent") for found in all_of(selector)]
+
+    def press(found, *keys):
+        driver.execute_script("arguments[0].focus()", found)
+        driver.switch_to.active_element.send_keys(*keys)
+
+    yield SimpleNamespace(all=all_of, one=one, texts=texts, press=press, run=driver.execute_script, driver=driver)
+    assert [line for line in driver.get_log("browser") if line["level"] != "INFO"] == []
+
+
+def look(driver, width=1280, scheme="light"):
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+TIP = "return document.getElementById('tip').hidden ? null : document.getElementById('tip').textContent"
+ROWS = "tbody.methods tr[data-method] th"
+
+
+def figures(page, metric):
+    """The values of a metric as the table shows them, from top to bottom, of real methods."""
+    heads = [button.get_attribute("data-metric") for button in page.all("thead .sort[data-metric]")]
+    return [
+        float(text)
+        for text in page.texts(f"tbody.methods tr[data-method] td:nth-child({heads.index(metric) + 2}) .figure")
+    ]
+
+
+def test_it_opens_whole_without_an_error_or_a_request(page):
+    messages = [json.loads(line["message"])["message"] for line in page.driver.get_log("performance")]
+    requests = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert requests
+    assert [url for url in requests if not url.startswith(("file://", "data:"))] == []
+    assert [section.get_attribute("id") for section in page.all("main > section")] == [
+        "leaderboard", "differences", "curves", "examples", "cost", "run",
+    ]  # fmt: skip
+    assert all(
+        page.run("return arguments[0].lastElementChild.childElementCount", s) for s in page.all("main > section")
+    )
+
+
+def test_markup_in_names_and_texts_is_text(page):
+    assert page.driver.title.startswith("Attention explainers compared")
+    assert EVIL in page.texts(ROWS)
+    assert EVIL in page.texts(".words span")
+    assert page.run("return document.querySelectorAll('main script').length") == 0
+
+
+def test_a_click_or_a_key_sorts_by_a_column_and_controls_stay_apart(page):
+    metric = "perturbation.positive_auc"
+    page.one(f"[data-metric='{metric}']").click()
+    lowest_first = figures(page, metric)
+    assert lowest_first == sorted(lowest_first)
+    assert len(set(lowest_first)) > 1
+    assert page.one(f"th:has([data-metric='{metric}'])").get_attribute("aria-sort") == "ascending"
+    page.press(page.one(f"[data-metric='{metric}']"), webdriver.Keys.ENTER)
+    assert figures(page, metric) == lowest_first[::-1]
+    assert page.run("return document.activeElement.dataset.metric") == metric, "the focus stays where it was"
+    assert {*page.texts("tbody.controls tr[data-method] th")} == {"oracle", "random", "inverted"}
+    assert not {"oracle", "random"} & set(page.texts(ROWS))
+    page.one("[data-metric='perturbation.negative_auc']").click()
+    highest_first = figures(page, "perturbation.negative_auc")
+    assert highest_first == sorted(highest_first, reverse=True), "the better end comes first"
+
+
+def test_a_word_filters_and_columns_are_chosen(page):
+    page.one("#leaderboard input[type=search]").send_keys("ROLL")
+    assert page.texts(ROWS) == ["rollout"]
+    assert page.texts("tbody.controls tr[data-method] th") == []
+    assert "1 of 7" in page.one("#leaderboard [role=status]").text
+    before = len(page.all("thead .sort[data-metric]"))
+    page.one(".picker summary").click()
+    page.all(".picker button")[1].click()
+    assert len(page.all("thead .sort[data-metric]")) > before
+    assert set(page.texts(".kind span")) >= {"cost"}
+    page.all(".picker button")[2].click()
+    assert page.all("thead .sort[data-metric]") == []
+
+
+def test_a_definition_shows_on_hover_and_on_focus_and_escape_closes_it(page):
+    button = page.one("th:has([data-metric='perturbation.positive_auc']) .about")
+    webdriver.ActionChains(page.driver).move_to_element(button).perform()
+    assert "lower is better" in page.run(TIP)
+    page.press(button, webdriver.Keys.ESCAPE)
+    assert page.run(TIP) is None
+    page.press(page.one("[data-metric='perturbation.positive_auc']"), webdriver.Keys.TAB)
+    assert "perturbation.positive_auc" in page.run(TIP)
+    assert page.run("return document.activeElement.getAttribute('aria-describedby')") == "tip"
+
+
+def test_bars_stand_where_the_numbers_say(page):
+    metric = page.one("[data-metric='perturbation.positive_auc']")
+    place = page.run("return arguments[0].closest('th').cellIndex", metric)
+    cells = page.all(f"tr[data-method] td:nth-child({place + 1})")
+    values = [float(cell.find_element("css selector", ".figure").text) for cell in cells]
+    points = [page.run("return parseFloat(arguments[0].querySelector('.bar b').style.left)", cell) for cell in cells]
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    assert [points[i] for i in order] == sorted(points)
+    assert all(
+        page.run("return parseFloat(arguments[0].querySelector('.bar i').style.width)", cell) > 0 for cell in cells
+    )
+
+
+def test_an_example_is_opened_with_its_words_outcome_curve_and_graph(page):
+    choice = page.one("#examples select[aria-label=Example]")
+    assert len(choice.find_elements("css selector", "option")) == 3
+    assert page.all("#examples svg.graph") == []
+    page.all("#examples .tools button")[1].click()
+    assert "number1" in page.texts("#examples .words span")
+    outcome = page.one("#examples .outcome").text
+    assert "negative, probability 0.750 ✗ wrong" in outcome
+    assert "explained class" in outcome
+    assert len(page.all("#examples .cards .card")) == len(page.all("#examples .legend [aria-pressed=true]"))
+    word = page.one("#examples .cards .card .less")
+    assert page.run("return getComputedStyle(arguments[0], '::before').content", word) == '"−"', (
+        "a sign beside the colour"
+    )
+    assert "marked" in word.get_attribute("class")
+    assert page.run("return getComputedStyle(arguments[0]).borderBottomStyle", word) == "solid"
+    page.press(page.one("#examples .cards .card [tabindex='0']"), webdriver.Keys.ARROW_RIGHT)
+    assert page.run(TIP) == "fine: −1.00, -100 % of the largest\nrationale"
+    assert page.all("#examples .readout tbody tr")
+    assert len(page.all("#examples svg.graph .edge")) > 1
+    search = page.one("#examples input[type=search]")
+    search.send_keys("number2")
+    assert "1 of 3" in page.one("#examples [role=status]").text
+    assert "test-2" in page.one("#examples .outcome").text
+
+
+def test_methods_are_put_in_and_out_by_the_legend_of_any_part(page):
+    shown = len(page.all("#curves .readout tbody tr"))
+    page.press(page.one("#curves .legend button[aria-pressed=true]"), webdriver.Keys.SPACE)
+    assert len(page.all("#curves .readout tbody tr")) == shown - 1
+    assert len(page.all("#examples .cards .card")) == shown - 1
+    assert len(page.all("#cost .legend [aria-pressed=true]")) == shown - 1
+
+
+def test_arrow_keys_move_along_a_curve(page):
+    area = page.one("#curves .plot")
+    before = page.one("#curves .readout caption").text
+    page.press(area, webdriver.Keys.ARROW_RIGHT)
+    after = page.one("#curves .readout caption").text
+    assert before == "share removed: 0.500"
+    assert after == "share removed: 0.600"
+    assert "[" in page.one("#curves .readout tbody").text
+    pixels = "c.getContext('2d').getImageData(0, 0, c.width, c.height).data"
+    drawn = f"const c = arguments[0].querySelector('canvas'); return new Set({pixels}).size"
+    assert page.run(drawn, area) > 20, "something is drawn"
+
+
+def test_pairs_are_read_by_the_keyboard_with_their_verdicts(page):
+    cells = page.all("#differences .matrix td[data-tip]")
+    page.press(page.one("#differences .matrix [tabindex='0']"), webdriver.Keys.ARROW_DOWN)
+    assert "Holm-corrected" in page.run(TIP) or "control" in page.run(TIP)
+    assert page.one("#differences [aria-live]").get_attribute("textContent") == page.run(TIP)
+    for cell in cells:
+        sign = {"1": "▲", "-1": "▼", "0": "·", None: ""}[cell.get_attribute("data-verdict")]
+        assert cell.text.startswith(sign)
+    assert "oracle above random" in page.one("#differences ul").text
+
+
+def luminance(page, name):
+    shown = page.run("return getComputedStyle(document.body)[arguments[0]]", name)
+    red, green, blue = (int(part) / 255 for part in shown.removeprefix("rgb(").removesuffix(")").split(","))
+    return 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
+
+
+def test_dark_and_light_are_those_of_the_reader(page):
+    assert luminance(page, "backgroundColor") > 0.9
+    look(page.driver, scheme="dark")
+    ground, ink = luminance(page, "backgroundColor"), luminance(page, "color")
+    assert ground < 0.02
+    assert (ink + 0.05) / (ground + 0.05) > 7, "WCAG 2, AAA"
+
+
+def test_a_phone_shows_it_without_overflow_and_the_first_column_stays(page, path):
+    look(page.driver, width=390)
+    opened(page.driver, path)
+    assert page.run("return document.documentElement.scrollWidth") == 390
+    assert "more columns to the right" in page.one(".more").text
+    left = "return document.querySelector('tbody.methods tr[data-method] th').getBoundingClientRect().left"
+    before = page.run(left)
+    page.run("document.querySelector('#leaderboard .scroll').scrollLeft = 300")
+    assert page.run(left) == pytest.approx(before, abs=1)
+    page.one(".picker summary").click()
+    for details in page.all("details"):
+        page.run("arguments[0].open = true", details)
+    assert page.run("return document.documentElement.scrollWidth") == 390
+
+
+def test_all_that_is_pressed_can_be_reached_by_the_keyboard(page):
+    unreached = page.run(
+        "return [...document.querySelectorAll('button, select, input, summary, a')].filter((e) => e.tabIndex < 0).length"
+    )
+    assert unreached == 0
+    nameless = page.run(
+        "return [...document.querySelectorAll('button, select, input')]"
+        ".filter((e) => !(e.textContent || e.getAttribute('aria-label') || e.closest('label')?.textContent)).length"
+    )
+    assert nameless == 0
+
+
+@pytest.mark.slow
+def test_a_thousand_examples_of_twenty_methods_open_in_three_seconds(driver, tmp_path):
+    names = [f"method{place:02d}" for place in range(17)] + ["oracle", "random", "inverted"]
+    cells = load_cells(write_cells(tmp_path, [Plan(name, n=1000, evaluations=("perturbation",)) for name in names]))
+    length, drawn = 30, np.random.default_rng(0)
+    texts = [[f"word{word}" for word in drawn.integers(20_000, size=length)] for _ in range(1000)]
+    marks = (drawn.random((1000, length)) < 0.2).tolist()
+    for cell in cells:
+        scores = drawn.normal(size=(1000, length)).tolist()
+        vars(cell)["heatmaps"] = [
+            {**words_of(place), "words": texts[place], "rationale": marks[place], "scores": scores[place]}
+            for place in range(1000)
+        ]
+    path = tmp_path / "index.html"
+    path.write_text(comparison_page(cells, pairs={("planted", "tiny"): []}), encoding="utf-8")
+    assert path.stat().st_size < 15e6
+    look(driver)
+    opened(driver, path)
+    first = driver.execute_script("return performance.getEntriesByName('shown')[0].startTime")
+    assert first < 3000
+    assert driver.execute_script("return document.querySelectorAll('#examples option').length") >= 1000
+    print(f"{path.stat().st_size / 1e6:.1f} MB, {first:.0f} ms to the leaderboard")
