@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SOURCES := $(shell find benchmark methods tasks conf -name '*.py' -o -name '*.yaml' -o -name '*.jinja')
 TESTS := $(shell find tests -name '*.py')
 
-.PHONY: demo test shapes lint load lowest performance clean
+.PHONY: demo test docs shapes lint load lowest performance clean
 
 demo: runs/.demo
 
@@ -18,6 +18,14 @@ test: $(VENV)/.tested
 
 $(VENV)/.tested: $(STAMP) $(SOURCES) $(TESTS)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	@touch $@
+
+# the pages as a site; a link that leads nowhere ends it
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky docs docs/_build
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
 # what computes arrays, with every annotated shape checked: imports and calls take twice as long
