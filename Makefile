@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SOURCES := $(shell find benchmark methods tasks conf -name '*.py' -o -name '*.yaml' -o -name '*.jinja')
 TESTS := $(shell find tests -name '*.py')
 
-.PHONY: demo test docs shapes lint load lowest performance clean
+.PHONY: demo test environment docs package shapes lint load lowest performance clean
 
 demo: runs/.demo
 
@@ -20,6 +20,8 @@ $(VENV)/.tested: $(STAMP) $(SOURCES) $(TESTS)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 	@touch $@
 
+environment: $(STAMP)
+
 # the pages as a site; a link that leads nowhere ends it
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky docs docs/_build
@@ -32,6 +34,11 @@ $(VENV)/.docs: $(STAMP)
 shapes: $(STAMP)
 	$(BIN)/python -m pytest tests/methods/test_contract.py tests/replicas tests/models --numprocesses auto --dist worksteal \
 		--jaxtyping-packages=methods,benchmark.models,benchmark.evaluations,beartype.beartype
+
+# the commands from a wheel, and the versions that there are for each Python
+package: $(STAMP)
+	$(BIN)/python .ci/wheel
+	$(BIN)/python .ci/resolve
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
