@@ -52,11 +52,11 @@ def setup(app: Sphinx) -> None:
 _project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 project = "Attention Explainer Benchmark"
 version = release = _project["version"]
-copyright = f"{_project['license']} licence"
 
 extensions = ["myst_nb", "sphinxcontrib.bibtex"]
 exclude_patterns = ["_build"]
 nitpicky = True
+highlight_language = "none"  # where a block names none
 
 myst_heading_anchors = 4
 nb_execution_mode = "off"  # outputs are those of the file; a test executes it
@@ -66,5 +66,8 @@ bibtex_default_style = "references"
 
 html_theme = "furo"
 html_title = f"{project} {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_copyright = False
 html_copy_source = False
 html_show_sphinx = False
