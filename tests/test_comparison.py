@@ -18,6 +18,7 @@ from benchmark.comparison import analyse, run_comparison
 from benchmark.report import read_leaderboard
 from benchmark.report.write import curve_files
 from benchmark.results import store
+from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose, make
 from tests import text_models, tiny_task
 from tests.conftest import REPOSITORY
@@ -33,10 +34,15 @@ def quick(monkeypatch):
     tiny_task.CALLS.clear()
 
 
-def run(place, out, *overrides):
+def composed(place, out, *overrides):
     given = {text.lstrip("+").partition("=")[0] for text in overrides}
-    defaults = [text for text in (*DEFAULTS, f"model.path={place / 'bert'}") if text.partition("=")[0] not in given]
-    return run_comparison(compose("config", [*defaults, f"out={out}", *overrides], str(place / "conf")))
+    defaults = (*DEFAULTS, f"model.path={place / 'bert'}", f"out={out}")
+    chosen = [text for text in defaults if text.partition("=")[0] not in given]
+    return compose("config", [*chosen, *overrides], str(place / "conf"))
+
+
+def run(place, out, *overrides):
+    return run_comparison(composed(place, out, *overrides))
 
 
 def only_cell(comparison):
@@ -93,28 +99,35 @@ def test_the_python_call_and_the_limit(place, tmp_path, monkeypatch):
 
 def test_the_hash_covers_what_the_attributions_depend_on_and_nothing_else(place, tmp_path):
     text_models.save_bert(place / "other" / "bert", seed=1)
-    base = only_cell(run(place, tmp_path / "a")).name
+
+    def named(*overrides):
+        """The name of the run folder; nothing is computed."""
+        config = composed(place, tmp_path, *overrides)
+        ((name, settings),) = config.methods.items()
+        return open_setting(config).cell(name, make(settings)).folder.name
+
+    base = named()
+    assert only_cell(run(place, tmp_path)).name == base
     same = {
-        "batch_size": run(place, tmp_path / "b", "batch_size=3"),
-        "out": run(place, tmp_path / "c"),
-        "evaluations": run(place, tmp_path / "a", "evaluations=[perturbation]"),
-        "name": run(place, tmp_path / "a", "name=another"),
-        "checkpoint_seconds": run(place, tmp_path / "d", "checkpoint_seconds=0"),
-        "seed of all": run(place, tmp_path / "e", "seed=1"),
-        "limit of all": run(place, tmp_path / "f", "limit=12", "seed=2"),
+        "batch_size": named("batch_size=3"),
+        "out": named(f"out={tmp_path / 'elsewhere'}"),
+        "evaluations": named("evaluations=[perturbation]"),
+        "name": named("name=another"),
+        "checkpoint_seconds": named("checkpoint_seconds=0"),
+        "seed of all": named("seed=1"),
+        "limit of all": named("limit=12", "seed=2"),
     }
-    assert {key: only_cell(comparison).name for key, comparison in same.items()} == dict.fromkeys(same, base)
+    assert same == dict.fromkeys(same, base)
     different = {
-        "limit": run(place, tmp_path / "a", "limit=6"),
-        "seed": run(place, tmp_path / "a", "limit=6", "seed=1"),
-        "split": run(place, tmp_path / "a", "split=validation"),
-        "task": run(place, tmp_path / "a", "task.size=11"),
-        "method": run(place, tmp_path / "a", "methods.probe.how=other"),
-        "weights": run(place, tmp_path / "a", f"model.path={place / 'other' / 'bert'}"),
-        "dtype": run(place, tmp_path / "a", "model.dtype=float64"),
+        "limit": named("limit=6"),
+        "seed": named("limit=6", "seed=1"),
+        "split": named("split=validation"),
+        "task": named("task.size=11"),
+        "method": named("methods.probe.how=other"),
+        "weights": named(f"model.path={place / 'other' / 'bert'}"),
+        "dtype": named("model.dtype=float64"),
     }
-    names = {base} | {only_cell(comparison).name for comparison in different.values()}
-    assert len(names) == 1 + len(different)
+    assert len({base, *different.values()}) == 1 + len(different)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])

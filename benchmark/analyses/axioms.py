@@ -185,14 +185,14 @@ class Axioms:
             return Outcome(axiom, undefined, float("nan"), 0, reasons[axiom])
         gaps_of_examples = np.concatenate(values[axiom])
         if axiom == COMPLETENESS:
-            gap = statistics.interval(gaps_of_examples, _ratio, bounds=(0.0, np.inf))
+            gap = statistics.interval(gaps_of_examples, statistics.ratio, bounds=(0.0, np.inf))
             return Outcome(axiom, gap, gap.value, self.completeness_tolerance)
         if axiom == SENSITIVITY:
             gaps_of_examples = gaps_of_examples[gaps_of_examples[:, 1] > 0]
             if not len(gaps_of_examples):
                 reason = f"no sampled edge alone changes the probability by more than {self.influence:g}"
                 return Outcome(axiom, undefined, float("nan"), 0, reason)
-            gap = statistics.interval(gaps_of_examples, _ratio, bounds=(0.0, 1.0))
+            gap = statistics.interval(gaps_of_examples, statistics.ratio, bounds=(0.0, 1.0))
             return Outcome(axiom, gap, gap.value, 0.0)
         if axiom == DUMMY:
             gaps_of_examples = gaps_of_examples[gaps_of_examples[:, 1] > 0, 0]
@@ -221,7 +221,3 @@ def _outcome_lines(method: str, outcome: Outcome) -> list[dict[str, Any]]:
     labels = {"method": method, "axiom": outcome.axiom}
     verdict = line(labels, "verdict", note=outcome.verdict)
     return [verdict] if outcome.reason else [figure_line(labels, "gap", outcome.gap), verdict]
-
-
-def _ratio(means: NDArray[np.float64]) -> NDArray[np.float64]:
-    return means[..., 0] / means[..., 1]

@@ -15,7 +15,6 @@ from typing import Any, get_args, get_origin, get_type_hints
 SCHEMA = 2
 _TOLERANCE = 1e-6  # of a value beyond its bounds
 
-Bounds = tuple[float, float]
 Version = int | float | str
 
 
@@ -31,7 +30,7 @@ class Metric:
     """
 
     higher_is_better: bool | None
-    bounds: Bounds
+    bounds: tuple[float, float]
     x: str | None = None
     headline: bool = False
 

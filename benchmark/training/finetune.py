@@ -4,7 +4,8 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -106,10 +107,8 @@ def finetune(task: Task, base: str, out: Path, recipe: Recipe) -> dict[str, Any]
     source = existing_source(base)
     work = out.absolute().parent / f".{out.name}-training-{digest(about)[:12]}"
     lock = beside(out.absolute(), f"training of {out}")
-    try:
+    with _writable(out):
         lock.acquire(wait=True)
-    except OSError as error:
-        raise UserError(f"out={out} cannot be written ({error.strerror}); choose another directory") from error
     try:
         return _finished(out, about) if out.exists() else _trained(task, source, out, work, recipe, about)
     finally:
@@ -118,10 +117,8 @@ def finetune(task: Task, base: str, out: Path, recipe: Recipe) -> dict[str, Any]
 
 def _trained(task: Task, source: str, out: Path, work: Path, recipe: Recipe, about: dict[str, Any]) -> dict[str, Any]:
     """Train, or go on where a kill ended it; the lock of `out` must be held."""
-    try:
+    with _writable(out):
         work.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"out={out} cannot be written ({error.strerror}); choose another directory") from error
     with quiet_transformers():
         trainer, tokenizer = _trainer(task, source, work, recipe)
         trainer.train(resume_from_checkpoint=_last_complete(work))
@@ -135,6 +132,15 @@ def _trained(task: Task, source: str, out: Path, work: Path, recipe: Recipe, abo
     shutil.rmtree(work, ignore_errors=True)
     logger.info("validation accuracy %.4f; use it with model=hf model.path=%s", accuracy, out)
     return record
+
+
+@contextmanager
+def _writable(out: Path) -> Iterator[None]:
+    """UserError where nothing can be put beside `out`."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"out={out} cannot be written ({error.strerror}); choose another directory") from error
 
 
 def _finished(out: Path, about: dict[str, Any]) -> dict[str, Any]:
