@@ -225,6 +225,17 @@ def test_other_blocks_are_files():
             assert language in ("", "bash", "python") or code in FILES.values()
 
 
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_the_paper_that_is_shown_compiles(here, tmp_path):
+    write_cells(tmp_path, [Plan("random")])
+    assert report([str(tmp_path)]) == 0
+    (table,) = tmp_path.rglob("leaderboard.tex")
+    here.chdir(table.parent)
+    Path("paper.tex").write_text(FILES["paper.tex"], encoding="utf-8")
+    subprocess.run(["pdflatex", "-halt-on-error", "paper"], stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    assert Path("paper.pdf").stat().st_size > 1000
+
+
 def test_extras_that_are_named_exist():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     spans = [span for page in pages.PAGES for span in pages.spans(page)]
