@@ -6,18 +6,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from benchmark.comparison import compare
     from benchmark.models import load_model
+    from benchmark.notebook.boards import leaderboard
+    from benchmark.notebook.evaluate import evaluate
+    from benchmark.notebook.explain import explain
+    from benchmark.notebook.lists import methods
     from benchmark.settings.configuration import build
 
 _HOMES = {
     "build": "benchmark.settings.configuration",
     "compare": "benchmark.comparison",
+    "evaluate": "benchmark.notebook.evaluate",
+    "explain": "benchmark.notebook.explain",
+    "leaderboard": "benchmark.notebook.boards",
     "load_model": "benchmark.models",
+    "methods": "benchmark.notebook.lists",
 }
-__all__ = ["build", "compare", "load_model"]
+__all__ = ["build", "compare", "evaluate", "explain", "leaderboard", "load_model", "methods"]
 
 
 def __getattr__(name: str) -> Any:
     """Import on first use, so that the report and the command line's help do not wait for torch."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name == "evaluations":  # the package, which can be called
+        return import_module("benchmark.evaluations")
     raise AttributeError(f"module 'benchmark' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "evaluations"]

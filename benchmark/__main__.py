@@ -1,16 +1,8 @@
 """The command `python -m benchmark`."""
 
-import hydra
-from omegaconf import DictConfig
+import sys
 
-from benchmark.command import run_guarded, start
-
-
-@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")  # type: ignore[untyped-decorator]
-def main(config: DictConfig) -> None:
-    """Run one comparison and print its leaderboard."""
-    run_guarded(config)
-
+from benchmark.commands.entry import compare
 
 if __name__ == "__main__":
-    start(main, "config")
+    compare(sys.argv[1:], "python -m benchmark")

@@ -13,9 +13,10 @@ from typing import Any, cast
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
+from benchmark.commands.working_folder import own_modules_first
 from benchmark.errors import UserError
 from benchmark.exits import Kept, guarded
-from benchmark.settings.configuration import compose
+from benchmark.settings.configuration import compose, options
 from benchmark.settings.defaults import whole
 
 _FACT = re.compile(r"^\s*(Source|Cost): (.+?)\.?\s*$", re.MULTILINE)
@@ -47,7 +48,8 @@ class Entry:
 
 def entries(directory: str | None = None) -> list[Entry]:
     """All explainers, by family and name; with those of one more folder of YAMLs."""
-    methods = OmegaConf.to_container(compose(None, ["+methods=all"], directory).methods, resolve=True)
+    names = ",".join(options("methods", directory))
+    methods = OmegaConf.to_container(compose(None, [f"+methods=[{names}]"], directory).methods, resolve=True)
     listed = [entry(name, whole(config)) for name, config in cast(dict[str, Any], methods).items()]
     return sorted(listed, key=lambda item: (item.family, item.name))
 
@@ -162,4 +164,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    own_modules_first()
     main()

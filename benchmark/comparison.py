@@ -7,22 +7,27 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from omegaconf import DictConfig
 
 from benchmark.analyses.context import Analysis, Context, ReadsElsewhere
-from benchmark.errors import NotApplicable
+from benchmark.errors import NotApplicable, UserError
+from benchmark.models import Classifier
 from benchmark.report import load_cells, write_report
 from benchmark.report.cells import NamedCell, named_cells
+from benchmark.report.latex_settings import LatexSettings
 from benchmark.report.run_folders import read_stored
 from benchmark.results import commits, statistics, store
+from benchmark.results.comparison_folders import ComparisonFolder
 from benchmark.results.digests import digest, sealed
 from benchmark.results.locks import beside
 from benchmark.results.tables import not_applicable
 from benchmark.run.cell import Cell
 from benchmark.run.records import finish
 from benchmark.run.workbench import Setting, open_setting
-from benchmark.settings.configuration import check, compose, make
+from benchmark.settings.checking import check
+from benchmark.settings.configuration import compose, make
 from benchmark.settings.identity import digests_of, identity
 from benchmark.types import Compared, Evaluation
 
@@ -49,13 +54,20 @@ def compare(*overrides: str) -> Comparison:
 
     Raises:
         UserError: a mistake in the configuration or in the data; one line that says which and what to do.
+
+    Example:
+        >>> data = ("task=text_classification", f"task.files={{test: {table}}}", "task.label_names=[bad,good]")
+        >>> chosen = ("methods=[rollout,random]", "evaluations=[aopc]", "tracking=none", f"out={folder}")
+        >>> comparison = benchmark.compare(*data, "model=hf", f"model.path={checkpoint}", *chosen)
+        >>> sorted(set(benchmark.leaderboard(comparison.folder)["method"]))
+        ['random', 'rollout']
     """
     config = compose("config", overrides)
     check(config)
-    return run_comparison(config)
+    return run_comparison(config, f"benchmark.compare({', '.join(map(repr, overrides))})")
 
 
-def run_comparison(config: DictConfig) -> Comparison:
+def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     """Explain, test and report; finished cells are reused and an interrupted one is carried on with.
 
     Several processes may share an `out`, equal or not: each cell is computed by one of them, see `finish_all`. In an `out`
@@ -63,6 +75,7 @@ def run_comparison(config: DictConfig) -> Comparison:
 
     Args:
         config: a configuration that `benchmark.settings.configuration.check` let pass.
+        command: what a person wrote to run it; kept in the comparison's folder.
 
     Raises:
         UserError: a mistake in the configuration or in the data; or `out` cannot be written to and has no such comparison.
@@ -74,13 +87,17 @@ def run_comparison(config: DictConfig) -> Comparison:
     methods: dict[str, Compared] = {name: make(settings, Compared) for name, settings in config.methods.items()}
     evaluations: dict[str, Evaluation] = {name: make(part, Evaluation) for name, part in config.evaluations.items()}
     analyses: dict[str, Analysis] = {name: make(settings, Analysis) for name, settings in config.analyses.items()}
+    latex = LatexSettings.read(config.get("report", {}).get("latex"))
     tracker, setting, tests = make(config.tracking), open_setting(config), digests_of(evaluations)
-    name = comparison_name(setting, methods, evaluations, analyses)
-    folder = out / "comparisons" / name
+    _check_model(methods, setting.model)
+    identified = comparison_hash(setting, methods, evaluations, analyses)
+    place = ComparisonFolder(out / "comparisons", config.name, setting.data.facts.name, setting.model.name, identified)
     if refusal is not None:
-        if (earlier := _earlier(folder, tests)) is None:
+        if (found := place.find()) is None or (earlier := _earlier(found, tests)) is None:
             raise refusal
         return earlier
+    folder = place.make(command)
+    name = folder.name
     cells = {method_name: setting.cell(method_name, method) for method_name, method in methods.items()}
     tracking = beside(out / "tracking", "tracking")
     stored = []
@@ -91,12 +108,32 @@ def run_comparison(config: DictConfig) -> Comparison:
     loaded, folders = named_cells(stored), [cell.folder for cell in cells.values()]
     with beside(folder, f"comparison {name}"):
         commits.clean(folder)
-        store.write_json(folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders]})
+        store.write_json(
+            folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders], "tests": tests}
+        )
         analyse(analyses, Context(setting, cells, evaluations), folder)
-        write_report(loaded, folder)
+        write_report(loaded, folder, latex)
         with tracking:
             tracker.log_analyses(folder, name)
     return Comparison(folder, tuple(folders), loaded)
+
+
+@runtime_checkable
+class _ChecksModel(Protocol):
+    """A method that can say, before it explains anything, that a setting does not suit a model."""
+
+    def check_model(self, model: Classifier) -> None:
+        """UserError that begins with the setting."""
+        ...
+
+
+def _check_model(methods: Mapping[str, Compared], model: Classifier) -> None:
+    for name, method in methods.items():
+        if isinstance(method, _ChecksModel):
+            try:
+                method.check_model(model)
+            except UserError as error:
+                raise UserError(f"methods.{name}.{error}") from error
 
 
 def _earlier(folder: Path, tests: Mapping[str, str]) -> Comparison | None:
@@ -151,13 +188,13 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) ->
         store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads}))
 
 
-def comparison_name(
+def comparison_hash(
     setting: Setting,
     methods: Mapping[str, Compared],
     evaluations: Mapping[str, Evaluation],
     analyses: Mapping[str, Analysis],
 ) -> str:
-    """`<name>-<hash>`: the same settings give the same folder."""
+    """Of everything that the comparison depends on: the same settings give the same folder (`ComparisonFolder`)."""
     parts = [asdict(setting.data.facts), setting.model.fingerprint, str(setting.model.dtype)]
     parts += [identity(dict(named)) for named in (methods, evaluations, analyses)]
-    return f"{setting.config.name}-{digest([*parts, statistics.VERSION])[:8]}"
+    return digest([*parts, statistics.VERSION])[:8]

@@ -40,6 +40,10 @@ class Missing(UserError):  # noqa: N818 - said of the file
         self.path = path
 
 
+class NoSplit(UserError):  # noqa: N818 - said of the task
+    """A task has no such split. What is scored needs it; whoever only calibrates on it prints a dash."""
+
+
 class NotApplicable(Exception):  # noqa: N818 - it is an answer, not an error
     """A method or an evaluation cannot serve this task, model or method; the message is printed beside the dash."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import pandas as pd
 
@@ -17,6 +17,7 @@ from benchmark.report.heatmaps import heatmap_page
 from benchmark.results.digests import digest, finite
 from benchmark.results.tables import Table
 from benchmark.results.wording import slug
+from benchmark.settings.declared import Above, Natural
 
 Mode = Literal["online", "offline", "disabled"]
 
@@ -52,12 +53,12 @@ class Wandb:
 
     def __init__(
         self,
-        mode: str = "offline",
+        mode: Mode = "offline",
         project: str = "attention-explainer-benchmark",
         entity: str | None = None,
         directory: str | None = None,
-        max_rows: int = 10_000,
-        timeout: float | int = 30,
+        max_rows: Natural = 10_000,
+        timeout: Annotated[float | int, Above(0)] = 30,
     ) -> None:
         if mode not in get_args(Mode):
             raise UserError(f"tracking.mode: found {mode!r}, allowed: {', '.join(get_args(Mode))}")

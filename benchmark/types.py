@@ -14,7 +14,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from benchmark.results.record import Derivation, Figure, Metric
+from benchmark.errors import NotApplicable
+from benchmark.results.record import Figure, Metric
+from benchmark.results.wording import span
+from benchmark.units import Pool, pool
 
 if TYPE_CHECKING:
     from benchmark.models.classifier import Classifier
@@ -26,7 +29,7 @@ Aggregate = Callable[[Float[Tensor, "N L H"]], Float[Tensor, "L H"]]
 """Head importance from the head scores of N examples."""
 
 Reads = Literal["tokens", "classes", "heads", "edges", "method"]
-"""What an evaluation reads of an explainer: its stored scores, or the explainer itself (`PreparedEvaluation`)."""
+"""What an evaluation reads of an explainer: its stored scores, or the explainer itself (`run.offers.PreparedEvaluation`)."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Example:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Batch:
     """Encoded examples: tensors ready for the model, and the alignment of tokens to units, computed once.
 
@@ -114,8 +117,12 @@ class Batch:
             meta=tuple(self.meta[i] for i in rows),
         )
 
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in self.tensors.items())
+        return f"Batch({len(self)} examples of {span(self.n_units.tolist())} words: {shapes})"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Attribution:
     """What a method says of a batch.
 
@@ -144,8 +151,40 @@ class Attribution:
 
     def cpu(self) -> "Attribution":
         """The same on the CPU."""
-        moved = {f.name: value.cpu() for f in fields(self) if (value := getattr(self, f.name)) is not None}
-        return replace(self, **moved)
+        return replace(self, **{name: value.cpu() for name, value in self._held.items()})
+
+    def words(self, batch: Batch, how: Pool = "max") -> list[pd.Series]:
+        """Each example's words (patches) with their scores: NaN beyond the model's window.
+
+        Args:
+            batch: what was explained.
+            how: from the scores of a word's tokens to its own; the tests take the largest.
+
+        Raises:
+            NotApplicable: there are no token scores.
+
+        Example:
+            >>> batch = model.encode(["a fine film"])
+            >>> attribution = benchmark.build("methods/position")(model, batch, [0])
+            >>> attribution.words(batch)[0].round(2).to_dict()
+            {'a': 0.0, 'fine': -0.33, 'film': -0.67}
+        """
+        if self.tokens is None:
+            raise NotApplicable("the method gives no token scores")
+        scores, visible = pool(self.tokens.to(batch.units.device), batch.units, how)
+        cut = max(map(len, batch.words)) - scores.shape[1]  # words that no text of the batch shows to the model
+        values = torch.nn.functional.pad(
+            scores.detach().double().masked_fill(~visible, torch.nan), (0, cut), value=torch.nan
+        )
+        rows = zip(values.cpu().numpy(), batch.words, batch.uids, strict=True)
+        return [pd.Series(row[: len(words)], index=list(words), name=uid) for row, words, uid in rows]
+
+    def __repr__(self) -> str:
+        return f"Attribution({', '.join(f'{name} {list(value.shape)}' for name, value in self._held.items())})"
+
+    @property
+    def _held(self) -> dict[str, Tensor]:
+        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
 
 
 @runtime_checkable
@@ -176,38 +215,6 @@ class EdgeMethod(Method, Protocol):
 
 
 @runtime_checkable
-class JointMethod(EdgeMethod, Protocol):
-    """An explainer of edges that gives its attributions and its edge scores from one pass over the edges."""
-
-    def with_edges(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
-        """What `__call__` gives, with `edges`: those of `edge_scores` summed over heads, 0 at padding."""
-
-
-@runtime_checkable
-class FittedMethod(Method, Protocol):
-    """An explainer that first looks at examples of the training split."""
-
-    def fit(self, examples: Sequence[Example]) -> Method:
-        """A copy that has seen them, which explains."""
-
-
-@runtime_checkable
-class AggregatingMethod(Method, Protocol):
-    """An explainer of heads whose importance over several examples is not the mean of their scores."""
-
-    def aggregate_heads(self, heads: Float[Tensor, "N L H"]) -> Float[Tensor, "L H"]:
-        """Importance from the head scores of N examples."""
-
-
-@runtime_checkable
-class RandomHeadsMethod(Method, Protocol):
-    """An explainer whose head scores are drawn once for all examples."""
-
-    def head_orders(self, n_layers: int, n_heads: int) -> Float[Tensor, "K L H"]:
-        """K draws of equal standing, the first that of its explanations."""
-
-
-@runtime_checkable
 class Evaluation(Protocol):
     """A test of explanations.
 
@@ -229,56 +236,6 @@ class Evaluation(Protocol):
 
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
         """Figures with intervals from the rows of all examples."""
-
-
-@runtime_checkable
-class ScopedEvaluation(Evaluation, Protocol):
-    """An evaluation whose rows depend on something of all scored examples (no explanation, no model)."""
-
-    def over(self, batches: Sequence[Batch]) -> Evaluation:
-        """A copy that knows it of these batches; raises NotApplicable with a reason where there is none."""
-
-
-@runtime_checkable
-class DerivedEvaluation(Evaluation, Protocol):
-    """An evaluation with scalars that are no means over examples; reports compute them again from `parts`."""
-
-    @property
-    def parts(self) -> Mapping[str, Derivation]:
-        """How each of them is computed from rows."""
-
-
-@runtime_checkable
-class CalibratedEvaluation(Evaluation, Protocol):
-    """An evaluation that takes something of a method from examples that need not be scored.
-
-    `calibration` has `split` and `limit`: the first examples of that split which are not scored. Where the evaluation reads
-    heads it may also be `same` (importance over the scored examples) or `each` (every example's own).
-    """
-
-    calibration: Any
-
-
-@runtime_checkable
-class ResamplingEvaluation(CalibratedEvaluation, Protocol):
-    """An evaluation of heads that asks how far its figures hang on the calibration examples."""
-
-    def resampled(self, scores: Float[Tensor, "N L H"], aggregate: Aggregate) -> Float[Tensor, "R L H"] | None:
-        """Importance from R bootstrap resamples of the N calibration examples; None where it cannot be."""
-
-
-@runtime_checkable
-class PreparedEvaluation(CalibratedEvaluation, Protocol):
-    """An evaluation that first takes something from what is compared and a split that is not scored (`reads = "method"`).
-
-    What it takes is data: it is written to the run folder and read back, and testing needs nothing else.
-    """
-
-    def extract(self, model: "Classifier", method: Compared, batches: Sequence[Batch]) -> dict[str, Any]:
-        """What the rows need, serialisable as JSON; raises NotApplicable with a reason where there is none."""
-
-    def restored(self, artifact: Mapping[str, Any]) -> Evaluation:
-        """A copy of the evaluation that holds what `extract` returned."""
 
 
 @runtime_checkable

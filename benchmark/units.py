@@ -1,9 +1,11 @@
-"""From token scores to unit scores (docs/protocols.md, section 1)."""
+"""From token scores to unit scores (docs/protocols.md, section 1), and back."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 Pool = Literal["max", "sum", "mean"]
@@ -31,3 +33,20 @@ def pool(
     pooled = pooled.scatter_reduce(1, index, scores, reduce=_REDUCTIONS[how], include_self=False)
     present = torch.zeros_like(pooled, dtype=torch.bool).scatter(1, index, value=True)
     return pooled[:, :n_units], present[:, :n_units]
+
+
+def spread(rows: Sequence[Sequence[float] | NDArray], units: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    """Every token with the score of its unit, 0 for special tokens and padding: `max` pools to the given scores exactly.
+
+    Args:
+        rows: for each example one score per unit, those beyond the model's window included.
+        units: unit index of each token, -1 for special tokens and padding.
+
+    Returns:
+        Token scores in float64, whatever the model's precision is, so that nothing is rounded.
+    """
+    given = [torch.as_tensor(row, dtype=torch.float64, device=units.device) for row in rows]
+    padded = torch.nn.utils.rnn.pad_sequence(given, batch_first=True)
+    if padded.shape[1] == 0:
+        return padded.new_zeros(units.shape)
+    return padded.gather(1, units.clamp(min=0)).masked_fill(units < 0, 0)

@@ -12,7 +12,7 @@ from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch
 from methods.edges.base import Edges, EdgeScore
-from methods.readouts.base import Readout, read_rows
+from methods.readouts.base import ChecksLayers, Readout, read_rows
 from methods.shared.explainer import Explainer, as_target
 
 HeadReadout = Literal["max", "sum", "mean_abs"]
@@ -46,6 +46,11 @@ class AttentionExplainer(Explainer):
     def class_specific(self) -> bool:
         """Whether the scores depend on the target class."""
         return self.edges.class_specific
+
+    def check_model(self, model: Classifier) -> None:
+        """UserError for a layer of the readout's that the model does not have."""
+        if isinstance(self.readout, ChecksLayers):
+            self.readout.check_layers(model.n_layers)
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Attributions of a batch, computed in chunks that keep attention-sized tensors within the memory budget."""

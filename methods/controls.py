@@ -12,7 +12,7 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
-from benchmark.settings.declared import AtLeast, configurable
+from benchmark.settings.declared import AtLeast, Natural, configurable
 from benchmark.settings.randomness import generator
 from benchmark.types import Attribution, Batch, Example
 from methods.shared.explainer import Explainer
@@ -46,7 +46,7 @@ class Random(Explainer):
     Cost: no pass.
     """
 
-    seed: int = 0
+    seed: Natural = 0
     orders: Annotated[int, AtLeast(LEAST_ORDERS)] = 5
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = False

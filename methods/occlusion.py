@@ -7,7 +7,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
-from benchmark.models.removal import logits_without, operator_for
+from benchmark.models.removal import OperatorName, logits_without, operator_for
 from benchmark.settings.declared import Count, SettingError, configurable
 from benchmark.types import Attribution, Batch
 from methods.shared.explainer import Explainer
@@ -37,7 +37,7 @@ class Occlusion(Explainer):
 
     window: Count = 1
     stride: Count = 1
-    operator: str = "auto"
+    operator: OperatorName = "auto"
     output: Change = "probability"
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True

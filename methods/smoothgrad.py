@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
-from benchmark.settings.declared import Above, Count, configurable
+from benchmark.settings.declared import Above, Count, Natural, configurable
 from benchmark.settings.randomness import generator
 from benchmark.types import Attribution, Batch
 from methods.shared.explainer import Explainer
@@ -52,7 +52,7 @@ class SmoothGrad(Explainer):
     times_input: bool = False
     reduce: Reduce = "l2"
     output: Output = "logit"
-    seed: int = 0
+    seed: Natural = 0
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 

@@ -11,6 +11,14 @@ from benchmark.errors import UserError
 
 SPLITS = ("train", "validation", "test")
 
+_OTHER_KINDS: Mapping[bytes, str] = {
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "UTF-16 (Excel's “Unicode Text”); save it as “CSV UTF-8”"),
+    b"PK\x03\x04": "a workbook of Excel or another ZIP archive under this name; save the sheet as “CSV UTF-8”",
+    b"\x1f\x8b": "compressed with gzip; decompress it first",
+    b"version https://git-lfs": "a Git LFS pointer in place of the file; run: git lfs pull",
+}
+"""What a file that is no table begins with, and what to do."""
+
 
 def check_split(task: str, name: str) -> str:
     """The name itself if it is one of the three splits; else UserError with the nearest one."""
@@ -41,10 +49,19 @@ def read_bytes(file: Path) -> bytes:
         raise UserError(f"{file}: cannot be read ({error.strerror})") from error
 
 
+def check_kind(file: Path, content: bytes) -> None:
+    """UserError where a file is of another kind than its ending says, with the way out."""
+    for start, kind in _OTHER_KINDS.items():
+        if content.startswith(start):
+            raise UserError(f"{file} is {kind}")
+
+
 def read_text(file: Path) -> str:
     """Contents of a UTF-8 file without its byte-order mark; UserError where it is not UTF-8."""
+    content = read_bytes(file)
+    check_kind(file, content)
     try:
-        return read_bytes(file).decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{file}: not UTF-8 at byte {error.start}; convert the file to UTF-8") from error
 
@@ -65,18 +82,20 @@ def json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, value
 
 
-def label_index(value: object, labels: Sequence[str], where: str) -> int:
-    """Index of a label: its name (else the same name in another case), or a whole number counting from 0.
+def json_array(file: Path) -> list[dict[str, Any]] | None:
+    """The objects of a file that is one JSON array, as pandas writes with `to_json(orient="records")`; None for others.
 
-    UserError names the place, the value and the labels where it is none of these.
+    UserError for a broken one, or for an item that is no object.
     """
-    text = str(value).strip()
-    if text in labels:
-        return labels.index(text)
-    folded = [label.casefold() for label in labels]
-    if text.casefold() in folded:
-        return folded.index(text.casefold())
-    if text.isdecimal() and int(text) < len(labels):
-        return int(text)
-    hidden = " (a hidden label: use a split with labels, task.splits or task.files)" if text == "-1" else ""
-    raise UserError(f"{where}: label '{text}' is unknown{hidden}; the task's labels are {', '.join(labels)}")
+    text = read_text(file)
+    if not text.lstrip().startswith("["):
+        return None
+    try:
+        items: list[Any] = json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"{file}:{error.lineno}"
+        raise UserError(f"{where}: broken JSON array ({error.msg} at column {error.colno}); mend it") from error
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise UserError(f"{file}: item {index} of the array is no object, but {type(item).__name__}")
+    return items

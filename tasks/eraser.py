@@ -7,16 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from benchmark.errors import UserError
-from benchmark.settings.declared import configurable
+from benchmark.errors import NoSplit, UserError
+from benchmark.settings.declared import Distinct, configurable
+from benchmark.settings.early import ExistingFolder
 from benchmark.types import Example
-from tasks.common import SPLITS, check_split, digest, json_lines, label_index
+from tasks.common import SPLITS, check_split, digest, json_lines
 from tasks.eraser_documents import Documents
 from tasks.eraser_download import SPLIT_FILES, fetch
+from tasks.label_names import checked_map, label_index, renamed
 
 FILES: Mapping[str, str] = dict(zip(SPLITS, SPLIT_FILES, strict=True))
 
@@ -55,7 +57,9 @@ class Eraser:
         dataset: the official archive that is downloaded where `root` is not set.
         root: the data set's directory, or None.
         query: "auto", "always" or "never".
-        label_names: class names in their order; None for the sorted classifications of the training split.
+        label_names: class names in their order; None for the sorted classifications of the training split, or of all splits
+            together where there is no training split.
+        label_map: from a classification to the class's name, where the two differ.
         base_url: where the archives lie; https, or http where `sha256` names the archive's digest.
         sha256: digests that the archives must have, by data set; None where one is not known.
         name: the task's name in run folders.
@@ -67,14 +71,22 @@ class Eraser:
     version: ClassVar[int] = 2
 
     dataset: str = "movies"
-    root: str | None = None
+    root: Annotated[str | None, ExistingFolder()] = None
     query: Literal["auto", "always", "never"] = "auto"
-    label_names: Sequence[str] | None = None
+    label_names: Annotated[Sequence[str | int], Distinct()] | None = None
+    label_map: Mapping[Any, Any] | None = None
     base_url: str = "https://www.eraserbenchmark.com/zipped"
     sha256: Mapping[str, str | None] = field(default_factory=dict)
     name: str = "movies"
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _annotations: dict[str, tuple[Annotation, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        checked_map(self.label_map, self._given_names)
+
+    @property
+    def _given_names(self) -> tuple[str, ...] | None:
+        return None if self.label_names is None else tuple(map(str, self.label_names))
 
     @cached_property
     def directory(self) -> Path:
@@ -91,16 +103,21 @@ class Eraser:
     @cached_property
     def labels(self) -> Sequence[str]:
         """Class names, in the order of `Example.label`."""
-        if self.label_names is not None:
-            return tuple(self.label_names)
-        return tuple(sorted({annotation.classification for annotation in self.annotations("train")}))
+        if self._given_names is not None:
+            return self._given_names
+        splits = self._present if "train" not in self._present else ("train",)
+        annotations = (annotation for split in splits for annotation in self.annotations(split))
+        return tuple(sorted({renamed(annotation.classification, self.label_map) for annotation in annotations}))
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the settings that shape examples, the split files and the documents."""
-        label_names = None if self.label_names is None else list(self.label_names)
-        settings = {"task": "eraser", "version": self.version, "query": self.query, "label_names": label_names}
-        files = [self.directory / file for file in FILES.values() if (self.directory / file).is_file()]
+        label_names = None if self._given_names is None else list(self._given_names)
+        settings: dict[str, Any] = {"task": "eraser", "version": self.version, "query": self.query}
+        settings["label_names"] = label_names
+        if self.label_map:  # older digests do not have it
+            settings["label_map"] = {str(key): str(name) for key, name in self.label_map.items()}
+        files = [self.directory / FILES[split] for split in self._present]
         return digest(settings, files=[*files, *self._documents.files()])
 
     def split(self, name: str) -> Sequence[Example]:
@@ -115,7 +132,7 @@ class Eraser:
         if split not in self._annotations:
             file = self.directory / FILES[split]
             if not file.is_file():
-                raise UserError(f"task.root={self.directory} lacks {FILES[split]}, the file of the {split} split")
+                raise NoSplit(f"task.root={self.directory} lacks {FILES[split]}, the file of the {split} split")
             by_uid: dict[str, Annotation] = {}
             for number, line in json_lines(file):
                 annotation = _annotation(f"{file}:{number}", line)
@@ -135,10 +152,14 @@ class Eraser:
         return Documents(self.directory)
 
     @cached_property
+    def _present(self) -> tuple[str, ...]:
+        """The splits whose files are there."""
+        return tuple(split for split in SPLITS if (self.directory / FILES[split]).is_file())
+
+    @cached_property
     def _constant_query(self) -> bool:
         """Whether all annotations of all splits ask the same question."""
-        present = [split for split in SPLITS if (self.directory / FILES[split]).is_file()]
-        queries = [annotation.query for split in present for annotation in self.annotations(split)]
+        queries = [annotation.query for split in self._present for annotation in self.annotations(split)]
         return len(queries) > 1 and len(set(queries)) == 1
 
     def _example(self, annotation: Annotation) -> Example:
@@ -161,7 +182,7 @@ class Eraser:
         return Example(
             uid=annotation.uid,
             inputs=(list(query), words) if n_query else inputs,
-            label=label_index(annotation.classification, self.labels, where),
+            label=label_index(annotation.classification, self.labels, where, self.label_map),
             rationale=rationale,
             query_units=n_query,
             meta={

@@ -1,5 +1,6 @@
 """The documents of an ERASER directory, in either of the two layouts."""
 
+import glob
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import StringIO
@@ -59,7 +60,9 @@ class Documents:
         file = self.directory / "docs" / docid
         if not file.is_file():
             self.files()  # says so where there is no folder at all
-            raise UserError(f"{where}: evidence document '{docid}' is missing, expected {file}")
+            with_ending = next(iter(sorted(file.parent.glob(f"{glob.escape(docid)}.*"))), None)
+            hint = f"; rename {with_ending.name}, for a document's file has no ending" if with_ending else ""
+            raise UserError(f"{where}: evidence document '{docid}' is missing, expected {file}{hint}")
         return read_text(file)
 
     @cached_property

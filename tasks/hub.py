@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from benchmark.errors import UserError
+from benchmark.errors import NoSplit, UserError
 from tasks.local_tables import Row
 
 HubDataSet = tuple[str, str | None, str | None]
@@ -32,6 +32,11 @@ def hub_class_names(source: HubDataSet, split: str, columns: Sequence[str]) -> t
     return next((tuple(feature.names) for feature in named if hasattr(feature, "names")), None)
 
 
+def hub_splits(source: HubDataSet) -> tuple[str, ...]:
+    """The names of the splits."""
+    return tuple(_load(source))
+
+
 def hub_fingerprints(source: HubDataSet, splits: Iterable[str]) -> list[str]:
     """The library's fingerprints of those splits that exist: digests of the data files' versions and the configuration."""
     data = _load(source)
@@ -41,7 +46,7 @@ def hub_fingerprints(source: HubDataSet, splits: Iterable[str]) -> list[str]:
 def _split(source: HubDataSet, split: str) -> Any:
     data = _load(source)
     if split not in data:
-        raise UserError(
+        raise NoSplit(
             f"task.path={source[0]} has no split '{split}'; it has {', '.join(data)}: set task.splits to these names"
         )
     return data[split]

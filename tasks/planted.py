@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from benchmark.settings.declared import Count, configurable
+from benchmark.settings.declared import Count, Natural, configurable
 from benchmark.types import Example
 from tasks.common import SPLITS, check_split, digest
 from tasks.planted_grammar import NEGATIVE, POSITIVE, Review, draw_review
@@ -33,7 +33,7 @@ class Planted:
     version: ClassVar[int] = 1
 
     name: str = "planted"
-    seed: int = 0
+    seed: Natural = 0
     train: Count = 8000
     validation: Count = 300
     test: Count = 400

@@ -1,17 +1,25 @@
 """Text classification from the Hugging Face hub or from local tables."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from benchmark.errors import UserError
-from benchmark.settings.declared import configurable
+from benchmark.errors import NoSplit, UserError
+from benchmark.settings.declared import Distinct, SettingError, configurable
+from benchmark.settings.early import ExistingFolder, FilesBelow, OrGiven
+from benchmark.settings.typed import typed
 from benchmark.types import Example
-from tasks.common import SPLITS, check_split, digest, label_index
-from tasks.hub import hub_class_names, hub_fingerprints, hub_rows
-from tasks.local_tables import Quoting, Row, read_table
+from tasks.common import SPLITS, check_split, digest
+from tasks.hub import hub_class_names, hub_fingerprints, hub_rows, hub_splits
+from tasks.label_names import checked_map, in_order, label_index, label_text, renamed
+from tasks.local_tables import DELIMITERS, Quoting, Row, read_table
+from tasks.table_columns import has_column, text_of, unused_rationale, value_of
+from tasks.table_rationales import rationale_of
+
+logger = logging.getLogger(__name__)
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
 STEMS: Mapping[str, Sequence[str]] = {
@@ -23,10 +31,11 @@ STEMS: Mapping[str, Sequence[str]] = {
 
 @configurable
 class TextClassification:
-    """Texts or pairs of texts with a label, and no rationale.
+    """Texts or pairs of texts with a label and, where a column has them, rationales.
 
     Local tables are read where `root` is set, or `files` without `path`; the hub's data set `path` otherwise. Inputs are
-    a text, or a tuple of two where `text_pair` names a column.
+    a text, or a tuple of two where `text_pair` names a column. A single table is enough: what needs another split, such as
+    a control that counts the words of the training split, then has a dash.
 
     Attributes:
         path: id of a data set on the Hugging Face hub (or a directory laid out like one).
@@ -38,9 +47,14 @@ class TextClassification:
         files: file of each split, relative to `root`; without it the files are found by name (`train`, then
             `validation`, `valid`, `val` or `dev`, then `test`; `.tsv`, `.csv`, `.jsonl`, `.json` or `.parquet`).
         text, text_pair, label: column names; a list of names stands for the first of them that the table has.
+        rationale: column of the rationales, likewise, in one of the forms of `table_rationales`; a row without a value is
+            not annotated. None: the task has none.
         label_names: class names in their order, to which whole numbers refer. None: the hub's own names, else the
-            sorted values of the training split.
+            sorted values of the training split, or of all splits together where there is no training split.
+        label_map: from what the table says to the class's name, where the two differ; several values may share a name.
         quoting: "none" (quotation marks are text), "standard" (as CSV does), or "auto": none for `.tsv` alone.
+        delimiter: of `.csv` and `.tsv`: "comma", "semicolon", "tab", "bar", or the character; "auto": the one that the
+            header line holds.
         name: the task's name in run folders.
 
     Raises:
@@ -49,17 +63,20 @@ class TextClassification:
 
     version: ClassVar[int] = 1
 
-    path: str | None = None
+    path: Annotated[str | None, OrGiven(("root", "files"))] = None
     config: str | None = None
     revision: str | None = None
     splits: Mapping[str, str] = field(default_factory=lambda: {name: name for name in SPLITS})
-    root: str | None = None
-    files: Mapping[str, str] | None = None
+    root: Annotated[str | None, ExistingFolder()] = None
+    files: Annotated[Mapping[str, str] | None, FilesBelow("root", instead="path")] = None
     text: str | Sequence[str] = "text"
     text_pair: str | Sequence[str] | None = None
     label: str | Sequence[str] = "label"
-    label_names: Sequence[str] | None = None
+    rationale: str | Sequence[str] | None = None
+    label_names: Annotated[Sequence[str | int], Distinct()] | None = None
+    label_map: Mapping[Any, Any] | None = None
     quoting: Quoting = "auto"
+    delimiter: str = "auto"
     name: str = "text_classification"
     _examples: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _tables: dict[str, list[Row]] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -68,37 +85,53 @@ class TextClassification:
         if not self._local and self.path is None:
             raise UserError("task.path is not set; give a hub id, or local tables with task.root or task.files")
         for setting, mapping in (("splits", self.splits), ("files", self.files or {})):
-            if unknown := sorted(set(mapping) - set(SPLITS)):
+            if not isinstance(mapping, Mapping):
+                raise UserError(
+                    f"task.{setting}={mapping} names no split; {typed(f'task.{setting}', {'test': mapping})}"
+                )
+            if unknown := sorted(set(map(str, mapping)) - set(SPLITS)):
                 raise UserError(f"task.{setting} has the unknown split {unknown[0]!r}; allowed are {', '.join(SPLITS)}")
+        if self.delimiter not in ("auto", *DELIMITERS, *DELIMITERS.values()):
+            raise SettingError("delimiter", self.delimiter, f"auto, {', '.join(DELIMITERS)}")
+        checked_map(self.label_map, self._given_names)
 
     @property
     def _local(self) -> bool:
         return self.root is not None or (self.files is not None and self.path is None)
 
+    @property
+    def _given_names(self) -> tuple[str, ...] | None:
+        return None if self.label_names is None else tuple(map(str, self.label_names))
+
     @cached_property
     def labels(self) -> Sequence[str]:
         """Class names, in the order of `Example.label`."""
-        if self.label_names is not None:
-            return tuple(self.label_names)
-        if not self._local and (
-            names := hub_class_names(self._hub, self._split_name("train"), self._names(self.label))
-        ):
-            return names
-        classes = {str(_value(row, self._names(self.label), "label")).strip() for row in self._rows("train")}
-        return tuple(
-            sorted(classes, key=lambda name: (not name.isdecimal(), int(name) if name.isdecimal() else 0, name))
-        )
+        if self._given_names is not None:
+            return self._given_names
+        splits = ["train"] if self._has("train") else [split for split in SPLITS if self._has(split)]
+        columns = _names(self.label)
+        if splits and not self._local and (names := hub_class_names(self._hub, self._split_name(splits[0]), columns)):
+            return tuple(dict.fromkeys(renamed(name, self.label_map) for name in names))
+        values = (value_of(row, columns, "label") for split in splits or ["train"] for row in self._rows(split))
+        return in_order(renamed(label_text(value), self.label_map) for value in values)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the settings and the files' bytes, or over the hub's own fingerprints of the splits."""
-        settings = {
+        settings: dict[str, Any] = {
             "task": "text_classification",
             "version": self.version,
-            "columns": [self._names(self.text), self._names(self.text_pair), self._names(self.label)],
-            "label_names": None if self.label_names is None else list(self.label_names),
+            "columns": [_names(self.text), _names(self.text_pair), _names(self.label)],
+            "label_names": None if self._given_names is None else list(self._given_names),
             "quoting": self.quoting,
         }
+        # settings that older digests do not have are left out where they are not used
+        if self.rationale is not None:
+            settings["rationale"] = _names(self.rationale)
+        if self.label_map:
+            settings["label_map"] = {str(key): str(name) for key, name in self.label_map.items()}
+        if self.delimiter != "auto":
+            settings["delimiter"] = DELIMITERS.get(self.delimiter, self.delimiter)
         if self._local:
             files = {split: file for split in SPLITS if (file := self._find(split)) is not None}
             return digest(settings | {"splits": list(files)}, files=list(files.values()))
@@ -110,6 +143,7 @@ class TextClassification:
         check_split(self.name, name)
         if name not in self._examples:
             rows = self._rows(name)
+            self._check_rationales(name, rows)
             self._examples[name] = tuple(self._example(f"{name}-{i:06d}", row) for i, row in enumerate(rows))
         return self._examples[name]
 
@@ -118,26 +152,49 @@ class TextClassification:
         assert self.path is not None  # checked in __post_init__
         return (self.path, self.config, self.revision)
 
+    def _has(self, split: str) -> bool:
+        """Whether there is data of a split."""
+        if self._local:
+            return self._find(split) is not None
+        return self.splits.get(split) in hub_splits(self._hub)
+
     def _rows(self, split: str) -> list[Row]:
         if split not in self._tables:
             if self._local:
                 file = self._find(split)
                 if file is None:
-                    raise UserError(
-                        f"task.root={self.root} has no table of the {split} split; "
-                        f"name one with task.files.{split}=FILE"
+                    place = "task.files" if self.root is None else f"task.root={self.root}"
+                    there = [other for other in SPLITS if self._has(other)]
+                    use = f", or use split={there[-1]}" if there else ""
+                    raise NoSplit(
+                        f"{place} has no table of the {split} split; name one with task.files.{split}=FILE{use}"
                     )
-                rows, place = read_table(file, self.quoting), str(file)
+                rows, place = read_table(file, self.quoting, self.delimiter), str(file)
             else:
                 rows, place = hub_rows(self._hub, self._split_name(split)), f"task.path={self.path}"
             if not rows:
                 raise UserError(f"{place} is empty: the {split} split has no examples")
+            unused = unused_rationale(rows)
+            if self.rationale is None and unused and not any(map(unused_rationale, self._tables.values())):
+                logger.warning("%s has a column '%s' that is not read: task.rationale=%s", place, unused, unused)
             self._tables[split] = rows
         return self._tables[split]
 
+    def _check_rationales(self, split: str, rows: Sequence[Row]) -> None:
+        """A table may lack the column of rationales where another has it, which is said; else UserError."""
+        columns = _names(self.rationale)
+        if self.rationale is None or has_column(rows, columns):
+            return
+        others = [other for other in SPLITS if other != split and self._has(other)]
+        if not any(has_column(self._rows(other), columns) for other in others):
+            value_of(rows[0], columns, "rationale")
+        logger.warning(
+            "the %s split has no column of task.rationale=%s: its examples have no rationale", split, columns[0]
+        )
+
     def _split_name(self, split: str) -> str:
         if split not in self.splits:
-            raise UserError(f"task.splits names no {split} split; set task.splits.{split} to one of the data set's")
+            raise NoSplit(f"task.splits names no {split} split; set task.splits.{split} to one of the data set's")
         return self.splits[split]
 
     def _find(self, split: str) -> Path | None:
@@ -150,38 +207,22 @@ class TextClassification:
                 return None
             file = root / Path(self.files[split]).expanduser()
             if not file.is_file():
-                raise UserError(f"{file} is missing; set task.files.{split} to the table of the {split} split")
+                lack = "is a folder" if file.is_dir() else "is missing"
+                raise UserError(f"{file} {lack}; set task.files.{split} to the table of the {split} split")
             return file
         candidates = (root / (stem + ending) for stem in STEMS[split] for ending in ENDINGS)
         return next((file for file in candidates if file.is_file()), None)
 
-    @staticmethod
-    def _names(column: str | Sequence[str] | None) -> tuple[str, ...]:
-        return () if column is None else (column,) if isinstance(column, str) else tuple(column)
-
     def _example(self, uid: str, row: Row) -> Example:
-        texts = [_text(row, self._names(self.text), "text")]
+        texts = [text_of(row, _names(self.text), "text")]
         if self.text_pair is not None:
-            texts.append(_text(row, self._names(self.text_pair), "text_pair"))
-        label = label_index(_value(row, self._names(self.label), "label"), self.labels, row[0])
+            texts.append(text_of(row, _names(self.text_pair), "text_pair"))
+        where, values = row
+        label = label_index(value_of(row, _names(self.label), "label"), self.labels, where, self.label_map)
+        given = next((values[name] for name in _names(self.rationale) if values.get(name) is not None), None)
         inputs: Any = texts[0] if len(texts) == 1 else tuple(texts)
-        return Example(uid=uid, inputs=inputs, label=label)
+        return Example(uid=uid, inputs=inputs, label=label, rationale=rationale_of(given, texts, where))
 
 
-def _value(row: Row, names: Sequence[str], setting: str) -> Any:
-    where, values = row
-    for name in names:
-        if values.get(name) is not None:
-            return values[name]
-    raise UserError(
-        f"{where}: no value in column {' or '.join(map(repr, names))} (task.{setting}); columns are {', '.join(values)}"
-    )
-
-
-def _text(row: Row, names: Sequence[str], setting: str) -> str:
-    value = _value(row, names, setting)
-    if not isinstance(value, str):
-        raise UserError(f"{row[0]}: column of task.{setting} holds {type(value).__name__}, expected a text")
-    if not value.split():
-        raise UserError(f"{row[0]}: the text has zero words (task.{setting}); drop the row or mend it")
-    return value
+def _names(column: str | Sequence[str] | None) -> tuple[str, ...]:
+    return () if column is None else (column,) if isinstance(column, str) else tuple(column)

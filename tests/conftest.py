@@ -11,6 +11,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # models this small only lose by 
 
 REPOSITORY = Path(__file__).parents[1]
 SHARED = REPOSITORY.parent / "shared"
+GIVEN = {"methods/scores": (f"path={REPOSITORY / 'tests' / 'methods' / 'scores.jsonl'}",)}
+"""Settings of a YAML that have to be given, so that it can be built."""
 
 
 def shared(relative: str) -> Path:

@@ -9,6 +9,7 @@ from tests.conftest import REPOSITORY
 
 PAGES = (REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md")))
 _BLOCK = re.compile(r"^```(\w*|\{.*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SHOWN = re.compile(r"^`([\w/]+\.\w+)`:\n\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MADE = re.compile(r"<!-- (?:python|results:) .*?<!-- end of .*?-->", re.DOTALL)
 _SPAN = re.compile(r"`([^`]+)`|<code>(.*?)</code>")
 _COMMAND = re.compile(r"(?:python|\.venv/bin/python|make|pre-commit) ")
@@ -44,6 +45,11 @@ def named_files(page: Path) -> dict[str, str]:
     """Blocks that begin with the name of a file in a comment, by that name."""
     heads = ((re.match(r"[#%] ([\w/]+\.\w+)$", code.partition("\n")[0]), code) for _, code in blocks(page))
     return {head[1]: code for head, code in heads if head is not None}
+
+
+def shown_files(page: Path) -> dict[str, str]:
+    """Blocks below a line that is nothing but the name of a file between backticks, by that name."""
+    return {found[1]: found[2] for found in _SHOWN.finditer(page.read_text(encoding="utf-8"))}
 
 
 def programs(page: Path) -> list[str]:

@@ -6,7 +6,8 @@ from pathlib import Path
 from tests import text_models
 
 LABELS = {"sst2": ("NEG", "POS"), "movies": ("NEG", "POS"), "mrpc": ("not_equivalent", "equivalent"),
-          "rte": ("entailment", "not_entailment"), "planted": ("negative", "positive")}  # fmt: skip
+          "rte": ("entailment", "not_entailment"), "planted": ("negative", "positive"),
+          "mine": ("LABEL_0", "LABEL_1")}  # fmt: skip
 BASE = "microsoft/MiniLM-L12-H384-uncased"
 TEXTS = ("the untold story was good", "the plot was dull", "a fine film , good story", "bad film !")
 GLUE = {

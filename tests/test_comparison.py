@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import benchmark
-from benchmark.command import checked, prepare
+from benchmark.commands.running import checked, prepare
 from benchmark.comparison import analyse, run_comparison
 from benchmark.report import read_leaderboard
 from benchmark.report.write import curve_files
@@ -208,7 +208,10 @@ def test_the_same_command_twice_gives_the_same_bytes(place, tmp_path):
     ("overrides", "reason"),
     [
         (["methods.probe.how=refuse"], "it does not feel like it"),
-        (["methods.probe.how=not_finite"], "the tokens scores are not finite (NaN or infinity)"),
+        (
+            ["methods.probe.how=not_finite"],
+            "the tokens scores are not finite (NaN or infinity), first in example 'test-06'",
+        ),
         (["methods=[oracle]", "task.rationales=false"], "no example has a rationale"),
         (["evaluations=[head_pruning]"], "the method does not score heads"),
         (["methods=[universal_trigger]"], "a search scores no tokens, heads or edges"),

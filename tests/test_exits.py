@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 from transformers import BertModel
 
-from benchmark.command import run_guarded
+from benchmark.commands.running import run_guarded
 from benchmark.errors import UserError
 from benchmark.exits import Kept, disk_problem, guarded
 from benchmark.report.__main__ import main as report_main
@@ -157,7 +157,9 @@ def test_a_disk_that_takes_no_checkpoint(place, tmp_path, capsys):
 def test_a_report_that_does_not_fit(tmp_path, capsys):
     write_cell(tmp_path, Plan("rollout", evaluations=("rationale",)))
     with file_limit(500):
-        assert report_main([str(tmp_path)]) == 1
+        with pytest.raises(SystemExit) as ended:
+            report_main([str(tmp_path)])
+        assert ended.value.code == 1
     told = capsys.readouterr().err
     assert told.startswith("error: File too large")
     assert told.count("\n") == 1
@@ -173,7 +175,9 @@ def test_a_report_that_is_interrupted(tmp_path, capsys, monkeypatch, what):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(f"benchmark.report.__main__.{what}", interrupt)
-    assert report_main([str(tmp_path)]) == 130
+    with pytest.raises(SystemExit) as ended:
+        report_main([str(tmp_path)])
+    assert ended.value.code == 130
     told = capsys.readouterr().err
     assert told.startswith("interrupted: each file in")
     assert told.count("\n") == 1

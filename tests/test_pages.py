@@ -16,13 +16,14 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from benchmark.__main__ import main as compare_main
 from benchmark.catalogue import main as print_catalogue
-from benchmark.command import checked, start
+from benchmark.commands.entry import compare as command
+from benchmark.commands.running import checked
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.report.__main__ import main as report
-from benchmark.settings.configuration import check, compose, make
+from benchmark.settings.checking import check
+from benchmark.settings.configuration import compose, make
 from benchmark.settings.defaults import whole
 from benchmark.training.finetune import run_training
 from tests import pages, reader
@@ -32,7 +33,9 @@ from tests.report.folders import Plan, write_cells
 README = REPOSITORY / "README.md"
 COMPARE = "python -m benchmark "
 COMMANDS = list(dict.fromkeys(command for page in pages.PAGES for command in pages.commands(page)))
-FILES = {name: code for page in pages.PAGES for name, code in pages.named_files(page).items()}
+FILES = {
+    name: code for page in pages.PAGES for name, code in (pages.named_files(page) | pages.shown_files(page)).items()
+}
 SCRIPTS = list(dict.fromkeys(script for page in pages.PAGES for script in pages.job_scripts(page)))
 DEMO = re.findall(rf"{COMPARE}.*", (REPOSITORY / "Makefile").read_text(encoding="utf-8"))
 
@@ -81,10 +84,9 @@ def run_small(config):
 def compare(words, here):
     """`python -m benchmark`: composed and checked as it stands, run with two examples."""
     if words == ["--help"]:
-        here.setattr("sys.argv", ["benchmark", *words])
-        with pytest.raises(SystemExit) as ended:
-            start(compare_main, "config")
-        assert not ended.value.code
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            command(words, "python -m benchmark")
+        assert "methods=[A,B,...]" in printed.getvalue()
         return
     if words[0] == "-m":
         assert checked("config", words[1:], None, sweep=True)
@@ -104,7 +106,8 @@ def train(words, here):
 
 def make_report(words, here):
     """`python -m benchmark.report`: of the run folders of two methods."""
-    write_cells(Path(*words), [Plan("random")])
+    if not [*Path(words[0]).glob("*/*/*")]:
+        write_cells(Path(words[0]), [Plan("random"), Plan("attattr")])
     assert report(words) == 0
 
 
@@ -227,12 +230,15 @@ def test_other_blocks_are_files():
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_the_paper_that_is_shown_compiles(here, tmp_path):
-    write_cells(tmp_path, [Plan("random")])
-    assert report([str(tmp_path)]) == 0
+    write_cells(tmp_path, [Plan("random"), Plan("attattr")])
+    assert report([str(tmp_path), "--latex-columns", "two"]) == 0
     (table,) = tmp_path.rglob("leaderboard.tex")
     here.chdir(table.parent)
     Path("paper.tex").write_text(FILES["paper.tex"], encoding="utf-8")
-    subprocess.run(["pdflatex", "-halt-on-error", "paper"], stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    made = subprocess.run(
+        ["pdflatex", "-halt-on-error", "paper"], stdin=subprocess.DEVNULL, capture_output=True, check=True
+    )
+    assert b"Overfull" not in made.stdout
     assert Path("paper.pdf").stat().st_size > 1000
 
 
@@ -249,8 +255,17 @@ def parts():
     """Every setting of the commands, and of every method and test by the name of its YAML."""
     config = OmegaConf.to_container(compose("config", ["methods=all", "evaluations=all", "model=hf"]), resolve=True)
     named = {f"{group}/{name}": part for group in ("methods", "evaluations") for name, part in config[group].items()}
+    named |= {
+        f"{group}/{name}": {group: _chosen(group, name)}
+        for group, name in (("task", "text_classification"), ("task", "eraser"), ("model", "hf"))
+    }
     train_config = OmegaConf.to_container(compose("train"))
     return {name: whole(part) for name, part in {**named, "config": config, "train": train_config}.items()}
+
+
+def _chosen(group, name):
+    """What a command's configuration holds where an option of a group is chosen."""
+    return OmegaConf.to_container(compose(None, [f"+{group}={name}"])[group])
 
 
 def holds(settings, key):

@@ -21,7 +21,7 @@ from benchmark.models.classifier import Classifier
 from benchmark.models.precision import double_batch
 from benchmark.results import statistics
 from benchmark.results.tables import Table, line
-from benchmark.settings.declared import AtLeast, Count, configurable
+from benchmark.settings.declared import AtLeast, Count, Natural, configurable
 from benchmark.types import Batch, EdgeMethod, Target
 
 COMPLETENESS, SENSITIVITY, DUMMY, SYMMETRY = "completeness", "sensitivity(a)", "dummy", "symmetry"
@@ -106,7 +106,7 @@ class Axioms:
     influence: Annotated[float | int, AtLeast(0)] = 1e-6
     completeness_tolerance: Annotated[float | int, AtLeast(0)] = 0.05
     tolerance: Annotated[float | int, AtLeast(0)] = 1e-6
-    seed: int = 0
+    seed: Natural = 0
     target: Target = "predicted"
 
     def __call__(self, context: Context) -> Sequence[Table]:

@@ -1,7 +1,7 @@
 """Questions that readers of "Self-Attention Attribution" (Hao 2021) were left with, answered by paired differences."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import pandas as pd
 
@@ -12,6 +12,7 @@ from benchmark.errors import NotApplicable
 from benchmark.results.statistics import RESAMPLED, Source, sources
 from benchmark.results.tables import Table
 from benchmark.settings.declared import configurable
+from benchmark.settings.early import ReadsOneOf
 
 _LABELS = ("method", "question")
 _REACH = (-2.0, 2.0)  # of a difference of two differences of accuracies
@@ -39,7 +40,7 @@ class OpenQuestions:
         triggers: the test of triggers, with `positions` and `pair_counts`.
     """
 
-    pruning: str = "head_pruning"
+    pruning: Annotated[str, ReadsOneOf(("pruning_each", "triggers"))] = "head_pruning"
     pruning_each: str = "head_pruning_each"
     triggers: str = "triggers"
     version: ClassVar[int] = 2

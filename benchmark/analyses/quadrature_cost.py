@@ -6,7 +6,7 @@ Defined in docs/protocols.md, section 6.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pandas as pd
 from omegaconf import OmegaConf
@@ -19,6 +19,7 @@ from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.records import finish
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, configurable
+from benchmark.settings.early import OfComparison
 from benchmark.settings.identity import digests_of
 from benchmark.types import Evaluation
 
@@ -52,9 +53,9 @@ class QuadratureCost:
 
     completeness: Evaluation
     convergence: Evaluation
-    method: str = "attattr"
+    method: Annotated[str, OfComparison("methods")] = "attattr"
     rules: Sequence[str] = ("left", "right", "midpoint", "trapezoid", "gauss_legendre")
-    steps: Sequence[int] = (5, 10, 20, 40)
+    steps: Sequence[Count] = (5, 10, 20, 40)
     limit: Count | None = 20
     gaps: Sequence[float | int] = (0.01, 0.001, 0.0001)
     version: ClassVar[int] = 1

@@ -14,7 +14,7 @@ from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks
 from benchmark.evaluations.head_pruning import Calibration
 from benchmark.results.tables import Drawing, Table
-from benchmark.settings.declared import configurable
+from benchmark.settings.declared import Natural, configurable
 
 
 @configurable
@@ -29,7 +29,7 @@ class RankingAgreement:
     """
 
     calibration: Calibration = field(default_factory=Calibration)
-    seed: int = 0
+    seed: Natural = 0
     version: ClassVar[int] = 2
 
     def __call__(self, context: Context) -> Sequence[Table]:

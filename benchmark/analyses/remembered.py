@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
-from benchmark.models.classifier import Cost
+from benchmark.models.passes import Cost
 from benchmark.types import Batch
 
 Scores = tuple[Float[Tensor, "B H T T"], ...]

@@ -1,7 +1,7 @@
 """How much does the threshold τ of the attribution graph matter? (Hao 2021; docs/protocols.md, section 4)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pandas as pd
 
@@ -11,6 +11,7 @@ from benchmark.analyses.measured import figure_line, figures, tested
 from benchmark.errors import NotApplicable
 from benchmark.results.tables import FIGURE_COLUMNS, Drawing, Table
 from benchmark.settings.declared import configurable
+from benchmark.settings.early import ReadsOneOf
 
 _LABELS = ("method", "what")
 
@@ -26,7 +27,7 @@ class Threshold:
         curves: name shown -> (evaluation, metric), a curve over τ that the comparison's tests report.
     """
 
-    curves: Mapping[str, Sequence[str]]
+    curves: Annotated[Mapping[str, Sequence[str]], ReadsOneOf()]
     version: ClassVar[int] = 2
 
     def __call__(self, context: Context) -> Sequence[Table]:

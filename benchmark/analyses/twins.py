@@ -8,8 +8,9 @@ from torch import Generator, Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from benchmark.errors import NotApplicable
-from benchmark.models.classifier import Classifier, Cost
+from benchmark.models.classifier import Classifier
 from benchmark.models.parts import Block, blocks_parts
+from benchmark.models.passes import Cost
 from benchmark.models.precision import Twin, around, double
 from benchmark.types import Batch
 

@@ -6,7 +6,7 @@ Defined in docs/protocols.md, section 7.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, field
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pandas as pd
 from jaxtyping import Float
@@ -25,7 +25,8 @@ from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.cell import Cell
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.configuration import compose, missing_keys
-from benchmark.settings.declared import Count, configurable
+from benchmark.settings.declared import Count, Natural, configurable
+from benchmark.settings.early import OfComparison, Openings
 from benchmark.types import Attribution
 
 _CORRELATIONS: Mapping[str, Rank] = {
@@ -53,11 +54,11 @@ class Universality:
         seed: of the resampling.
     """
 
-    settings: Mapping[str, Sequence[str] | None]
-    methods: Sequence[str] = ("attattr",)
+    settings: Annotated[Mapping[str, Sequence[str] | None], Openings()]
+    methods: Annotated[Sequence[str], OfComparison("methods")] = ("attattr",)
     calibration: Calibration = field(default_factory=Calibration)
     limit: Count | None = 100
-    seed: int = 0
+    seed: Natural = 0
     version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:

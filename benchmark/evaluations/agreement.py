@@ -14,13 +14,20 @@ from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, Column, as_figure, rated_scores, token_scores
 from benchmark.models.classifier import Classifier
 from benchmark.results import statistics
-from benchmark.results.record import Figure, Metric
-from benchmark.settings.declared import Count, configurable
+from benchmark.results.record import About, Figure, Metric
+from benchmark.settings.declared import Count, Natural, configurable
 from benchmark.settings.randomness import generator
 from benchmark.types import Attribution, Batch, Method, Reads, Target
 from benchmark.units import Pool
 
-REFERENCES = ("gradient", "gradient_attached", "leave_one_out")
+REFERENCES = {
+    "gradient": "gradient",
+    "gradient_attached": "gradient through attention",
+    "leave_one_out": "leave-one-out",
+}
+"""Field of each reference -> what it is called."""
+
+_SHORT = {"gradient": "grad.", "gradient_attached": "grad. (att.)", "leave_one_out": "LOO"}
 SIGNIFICANT = 0.05
 _MOST_REFERENCES = 10_000
 
@@ -64,6 +71,7 @@ class Agreement(Averaged):
 
     version: ClassVar[int] = 2
     reads: ClassVar[Reads] = "tokens"
+    about: ClassVar[About] = About("descriptive", 10, "Rank agreement with gradients and leave-one-out")
 
     gradient: Method
     gradient_attached: Method
@@ -71,7 +79,7 @@ class Agreement(Averaged):
     target: Target = "predicted"
     pool: Pool = "max"
     permutations: Count = 10
-    seed: int = 0
+    seed: Natural = 0
 
     @cached_property
     def _memory(self) -> OrderedDict[tuple[str, str, int], Reference]:
@@ -83,16 +91,47 @@ class Agreement(Averaged):
         """τ_b and what describes it, per reference."""
         metrics = {}
         share, correlation = (0.0, 1.0), (-1.0, 1.0)
-        for name in REFERENCES:
-            metrics[f"{name}_tau"] = Metric(None, correlation, headline=name != "gradient_attached")
-            metrics[f"{name}_tau_std"] = Metric(None, share)
-            metrics[f"{name}_tau_null"] = Metric(None, correlation)
-            metrics[f"{name}_significant"] = Metric(None, share)
-            metrics[f"{name}_undefined"] = Metric(None, share)
-            metrics[f"{name}_tau_by_class"] = Metric(None, correlation, x="predicted class")
-            metrics[f"{name}_tau_layer"] = Metric(None, correlation, x="layer")
-            metrics[f"{name}_tau_layer_mean"] = Metric(None, correlation)
-            metrics[f"{name}_undefined_layer"] = Metric(None, share, x="layer")
+        for name, called in REFERENCES.items():
+            title, tau = f"τ with {called}", f"Kendall's τ between a method's word scores and importance by {called}"
+            headline, short = name != "gradient_attached", f"τ {_SHORT[name]}"
+            layers = (
+                f"Kendall's τ between a layer's edges to the words, from the token read, and importance by {called}"
+            )
+            no_order = f"share of examples in which the method's scores or importance by {called} order no words"
+            metrics[f"{name}_tau"] = Metric(
+                None, correlation, headline=headline, title=title, short=short, meaning=f"mean of {tau}"
+            )
+            metrics[f"{name}_tau_std"] = Metric(
+                None, share, title=f"{title}, spread", short=f"{short} std", meaning=f"standard deviation of {tau}"
+            )
+            metrics[f"{name}_tau_null"] = Metric(
+                None,
+                correlation,
+                title=f"{title}, permuted",
+                short=f"{short} null",
+                meaning=f"{tau} after the scores are permuted at random, near 0 by construction",
+            )
+            metrics[f"{name}_significant"] = Metric(
+                None, share, title=f"significant {title}", meaning=f"share of examples with p ≤ .05 for {tau}"
+            )
+            metrics[f"{name}_undefined"] = Metric(None, share, title=f"undefined {title}", meaning=no_order)
+            metrics[f"{name}_tau_by_class"] = Metric(
+                None,
+                correlation,
+                x="predicted class",
+                title=f"{title} by class",
+                meaning=f"mean of {tau}, by class",
+                scale="class",
+            )
+            metrics[f"{name}_tau_layer"] = Metric(
+                None, correlation, x="layer", title=f"{title} by layer", meaning=layers
+            )
+            metrics[f"{name}_tau_layer_mean"] = Metric(
+                None, correlation, title=f"{title}, mean over layers", meaning=f"{layers}, mean over layers"
+            )
+            metrics[f"{name}_undefined_layer"] = Metric(
+                None, share, x="layer", title=f"undefined {title} by layer", meaning=no_order
+            )
         return metrics
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:

@@ -14,9 +14,9 @@ from benchmark.evaluations.base import Averaged, of_class, table
 from benchmark.evaluations.perturbation import rank_units
 from benchmark.evaluations.rationale.documents import rationale_share
 from benchmark.models.classifier import Classifier
-from benchmark.models.removal import logits_without, operator_for
-from benchmark.results.record import Metric
-from benchmark.settings.declared import Share, Shares, configurable
+from benchmark.models.removal import OperatorName, logits_without, operator_for
+from benchmark.results.record import About, Metric
+from benchmark.settings.declared import Natural, Share, Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool
 
@@ -81,25 +81,65 @@ class Aopc(Averaged):
 
     version: ClassVar[int] = 2
     reads: ClassVar[Reads] = "tokens"
+    about: ClassVar[About] = About("faithfulness", 20, "Comprehensiveness and sufficiency")
 
     target: Target = "predicted"
-    operator: str = "auto"
+    operator: OperatorName = "auto"
     fractions: Shares = THRESHOLDS
     hard_share: Share | None = None
     pool: Pool = "max"
-    seed: int = 0
+    seed: Natural = 0
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Both means, both by share, and both at the mean rationale share."""
         bounds = (-1.0, 1.0)
+        removed = "drop of the predicted class's probability when the best words are removed"
+        kept = "drop of the predicted class's probability when only the best words are kept"
+        some, this, marked = "mean over several shares", "at this share", "at the rationales' mean share"
+        comprehensiveness = Metric(
+            higher_is_better=True,
+            bounds=bounds,
+            headline=True,
+            title="comprehensiveness",
+            short="compr.",
+            meaning=f"{removed}, {some}",
+        )
+        sufficiency = Metric(
+            higher_is_better=False,
+            bounds=bounds,
+            headline=True,
+            title="sufficiency",
+            short="suff.",
+            meaning=f"{kept}, {some}",
+        )
         return {
-            "comprehensiveness": Metric(higher_is_better=True, bounds=bounds, headline=True),
-            "sufficiency": Metric(higher_is_better=False, bounds=bounds, headline=True),
-            "comprehensiveness_at": Metric(higher_is_better=True, bounds=bounds, x="share removed"),
-            "sufficiency_at": Metric(higher_is_better=False, bounds=bounds, x="share kept"),
-            "comprehensiveness_hard": Metric(higher_is_better=True, bounds=bounds),
-            "sufficiency_hard": Metric(higher_is_better=False, bounds=bounds),
+            "comprehensiveness": comprehensiveness,
+            "sufficiency": sufficiency,
+            "comprehensiveness_at": Metric(
+                higher_is_better=True,
+                bounds=bounds,
+                x="share removed",
+                title="comprehensiveness",
+                meaning=f"{removed}, {this}",
+            ),
+            "sufficiency_at": Metric(
+                higher_is_better=False, bounds=bounds, x="share kept", title="sufficiency", meaning=f"{kept}, {this}"
+            ),
+            "comprehensiveness_hard": Metric(
+                higher_is_better=True,
+                bounds=bounds,
+                title="comprehensiveness, rationale length",
+                short="compr. (rat.)",
+                meaning=f"{removed}, {marked}",
+            ),
+            "sufficiency_hard": Metric(
+                higher_is_better=False,
+                bounds=bounds,
+                title="sufficiency, rationale length",
+                short="suff. (rat.)",
+                meaning=f"{kept}, {marked}",
+            ),
         }
 
     def over(self, batches: Sequence[Batch]) -> "Aopc":

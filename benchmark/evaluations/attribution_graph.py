@@ -14,12 +14,16 @@ from benchmark.evaluations.curves import TENTHS
 from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction, agreement, attribution_graph
-from benchmark.results.record import Metric
+from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 
-_SIZES = ("nodes", "edges", "depth")
-_AGREEMENT = ("recall", "precision", "f1")
+_SIZES = {
+    "nodes": "number of tokens in the attribution graph",
+    "edges": "number of edges of the attribution graph",
+    "depth": "edges from the graph's top token to its deepest leaf",
+}
+_AGREEMENT = {"recall": "recall", "precision": "precision", "f1": "F1"}
 
 
 @configurable
@@ -44,6 +48,7 @@ class AttributionGraphs(Averaged):
 
     version: ClassVar[int] = 1
     reads: ClassVar[Reads] = "edges"
+    about: ClassVar[About] = About("plausibility", 20, "Attribution graph")
 
     target: Target = "predicted"
     construction: Construction = "paper"
@@ -53,14 +58,33 @@ class AttributionGraphs(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """F1 with the rationale is ranked; the others describe."""
         metrics = {
-            "rationale_f1_mean": Metric(higher_is_better=True, bounds=(0.0, 1.0), headline=True),
-            "nodes_mean": Metric(higher_is_better=None, bounds=(0.0, np.inf), headline=True),
+            "rationale_f1_mean": Metric(
+                higher_is_better=True,
+                bounds=(0.0, 1.0),
+                headline=True,
+                title="F1 of the graph's words",
+                short="graph F1",
+                meaning="F1 of the attribution graph's words against the rationale's, mean over thresholds",
+            ),
+            "nodes_mean": Metric(
+                None,
+                (0.0, np.inf),
+                headline=True,
+                title="tokens in the graph",
+                short="graph tokens",
+                meaning="number of tokens in the attribution graph, mean over thresholds",
+            ),
         }
-        for name in _SIZES:
-            metrics[name] = Metric(higher_is_better=None, bounds=(0.0, np.inf), x="threshold")
-        for name in _AGREEMENT:
-            better = True if name == "f1" else None
-            metrics[f"rationale_{name}"] = Metric(higher_is_better=better, bounds=(0.0, 1.0), x="threshold")
+        for name, meaning in _SIZES.items():
+            metrics[name] = Metric(None, (0.0, np.inf), x="threshold", title=f"{name} of the graph", meaning=meaning)
+        for name, title in _AGREEMENT.items():
+            metrics[f"rationale_{name}"] = Metric(
+                True if name == "f1" else None,
+                (0.0, 1.0),
+                x="threshold",
+                title=f"{title} of the graph's words",
+                meaning=f"{title} of the graph's words against the rationale's",
+            )
         return metrics
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:

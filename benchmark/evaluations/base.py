@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -14,13 +14,22 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.results import statistics
-from benchmark.results.record import Derivation, Figure, Metric
+from benchmark.results.record import About, Derivation, Figure, Metric
 from benchmark.types import Attribution, Batch
 from benchmark.units import Pool, pool
 
 Column = NDArray[np.float64]
 Columns = Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]]
 """By metric and x (None for scalars) the uids of the examples, and their values."""
+
+
+@runtime_checkable
+class Described(Protocol):
+    """An evaluation that says what it is; reports show the others by their code names, after those that do."""
+
+    @property
+    def about(self) -> About:
+        """Its kind, its place among the tests of that kind, and its title."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_units, table
 from benchmark.evaluations.curves import counts
 from benchmark.models.classifier import Classifier
-from benchmark.results.record import Metric
-from benchmark.settings.declared import Above, Share, configurable
+from benchmark.results.record import About, Metric
+from benchmark.settings.declared import Above, Natural, Share, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool, pool
 
@@ -50,20 +50,40 @@ class ClassSpecificity(Averaged):
 
     version: ClassVar[int] = 1
     reads: ClassVar[Reads] = "classes"
+    about: ClassVar[About] = About("descriptive", 20, "Class specificity")
     target: ClassVar[Target] = "predicted"  # the first of the classes
     nothing: ClassVar[str] = "no example has two explanations that order its units"
 
     share: Annotated[Share, Above(0)] = 0.2
     pool: Pool = "max"
-    seed: int = 0
+    seed: Natural = 0
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Correlation and overlap between classes, and how many pairs have none."""
         return {
-            "tau": Metric(higher_is_better=False, bounds=(-1.0, 1.0), headline=True),
-            "overlap": Metric(higher_is_better=False, bounds=(0.0, 1.0), headline=True),
-            "undefined": Metric(higher_is_better=None, bounds=(0.0, 1.0)),
+            "tau": Metric(
+                higher_is_better=False,
+                bounds=(-1.0, 1.0),
+                headline=True,
+                title="τ between classes",
+                short="τ classes",
+                meaning="mean Kendall's τ between the explanations of two classes of one example",
+            ),
+            "overlap": Metric(
+                higher_is_better=False,
+                bounds=(0.0, 1.0),
+                headline=True,
+                title="overlap between classes",
+                short="overlap classes",
+                meaning="mean share of best words that the explanations of two classes of one example have in common",
+            ),
+            "undefined": Metric(
+                None,
+                (0.0, 1.0),
+                title="undefined pairs of classes",
+                meaning="share of pairs of classes of which an explanation orders no words",
+            ),
         }
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, Derived, of_class, table
 from benchmark.evaluations.head_pruning import pruned_logits
 from benchmark.models.classifier import Classifier
-from benchmark.results.record import Metric
+from benchmark.results.record import About, Metric
 from benchmark.results.statistics import ratio
 from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch, Reads, Target
@@ -26,6 +26,9 @@ def layer_contributions(model: Classifier, batch: Batch, target: Int[Tensor, "B"
     logits = pruned_logits(model, batch, keep)
     probability = of_class(logits.softmax(-1), target.to(logits.device))
     return (probability[:1] - probability[1:]).T
+
+
+_GAP = "difference between a layer's summed attribution and what its attention adds to the class's probability"
 
 
 @configurable
@@ -42,6 +45,7 @@ class Completeness(Averaged):
 
     version: ClassVar[int] = 1
     reads: ClassVar[Reads] = "tokens"
+    about: ClassVar[About] = About("faithfulness", 70, "Completeness of each layer's attribution")
 
     target: Target = "predicted"
 
@@ -50,9 +54,24 @@ class Completeness(Averaged):
         """Gap, relative gap, and the gap by layer."""
         unbounded = (0.0, float("inf"))
         return {
-            "gap": Metric(higher_is_better=False, bounds=unbounded, headline=True),
-            "relative_gap": Metric(higher_is_better=False, bounds=unbounded),
-            "gap_layer": Metric(higher_is_better=False, bounds=unbounded, x="layer"),
+            "gap": Metric(
+                higher_is_better=False,
+                bounds=unbounded,
+                headline=True,
+                title="completeness gap",
+                short="compl. gap",
+                meaning=f"{_GAP}, mean over layers",
+            ),
+            "relative_gap": Metric(
+                higher_is_better=False,
+                bounds=unbounded,
+                title="relative completeness gap",
+                short="rel. gap",
+                meaning="mean gap over the mean magnitude of what the attention of a layer contributes",
+            ),
+            "gap_layer": Metric(
+                higher_is_better=False, bounds=unbounded, x="layer", title="completeness gap by layer", meaning=_GAP
+            ),
         }
 
     @property

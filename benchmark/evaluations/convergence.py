@@ -16,7 +16,7 @@ from torch import Tensor
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_scores, token_scores
 from benchmark.models.classifier import Classifier
-from benchmark.results.record import Metric
+from benchmark.results.record import About, Metric
 from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch, Method, Reads, Target
 from benchmark.units import Pool
@@ -39,6 +39,7 @@ class Convergence(Averaged):
 
     version: ClassVar[int] = 1
     reads: ClassVar[Reads] = "tokens"
+    about: ClassVar[About] = About("descriptive", 30, "Convergence to a reference method")
 
     reference: Method
     target: Target = "predicted"
@@ -52,8 +53,17 @@ class Convergence(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """τ_b over units and over heads."""
-        correlation = Metric(higher_is_better=True, bounds=(-1.0, 1.0), headline=True)
-        return {"token_tau": correlation, "head_tau": correlation}
+        return {
+            f"{unit}_tau": Metric(
+                higher_is_better=True,
+                bounds=(-1.0, 1.0),
+                headline=True,
+                title=f"τ of {many} with the reference",
+                short=f"τ {many}",
+                meaning=f"mean Kendall's τ between a method's scores of {many} and the reference method's",
+            )
+            for unit, many in (("token", "words"), ("head", "heads"))
+        }
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """τ_b of each example; NotApplicable where the method scores neither units nor heads as the reference does."""

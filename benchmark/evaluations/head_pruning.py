@@ -17,7 +17,7 @@ from benchmark.evaluations.base import Averaged, correctness, of_class, table
 from benchmark.models.attention_interface import PruneHeads
 from benchmark.models.classifier import Classifier
 from benchmark.models.variants import run_variants
-from benchmark.results.record import Figure, Metric
+from benchmark.results.record import About, Figure, Metric
 from benchmark.results.statistics import RESAMPLED, Interval, matrix, sources, widened
 from benchmark.settings.declared import Count, Natural, SettingError, Shares, configurable
 from benchmark.types import Aggregate, Attribution, Batch, Reads, Target
@@ -30,7 +30,7 @@ PRUNED_SHARES = tuple(k / 10 for k in range(11))
 class Calibration:
     """Where head importance comes from: the mean over the first `limit` examples of a split that is not scored."""
 
-    split: str = "validation"
+    split: Literal["train", "validation", "test"] = "validation"
     limit: Count = 100
 
 
@@ -112,9 +112,9 @@ class HeadPruning(Averaged):
     target: Target = "label"
     scope: Scope = "global"
     fractions: Shares = PRUNED_SHARES
-    calibration: Calibration | Mapping[str, Any] | str = Calibration()
+    calibration: Calibration | Mapping[str, Any] | Literal["same", "each"] = Calibration()
     resamples: Natural = 5
-    seed: int = 0
+    seed: Natural = 0
 
     def __post_init__(self) -> None:
         if self.resamples == 1:
@@ -122,14 +122,51 @@ class HeadPruning(Averaged):
         object.__setattr__(self, "calibration", _checked_calibration(self.calibration))
 
     @property
+    def about(self) -> About:
+        """Pruning in the order of head scores shows whether they name what the model uses."""
+        return About("faithfulness", 40, f"Head pruning{self._variant}")
+
+    @property
+    def _variant(self) -> str:
+        each = ", each example's own order" if self.calibration == "each" else ""
+        return f"{' within layers' if self.scope == 'layer' else ''}{each}"
+
+    @property
     def metrics(self) -> Mapping[str, Metric]:
         """Curves, areas and their difference."""
-        metrics = {"auc_difference": Metric(higher_is_better=True, bounds=(-1.0, 1.0), headline=True)}
-        for direction, higher in (("low_first", True), ("high_first", False)):
-            metrics[f"{direction}_auc"] = Metric(higher, (0.0, 1.0))
+        of, axis, short = f"head pruning{self._variant}", "share of heads pruned", "layer " * (self.scope == "layer")
+        metrics = {
+            "auc_difference": Metric(
+                higher_is_better=True,
+                bounds=(-1.0, 1.0),
+                headline=True,
+                title=f"AUC gap of {of}",
+                short=f"{short}pruning AUC gap",
+                meaning="mean accuracy with the least important heads pruned first, less that with the most important first",
+            )
+        }
+        for direction, higher, first in (("low_first", True, "least"), ("high_first", False, "most")):
+            order = f"the {first} important first"
+            title, at_share = f"{of}, {first} important first", f"when this share of the heads is pruned, {order}"
+            metrics[f"{direction}_auc"] = Metric(
+                higher,
+                (0.0, 1.0),
+                title=f"accuracy AUC, {title}",
+                short=f"{short}pruning AUC, {first} imp. first",
+                meaning=f"mean accuracy while growing shares of the heads are pruned, {order}",
+            )
             for name in ("accuracy", "probability"):
-                metrics[f"{direction}_{name}"] = Metric(higher, (0.0, 1.0), x="share of heads pruned")
-            metrics[f"{direction}_gain"] = Metric(higher, (-1.0, 1.0), x="share of heads pruned")
+                measured = name if name == "accuracy" else "probability of the label"
+                metrics[f"{direction}_{name}"] = Metric(
+                    higher, (0.0, 1.0), x=axis, title=f"{name}, {title}", meaning=f"{measured} {at_share}"
+                )
+            metrics[f"{direction}_gain"] = Metric(
+                higher,
+                (-1.0, 1.0),
+                x=axis,
+                title=f"change of accuracy, {title}",
+                meaning=f"accuracy less that of the whole model {at_share}",
+            )
         return metrics
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:

@@ -31,12 +31,12 @@ from benchmark.evaluations.edge_masks import (
 from benchmark.evaluations.edges import edge_scores, terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction, attribution_graph
-from benchmark.results.record import Metric
-from benchmark.settings.declared import Count, Shares, configurable
+from benchmark.results.record import About, Metric
+from benchmark.settings.declared import Count, Natural, Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 
 KEPT_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-_SETS = ("graph", "top", "random")
+_SETS = {"graph": "the graph's edges", "top": "as many best edges", "random": "as many random edges"}
 
 
 @configurable
@@ -74,6 +74,7 @@ class KeptEdges(Averaged):
 
     version: ClassVar[int] = 1
     reads: ClassVar[Reads] = "edges"
+    about: ClassVar[About] = About("faithfulness", 50, "Keeping some attention edges")
 
     target: Target = "predicted"
     construction: Construction = "paper"
@@ -82,25 +83,53 @@ class KeptEdges(Averaged):
     draws: Count = 3
     keep_self: bool = False
     renormalise: bool = False
-    seed: int = 0
+    seed: Natural = 0
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Curves against the threshold and against the share, areas under the latter."""
+        share = (0.0, 1.0)
         metrics = {
-            "kept_auc": Metric(higher_is_better=True, bounds=(0.0, 1.0), headline=True),
-            "kept_auc_over_random": Metric(higher_is_better=True, bounds=(-1.0, 1.0), headline=True),
+            "kept_auc": Metric(
+                higher_is_better=True,
+                bounds=share,
+                headline=True,
+                title="probability AUC, best edges kept",
+                short="kept-edge AUC",
+                meaning="mean probability of the explained class while growing shares of the edges are kept, best first",
+            ),
+            "kept_auc_over_random": Metric(
+                higher_is_better=True,
+                bounds=(-1.0, 1.0),
+                headline=True,
+                title="probability AUC, best over random edges kept",
+                short="kept-edge AUC over random",
+                meaning="probability AUC with the best edges kept, less that with as many random edges kept",
+            ),
         }
-        for measure in ("probability", "accuracy"):
+        for measure, measured in (("probability", "probability of the explained class"), ("accuracy", "accuracy")):
             for kind in _SETS:
                 better = None if kind == "random" else True
-                metrics[f"{kind}_{measure}"] = Metric(better, (0.0, 1.0), x="threshold")
-            metrics[f"kept_{measure}"] = Metric(higher_is_better=True, bounds=(0.0, 1.0), x="share of edges kept")
-            metrics[f"kept_random_{measure}"] = Metric(
-                higher_is_better=None, bounds=(0.0, 1.0), x="share of edges kept"
-            )
-        metrics["edges_kept"] = Metric(higher_is_better=None, bounds=(0.0, np.inf), x="threshold")
-        metrics["edges_kept_share"] = Metric(higher_is_better=None, bounds=(0.0, 1.0), x="threshold")
+                metrics[f"{kind}_{measure}"] = Metric(
+                    better,
+                    share,
+                    x="threshold",
+                    title=f"{measure}, {_SETS[kind]} kept",
+                    meaning=f"{measured} when only {_SETS[kind]} at this threshold of the attribution graph are kept",
+                )
+            for name, better, kind in (("kept", True, "the best edges"), ("kept_random", None, "random edges")):
+                metrics[f"{name}_{measure}"] = Metric(
+                    better,
+                    share,
+                    x="share of edges kept",
+                    title=f"{measure}, share of {kind} kept",
+                    meaning=f"{measured} when only this share of the edges is kept, {kind}",
+                )
+        number = "number of edges in the attribution graph"
+        metrics["edges_kept"] = Metric(None, (0.0, np.inf), x="threshold", title="edges in the graph", meaning=number)
+        metrics["edges_kept_share"] = Metric(
+            None, share, x="threshold", title="share of edges in the graph", meaning=f"{number} over that of all edges"
+        )
         return metrics
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:

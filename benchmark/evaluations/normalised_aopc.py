@@ -27,15 +27,17 @@ from benchmark.evaluations.removal_orders import (
     subsets,
 )
 from benchmark.models.classifier import Classifier
-from benchmark.models.removal import Operator, logits_without, operator_for
+from benchmark.models.removal import Operator, OperatorName, logits_without, operator_for
 from benchmark.models.variants import take
-from benchmark.results.record import Metric
-from benchmark.settings.declared import Count, Within, configurable
+from benchmark.results.record import About, Metric
+from benchmark.settings.declared import Count, Natural, Within, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool
 
 MOST_EXHAUSTIVE = 16
 """Units of which all 2^U subsets can be asked for at most: 65,536 passes per example."""
+
+_BOUND = "mean drop of the class's probability in the order of removal for which it is"
 
 
 @configurable
@@ -75,28 +77,61 @@ class NormalisedAopc(Averaged):
 
     version: ClassVar[int] = 1
     reads: ClassVar[Reads] = "tokens"
+    about: ClassVar[About] = About("faithfulness", 30, "Comprehensiveness and sufficiency, normalised")
 
     target: Target = "predicted"
-    operator: str = "auto"
+    operator: OperatorName = "auto"
     exhaustive: Annotated[int, Within(0, MOST_EXHAUSTIVE)] = 8
     beam: Count | None = 5
     units: Count | None = 64
     pool: Pool = "max"
-    seed: int = 0
+    seed: Natural = 0
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Both normalised measures, what they are made of, and how many examples have them."""
-        normalised = (0.0, 1.0) if self.beam is None else (-float("inf"), float("inf"))
+        drop, share = (-1.0, 1.0), (0.0, 1.0)
+        normalised = share if self.beam is None else (-float("inf"), float("inf"))
         return {
-            "normalised_comprehensiveness": Metric(higher_is_better=True, bounds=normalised, headline=True),
-            "normalised_sufficiency": Metric(higher_is_better=False, bounds=normalised, headline=True),
-            "comprehensiveness_every_step": Metric(higher_is_better=True, bounds=(-1.0, 1.0)),
-            "sufficiency_every_step": Metric(higher_is_better=False, bounds=(-1.0, 1.0)),
-            "lowest_aopc": Metric(higher_is_better=None, bounds=(-1.0, 1.0)),
-            "highest_aopc": Metric(higher_is_better=None, bounds=(-1.0, 1.0)),
-            "exhaustive": Metric(higher_is_better=None, bounds=(0.0, 1.0)),
-            "left_out": Metric(higher_is_better=None, bounds=(0.0, 1.0)),
+            "normalised_comprehensiveness": Metric(
+                higher_is_better=True,
+                bounds=normalised,
+                headline=True,
+                title="normalised comprehensiveness",
+                short="norm. compr.",
+                meaning="where comprehensiveness lies between the lowest (0) and the highest (1) of any order of removal",
+            ),
+            "normalised_sufficiency": Metric(
+                higher_is_better=False,
+                bounds=normalised,
+                headline=True,
+                title="normalised sufficiency",
+                short="norm. suff.",
+                meaning="where sufficiency lies between the lowest (0) and the highest (1) of any order of removal",
+            ),
+            "comprehensiveness_every_step": Metric(
+                higher_is_better=True,
+                bounds=drop,
+                title="comprehensiveness, word by word",
+                short="compr. (words)",
+                meaning="mean drop of the class's probability while words are removed one by one, most relevant first",
+            ),
+            "sufficiency_every_step": Metric(
+                higher_is_better=False,
+                bounds=drop,
+                title="sufficiency, word by word",
+                short="suff. (words)",
+                meaning="mean drop of the class's probability while words are removed one by one, least relevant first",
+            ),
+            "lowest_aopc": Metric(None, drop, title="lowest drop of any order", meaning=f"{_BOUND} lowest"),
+            "highest_aopc": Metric(None, drop, title="highest drop of any order", meaning=f"{_BOUND} highest"),
+            "exhaustive": Metric(
+                None,
+                share,
+                title="share with exact bounds",
+                meaning="share of the scored examples whose bounds are exact",
+            ),
+            "left_out": Metric(None, share, title="share left out", meaning="share of the examples without a value"),
         }
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:

@@ -12,9 +12,9 @@ from torch import Tensor
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, correctness, of_class, rated_units, table, token_scores
 from benchmark.models.classifier import Classifier
-from benchmark.models.removal import logits_without, operator_for
-from benchmark.results.record import Metric
-from benchmark.settings.declared import Shares, configurable
+from benchmark.models.removal import OperatorName, logits_without, operator_for
+from benchmark.results.record import About, Metric
+from benchmark.settings.declared import Natural, Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool, pool
 
@@ -38,6 +38,9 @@ def rank_units(batch: Batch, attribution: Attribution, *, how: Pool, seed: int) 
     rated = rated_units(batch, visible)
     keys = ranks.tie_keys(batch.uids, scores.shape[1], seed)
     return Ranking(ranks.descending_ranks(scores, rated, keys), rated)
+
+
+_SHORT = {"accuracy": "acc.", "probability": "prob.", "logit": "logit"}
 
 
 @configurable
@@ -70,25 +73,48 @@ class Perturbation(Averaged):
     reads: ClassVar[Reads] = "tokens"
 
     target: Target = "predicted"
-    operator: str = "auto"
+    operator: OperatorName = "auto"
     fractions: Shares = curves.TENTHS
     area: curves.Area = "mean"
     pool: Pool = "max"
-    seed: int = 0
+    seed: Natural = 0
+
+    @property
+    def about(self) -> About:
+        """Removal in the order of an explanation shows whether it names what the model uses."""
+        return About("faithfulness", 10, f"Perturbation{self._of_class}")
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Curves and areas of both directions."""
         metrics = {}
         ranges = {"accuracy": (0.0, 1.0), "probability": (0.0, 1.0), "logit": (-float("inf"), float("inf"))}
-        for direction, higher in (("positive", False), ("negative", True)):
+        area = "mean" if self.area == "mean" else "area, times 100, of the"
+        for direction, higher, first in (("positive", False, "most relevant"), ("negative", True, "least relevant")):
+            order = f"{first} first{self._of_class}"
             for name, bounds in ranges.items():
+                measured = name if name == "accuracy" else f"{name} of the explained class"
                 metrics[self._area_name(direction, name)] = Metric(
-                    higher, self._area_bounds(bounds), headline=name == "accuracy"
+                    higher,
+                    self._area_bounds(bounds),
+                    headline=name == "accuracy",
+                    title=f"{name} AUC, {order}",
+                    short=f"{_SHORT[name]} AUC {first.partition(' ')[0]} rel. first{' (annot.)' if self._of_class else ''}",
+                    meaning=f"{area} {measured} while growing fractions of the words are removed, the {first} first",
                 )
             for name, bounds in ranges.items():
-                metrics[f"{direction}_{name}"] = Metric(higher, bounds, x="fraction removed")
+                metrics[f"{direction}_{name}"] = Metric(
+                    higher,
+                    bounds,
+                    x="fraction removed",
+                    title=f"{name}, {order}",
+                    meaning=f"{name} after this fraction of the words is removed, the {first} first",
+                )
         return metrics
+
+    @property
+    def _of_class(self) -> str:
+        return "" if self.target == "predicted" else ", annotated class"
 
     @property
     def points(self) -> tuple[float, ...]:

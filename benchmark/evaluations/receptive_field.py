@@ -12,11 +12,15 @@ from benchmark.evaluations.base import Averaged, table
 from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import THRESHOLD, layer_shares
-from benchmark.results.record import Metric
+from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Share, Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9)
+
+
+def _quantile(share: float) -> str:
+    return f"distance_q{100 * share:02.0f}"
 
 
 @configurable
@@ -45,6 +49,7 @@ class ReceptiveField(Averaged):
 
     version: ClassVar[int] = 1
     reads: ClassVar[Reads] = "edges"
+    about: ClassVar[About] = About("descriptive", 40, "Receptive field")
     nothing: ClassVar[str] = "no example has an edge above the threshold"
 
     target: Target = "predicted"
@@ -54,14 +59,40 @@ class ReceptiveField(Averaged):
 
     @property
     def _names(self) -> tuple[str, ...]:
-        return "distance_mean", *(f"distance_q{100 * q:02.0f}" for q in self.quantiles)
+        return "distance_mean", *(_quantile(q) for q in self.quantiles)
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """All of them describe."""
-        metrics = {"distance": Metric(higher_is_better=None, bounds=(0.0, np.inf), headline=True)}
-        for name in (*self._names, "edges"):
-            metrics[name] = Metric(higher_is_better=None, bounds=(0.0, np.inf), x="layer")
+        above = "in tokens from query to key of the edges above the threshold"
+        metrics = {
+            "distance": Metric(
+                None,
+                (0.0, np.inf),
+                headline=True,
+                title="distance of strong edges",
+                short="edge distance",
+                meaning=f"mean distance {above}, mean over layers",
+            ),
+            "distance_mean": Metric(
+                None,
+                (0.0, np.inf),
+                x="layer",
+                title="distance of strong edges by layer",
+                meaning=f"mean distance {above}",
+            ),
+        }
+        for q in self.quantiles:
+            metrics[_quantile(q)] = Metric(
+                None,
+                (0.0, np.inf),
+                x="layer",
+                title=f"{100 * q:g} % quantile of the distance by layer",
+                meaning=f"{100 * q:g} % quantile of the distance {above}",
+            )
+        metrics["edges"] = Metric(
+            None, (0.0, np.inf), x="layer", title="strong edges by layer", meaning="number of edges above the threshold"
+        )
         return metrics
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:

@@ -1,8 +1,9 @@
 """Instrumented classifiers: record, edit and differentiate attention without touching a model's class."""
 
 from benchmark.models.attention_interface import AttentionEdit, PruneHeads, ValueEdit, hold_constant
-from benchmark.models.classifier import Classifier, Trace
+from benchmark.models.classifier import Classifier
 from benchmark.models.loading import load_model
+from benchmark.models.passes import Trace
 from benchmark.models.single_block import run_block
 
 __all__ = [

@@ -16,6 +16,8 @@ from benchmark.models.blocks import BlockTape, observing
 from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.models.encoding import Encoder
 from benchmark.models.families import Family, read_weights
+from benchmark.models.label_matching import label_map
+from benchmark.models.passes import Cost, Trace
 from benchmark.models.precision import Twin
 from benchmark.models.streams import Streams
 from benchmark.types import Batch, Example
@@ -23,42 +25,7 @@ from benchmark.types import Batch, Example
 Tensors = Mapping[str, Tensor]
 
 
-@dataclass
-class Cost:
-    """Passes through the model, counted in examples: a batch of 8 is 8; a pass restarted half way up counts one half.
-
-    A result that is remembered instead of computed again counts its passes again, and its time in `remembered_seconds`.
-    """
-
-    forward_passes: float = 0.0
-    backward_passes: float = 0.0
-    remembered_seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Trace:
-    """What one forward pass gave.
-
-    Attributes:
-        logits: one per class, in `Classifier.scores_dtype`.
-        attentions: per attention call the probabilities [B H T T] after edits, if recorded.
-        embeddings: output of the token (or patch) embedding module [B T D], before positions are added, if recorded. An
-            encoder and its decoder both read this one tensor: a gradient with respect to it is the sum over both uses.
-        hidden: per attention call the input of its block [B T D], if recorded.
-    """
-
-    logits: Float[Tensor, "B C"]
-    attentions: tuple[Tensor, ...] = ()
-    embeddings: Tensor | None = None
-    hidden: tuple[Tensor, ...] = ()
-
-    @property
-    def probabilities(self) -> Float[Tensor, "B C"]:
-        """Softmax of the logits."""
-        return self.logits.softmax(-1)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Classifier:
     """A classifier whose attention can be recorded, edited and differentiated; made by `load_model`.
 
@@ -93,6 +60,12 @@ class Classifier:
     memory_budget: int = 1 << 27
     cost: Cost = field(default_factory=Cost)
     twin: Twin = field(default_factory=Twin, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        shown = ", ".join([*self.labels[:4], *(["…"] if len(self.labels) > 4 else [])])
+        size = f"{self.n_layers} layers, {self.n_heads} heads, window {self.window}"
+        place = f"{str(self.dtype).removeprefix('torch.')} on {self.device}"
+        return f"Classifier('{self.name}': {type(self.model).__name__}, classes {shown}; {size}; {place})"
 
     @property
     def tokenizer(self) -> Any:
@@ -169,7 +142,9 @@ class Classifier:
         )
 
     def encode_examples(self, examples: Sequence[Example], label_map: Sequence[int]) -> Batch:
-        """Encode a task's examples; `label_map[k]` is the model's class for the task's label k."""
+        """Encode a task's examples; `label_map[k]` is the model's class for the task's label k, which UserError checks."""
+        if wrong := [example for example in examples if not 0 <= example.label < len(label_map)]:
+            raise UserError(f"example '{wrong[0].uid}' has the label {wrong[0].label} of {len(label_map)} classes")
         return self.encoder(
             [example.inputs for example in examples],
             uids=[example.uid for example in examples],
@@ -181,13 +156,7 @@ class Classifier:
 
     def label_map(self, task_labels: Sequence[str]) -> list[int]:
         """The model's class for each of a task's labels, matched by name without regard to case; else UserError."""
-        index_of_label = {label.casefold(): index for index, label in enumerate(self.labels)}
-        if missing := [label for label in task_labels if label.casefold() not in index_of_label]:
-            raise UserError(
-                f"label {', '.join(missing)} of the task is unknown to the model '{self.name}': the task has "
-                f"{list(task_labels)}, the model {list(self.labels)}; set task.labels or use another model.path"
-            )
-        return [index_of_label[label.casefold()] for label in task_labels]
+        return label_map(self.labels, task_labels, self.name)
 
     def read_weights(self, batch: Batch) -> Float[Tensor, "B T"]:
         """How much of each token's final state the classifier reads; rows sum to 1. See `families.read_weights`."""

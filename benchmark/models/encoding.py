@@ -109,6 +109,9 @@ class Encoder:
             query_units=tuple(query_units),
             meta=tuple(meta),
         )
+        for uid, marks, count in zip(uids, rationale, n_units, strict=True):
+            if marks is not None and len(marks) != count:
+                raise UserError(f"example '{uid}' has a rationale of {len(marks)} marks for {count} words")
         if lost := int(batch.lost_units.sum()):
             logger.info("%d of %d words lie beyond the window of %d tokens", lost, sum(n_units), self.window)
         return batch
@@ -116,7 +119,8 @@ class Encoder:
     def _text(self, inputs: Sequence[Any], uids: Sequence[str]) -> _Encoding:
         if self.tokenizer is None:
             raise UserError(
-                "the checkpoint has no tokenizer: give ready ids ({'input_ids': [...]}), or a model.path with one"
+                "the model has no tokenizer: give ready ids ({'input_ids': [...]}), a model.path with one, or "
+                "load_model(model, tokenizer=...)"
             )
         pairs = [isinstance(value, tuple) for value in inputs]
         if any(pairs) and not all(pairs):
@@ -205,7 +209,8 @@ class Encoder:
     def _images(self, inputs: Sequence[Any]) -> _Encoding:
         if self.processor is None:
             raise UserError(
-                "the checkpoint has no image processor: give {'pixel_values': ...}, or a model.path with one"
+                "the model has no image processor: give {'pixel_values': ...}, a model.path with one, or "
+                "load_model(model, processor=...)"
             )
         pixels = self.processor(images=list(inputs), return_tensors="pt")["pixel_values"]
         return self._patches(pixels.to(self.dtype))

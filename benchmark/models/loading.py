@@ -1,40 +1,24 @@
-"""`load_model`: from a directory or hub id to an instrumented classifier, with the errors that users meet."""
+"""`load_model`: from a checkpoint, or a model that is loaded, to an instrumented classifier."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import (
-    AutoConfig,
-    AutoImageProcessor,
-    AutoModelForImageClassification,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-)
-from transformers.utils import logging as transformers_logging
 
 from benchmark.errors import UserError
-from benchmark.models.attention_interface import IMPLEMENTATION, Tape, recording
+from benchmark.models.adopting import Loaded, adopt, prepared
+from benchmark.models.attention_interface import Tape, recording
+from benchmark.models.checkpoints import read_checkpoint
 from benchmark.models.classifier import Classifier
 from benchmark.models.encoding import Encoder, height_and_width
-from benchmark.models.families import FAMILIES, UNSUPPORTED, Family, family_of
+from benchmark.models.families import FAMILIES, Family, family_of
 from benchmark.models.fingerprint import fingerprint_of
 from benchmark.models.read_check import check_guess
 from benchmark.models.streams import streams_of
-from benchmark.models.weights import (
-    VOCABULARIES,
-    check_vocabulary,
-    existing_source,
-    from_source,
-    labels_of,
-    load_weights,
-    name_of,
-)
+from benchmark.models.weights import check_finite, check_vocabulary, labels_of
 
 logger = logging.getLogger(__name__)
 
@@ -47,23 +31,32 @@ NO_LIMIT = 1 << 20  # tokenizers without a limit say so with a huge number
 
 
 def load_model(
-    path_or_hub_id: str | Path,
-    dtype: str = "float32",
+    source: str | Path | nn.Module,
+    dtype: str | None = None,
     device: str = "auto",
     window: int | None = None,
     max_tokens: int | None = None,
     memory_budget: int | None = None,
+    *,
+    tokenizer: Any = None,
+    processor: Any = None,
 ) -> Classifier:
-    """Load a sequence or image classifier and instrument it.
+    """Load a sequence or image classifier, or take one that is loaded, and instrument it.
 
     Args:
-        path_or_hub_id: a local directory, or `name` / `organisation/name` on the Hugging Face hub.
+        source: a local directory, `name` / `organisation/name` on the Hugging Face hub, or a transformers model that is
+            loaded already. Such a model is copied, weights and configuration: it stays what it is and can be used and
+            trained on, and the classifier's numbers do not change with it.
         dtype: "float32" (also for checkpoints stored in half precision), "float64" for parity, "bfloat16" or "float16".
-            In the latter two the model computes in half precision; logits, gradients and scores are float32.
-        device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", ...
+            In the latter two the model computes in half precision; logits, gradients and scores are float32. None: that
+            of a model that is loaded already, else float32.
+        device: "auto" (where a model that is loaded already lies, else a GPU where there is one), "cpu", "cuda:1", ...
         window: tokens that texts are cut to; None for as many as the model can read.
         max_tokens: tokens of one forward pass of many variants of the examples; None for what suits the device.
         memory_budget: bytes that a method may let attention-sized tensors take at once; None for what suits the device.
+        tokenizer: a fast one, which is copied; of a model that is loaded already (without one it takes ids only), or in
+            place of a checkpoint's own.
+        processor: of images, likewise; it is shared.
 
     Returns:
         The classifier, in evaluation mode with frozen parameters.
@@ -71,33 +64,48 @@ def load_model(
     Raises:
         UserError: the path does not exist, the hub cannot be reached, the checkpoint has no classifier head, its
             family bypasses transformers' attention interface, a weight is not finite, or the device cannot compute in
-            `dtype`.
+            `dtype`; or what is loaded already is no transformers classifier.
+
+    Example:
+        >>> benchmark.load_model(checkpoint, device="cpu")  # a folder or a hub id
+        Classifier('bert': BertForSequenceClassification, classes bad, good; 2 layers, 2 heads, window 24; float32 on cpu)
+        >>> from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        >>> loaded = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+        >>> tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+        >>> model = benchmark.load_model(loaded, tokenizer=tokenizer)
+        >>> loaded.config._attn_implementation  # the model itself is left alone
+        'sdpa'
     """
-    if dtype not in _DTYPES:
+    if dtype is not None and dtype not in _DTYPES:
         raise UserError(f"model.dtype={dtype} is unknown; allowed: {', '.join(_DTYPES)}")
-    source = existing_source(str(path_or_hub_id))
-    config = from_source(AutoConfig, source)
-    if config.model_type in UNSUPPORTED:
-        reason = UNSUPPORTED[config.model_type]
-        raise UserError(f"model '{source}' is of the family {config.model_type}, which is not supported: {reason}")
-    labels = labels_of(source, config)
-    model, image = _load_classifier(source, config, _DTYPES[dtype])
-    target = _device(device)
-    model = model.to(target).eval().requires_grad_(requires_grad=False)
-    _check_finite(source, model)
-    tokenizer = None if image else _tokenizer(source)
+    if isinstance(source, str | Path):
+        loaded = read_checkpoint(str(source), _DTYPES[dtype or "float32"], tokenizer, processor)
+        target = _device(device)
+    else:
+        loaded = adopt(source, _DTYPES.get(str(dtype)), tokenizer, processor)
+        target = next(loaded.model.parameters()).device if device == "auto" else _device(device)
+    return _instrumented(loaded, target, window, max_tokens, memory_budget)
+
+
+def _instrumented(
+    loaded: Loaded, device: torch.device, window: int | None, max_tokens: int | None, memory_budget: int | None
+) -> Classifier:
+    source, image, tokenizer = loaded.source, loaded.image, loaded.tokenizer
+    labels = labels_of(source, loaded.model.config)
+    model = prepared(loaded.model).to(device)
+    check_finite(source, model)
     if tokenizer is not None:
         check_vocabulary(source, model, tokenizer)
     pad = _pad_token(model, tokenizer)
     family = family_of(model)
     encoder = Encoder(
         tokenizer=tokenizer,
-        processor=_processor(source) if image else None,
+        processor=loaded.processor,
         family=family,
         window=_allowed_window(window, _window(model, tokenizer, family, image=image), image=image),
         pad_token_id=pad,
-        device=target,
-        dtype=_DTYPES[dtype],
+        device=device,
+        dtype=loaded.dtype,
     )
     callers, n_heads, n_tokens = _probe(source, model, encoder, image=image)
     if image and n_tokens != encoder.window:
@@ -105,7 +113,7 @@ def load_model(
         encoder = replace(encoder, family=family, window=n_tokens)
     paths = {id(module): path for path, module in model.named_modules()}
     classifier = Classifier(
-        name=name_of(source),
+        name=loaded.name,
         model=model,
         encoder=encoder,
         labels=labels,
@@ -114,10 +122,10 @@ def load_model(
         streams=streams_of(family, [paths[id(module)] for module in callers]),
         n_heads=n_heads,
         fingerprint=fingerprint_of(model, tokenizer, window),
-        max_tokens=max_tokens or _MAX_TOKENS.get(target.type, 1024),
-        memory_budget=memory_budget or _MEMORY_BUDGET.get(target.type, 1 << 27),
+        max_tokens=max_tokens or _MAX_TOKENS.get(device.type, 1024),
+        memory_budget=memory_budget or _MEMORY_BUDGET.get(device.type, 1 << 27),
     )
-    if config.model_type not in FAMILIES:
+    if classifier.config.model_type not in FAMILIES:
         check_guess(classifier, classifier.encode([_probe_input(model, encoder, image=image)]))
     return classifier
 
@@ -145,74 +153,6 @@ def _device(name: str) -> torch.device:
             f"model.device={name} cannot be used ({reason}); allowed: auto, cpu, cuda, cuda:1, ..."
         ) from error
     return device
-
-
-def _load_classifier(source: str, config: Any, dtype: torch.dtype) -> tuple[nn.Module, bool]:
-    image = "ForImageClassification" in "".join(config.architectures or ()) or hasattr(config, "num_channels")
-    auto = AutoModelForImageClassification if image else AutoModelForSequenceClassification
-    with quiet_transformers():
-        model: Any = load_weights(
-            auto, source, fresh_head=False, config=config, dtype=dtype, attn_implementation="eager"
-        )
-    model.set_attn_implementation(IMPLEMENTATION)
-    if getattr(model.config, "use_cache", False):
-        model.config.use_cache = False
-    return model, image
-
-
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """No progress bars and no table of missing keys from transformers in this block."""
-    verbosity, bar = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if bar:
-            transformers_logging.enable_progress_bar()
-
-
-def _check_finite(source: str, model: nn.Module) -> None:
-    for name, tensor in model.state_dict().items():
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise UserError(f"model.path={source} holds values that are not finite (NaN or infinity) in '{name}'")
-
-
-def _tokenizer(source: str) -> Any:
-    """The checkpoint's tokenizer, to which `[SEP]` and its kind are text where they stand in a text; None without one.
-
-    Raises:
-        UserError: its files are there but broken, or it cannot align words.
-    """
-    folder = Path(source)
-    present = [name for name in (*VOCABULARIES, "tokenizer_config.json") if (folder / name).is_file()]
-    try:
-        tokenizer = from_source(AutoTokenizer, source, split_special_tokens=True)
-    except UserError as error:
-        if present or not isinstance(error.__cause__, OSError | ValueError | KeyError | AttributeError | TypeError):
-            raise UserError(f"{error} (its tokenizer: {', '.join(present)})") from error
-        logger.info("no tokenizer at '%s' (%s): the model takes ready ids", source, error)
-        return None
-    if not tokenizer.is_fast:
-        raise UserError(f"model.path={source} has a slow tokenizer, which cannot align words; save a tokenizer.json")
-    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # transformers makes an empty one where no file is found
-        if words := [name for name in present if name in VOCABULARIES]:
-            raise UserError(f"model.path={source} has a tokenizer without a single word ({', '.join(words)})")
-        return None
-    tokenizer.padding_side = "right"
-    return tokenizer
-
-
-def _processor(source: str) -> Any:
-    try:
-        return from_source(AutoImageProcessor, source, backend="pil")
-    except UserError as error:
-        if (Path(source) / "preprocessor_config.json").is_file():
-            raise
-        logger.info("no image processor at '%s' (%s): the model takes pixel values", source, error)
-        return None
 
 
 def _pad_token(model: nn.Module, tokenizer: Any) -> int:

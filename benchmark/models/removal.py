@@ -5,7 +5,7 @@ Defined in docs/protocols.md, section 8.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,9 @@ TokenUnits = Int[Tensor, "N T"]
 """The unit of each token; -1: none."""
 
 UnitMask = Bool[Tensor, "N U"]
+
+OperatorName = Literal["auto", "mask", "pad", "delete", "attention", "zero_embedding", "black", "mean", "blur"]
+"""A setting: `auto`, or a key of `OPERATORS`."""
 
 
 @dataclass(frozen=True)

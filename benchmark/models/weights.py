@@ -140,6 +140,13 @@ def _check_head(source: str, report: Mapping[str, Any]) -> None:
         logger.warning("'%s' holds weights that the model does not use: %s", source, ", ".join(unused[:_SHOWN]))
 
 
+def check_finite(source: str, model: nn.Module) -> None:
+    """UserError for a weight that is not finite."""
+    for name, tensor in model.state_dict().items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise UserError(f"model.path={source} holds values that are not finite (NaN or infinity) in '{name}'")
+
+
 def check_vocabulary(source: str, model: Any, tokenizer: Any) -> None:
     """UserError where the tokenizer knows tokens that the model has no embedding for."""
     rows = model.get_input_embeddings().num_embeddings

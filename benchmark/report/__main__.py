@@ -1,15 +1,19 @@
 """Command: `python -m benchmark.report RUNS [RUNS ...] [--out DIR]`."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from rich.console import Console
 
-from benchmark.errors import UserError, echo, printable
-from benchmark.exits import Kept, ended, on_termination
+from benchmark.errors import UserError
+from benchmark.exits import Kept, guarded, on_termination
 from benchmark.report import load_cells, terminal_table, write_report
+from benchmark.report.latex_settings import Columns, IntervalForm, LatexSettings
+from benchmark.report.merging import check_comparable
 from benchmark.report.run_folders import without_foreign
 from benchmark.results.store import find_cells
 
@@ -23,6 +27,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--out", metavar="DIR", type=Path, help="where the files go (default: `report` in the first RUNS)"
     )
+    parser.add_argument(
+        "--mixed", action="store_true",
+        help="report several RUNS together though their tasks, models, data or versions differ",
+    )  # fmt: skip
+    latex = parser.add_argument_group("LaTeX tables (report.latex of a comparison)")
+    latex.add_argument("--latex-columns", choices=get_args(Columns), default="one", help="of the paper")
+    latex.add_argument("--latex-interval", choices=get_args(IntervalForm), default="half", help="beside each figure")
+    latex.add_argument("--latex-metrics", metavar="A,B", default="", help="metrics of the overview (default: headline)")
+    latex.add_argument("--latex-methods", metavar="A,B", default="", help="methods of the overview (default: all)")
+    latex.add_argument(
+        "--latex-name", metavar="METHOD=NAME", action="append", default=[], help="what a method is called; may be repeated"
+    )  # fmt: skip
     return parser
 
 
@@ -51,15 +67,36 @@ def find_all(roots: Sequence[Path]) -> list[Path]:
     return finished
 
 
-def report(roots: Sequence[Path], out: Path) -> list[Path]:
+def check_out(out: Path) -> None:
+    """UserError where files cannot be written to a folder, before anything is drawn."""
+    for folder in (out, *out.absolute().parents):
+        if folder.exists():
+            if not folder.is_dir():
+                raise UserError(f"--out: cannot write to {out} ({folder} is a file); name another folder")
+            if not os.access(folder, os.W_OK):
+                raise UserError(f"--out: cannot write to {out} ({folder} is not writable); name another folder")
+            return
+
+
+def report(roots: Sequence[Path], out: Path, latex: LatexSettings | None = None, *, mixed: bool = False) -> list[Path]:
     """Write the report of all run folders below the roots and print the headline table.
 
+    Args:
+        roots: folders with run folders, of one machine or of several.
+        out: where the files go.
+        latex: how the LaTeX tables look.
+        mixed: report several roots together though they differ in what makes figures comparable.
+
     Raises:
-        UserError: see `find_all`; a run folder is corrupt; or the output folder cannot be written.
+        UserError: see `find_all` and `check_comparable`; a run folder is corrupt; or the output folder cannot be written.
     """
-    cells = load_cells(find_all(roots))
+    found = find_all(roots)
+    check_out(out)
+    cells = load_cells(found)
+    if not mixed:
+        check_comparable(cells, roots)
     try:
-        written = write_report(cells, out)
+        written = write_report(cells, out, latex)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise UserError(f"--out: cannot write to {out} ({error.strerror or error}); name another folder") from error
     console = Console(width=None if sys.stdout.isatty() else 140)
@@ -68,19 +105,23 @@ def report(roots: Sequence[Path], out: Path) -> list[Path]:
     return written
 
 
+def _latex(options: argparse.Namespace) -> LatexSettings:
+    listed = {
+        name: [part for part in getattr(options, f"latex_{name}").split(",") if part] for name in ("metrics", "methods")
+    }
+    if unnamed := [text for text in options.latex_name if "=" not in text]:
+        raise UserError(f"--latex-name: '{unnamed[0]}' is none; write METHOD=NAME")
+    names = dict(text.split("=", 1) for text in options.latex_name)
+    given = {"columns": options.latex_columns, "interval": options.latex_interval, "names": names, **listed}
+    return LatexSettings.read(given, "--latex")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0, or the status of what ended it (see `benchmark.exits`), told in one line on standard error."""
+    """Run the command: 0; what ends it early is a SystemExit, told in one line on standard error (see `benchmark.exits`)."""
     options = _parser().parse_args(arguments)
     out = options.out or options.runs[0] / "report"
     kept = Kept(f"each file in {out} is whole, or of an earlier report; the same command writes them all", out)
-    try:
-        report(options.runs, out)
-    except (Exception, KeyboardInterrupt) as error:
-        if (ending := ended(error, kept)) is None:
-            raise
-        status, line = ending
-        echo(printable(line))
-        return status
+    guarded(lambda: report(options.runs, out, _latex(options), mixed=options.mixed), kept)
     return 0
 
 

@@ -5,10 +5,11 @@ from functools import partial
 
 import pandas as pd
 
+from benchmark.report.arrangement import control_place
 from benchmark.report.cells import NamedCell
 from benchmark.report.figures import Panel, draw_panels, figure_files, styles
 from benchmark.report.labels import natural
-from benchmark.report.leaderboard import control_place, known_metrics
+from benchmark.report.leaderboard import known_metrics
 from benchmark.results.wording import shortened, slug, span, unique_stems
 
 _TITLE = 100

@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from benchmark.report.arrangement import control_place
 from benchmark.report.cells import CONTROLS
-from benchmark.report.leaderboard import control_place
 from benchmark.results.wording import shortened
 
 # Okabe and Ito's colours; dark purple in place of black (too near the controls' greys), no yellow (too light on white).

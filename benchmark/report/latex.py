@@ -1,24 +1,19 @@
-"""Tables as LaTeX (booktabs), to be read by `\\input`; the leaderboard's headline metrics among them."""
+"""Texts, figures and tables as LaTeX (booktabs), to be read by `\\input`."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
-import pandas as pd
-
-from benchmark.report.cells import NamedCell
-from benchmark.report.leaderboard import groups_with_figures, headline_columns, make_board
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
-from benchmark.results.wording import bounds, number, slug
+from benchmark.results.wording import bounds, number
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", "[": "{[}", "]": "{]}", "*": "{*}",  # after \\ a bracket or a star would be its argument
     "–": "--", "—": "---", "·": r"\textperiodcentered{}", "×": r"$\times$", "…": r"\dots{}",
-    "≥": r"$\geq$", "≤": r"$\leq$", "τ": r"$\tau$", "α": r"$\alpha$", "β": r"$\beta$", "λ": r"$\lambda$", "−": "$-$",
+    "≥": r"$\geq$", "≤": r"$\leq$", "τ": r"$\tau$", "α": r"$\alpha$", "β": r"$\beta$", "λ": r"$\lambda$",
+    "γ": r"$\gamma$", "ε": r"$\epsilon$", "±": r"$\pm$", "∞": r"$\infty$", "−": "$-$",
 }  # fmt: skip
-_ARROWS = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}
-_WIDTH = 4  # metrics with intervals that fit the text width of a page
+ARROWS = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}
 
 
 def escape(text: str) -> str:
@@ -27,7 +22,7 @@ def escape(text: str) -> str:
     return escaped.encode("latin-1", "replace").decode("latin-1")
 
 
-def _math(value: str) -> str:
+def as_math(value: str) -> str:
     """A formatted number for math mode: 1.0e-05 as a power of ten."""
     value = value.replace("∞", r"\infty").replace("NaN", r"\mathrm{NaN}")
     digits, _, power = value.partition("e")
@@ -39,13 +34,13 @@ def _entry(entry: PrintedEntry) -> str:
     mark = "" if entry.mark is None else rf"\textsuperscript{{{entry.mark}}}"
     if entry.value is None:
         return escape(entry.words) + mark
-    value = _math(number(entry.value))
+    value = as_math(number(entry.value))
     shown = {1: rf"$\mathbf{{{value}}}$", 2: rf"\underline{{${value}$}}"}.get(entry.rank or 0, f"${value}$")
     return " ".join(filter(None, [shown + mark, _interval(entry), f"({escape(entry.words)})" if entry.words else ""]))
 
 
 def _interval(entry: PrintedEntry) -> str:
-    ends = [_math(end) for end in bounds(entry.low, entry.high).strip("[]").split(", ")]
+    ends = [as_math(end) for end in bounds(entry.low, entry.high).strip("[]").split(", ")]
     return rf"{{\scriptsize $[{', '.join(ends)}]$}}" if any(ends) else ""
 
 
@@ -70,7 +65,7 @@ def tabular(table: PrintedTable) -> Iterator[str]:
     yield from _group(table)
 
     def title(heading: Heading) -> str:
-        return escape(heading.name) + _ARROWS[heading.higher_is_better]
+        return escape(heading.name) + ARROWS[heading.higher_is_better]
 
     def line(row: PrintedRow) -> str:
         count = [escape(row.examples)] if table.counted else []
@@ -82,36 +77,3 @@ def tabular(table: PrintedTable) -> Iterator[str]:
         yield from map(line, rows)
     yield r"\bottomrule"
     yield r"\end{tabular}"
-
-
-def _floating(table: PrintedTable, caption: str, label: str) -> list[str]:
-    """A `table` with caption, label and footnotes."""
-    caption = (
-        rf"{escape(caption)}, with 95\,\% intervals over $n$ examples. "
-        r"Best method bold, second underlined; controls, below the line, are not ranked."
-    )
-    lines = [r"\begin{table}", r"\centering", r"\small", rf"\caption{{{caption}}}", rf"\label{{{label}}}"]
-    lines += [r"\medskip", "", *tabular(table)]
-    for place, note in enumerate(table.notes, 1):
-        lines.append(r"\par\smallskip\footnotesize" if place == 1 else r"\par")
-        lines.append(rf"\textsuperscript{{{place}}}~{escape(note)}")
-    return [*lines, r"\end{table}"]
-
-
-def latex(cells: Sequence[NamedCell], table: pd.DataFrame) -> str:
-    """One table per task, model and test (split where a test has more than four headline metrics).
-
-    Args:
-        cells: named cells.
-        table: their figures (`leaderboard.frame`).
-    """
-    lines = ["% needs \\usepackage{booktabs}"]
-    for task, model, _, part in groups_with_figures(cells, table):
-        for evaluation, run in groupby(headline_columns(part), key=lambda column: column.evaluation):
-            columns, tested = list(run), part[part["evaluation"] == evaluation]
-            for start in range(0, len(columns), _WIDTH):
-                label = f"tab:{slug(task)}-{slug(model)}-{slug(evaluation)}"
-                label += f"-{start // _WIDTH + 1}" if start else ""
-                board = make_board(tested, columns[start : start + _WIDTH])
-                lines += ["", *_floating(board, f"{evaluation} on {task} with {model}", label)]
-    return "\n".join(lines) + "\n"

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmark.report.cells import NamedCell, control_order, load_cells
-from benchmark.report.labels import natural
+from benchmark.report.arrangement import is_control, method_order, ordered_tests, ranks, repeats
+from benchmark.report.cells import NamedCell, load_cells
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.results.record import UNDECLARED, EvaluationRecord, Metric
 
 COLUMNS = (
     "task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n", "higher_is_better", "headline",
-    "dash", "remark",
+    "dash", "remark", "title", "short", "meaning", "kind",
 )  # fmt: skip
 CSV_COLUMNS = ("task", "model", "method", "evaluation", "metric", "value", "low", "high", "n")
 CURVE_COLUMNS = ("task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n")
@@ -29,29 +29,40 @@ NO_FIGURE = "the test reported no such figure"
 
 @dataclass(frozen=True)
 class MetricColumn:
-    """A scalar metric as a column of a table."""
+    """A scalar metric as a column of a table, with its words (`benchmark.results.record.Metric`) where there are any."""
 
     evaluation: str
     metric: str
     higher_is_better: bool | None
+    title: str = field(default="", compare=False)
+    short: str = field(default="", compare=False)
+    meaning: str = field(default="", compare=False)
+
+    @property
+    def code(self) -> str:
+        """The name that settings and CSV files have: `perturbation.positive_auc_mean`."""
+        return f"{self.evaluation}.{self.metric}"
 
     @property
     def heading(self) -> Heading:
-        """How the column is headed; metrics are grouped by their test."""
-        return Heading(self.metric, self.higher_is_better, group=self.evaluation)
+        """How the column is headed: its title with the code name, or without one the metric's name grouped by its test."""
+        if not self.title:
+            return Heading(self.metric, self.higher_is_better, group=self.evaluation, meaning=self.meaning)
+        return Heading(self.title, self.higher_is_better, code=self.code, short=self.short, meaning=self.meaning)
 
 
 def _figures(test: EvaluationRecord) -> Iterator[dict[str, Any]]:
     """One row per figure of an evaluation that the method could serve."""
     for figure in test.figures:
         metric = test.metric(figure.metric)
-        yield {
-            **asdict(figure),
-            "higher_is_better": metric.higher_is_better,
-            "headline": metric.headline,
-            "dash": None,
-            "remark": test.remark if metric.higher_is_better is not None else None,  # which is about ranked figures
-        }
+        remark = test.remark if metric.higher_is_better is not None else None  # which is about ranked figures
+        yield {**asdict(figure), **_declared(metric), "dash": None, "remark": remark}
+
+
+def _declared(metric: Metric) -> dict[str, Any]:
+    """What is declared of a metric, as columns."""
+    told = {name: getattr(metric, name) for name in ("higher_is_better", "headline", "title", "short")}
+    return told | {"meaning": metric.sentence}
 
 
 def _dashes(metrics: Mapping[str, Metric], reason: str) -> Iterator[dict[str, Any]]:
@@ -59,8 +70,7 @@ def _dashes(metrics: Mapping[str, Metric], reason: str) -> Iterator[dict[str, An
     nothing = dict.fromkeys(("x", "value", "low", "high"), math.nan) | {"n": 0, "dash": reason, "remark": None}
     for name, metric in metrics.items():
         if metric.x is None:
-            ranked = {"higher_is_better": metric.higher_is_better, "headline": metric.headline}
-            yield {"metric": name, **nothing, **ranked}
+            yield {"metric": name, **nothing, **_declared(metric)}
 
 
 def _test_rows(cell: NamedCell, shown: str, metrics: Mapping[str, Metric]) -> Iterator[dict[str, Any]]:
@@ -75,19 +85,23 @@ def _test_rows(cell: NamedCell, shown: str, metrics: Mapping[str, Metric]) -> It
     yield from _dashes({name: metric for name, metric in metrics.items() if name not in reported}, NO_FIGURE)
 
 
-def _cell_rows(cell: NamedCell, declared: Mapping[str, Mapping[str, Metric]]) -> Iterator[dict[str, Any]]:
-    """Rows of one cell over all evaluations (name shown -> metrics) of its task and model."""
+def _cell_rows(
+    cell: NamedCell, declared: Mapping[str, Mapping[str, Metric]], kinds: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """Rows of one cell over all evaluations (name shown -> metrics, and kind) of its task and model."""
     place = {"task": cell.task, "model": cell.model, "method": cell.method}
     for shown, metrics in declared.items():
-        yield from (place | {"evaluation": shown} | row for row in _test_rows(cell, shown, metrics))
+        test = {"evaluation": shown, "kind": kinds[shown]}
+        yield from (place | test | row for row in _test_rows(cell, shown, metrics))
     if not declared:
-        yield from (place | {"evaluation": ""} | row for row in _dashes({"": UNDECLARED}, cell.dash or NO_TEST))
+        yield from (
+            place | {"evaluation": "", "kind": ""} | row for row in _dashes({"": UNDECLARED}, cell.dash or NO_TEST)
+        )
 
 
 def known_metrics(cells: Sequence[NamedCell]) -> dict[str, dict[str, Metric]]:
-    """Evaluation (name shown) -> metric -> its declaration, over all cells given; metrics in the order declared."""
-    names = sorted({shown for cell in cells for shown in cell.evaluations})
-    declared: dict[str, dict[str, Metric]] = {shown: {} for shown in names}
+    """Evaluation (name shown, in the order of the tables) -> metric -> its declaration, in the order declared."""
+    declared: dict[str, dict[str, Metric]] = {shown: {} for shown in ordered_tests(cells)}
     for cell in cells:
         for shown in cell.evaluations:
             if (test := cell.evaluation(shown)) is not None:
@@ -104,9 +118,11 @@ def groups(cells: Sequence[NamedCell]) -> list[tuple[str, str, list[NamedCell]]]
 def groups_with_figures(
     cells: Sequence[NamedCell], table: pd.DataFrame
 ) -> Iterator[tuple[str, str, list[NamedCell], pd.DataFrame]]:
-    """The same, with the rows of each task and model of the cells' figures (`frame`)."""
+    """The same with their rows of `frame`; methods from best to worst, and without the tests that repeat another."""
     for task, model, members in groups(cells):
-        yield task, model, members, table[(table["task"] == task) & (table["model"] == model)]
+        part = table[(table["task"] == task) & (table["model"] == model) & ~table["evaluation"].isin(repeats(members))]
+        order = {method: place for place, method in enumerate(dict.fromkeys(part["method"]))}
+        yield task, model, sorted(members, key=lambda cell: order[cell.method]), part
 
 
 def frame(cells: Sequence[NamedCell]) -> pd.DataFrame:
@@ -114,8 +130,17 @@ def frame(cells: Sequence[NamedCell]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for _, _, members in groups(cells):
         declared = known_metrics(members)
+        kinds = {shown: test.about.kind for shown, test in ordered_tests(members).items()}
+        by_method: dict[str, list[dict[str, Any]]] = {}
         for cell in members:
-            rows.extend(_cell_rows(cell, declared))
+            by_method.setdefault(cell.method, []).extend(_cell_rows(cell, declared, kinds))
+        found = _as_frame([row for own in by_method.values() for row in own])
+        order = method_order(found[~found["evaluation"].isin(repeats(members))])
+        rows += [row for method in order for row in by_method[method]]
+    return _as_frame(rows)
+
+
+def _as_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"headline": bool, "n": np.int64})
     for name in ("higher_is_better", "dash", "remark"):  # pandas would turn None into NaN
         table[name] = pd.Series([row[name] for row in rows], dtype=object)
@@ -128,7 +153,9 @@ def read_leaderboard(cells: Sequence[Path]) -> pd.DataFrame:
     Returns:
         One row per figure: task, model, method, evaluation, metric, x (NaN for scalars), value, low, high (NaN where
         there is no interval), n, higher_is_better (None: not ranked), headline, dash, remark (what must be known of the
-        figure, or None). A scalar that a method could not serve has a row too: value NaN, n 0 and the reason in `dash`.
+        figure, or None), title, short and meaning of the metric, and the kind of its test (empty where it has none). A
+        scalar that a method could not serve has a row too: value NaN, n 0 and the reason in `dash`. Rows stand in the
+        order of the tables: methods from best to worst (`arrangement.ORDER`), tests by kind.
 
     Raises:
         UserError: a folder is corrupt; the message names it.
@@ -138,13 +165,12 @@ def read_leaderboard(cells: Sequence[Path]) -> pd.DataFrame:
 
 def scalar_columns(table: pd.DataFrame) -> list[MetricColumn]:
     """The scalar metrics of some rows of the leaderboard, in order of appearance."""
-    scalars = table[table["x"].isna() & (table["metric"] != "")]
-    columns: dict[tuple[str, str], MetricColumn] = {}
-    for row in scalars.to_dict("records"):
-        key = (row["evaluation"], row["metric"])
-        columns.setdefault(key, MetricColumn(*key, row["higher_is_better"]))
-    order = {name: place for place, name in enumerate(dict.fromkeys(evaluation for evaluation, _ in columns))}
-    return sorted(columns.values(), key=lambda column: order[column.evaluation])
+    told = ["evaluation", "metric", "higher_is_better", "title", "short", "meaning"]
+    scalars = table.loc[table["x"].isna() & (table["metric"] != ""), told]
+    firsts = scalars.drop_duplicates(["evaluation", "metric"])
+    columns = [MetricColumn(**{str(name): value for name, value in row.items()}) for row in firsts.to_dict("records")]
+    order = {name: place for place, name in enumerate(dict.fromkeys(column.evaluation for column in columns))}
+    return sorted(columns, key=lambda column: order[column.evaluation])
 
 
 def headline_columns(table: pd.DataFrame) -> list[MetricColumn]:
@@ -158,43 +184,21 @@ def judged_columns(table: pd.DataFrame) -> list[MetricColumn]:
     return ranked or [column for column in scalar_columns(table) if column.higher_is_better is not None]
 
 
-def _ranks(values: Mapping[str, float], column: MetricColumn) -> dict[str, int]:
-    """Competition rank of each finite value (equal values share the better rank); empty with fewer than two of them."""
-    finite = {method: value for method, value in values.items() if math.isfinite(value)}
-    if column.higher_is_better is None or len(finite) < 2:
-        return {}
-    signed = {method: value if column.higher_is_better else -value for method, value in finite.items()}
-    return {method: 1 + sum(other > value for other in signed.values()) for method, value in signed.items()}
-
-
-def control_place(method: str) -> int:
-    """0 for the shown name of a real method, then the controls' in their order."""
-    return control_order(method.split(" (", 1)[0])
-
-
-def is_control(method: str) -> bool:
-    """Whether a method's shown name is a control's."""
-    return control_place(method) > 0
-
-
-def _place(method: str, ranks: Sequence[Mapping[str, int]]) -> tuple[float, tuple[tuple[int, float, str], ...]]:
-    """Sorting key: mean rank over the columns that rank the method (none: last), then the name."""
-    ranked = [column[method] for column in ranks if method in column]
-    return (sum(ranked) / len(ranked) if ranked else math.inf, natural(method))
-
-
 def make_board(table: pd.DataFrame, columns: Sequence[MetricColumn]) -> PrintedTable:
     """A table of the given columns from the leaderboard's rows of one task and model.
 
-    Methods stand from best to worst (mean rank over the columns), controls below them; what could not be served has a
-    footnote that says why.
+    Methods stand in the order of the rows (`frame`), controls below them; what could not be served has a footnote that
+    says why.
     """
     scalars = table[table["x"].isna()]
     records = {(row["method"], row["evaluation"], row["metric"]): row for row in scalars.to_dict("records")}
     methods = [str(method) for method in dict.fromkeys(table["method"])]
     real = [method for method in methods if not is_control(method)]
-    ranks = [
-        _ranks({m: r["value"] for m in real if (r := records.get((m, c.evaluation, c.metric))) is not None}, c)
+    places = [
+        ranks(
+            {m: r["value"] for m in real if (r := records.get((m, c.evaluation, c.metric))) is not None},
+            c.higher_is_better,
+        )
         for c in columns
     ]
     notes: dict[str, int] = {}
@@ -211,10 +215,10 @@ def make_board(table: pd.DataFrame, columns: Sequence[MetricColumn]) -> PrintedT
         return PrintedEntry(**figure, rank=ranked.get(method), mark=footnote(row["remark"]))
 
     def rows(names: Iterable[str]) -> tuple[PrintedRow, ...]:
-        return tuple(PrintedRow((name,), tuple(map(partial(entry, name), columns, ranks))) for name in names)
+        return tuple(PrintedRow((name,), tuple(map(partial(entry, name), columns, places))) for name in names)
 
     blocks = {
-        "methods": rows(sorted(real, key=lambda method: _place(method, ranks))),
+        "methods": rows(real),
         "controls": rows(filter(is_control, methods)),
     }
     first = table.iloc[0]

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from benchmark.report.arrangement import ORDER, ordered_tests, repeated_line, repeats
 from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import (
+    MetricColumn,
     groups_with_figures,
     headline_columns,
     judged_columns,
@@ -15,6 +17,7 @@ from benchmark.report.leaderboard import (
 from benchmark.report.pairs import MethodPairs
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.report.verdicts import against_random, calibration
+from benchmark.results.record import KINDS, About, EvaluationRecord
 from benchmark.results.statistics import ALPHA
 from benchmark.results.wording import arrow, bounds, number
 from benchmark.results.wording import escape_markdown as escape
@@ -25,7 +28,7 @@ _LEGEND = (
     "<u>underlined</u>; controls are shown below the line and never ranked. ↑ higher is better, ↓ lower is better, "
     "no arrow: descriptive. "
     "In the sentences below a table, above means better, whatever the direction of the metric. Methods are compared on "
-    "the same examples, never by whether two intervals overlap."
+    "the same examples, never by whether two intervals overlap. " + ORDER
 )
 
 
@@ -48,6 +51,11 @@ def _title(heading: Heading) -> str:
     return f"{escape(name)} {arrow(heading.higher_is_better)}".rstrip()
 
 
+def _head(heading: Heading) -> str:
+    """The same above a column, with the code name in small type."""
+    return f"{_title(heading)}<br><sub>{escape(heading.code)}</sub>" if heading.code else _title(heading)
+
+
 def table_lines(table: PrintedTable) -> list[str]:
     """A table with its footnotes; the name of a column's group stands before its own."""
 
@@ -55,7 +63,7 @@ def table_lines(table: PrintedTable) -> list[str]:
         return _line([*map(escape, row.labels), *map(_entry, row.entries), *([row.examples] if table.counted else [])])
 
     leading, figures = len(table.labels), len(table.columns) + table.counted
-    names = [*map(escape, table.labels), *map(_title, table.columns), *(["n"] if table.counted else [])]
+    names = [*map(escape, table.labels), *map(_head, table.columns), *(["n"] if table.counted else [])]
     lines = [_line(names), _line(["---"] * leading + ["---:"] * figures)]
     for place, (group, rows) in enumerate(table.groups.items()):
         lines += [_line([f"*{group}*", *[""] * (leading + figures - 1)])] if place and rows else []
@@ -111,6 +119,21 @@ def _facts(cell: NamedCell) -> str:
     )
 
 
+def _test(name: str, test: EvaluationRecord | None) -> list[str]:
+    """The heading of a test: its title with the code name, its kind, and the class that is explained."""
+    about = About() if test is None else test.about
+    heading = f"{escape(about.title)} <sub>{escape(name)}</sub>" if about.title else escape(name)
+    told = [f"A test of {about.kind}."] if about.kind in KINDS[:2] else ["Descriptive."] if about.kind in KINDS else []
+    told += [f"Explained class: {escape(test.target)}."] if test is not None and test.target else []
+    return [f"### {heading}", "", *([" ".join(told), ""] if told else [])]
+
+
+def _meanings(columns: Sequence[MetricColumn]) -> list[str]:
+    """What each metric measures, its range and direction; nothing for those without a title."""
+    lines = [f"- {_title(column.heading.alone)}: {escape(column.meaning)}" for column in columns if column.title]
+    return [*lines, ""] if lines else []
+
+
 def _section(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[MethodPairs]) -> list[str]:
     lines = [f"## {escape(cells[0].task)} · {escape(cells[0].model)}", "", _facts(cells[0]), ""]
     columns = headline_columns(table)
@@ -118,11 +141,11 @@ def _section(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[Me
         reasons = [f"- {escape(cell.method)}: {escape(cell.dash)}" for cell in cells if cell.dash]
         return [*lines, "No scalar figures.", "", *reasons]
     lines += ["### Overview", "", *table_lines(make_board(table, columns))]
+    lines += ["", escape(told)] if (told := repeated_line(repeats(cells))) else []
+    shown = ordered_tests(cells)
     for evaluation in dict.fromkeys(column.evaluation for column in scalar_columns(table)):
         part = table[table["evaluation"] == evaluation]
-        target = next((test.target for cell in cells if (test := cell.evaluation(evaluation)) is not None), None)
-        lines += ["", f"### {escape(evaluation)}", ""]
-        lines += [f"Explained class: {escape(target)}.", ""] if target else []
+        lines += ["", *_test(evaluation, shown.get(evaluation)), *_meanings(scalar_columns(part))]
         lines += [*table_lines(make_board(part, scalar_columns(part)).ungrouped), "", *_verdicts(cells, part)]
         lines += _pairs([of_metric for of_metric in pairs if of_metric.column.evaluation == evaluation])
     return lines

@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from benchmark.report.arrangement import is_control
 from benchmark.report.cells import NamedCell
 from benchmark.report.gains import Gain, gains_of
-from benchmark.report.leaderboard import MetricColumn, groups_with_figures, is_control, judged_columns
+from benchmark.report.leaderboard import MetricColumn, groups_with_figures, judged_columns
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.report.samples import figure_of
 from benchmark.report.verdicts import UNPAIRED, too_few, with_figure
@@ -129,7 +130,7 @@ def every_pair(cells: Sequence[NamedCell], table: pd.DataFrame) -> dict[tuple[st
     """
     by_place: dict[tuple[str, str], list[MethodPairs]] = {}
     for task, model, members, part in groups_with_figures(cells, table):
-        tests = [rows for _, rows in part.groupby("evaluation", sort=True)]
+        tests = [rows for _, rows in part.groupby("evaluation", sort=False)]
         by_metric = [pairs(members, column) for rows in tests for column in judged_columns(rows)]
         by_place[task, model] = [of_metric for of_metric in by_metric if of_metric is not None]
     return by_place

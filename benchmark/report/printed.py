@@ -9,11 +9,23 @@ from benchmark.results.wording import arrow, span
 
 @dataclass(frozen=True)
 class Heading:
-    """What stands above a column of figures: its name, the direction of better, and a group that it belongs to."""
+    """What stands above a column of figures.
+
+    Attributes:
+        name: in the field's terms where that is known.
+        higher_is_better: the direction of better.
+        group: that it belongs to, named before it.
+        code: the name that settings and CSV files have, where `name` is another.
+        short: the name for a narrow column; empty where there is none.
+        meaning: what is measured, range and direction, in one sentence.
+    """
 
     name: str
     higher_is_better: bool | None = None
     group: str = ""
+    code: str = ""
+    short: str = ""
+    meaning: str = ""
 
     @property
     def title(self) -> str:

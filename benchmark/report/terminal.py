@@ -1,20 +1,34 @@
-"""Tables for the terminal, and the headline metrics as one."""
+"""The headline metrics as one compact table, as wide as the terminal, a pipe or a log has it."""
 
 import math
+import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from benchmark.report.arrangement import repeated_line, repeats
 from benchmark.report.cells import NamedCell
-from benchmark.report.leaderboard import frame, groups_with_figures, headline_columns, make_board
+from benchmark.report.leaderboard import MetricColumn, frame, groups_with_figures, headline_columns, make_board
 from benchmark.report.printed import Heading, PrintedEntry, PrintedTable
-from benchmark.results.wording import number
+from benchmark.results.wording import arrow, number, span
 
-_TABLE_WIDTH = 120
+MARKS = {1: "★", 2: "☆"}
+"""The best and the second among methods: seen in a pipe, in a log and without colours too."""
+
 _STYLES = {1: "bold green", 2: "underline"}
+_LETTERS = {True: 13, False: 9}  # of a heading's line, at least, by whether figures have their intervals
+_ENOUGH = 6  # metrics with intervals; where fewer fit, more of them are shown without
+LEGEND = (
+    f"±: larger distance to a bound of the 95 % interval; ↑ ↓: better; {MARKS[1]} best and {MARKS[2]} second among methods. "
+    "Rows by mean rank on the ranked headline metrics, controls below."
+)
 
 
 def margin(value: float, low: float, high: float) -> float:
@@ -22,59 +36,103 @@ def margin(value: float, low: float, high: float) -> float:
     return max(high - value, value - low)
 
 
-def _entry(entry: PrintedEntry) -> Text:
-    mark = "" if entry.mark is None else f" [{entry.mark}]"
+def _entry(entry: PrintedEntry, *, bounded: bool) -> Text:
+    mark = "" if entry.mark is None else f"[{entry.mark}]"
     if entry.value is None:
-        return Text(entry.words + mark, style="dim")
-    width = margin(entry.value, entry.low, entry.high)
-    behind = [f" ±{number(width)}" if math.isfinite(width) else "", f" ({entry.words})" if entry.words else "", mark]
-    text = Text(number(entry.value), style=_STYLES.get(entry.rank or 0, ""))
-    for words in filter(None, behind):
-        text.append(words, style="not bold not underline dim")
+        return Text(f"{entry.words}{mark}", style="dim")
+    width, rank = margin(entry.value, entry.low, entry.high) if bounded else math.nan, entry.rank or 0
+    text = Text(number(entry.value), style=_STYLES.get(rank, ""))
+    text.append(f" ±{number(width)}" if math.isfinite(width) else "", style="not bold not underline dim")
+    text.append(MARKS.get(rank, " "), style="not underline")
+    text.append(mark, style="not bold not underline dim")
     return text
 
 
-def _heading(heading: Heading) -> str:
-    return f"{heading.group}\n{heading.title.replace('_', ' ')}"
+def _headings(headings: Sequence[Heading], kinds: Sequence[str], letters: int) -> Iterator[str]:
+    """The kind of a column's test where a new one begins, and its name in lines as long as a figure, below one another."""
+    names = [heading.short or " ".join(filter(None, (heading.group, heading.name))) for heading in headings]
+    titles = [
+        f"{name.replace('_', ' ')} {arrow(heading.higher_is_better)}"
+        for name, heading in zip(names, headings, strict=True)
+    ]
+    wrapped = [textwrap.wrap(title, letters, break_long_words=False, break_on_hyphens=False) for title in titles]
+    longest = max(map(len, wrapped))
+    for kind, lines in zip(kinds, wrapped, strict=True):
+        yield "\n".join([kind, *[""] * (longest - len(lines)), *lines])
 
 
-def _parts(table: PrintedTable) -> Iterator[PrintedTable]:
-    """The table in parts that fit the width, with as many columns as fit in each."""
-    free = _TABLE_WIDTH - max(len(" ".join(row.labels)) for row in table.rows) - 12  # 12: gaps and the column of n
-    places: list[int] = []
-    used = 0
-    for place, heading in enumerate(table.columns):
-        entries = [len(_entry(row.entries[place]).plain) for row in table.rows]
-        width = 2 + max(*map(len, _heading(heading).split()), *entries)  # the gap, and the longest word or entry
-        if places and used + width > free:
-            yield table.part(places)
-            places, used = [], 0
-        places.append(place)
-        used += width
-    yield table.part(places)
+def _kinds(columns: Sequence[MetricColumn], part: pd.DataFrame) -> list[str]:
+    """The kind of each column's test, where it is another than that of the column before."""
+    of_test = dict(zip(part["evaluation"], part["kind"], strict=True))
+    kinds = [of_test[column.evaluation] for column in columns]
+    return [kind if not place or kind != kinds[place - 1] else "" for place, kind in enumerate(kinds)]
 
 
-def rich_table(table: PrintedTable) -> Table:
-    """A table with the footnotes that it refers to."""
-    used = {entry.mark for row in table.rows for entry in row.entries}
-    notes = "\n".join(f"[{place}] {note}" for place, note in enumerate(table.notes, 1) if place in used)
+def _rich_table(board: PrintedTable, kinds: Sequence[str], *, bounded: bool) -> Table:
+    """The table in rich's form, as wide as it needs to be."""
     # `Text` and not a string: rich reads a string as markup, brackets and :smileys: included
-    shown = Table(
-        title=Text(table.title), caption=Text(notes) if notes else None, box=box.SIMPLE_HEAD,
-        title_justify="left", caption_justify="left", padding=(0, 1), title_style="bold",
-    )  # fmt: skip
-    for label in table.labels:
-        shown.add_column(Text(label), no_wrap=True, overflow="ellipsis")
-    for heading in table.columns:
-        shown.add_column(Text(_heading(heading)), justify="right")
-    if table.counted:
-        shown.add_column("\nn", justify="right", style="dim")
-    for rows in table.groups.values():
+    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, title_justify="left")
+    shown.add_column(Text(board.labels[0]), no_wrap=True, vertical="bottom", overflow="ellipsis")
+    for heading in _headings(board.columns, kinds, _LETTERS[bounded]):
+        shown.add_column(Text(heading), justify="right", vertical="bottom", no_wrap=True)
+    if len({row.examples for row in board.rows} - {""}) > 1:
+        shown.add_column("n", justify="right", style="dim", vertical="bottom", no_wrap=True)
+    for rows in board.groups.values():
         for row in rows:
-            count = [row.examples] if table.counted else []
-            shown.add_row(*map(Text, row.labels), *map(_entry, row.entries), *count)
+            cells = [
+                Text(row.labels[0]),
+                *(_entry(entry, bounded=bounded) for entry in row.entries),
+                Text(row.examples),
+            ]
+            shown.add_row(*cells[: len(shown.columns)])
         shown.add_section()
     return shown
+
+
+@dataclass(frozen=True)
+class _Board:
+    """The headline metrics of one task and model, cut to a width."""
+
+    part: pd.DataFrame
+    note: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        columns = headline_columns(self.part)
+        if not columns:
+            yield _without_figures(self.part)
+            return
+        board, kinds = make_board(self.part, columns), _kinds(columns, self.part)
+
+        def fitting(*, bounded: bool) -> int:
+            tables = ((n, _cut(board, kinds, n, bounded=bounded)) for n in range(len(columns), 1, -1))
+            return next((n for n, shown in tables if _width(shown, console) <= options.max_width), 1)
+
+        count = fitting(bounded=True)
+        bounded = count >= min(_ENOUGH, len(columns))
+        count = count if bounded else fitting(bounded=False)
+        counted = span(entry.n for row in board.rows for entry in row.entries if entry.n)
+        yield Text(f"{board.title}{f', n = {counted}' if counted else ''}", style="bold")
+        yield _cut(board, kinds, count, bounded=bounded)
+        yield from (Text(line, style="dim") for line in self._below(board, count, bounded=bounded))
+
+    def _below(self, board: PrintedTable, count: int, *, bounded: bool) -> Iterator[str]:
+        used = {entry.mark for row in board.rows for entry in row.entries[:count]}
+        yield from (f"[{place}] {note}" for place, note in enumerate(board.notes, 1) if place in used)
+        if left := [heading.short or heading.title for heading in board.columns[count:]]:
+            more = f"{len(left)} more headline metrics" if len(left) > 1 else "One more headline metric"
+            yield f"{more} in leaderboard.md: {', '.join(left)}."
+        if not bounded:
+            yield "The 95 % intervals stand in leaderboard.md; a wider terminal shows them here."
+        if self.note:
+            yield self.note
+
+
+def _cut(board: PrintedTable, kinds: Sequence[str], count: int, *, bounded: bool) -> Table:
+    return _rich_table(board.part(range(count)), kinds[:count], bounded=bounded)
+
+
+def _width(table: Table, console: Console) -> int:
+    return Measurement.get(console, console.options.update(width=10_000), table).maximum
 
 
 def _without_figures(table: pd.DataFrame) -> Text:
@@ -82,22 +140,15 @@ def _without_figures(table: pd.DataFrame) -> Text:
     return Text("no figures" + "".join(f"\n{reason}" for reason in reasons))
 
 
-def terminal_table(cells: Sequence[NamedCell]) -> Table:
-    """Headline metrics of cells, best method first, controls below the line.
+def terminal_table(cells: Sequence[NamedCell]) -> Any:
+    """Headline metrics of cells for rich to print, best method first, controls below the line; one table per task and model.
 
-    `value ±m`: m is the larger distance from the value to the bounds of its 95 % interval. Fits 120 columns.
+    `value ±m`: m is the larger distance from the value to the bounds of its 95 % interval. As many metrics as the width
+    holds are shown; the others are named.
     """
     table = frame(cells)
     grid = Table.grid(padding=(0, 0, 1, 0))
-    grid.caption = (
-        "value ±larger distance to the bounds of its 95 % interval; ↑ ↓ better; best green, second underlined"
-    )
-    grid.caption_justify = "left"
-    for _, _, _, part in groups_with_figures(cells, table):
-        columns = headline_columns(part)
-        if not columns:
-            grid.add_row(_without_figures(part))
-            continue
-        for board in _parts(make_board(part, columns)):
-            grid.add_row(rich_table(board))
+    for _, _, members, part in groups_with_figures(cells, table):
+        grid.add_row(_Board(part, repeated_line(repeats(members))))
+    grid.add_row(Text(LEGEND, style="dim"))
     return grid

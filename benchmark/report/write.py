@@ -10,7 +10,9 @@ from benchmark.report.cells import NamedCell
 from benchmark.report.curve_figures import curve_files
 from benchmark.report.graphs import graph_files
 from benchmark.report.heatmaps import environment, heatmap_page
-from benchmark.report.latex import latex
+from benchmark.report.interchange import leaderboard_json
+from benchmark.report.latex_settings import LatexSettings
+from benchmark.report.latex_tables import latex_files
 from benchmark.report.leaderboard import (
     CSV_COLUMNS,
     CURVE_COLUMNS,
@@ -28,10 +30,12 @@ from benchmark.results.tables import Table
 _DESCRIPTIONS = {
     "leaderboard.md": "all tables, calibration of the tests, methods against random and against each other",
     "leaderboard.csv": "all figures with their intervals",
+    "leaderboard.json": "the same with versions, hashes and settings, for other programs (schema in the package)",
     "differences.csv": "every method against every other: paired differences with p-values",
     "curves.csv": "all points of the curves",
     "cost.csv": "seconds, passes and memory of each method",
-    "leaderboard.tex": "the headline figures as LaTeX tables",
+    "leaderboard.tex": "the headline figures as LaTeX tables for a paper (report.latex says how they look)",
+    "leaderboard-full.tex": "all scalar figures as LaTeX tables for an appendix",
     "heatmaps.html": "token heatmaps and attribution graphs of a few examples",
     "analyses.md": "tables of the analyses",
     "analyses.tex": "the same as LaTeX tables",
@@ -57,17 +61,18 @@ def _index(cells: Sequence[NamedCell], table: pd.DataFrame, names: Sequence[str]
     return page.render(links=links, boards=boards, figures=pictures) + "\n"
 
 
-def _files(cells: Sequence[NamedCell], tables: Sequence[Table]) -> Iterator[tuple[str, bytes]]:
+def _files(cells: Sequence[NamedCell], tables: Sequence[Table], latex: LatexSettings) -> Iterator[tuple[str, bytes]]:
     """Name and content of every file of the report; equal cells and tables give equal bytes."""
     table = frame(cells)
     scalars = table[table["x"].isna()]
+    yield "leaderboard.json", leaderboard_json(cells, table)
     yield "leaderboard.csv", csv_bytes(scalars[list(CSV_COLUMNS)])
     yield "curves.csv", csv_bytes(table.loc[table["x"].notna(), list(CURVE_COLUMNS)])
     yield "cost.csv", csv_bytes(_cost(cells))
     pairs = every_pair(cells, table)
     yield "differences.csv", csv_bytes(differences(pairs))
     yield "leaderboard.md", markdown(cells, table, pairs).encode()
-    yield "leaderboard.tex", latex(cells, table).encode()
+    yield from latex_files(cells, table, pairs, latex)
     yield "heatmaps.html", heatmap_page(cells).encode()
     names = [name for name in _DESCRIPTIONS if tables or not name.startswith("analyses")]
     for name, content in (*curve_files(cells, table), *graph_files(cells), *table_files(tables)):
@@ -76,7 +81,7 @@ def _files(cells: Sequence[NamedCell], tables: Sequence[Table]) -> Iterator[tupl
     yield "index.html", _index(cells, table, names).encode()
 
 
-def write_report(cells: Sequence[NamedCell], folder: Path) -> list[Path]:
+def write_report(cells: Sequence[NamedCell], folder: Path, latex: LatexSettings | None = None) -> list[Path]:
     """Tables (Markdown, CSV, LaTeX), one figure per curve (PNG, PDF), attribution graphs, token heatmaps and an index page.
 
     Nothing is computed but resampling: no model is loaded. The same cells give the same bytes, in whatever order
@@ -85,15 +90,16 @@ def write_report(cells: Sequence[NamedCell], folder: Path) -> list[Path]:
     Args:
         cells: what run folders hold (`benchmark.report.cells.load_cells`).
         folder: where the files go; it is made where it does not exist. Tables that analyses left there are taken in.
+        latex: how the LaTeX tables look.
 
     Returns:
         The files written.
 
     Raises:
-        UserError: a file of a cell is corrupt; the message names it.
+        UserError: a file of a cell is corrupt, or `latex` names a metric or method that there is not.
         OSError: the folder cannot be written.
     """
-    contents = list(_files(cells, read_tables(folder)))
+    contents = list(_files(cells, read_tables(folder), latex or LatexSettings()))
     written: list[Path] = []
     for name, content in contents:
         with atomic_path(folder / name) as temporary:

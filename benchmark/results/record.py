@@ -6,16 +6,34 @@ stands for NaN, and in `bounds` for an infinite end.
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
-from functools import cache, reduce
-from operator import or_
-from types import NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from benchmark.results.annotated import as_dataclass
 
 SCHEMA = 2
 _TOLERANCE = 1e-6  # of a value beyond its bounds
 
 Version = int | float | str
+
+
+KINDS = ("faithfulness", "plausibility", "descriptive")
+"""What a test of explanations asks, in the order of the tables: what the model uses, what people would mark, or neither."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What a test is, in the field's terms. Reports fall back to its code name, and show it after those that say it.
+
+    Attributes:
+        kind: one of `KINDS`, empty where it is not known.
+        order: its place among the tests of its kind.
+        title: heads its table.
+    """
+
+    kind: str = ""
+    order: int = 1_000
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -27,18 +45,38 @@ class Metric:
         bounds: its range; NaN for an infinite end.
         x: name of the x axis where it is a curve; None for a scalar.
         headline: whether it is shown in the terminal's table.
+        title: its name in the field's terms; empty: its code name stands for it.
+        short: the same for a narrow column.
+        meaning: what it measures, in one sentence without range and direction, which `sentence` adds.
+        scale: of the x axis: `numeric`, `class` (an index of the model's labels) or `nominal` (a number that only names).
     """
 
     higher_is_better: bool | None
     bounds: tuple[float, float]
     x: str | None = None
     headline: bool = False
+    title: str = ""
+    short: str = ""
+    meaning: str = ""
+    scale: str = "numeric"
 
     def __post_init__(self) -> None:
         low, high = self.bounds
         bounds = (-math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high)
         object.__setattr__(self, "bounds", bounds)
 
+    @property
+    def sentence(self) -> str:
+        """What it measures, its range, and the direction of better."""
+        direction = {True: "higher is better", False: "lower is better", None: "descriptive, not ranked"}
+        low, high = (f"{'-' if end < 0 else ''}∞" if math.isinf(end) else f"{end:g}" for end in self.bounds)
+        meaning = f"{self.meaning.rstrip('.')}; " if self.meaning else ""
+        said = f"{meaning}from {low} to {high}, {direction[self.higher_is_better]}."
+        return said[:1].upper() + said[1:]
+
+
+WORDS = ("title", "short", "meaning", "scale")
+"""Fields of `Metric` that say nothing of a figure's value: they may change while figures stay."""
 
 UNDECLARED = Metric(higher_is_better=None, bounds=(-math.inf, math.inf))
 """What is said of a figure whose metric its test does not declare."""
@@ -88,6 +126,7 @@ class EvaluationRecord:
         seconds: that the test took.
         derived: scalars that are no mean of their own rows.
         rows: digest of the rows that the figures come from.
+        about: its kind, place and title.
     """
 
     name: str
@@ -104,6 +143,7 @@ class EvaluationRecord:
     seconds: float
     derived: Mapping[str, Derivation]
     rows: str
+    about: About = About()
 
     def metric(self, name: str) -> Metric:
         """What is declared of a metric."""
@@ -217,7 +257,7 @@ class Record:
         """
         if not isinstance(content, Mapping) or content.get("schema") != SCHEMA:
             raise ValueError(f"no record of schema {SCHEMA}")
-        record: Record = _as_dataclass(Record, content, "")
+        record: Record = as_dataclass(Record, content, "")
         for part in ("task", "model", "method"):
             if not getattr(record, part).name:
                 raise ValueError(f"{part}.name is empty")
@@ -232,57 +272,3 @@ class Record:
     def to_json(self) -> dict[str, Any]:
         """The content of `record.json` without its seal."""
         return {"schema": SCHEMA, **asdict(self)}
-
-
-@cache
-def _annotations(kind: Any) -> dict[str, tuple[Any, bool]]:
-    """Annotation of each field, and whether it must be given."""
-    hints = get_type_hints(kind)
-    return {
-        part.name: (hints[part.name], part.default is MISSING and part.default_factory is MISSING)
-        for part in fields(kind)
-    }
-
-
-def _as_dataclass(kind: Any, content: Any, where: str) -> Any:
-    """An object of a dataclass from its fields in JSON; ValueError where one is missing or of another type."""
-    if not isinstance(content, Mapping):
-        raise ValueError(f"{where} is {'missing' if content is None else 'no object'}")
-    values = {}
-    for name, (hint, required) in _annotations(kind).items():
-        path = f"{where}.{name}" if where else name
-        if name in content:
-            values[name] = _as_annotated(hint, content[name], path)
-        elif required:
-            raise ValueError(f"{path} is missing")
-    return kind(**values)
-
-
-def _as_annotated(hint: Any, value: Any, where: str) -> Any:
-    """A part of the content as its annotation has it; True and False are no numbers."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is UnionType and NoneType in arguments:
-        others = reduce(or_, (kind for kind in arguments if kind is not NoneType))
-        return None if value is None else _as_annotated(others, value, where)
-    if is_dataclass(hint) and isinstance(hint, type):
-        return _as_dataclass(hint, value, where)
-    if origin is Mapping and isinstance(value, Mapping):
-        return {str(name): _as_annotated(arguments[1], item, f"{where}.{name}") for name, item in value.items()}
-    if origin is tuple and isinstance(value, list | tuple):
-        kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
-        if len(kinds) == len(value):
-            pairs = enumerate(zip(kinds, value, strict=True))
-            return tuple(_as_annotated(kind, item, f"{where}[{place}]") for place, (kind, item) in pairs)
-    return _as_scalar(hint, value, where)
-
-
-def _as_scalar(hint: Any, value: Any, where: str) -> Any:
-    if hint is Any:
-        return value
-    if hint is float and value is None:
-        return math.nan
-    kinds = int | float if hint is float else hint
-    single = get_origin(hint) in (None, UnionType)
-    if single and isinstance(value, kinds) and (hint is bool or not isinstance(value, bool)):
-        return float(value) if hint is float else value
-    raise ValueError(f"{where} is no {getattr(hint, '__name__', hint)}")

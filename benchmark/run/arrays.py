@@ -36,7 +36,9 @@ def flat(batch: Batch, attribution: Attribution, cost: Mapping[str, float]) -> R
         arrays["edges"] = attribution.edges.transpose(0, 1)[:, _cells(keep)]
     for name, array in arrays.items():
         if not bool(array.isfinite().all()):
-            raise NotApplicable(f"the {name} scores are not finite (NaN or infinity)")
+            by_example = getattr(attribution, name).flatten(1).isfinite().all(1)
+            first = batch.uids[int(by_example.logical_not().int().argmax())]
+            raise NotApplicable(f"the {name} scores are not finite (NaN or infinity), first in example '{first}'")
     return Ragged(batch.uids, {name: _numpy(array) for name, array in arrays.items()}, cost)
 
 

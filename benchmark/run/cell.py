@@ -16,10 +16,12 @@ from benchmark.results import commits, locks
 from benchmark.results.digests import digest
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
+from benchmark.run.contract import Checked
 from benchmark.run.data import Data
 from benchmark.run.explaining import class_order, edge_sums, for_classes, for_target, measured
+from benchmark.run.offers import AggregatingMethod, JointMethod
 from benchmark.run.stages import Stage
-from benchmark.types import AggregatingMethod, Batch, Compared, EdgeMethod, JointMethod, Method, Target
+from benchmark.types import Batch, Compared, EdgeMethod, Method, Target
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Cell:
         identity: what the hash covers, for the record.
         config: the method's configuration, for `config.yaml`.
         checkpoint_seconds: least time between two parts of an unfinished stage.
+        refusal: why the method cannot explain here, as the task lacks what it is fitted on; None where it can.
     """
 
     folder: Path
@@ -47,6 +50,7 @@ class Cell:
     identity: Mapping[str, Any]
     config: Mapping[str, Any]
     checkpoint_seconds: float
+    refusal: str | None = None
 
     @cached_property
     def lock(self) -> locks.Lock:
@@ -95,9 +99,9 @@ class Cell:
         Raises:
             NotApplicable: the method does not score edges.
         """
-        method = self.method
-        if not isinstance(method, EdgeMethod):
+        if not isinstance(self.method, EdgeMethod):
             raise NotApplicable("the method does not score edges")
+        method = self._explainer
 
         def compute(index: int) -> Ragged:
             batch, target = self.data.batches[index], self.data.target(index, which)
@@ -107,9 +111,10 @@ class Cell:
 
     def explain_with_edges(self) -> None:
         """Attributions and edge scores for the predicted class at once, where the method can and neither is stored."""
-        method, names = self.method, ("attributions-predicted", "edges-predicted")
-        if not isinstance(method, JointMethod) or any(self._path(name).exists() for name in names):
+        names = ("attributions-predicted", "edges-predicted")
+        if not isinstance(self.method, JointMethod) or any(self._path(name).exists() for name in names):
             return
+        method = self._explainer
 
         def compute(index: int) -> Ragged:
             batch, target = self.data.batches[index], self.data.target(index, "predicted")
@@ -188,7 +193,9 @@ class Cell:
         return measured(self.model, batch, lambda: method(self.model, batch, target))
 
     @property
-    def _explainer(self) -> Method:
+    def _explainer(self) -> Checked:
         if not isinstance(self.method, Method):
             raise NotApplicable("a search scores no tokens, heads or edges")
-        return self.method
+        if self.refusal is not None:
+            raise NotApplicable(self.refusal)
+        return Checked(self.name, self.method)

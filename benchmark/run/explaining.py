@@ -12,6 +12,7 @@ from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import flat, without_padding
+from benchmark.run.contract import Checked
 from benchmark.types import Attribution, Batch, EdgeMethod, Method
 
 MOST_CLASSES = 10
@@ -30,7 +31,7 @@ def class_order(logits: Float[Tensor, "B C"]) -> Int[Tensor, "B K"]:
 
 
 def for_target(
-    method: Method, model: Classifier, batch: Batch, target: Int[Tensor, "B"], base: Attribution
+    method: Method | Checked, model: Classifier, batch: Batch, target: Int[Tensor, "B"], base: Attribution
 ) -> Attribution:
     """Attributions for `target`, from those of `base` for another target.
 
@@ -48,7 +49,7 @@ def for_target(
 
 
 def for_classes(
-    method: Method, model: Classifier, batch: Batch, order: Int[Tensor, "B K"], base: Attribution
+    method: Method | Checked, model: Classifier, batch: Batch, order: Int[Tensor, "B K"], base: Attribution
 ) -> Attribution:
     """`classes[b, k]`: the token scores for class `order[b, k]`; the class that `base` explains is not asked again.
 
@@ -64,7 +65,7 @@ def for_classes(
     return Attribution(target=base.target, classes=torch.stack(scores, dim=1))
 
 
-def edge_sums(method: EdgeMethod, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+def edge_sums(method: EdgeMethod | Checked, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
     """Edge scores summed over heads, in chunks that keep attention-sized tensors within the memory budget."""
     parts = model.parts(batch)
     sums = [without_padding(method.edge_scores(model, part, target[rows]), part) for part, rows in parts]

@@ -7,6 +7,7 @@ import resource
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +25,7 @@ from benchmark.results.store import Ragged
 from benchmark.run.cell import Cell
 from benchmark.run.graph_views import graphs, stored_target
 from benchmark.run.heatmap_views import eraser_predictions, heatmaps
-from benchmark.run.testing import evaluate
+from benchmark.run.testing import evaluate, reworded
 from benchmark.settings.identity import digests_of, identity
 from benchmark.types import Evaluation
 
@@ -38,7 +39,8 @@ def finish(cell: Cell, evaluations: Mapping[str, Evaluation], *, wait: bool = Tr
     """Bring a cell up to date under its lock: what is stored and still holds is reused; the record comes last.
 
     Rows are kept as long as the test's identity is the same; figures are reduced again from them where the statistics'
-    version has changed. Figures whose rows are not there are computed again, and files that are missing are made again.
+    version has changed, and the words of tests and metrics are today's. Figures whose rows are not there are computed
+    again, and files that are missing are made again.
 
     Returns:
         False, with nothing done, where another process holds the cell and `wait` is false.
@@ -65,8 +67,14 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
     digests = digests_of(evaluations)
     keys = {name: _key(tested, name, evaluation, digests[name]) for name, evaluation in evaluations.items()}
     stale = [name for name in evaluations if not _is_current(tested.get(keys[name]), digests[name])]
+    worded = {
+        keys[name]: reworded(tested[keys[name]], test) for name, test in evaluations.items() if keys[name] in tested
+    }
     if old is not None and not stale and not lost and len(tested) == len(stored):
+        if any((test.about, test.metrics) != (tested[key].about, tested[key].metrics) for key, test in worded.items()):
+            commits.write_record(cell.folder, replace(old, evaluations={**old.evaluations, **worded}))
         return
+    tested |= worded
     if any(evaluations[name].reads == "edges" and evaluations[name].target == "predicted" for name in stale):
         cell.explain_with_edges()
     for name in stale:

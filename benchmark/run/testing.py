@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -10,27 +11,25 @@ import torch
 from torch import Tensor
 
 from benchmark.errors import Corrupt, NotApplicable
-from benchmark.evaluations.base import Averaged
+from benchmark.evaluations.base import Averaged, Described
 from benchmark.results import commits, statistics, store
 from benchmark.results.checks import NO_ROWS, rows_digest
 from benchmark.results.digests import sealed
-from benchmark.results.record import Derivation, EvaluationRecord, Figure
+from benchmark.results.record import WORDS, About, Derivation, EvaluationRecord, Figure
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell
-from benchmark.run.stages import Stage
-from benchmark.settings.identity import digest_of, identity
-from benchmark.types import (
-    Attribution,
+from benchmark.run.offers import (
     CalibratedEvaluation,
     DerivedEvaluation,
-    Evaluation,
     PreparedEvaluation,
     RandomHeadsMethod,
-    Reads,
     ResamplingEvaluation,
     ScopedEvaluation,
 )
+from benchmark.run.stages import Stage
+from benchmark.settings.identity import digest_of, identity
+from benchmark.types import Attribution, Evaluation, Reads
 
 SAME_FOR_EVERY_CLASS = "1 by construction: the method does not look at the class"
 _ROW = ("uid", "metric", "x", "draw")  # what no two rows of a test have in common
@@ -74,9 +73,24 @@ def evaluate(
         seconds=time.perf_counter() - start,
         derived=derived,
         rows=rows_digest(rows),
+        about=_about(evaluation),
     )
     record.check(name, cell.data.facts.n)
     return record, rows
+
+
+def reworded(test: EvaluationRecord, evaluation: Evaluation) -> EvaluationRecord:
+    """The record with the words that the test has for itself and its metrics today; what they say of figures stays."""
+    today = evaluation.metrics
+    metrics = {
+        name: replace(metric, **{word: getattr(today[name], word) for word in WORDS}) if name in today else metric
+        for name, metric in test.metrics.items()
+    }
+    return replace(test, metrics=metrics, about=_about(evaluation))
+
+
+def _about(evaluation: Evaluation) -> About:
+    return evaluation.about if isinstance(evaluation, Described) else About()
 
 
 def rows_of_test(cell: Cell, evaluation: Evaluation, scoped: Evaluation) -> pd.DataFrame:

@@ -10,16 +10,19 @@ import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from benchmark.errors import UserError
+from benchmark.errors import NoSplit, NotApplicable, UserError
 from benchmark.models import Classifier, load_model
+from benchmark.models.label_matching import with_labels
 from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
-from benchmark.settings.configuration import check_name, make
+from benchmark.run.offers import CheckedMethod, FittedMethod
+from benchmark.settings.checking import check_name
+from benchmark.settings.configuration import make
 from benchmark.settings.defaults import whole
 from benchmark.settings.identity import identity
-from benchmark.types import Batch, Compared, Example, FittedMethod, Task
+from benchmark.types import Batch, Compared, Example, Task
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +64,10 @@ class Setting:
             "method": identity(method),
             "fitted_on": CONTROL_SAMPLE if isinstance(method, FittedMethod) else None,
         }
+        if isinstance(method, CheckedMethod):
+            method.check(self.data.batches)
         key = digest(covered)
+        fitted, refusal = _fitted(method, task)
         described = {
             "task": whole(_plain(config.task)),
             "model": whole(_plain(config.model)),
@@ -70,12 +76,13 @@ class Setting:
         return Cell(
             folder=Path(config.out) / task.name / model.name / f"{name}-{key[:8]}",
             name=name,
-            method=method.fit(task.split("train")[:CONTROL_SAMPLE]) if isinstance(method, FittedMethod) else method,
+            method=fitted,
             model=model,
             data=self.data,
             identity={**covered, "hash": key},
             config={**described, "split": config.split, "limit": facts.limit, "seed": facts.seed},
             checkpoint_seconds=float(config.checkpoint_seconds),
+            refusal=refusal,
         )
 
     def limited(self, limit: int | None) -> "Setting":
@@ -85,6 +92,16 @@ class Setting:
             return self
         examples = self.task.split(self.config.split)
         return replace(self, data=encode(self.config, self.task, self.model, examples, least))
+
+
+def _fitted(method: Compared, task: Task) -> tuple[Compared, str | None]:
+    """The method after it has seen the first examples of the training split, and why it has not where the task has none."""
+    if not isinstance(method, FittedMethod):
+        return method, None
+    try:
+        return method.fit(task.split("train")[:CONTROL_SAMPLE]), None
+    except NoSplit:
+        return method, "it is fitted on the training split, which the task does not have"
 
 
 def _plain(config: DictConfig) -> Any:
@@ -107,6 +124,7 @@ def open_setting(config: DictConfig) -> Setting:
         max_tokens=source.max_tokens,
         memory_budget=source.memory_budget,
     )
+    model = with_labels(model, getattr(source, "labels", None))
     return Setting(config, task, model, encode(config, task, model, examples, config.limit))
 
 
@@ -134,7 +152,11 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
         return [model.encode_examples(ordered[i : i + size], label_map) for i in range(0, len(ordered), size)]
 
     def calibration(split: str, limit: int) -> list[Batch]:
-        chosen = [example for example in task.split(split) if example.uid not in uids][:limit]
+        try:
+            examples = task.split(split)
+        except NoSplit as error:
+            raise NotApplicable(f"it is calibrated on the {split} split, which the task does not have") from error
+        chosen = [example for example in examples if example.uid not in uids][:limit]
         if not chosen:
             raise UserError(f"calibration.split={split} has no example that is not scored; use another split or `same`")
         if (split, limit) not in calibrated:

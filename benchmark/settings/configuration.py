@@ -1,7 +1,7 @@
 """Compose configurations by name: what the command, the Python API and the tests share."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from importlib.resources import files
@@ -15,20 +15,22 @@ from hydra.errors import HydraException, InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError  # type: ignore[import-untyped]
 
-from benchmark.errors import UserError, near
+from benchmark.errors import UserError, near, one_line
 from benchmark.settings.declared import SettingError, described, fits
 from benchmark.settings.defaults import additions
+from benchmark.settings.mistakes import no_such_target
+from benchmark.settings.outlines import NoSuchTarget
+from benchmark.settings.read_modules import outline_of
+from benchmark.settings.refusals import in_plain_words
 
 CONFIG_MODULE = "conf"
+GROUPS = ("task", "model", "methods", "evaluations", "analyses", "tracking", "experiment")
 KEYED = ("methods", "evaluations", "analyses")
 """Groups of which a comparison has several, by name."""
 
 ALL = "all"
-_SINGLE_GROUPS = ("task", "model", "tracking")
-_NAMES = ("name", "split", "out")
-_LONGEST_NAME = 150  # file systems take 255, and an ending and a hash are added
-_LEAST = {"seed": 0, "batch_size": 1}
 
 
 def compose(config_name: str | None, overrides: Sequence[str] = (), directory: str | None = None) -> DictConfig:
@@ -58,6 +60,8 @@ def settled(
     Raises:
         UserError: an option, key or value does not exist; one line, with near matches.
     """
+    if config_name is not None:
+        overrides = _with_additions(config_name, overrides, directory)
     try:
         return list(overrides), _composed(config_name, overrides, directory)
     except _UnknownKey as error:
@@ -79,6 +83,29 @@ def settled(
         raise UserError(f"{key} has other settings; set each by itself: {key}._target_=..., {key}.NAME=...") from error
 
 
+def _with_additions(config_name: str, overrides: Sequence[str], directory: str | None) -> list[str]:
+    """The overrides, with two plus signs before a setting that is there already.
+
+    Raises:
+        UserError: a plus sign adds a setting beside all others, where nothing would read it.
+    """
+    added = [text for text in overrides if text.startswith("+") and _key(text).lstrip("+") not in GROUPS]
+    if not added:
+        return list(overrides)
+    others = [text for text in overrides if text not in added and not _is_value(text)]
+    try:
+        config = _composed(config_name, others, directory)
+    except (UserError, _UnknownKey):
+        return list(overrides)  # composing all of them says it as well
+    for text in added:
+        name = _key(text).lstrip("+").partition(".")[0].partition("@")[0]
+        if name not in (*config, "hydra") and not any(f"${{{name}" in other for other in overrides):
+            raise UserError(f"{text}: there is no setting '{name}'; {near(name, list(map(str, config)))}")
+    return [
+        f"++{text.lstrip('+')}" if text in added and _key(text).lstrip("+") in config else text for text in overrides
+    ]
+
+
 class _UnknownKey(Exception):  # noqa: N818 - an answer of Hydra's
     """No YAML has this key."""
 
@@ -90,10 +117,12 @@ def _composed(config_name: str | None, overrides: Sequence[str], directory: str 
             searched = [f"hydra.searchpath=[file://{directory}]"] if directory else []
             config: DictConfig = hydra.compose(config_name, [*searched, *overrides])
             return config
+    except YAMLError as error:
+        raise UserError(f"a YAML is broken: {one_line(error)}") from error
     except (HydraException, OmegaConfBaseException) as error:
         if unknown := re.match(r"Could not override '([^']+)'", str(error)):
             raise _UnknownKey(unknown[1]) from error
-        raise UserError(explain(error)) from error
+        raise UserError(in_plain_words(error, options)) from error
 
 
 def _key(override: str) -> str:
@@ -120,15 +149,6 @@ def _own_hydra() -> Iterator[None]:
             GlobalHydra.instance().initialize(previous)
 
 
-def explain(error: BaseException) -> str:
-    """Hydra's message in one line; for an option that does not exist, with the nearest names."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if lines and (missing := re.search(r"Could not (?:find|load) '(.+)/(.+?)'", lines[0])):
-        names = [line for line in lines[2:] if ":" not in line and "provider=" not in line]
-        return f"{missing[1]}={missing[2]} does not exist; {near(missing[2], names or options(missing[1]))}"
-    return " ".join(lines) or type(error).__name__
-
-
 def options(group: str, directory: str | None = None) -> list[str]:
     """Names of the YAMLs in a group of `conf/`, and of a further folder."""
     folders = [files(CONFIG_MODULE) / group, *([Path(directory, group)] if directory else [])]
@@ -137,29 +157,34 @@ def options(group: str, directory: str | None = None) -> list[str]:
 
 
 def offer_all(directory: str | None = None) -> None:
-    """Make `methods=all` stand for every YAML of the group, likewise `evaluations=all` and `analyses=all`."""
+    """Make `methods=all` stand for every YAML of the group, likewise `evaluations=all` and `analyses=all`.
+
+    What cannot run without a setting that has to be given, such as the path of a file, is left out.
+    """
     for group in KEYED:
-        node: Any = {"defaults": options(group, directory)}
+        node: Any = {"defaults": [name for name in options(group, directory) if not _is_asking(group, name, directory)]}
         ConfigStore.instance().store(group=group, name=ALL, node=node, provider="benchmark")
 
 
-def check(config: DictConfig) -> None:
-    """UserError for settings of a comparison that no task or model can make sense of."""
-    for group in ("methods", "evaluations"):
-        if not config.get(group):
-            raise UserError(f"{group} is empty; name at least one of: {', '.join(options(group))}")
-    for key in (*_SINGLE_GROUPS, *_NAMES, *_LEAST, "limit", "checkpoint_seconds"):
-        if key not in config:
-            raise UserError(f"{key} is not set; give it on the command line: {key}=...")
-    chosen = {group: config[group] for group in _SINGLE_GROUPS}
-    chosen |= {f"{group}.{name}": part for group in KEYED for name, part in config.get(group, {}).items()}
-    for path, part in chosen.items():
-        if not isinstance(part, DictConfig) or "_target_" not in part:
-            form = "_target_: CLASS" if path in _SINGLE_GROUPS else "NAME: {_target_: CLASS}"
-            raise UserError(f"{path} names no class; the form of a YAML in {path.partition('.')[0]}/ is {form}")
-    if missing := missing_keys(config):
-        raise UserError(f"{missing[0]} is not set; give it on the command line: {missing[0]}=...")
-    _check_values(config)
+def _is_asking(group: str, name: str, directory: str | None) -> bool:
+    """Whether a YAML leaves a setting to the user (`???`)."""
+    folders = [*([Path(directory, group)] if directory else []), files(CONFIG_MODULE) / group]
+    file = next(path for folder in folders if (path := folder / f"{name}.yaml").is_file())
+    return "???" in file.read_text(encoding="utf-8")
+
+
+def resolved(config: DictConfig) -> dict[str, Any]:
+    """The configuration as plain values.
+
+    Raises:
+        UserError: a value refers to a setting that does not exist.
+    """
+    try:
+        return cast(dict[str, Any], OmegaConf.to_container(config, resolve=True))
+    except OmegaConfBaseException as error:
+        raise UserError(
+            f"{getattr(error, 'full_key', None) or 'a setting'}: {in_plain_words(error, options)}"
+        ) from error
 
 
 def missing_keys(config: DictConfig) -> list[str]:
@@ -173,33 +198,6 @@ def missing_keys(config: DictConfig) -> list[str]:
                 yield from walk(value, f"{path}.{key}" if path else str(key))
 
     return sorted(walk(OmegaConf.to_container(config, resolve=False), ""))
-
-
-def _check_values(config: DictConfig) -> None:
-    for key in _NAMES:
-        if not isinstance(config[key], str) or not config[key]:
-            raise UserError(f"{key}={config[key]} must be a text")
-    for key, name in (("name", config.name), *((group, name) for group in KEYED for name in config[group])):
-        check_name(key, str(name))
-    for key, least in _LEAST.items():
-        if not _is_whole(config[key], least):
-            raise UserError(f"{key}={config[key]} must be a whole number of at least {least}")
-    if config.limit is not None and not _is_whole(config.limit, 1):
-        raise UserError(f"limit={config.limit} leaves no example; give a positive whole number, or null for all")
-    if not isinstance(config.checkpoint_seconds, int | float):
-        raise UserError(f"checkpoint_seconds={config.checkpoint_seconds} must be a number")
-
-
-def check_name(key: str, name: str) -> None:
-    """UserError for what would not be the name of a file in the folder that it belongs to."""
-    if {"/", "\\", "\0"} & {*name} or name.startswith(".") or len(name.encode()) > _LONGEST_NAME:
-        raise UserError(
-            f"{key}={name!r} names files: it may not hold / or \\, begin with a dot or exceed {_LONGEST_NAME} bytes"
-        )
-
-
-def _is_whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def make(config: Any, kind: type | None = None) -> Any:
@@ -223,21 +221,34 @@ def make(config: Any, kind: type | None = None) -> Any:
         if isinstance(cause, UserError):
             raise cause from error
         if isinstance(error.__cause__, ImportError | TypeError | None):
-            raise UserError(_with_reason(error)) from error
+            raise UserError(_not_made(config, error)) from error
         raise
-    path = config._get_full_key("") if isinstance(config, DictConfig) else ""
+    path = _own_path(config)
     _check_choices(instance, path)
     if kind is not None and not fits(kind, instance):
         raise UserError(f"{path}={type(instance).__name__}: allowed are {described(kind)}")
     return instance
 
 
-def _with_reason(error: BaseException) -> str:
-    """Hydra's message in one line, with what the import or the call raised in place of the advice to ask for it."""
+def _not_made(config: Any, error: Exception) -> str:
+    """Why an object could not be made, with what the import or the call raised."""
     reason: BaseException = error
     while reason.__cause__ is not None:
         reason = reason.__cause__
-    return re.sub(r", set env var HYDRA_FULL_ERROR=1 to see chained exception\.?", f" ({reason})", explain(error))
+    path = _failed_key(error)
+    part = OmegaConf.select(config, path.removeprefix(_own_path(config)).lstrip(".")) if path else config
+    target = part.get("_target_") if isinstance(part, Mapping | DictConfig) else None
+    where = f"{path or 'the object'}._target_={target}" if target else path or "the object"
+    try:
+        outline_of(str(target))
+    except NoSuchTarget as missing:
+        return no_such_target(where, missing)
+    verb = "cannot be imported" if isinstance(reason, ImportError) else "does not take these settings"
+    return f"{where} {verb}: {one_line(reason)}"
+
+
+def _own_path(config: Any) -> str:
+    return str(config._get_full_key("")) if isinstance(config, DictConfig) else ""
 
 
 def _failed_key(error: Exception) -> str:
@@ -267,6 +278,11 @@ def build(name: str, *overrides: str) -> Any:
 
     Raises:
         UserError: there is no such YAML or setting.
+
+    Example:
+        >>> rollout = benchmark.build("methods/rollout", "readout.start_layer=1")
+        >>> rollout(model, model.encode(["a fine film"]), target=[1]).tokens.shape
+        torch.Size([1, 5])
     """
     group, _, option = name.partition("/")
     keyed = group in KEYED

@@ -4,9 +4,10 @@
 YAML. What is wrong is a `SettingError`; `benchmark.settings.configuration.make` puts the user's own path before its name.
 """
 
+import re
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from inspect import getattr_static
 from itertools import pairwise
 from typing import (
@@ -91,6 +92,26 @@ class Within:
 
 
 @dataclass(frozen=True)
+class Form:
+    """Texts of a form.
+
+    Attributes:
+        pattern: a regular expression for the whole text.
+        words: what it allows, as a person would say it.
+    """
+
+    pattern: str
+    words: str
+
+    def holds(self, value: Any) -> bool:
+        """Whether the text is of the form."""
+        return re.fullmatch(self.pattern, value) is not None
+
+    def __str__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
 class Rising:
     """Sequences of at least one number, each above the one before it."""
 
@@ -118,6 +139,15 @@ Count = Annotated[int, AtLeast(1)]
 Natural = Annotated[int, AtLeast(0)]
 Share = Annotated[float | int, Within(0, 1)]
 Shares = Annotated[Sequence[Share], Rising()]
+
+
+OF_FILE = "is a file's path"
+"""Key in a field's metadata."""
+
+
+def of_file(default: Any = None) -> Any:
+    """A dataclass field that may name a file: its identity is what the file holds, wherever it lies."""
+    return field(default=default, metadata={OF_FILE: True})
 
 
 @dataclass_transform(frozen_default=True)
@@ -155,6 +185,8 @@ def fits(hint: Any, value: Any) -> bool:
         return fits(arguments[0], value) and all(condition.holds(value) for condition in _ranges(hint))
     if origin in (Union, types.UnionType):
         return any(isinstance(value, part) if _is_class(part) else fits(part, value) for part in arguments)
+    if (of_values := values_of(hint)) is not None:
+        return isinstance(value, Mapping) and all(fits(of_values, item) for item in value.values())
     if (of_items := _items(hint)) is not None:
         return (
             isinstance(value, Sequence) and not isinstance(value, str) and all(fits(of_items, item) for item in value)
@@ -179,6 +211,10 @@ def described(hint: Any) -> str:
     if origin in (Union, types.UnionType):
         plain = [part for part in arguments if not _is_class(part)] or arguments  # nobody types an object
         return ", and ".join(dict.fromkeys(map(described, plain)))
+    if (item := values_of(hint)) is not None:
+        return (
+            "names with values, {NAME: VALUE, ...}" if item is Any else f"names with {described(item)}, {{NAME: ...}}"
+        )
     if (item := _items(hint)) is not None:
         return f"lists of {described(item)}"
     if _is_protocol(hint):
@@ -231,3 +267,13 @@ def _items(hint: Any) -> Any:
         return next((item for part in get_args(hint) if (item := _items(part)) is not None), None)
     sequence = isinstance(origin, type) and issubclass(origin, Sequence)
     return get_args(hint)[0] if sequence and get_args(hint) else None
+
+
+def values_of(hint: Any) -> Any:
+    """The annotation of a mapping's values, None where it is no mapping (or says nothing of them)."""
+    origin = get_origin(hint)
+    if origin is Annotated or origin in (Union, types.UnionType):
+        parts = get_args(hint)[:1] if origin is Annotated else get_args(hint)
+        return next((values for part in parts if (values := values_of(part)) is not None), None)
+    mapping = isinstance(origin, type) and issubclass(origin, Mapping)
+    return get_args(hint)[1] if mapping and len(get_args(hint)) > 1 else None

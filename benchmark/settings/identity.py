@@ -6,7 +6,7 @@ Run folders and stored figures are named by it. It is conservative: what cannot 
 import functools
 import inspect
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from hashlib import file_digest, sha256
 from pathlib import Path, PurePath
@@ -14,13 +14,7 @@ from typing import Any
 
 from benchmark.errors import UserError
 from benchmark.results.digests import digest
-
-_CONTENT = "is a file's path"
-
-
-def of_file(default: Any = None) -> Any:
-    """A dataclass field that may name a file: `identity` takes what the file holds, wherever it lies."""
-    return field(default=default, metadata={_CONTENT: True})
+from benchmark.settings.declared import OF_FILE
 
 
 def identity(value: Any) -> Any:
@@ -77,7 +71,7 @@ def _identity_of_object(value: Any) -> Any:
 
 def _settings(value: Any) -> dict[str, Any]:
     if is_dataclass(value):
-        of = {part.name: _identity_of_file if part.metadata.get(_CONTENT) else identity for part in fields(value)}
+        of = {part.name: _identity_of_file if part.metadata.get(OF_FILE) else identity for part in fields(value)}
         return {name: read(getattr(value, name)) for name, read in of.items()}
     if callable(parameters := getattr(value, "get_params", None)):
         return {str(name): identity(item) for name, item in parameters(deep=False).items()}

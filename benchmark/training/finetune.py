@@ -27,13 +27,14 @@ from transformers import (
 )
 
 from benchmark.errors import UserError
-from benchmark.models.loading import NO_LIMIT, quiet_transformers
+from benchmark.models.checkpoints import quiet_transformers
+from benchmark.models.loading import NO_LIMIT
 from benchmark.models.weights import existing_source, from_source, load_weights
 from benchmark.results.cache import atomic_path
 from benchmark.results.digests import digest
 from benchmark.results.locks import beside
 from benchmark.settings.configuration import make
-from benchmark.settings.declared import Above, AtLeast, Count, configurable
+from benchmark.settings.declared import Above, AtLeast, Count, Natural, configurable
 from benchmark.settings.extras import needs
 from benchmark.training.tiny import texts_of
 from benchmark.types import Example, Task
@@ -61,7 +62,7 @@ class Recipe:
     max_length: Annotated[int, AtLeast(4)] | None = None
     checks_per_epoch: Count = 2
     patience: Count = 4
-    seed: int = 0
+    seed: Natural = 0
 
 
 def run_training(config: DictConfig) -> dict[str, Any]:

@@ -1,21 +1,36 @@
 """Where a comparison's model comes from: the options of the configuration group `model`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
+from benchmark.settings.declared import AtLeast, Count, Form
+from benchmark.settings.early import Checkpoint
 from benchmark.types import Task
+
+Dtype = Literal["float32", "float64", "bfloat16", "float16"]
+Device = Annotated[str, Form(r"auto|(cpu|cuda|mps|xpu)(:\d+)?", "auto, cpu, cuda, cuda:1, ...")]
+"""Whether a machine has it is known once torch is there."""
+
+Window = Annotated[int, AtLeast(8)]
+"""Tokens: room for the special tokens of a pair and for some words."""
 
 
 @dataclass(frozen=True)
 class HubOrDirectory:
-    """A checkpoint that is there: a directory, or a model of the Hugging Face hub (`model.path=`)."""
+    """A checkpoint that is there: a directory, or a model of the Hugging Face hub (`model.path=`).
 
-    path: str
-    dtype: str = "float32"
-    device: str = "auto"
-    threads: int | None = None
-    window: int | None = None
-    max_tokens: int | None = None
-    memory_budget: int | None = None
+    `labels` are names of its classes in the order of its outputs, in place of those in its `config.json`.
+    """
+
+    path: Annotated[str, Checkpoint()]
+    dtype: Dtype = "float32"
+    device: Device = "auto"
+    threads: Count | None = None
+    window: Window | None = None
+    max_tokens: Count | None = None
+    memory_budget: Count | None = None
+    labels: Sequence[str | int] | None = None
 
     def resolve(self, task: Task) -> str:
         """The checkpoint itself."""

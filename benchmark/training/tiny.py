@@ -8,18 +8,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from benchmark.errors import UserError
-from benchmark.models.loading import quiet_transformers
+from benchmark.models.checkpoints import quiet_transformers
 from benchmark.results.cache import atomic_path, cache_directory
 from benchmark.results.locks import beside
-from benchmark.settings.declared import Count, SettingError, configurable
+from benchmark.settings.declared import Above, AtLeast, Count, Natural, SettingError, Share, configurable
 from benchmark.training.local_heads import look_nearby
+from benchmark.training.sources import Device, Dtype, Window
 from benchmark.training.wordpiece import train_vocabulary
 from benchmark.types import Example, Task
 
@@ -61,25 +62,25 @@ class TinyModel:
         dtype, device, threads, window, max_tokens, memory_budget: how the comparison loads and runs it.
     """
 
-    seed: int = 0
+    seed: Natural = 0
     layers: Count = 4
     heads: Count = 4
     hidden: Count = 64
     intermediate: Count = 128
-    vocab_size: int = 700
+    vocab_size: Count = 700
     max_length: Count = 256
     steps: Count = 700
     batch_size: Count = 32
-    learning_rate: float = 1e-3
-    embedding_learning_rate: float = 5e-3
-    weight_decay: float = 0.01
-    mask_share: float = 0.15
-    dtype: str = "float32"
-    device: str = "auto"
-    threads: int | None = 1
-    window: int | None = None
-    max_tokens: int | None = None
-    memory_budget: int | None = None
+    learning_rate: Annotated[float, Above(0)] = 1e-3
+    embedding_learning_rate: Annotated[float, Above(0)] = 5e-3
+    weight_decay: Annotated[float, AtLeast(0)] = 0.01
+    mask_share: Share = 0.15
+    dtype: Dtype = "float32"
+    device: Device = "auto"
+    threads: Count | None = 1
+    window: Window | None = None
+    max_tokens: Count | None = None
+    memory_budget: Count | None = None
 
     def __post_init__(self) -> None:
         if self.hidden % (2 * self.heads):

@@ -1,9 +1,10 @@
 """Named rule sets: which rule serves which operation (docs/protocols.md, section 5)."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from benchmark.errors import UserError
+from benchmark.settings.declared import AtLeast
 from methods.propagation.linear_rules import AlphaBeta, Gamma, PositiveLinear, SeparateLinear
 from methods.propagation.rules import (
     HALVED_SUM,
@@ -15,6 +16,8 @@ from methods.propagation.rules import (
     Proportional,
     Rule,
 )
+
+NonNegative = Annotated[float | int, AtLeast(0)]
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def chefer2021() -> RuleSet:
     return RuleSet(linear=PositiveLinear(), matmul=HALVED_SUM, add=NormalisedAdd(), conserves=True, seed="one")
 
 
-def lrp(mask: str = "pass") -> RuleSet:
+def lrp(mask: Literal["pass", "sum"] = "pass") -> RuleSet:
     """The baseline "full LRP" of Chefer 2021a's code: each sign of x with its own denominator, sums shared in proportion.
 
     Does not conserve: a linear layer hands on R once for each sign of x.
@@ -117,7 +120,7 @@ def lrp(mask: str = "pass") -> RuleSet:
     )
 
 
-def epsilon(epsilon: float | int = 1e-6) -> RuleSet:
+def epsilon(epsilon: NonNegative = 1e-6) -> RuleSet:
     """R_i = Σ_j x_i w_ji R_j / (z_j + ε sign z_j) for linear layers, products (half to each factor) and sums alike.
 
     Conserves Σ R = y_t up to ε and to the shares of biases. With ε → 0 a bias-free ReLU network gets gradient × input.
@@ -133,7 +136,7 @@ def epsilon(epsilon: float | int = 1e-6) -> RuleSet:
     return _stabilised(epsilon)
 
 
-def alpha_beta(alpha: float | int = 2.0, beta: float | int = 1.0, epsilon: float | int = 1e-9) -> RuleSet:
+def alpha_beta(alpha: float | int = 2.0, beta: NonNegative = 1.0, epsilon: NonNegative = 1e-9) -> RuleSet:
     """R_i = Σ_j (α (x_i w_ji)⁺/z_j⁺ − β (x_i w_ji)⁻/z_j⁻) R_j for linear layers, α − β = 1; the ε-rule elsewhere.
 
     Conserves Σ R = y_t up to ε, to the shares of biases, and to neurons whose contributions all have one sign. The source
@@ -154,7 +157,7 @@ def alpha_beta(alpha: float | int = 2.0, beta: float | int = 1.0, epsilon: float
     return _stabilised(epsilon, AlphaBeta(alpha, beta, epsilon))
 
 
-def gamma(gamma: float | int = 0.25, epsilon: float | int = 1e-9) -> RuleSet:
+def gamma(gamma: NonNegative = 0.25, epsilon: NonNegative = 1e-9) -> RuleSet:
     """R_i = Σ_j (c_ij + γ c_ij^s) R_j / Σ_i (c_ij + γ c_ij^s) for linear layers, s the sign of z_j; the ε-rule elsewhere.
 
     c_ij = x_i w_ji. Conserves Σ R = y_t up to ε and to the shares of biases. The source defines the rule for inputs ≥ 0. For
@@ -172,7 +175,7 @@ def gamma(gamma: float | int = 0.25, epsilon: float | int = 1e-9) -> RuleSet:
     return _stabilised(epsilon, Gamma(gamma, epsilon))
 
 
-def attnlrp(epsilon: float | int = 1e-6) -> RuleSet:
+def attnlrp(epsilon: NonNegative = 1e-6) -> RuleSet:
     """ε-rule, half to each factor of a product, Taylor softmax, identity on activations and on division by a normaliser.
 
     Does not conserve: in each head of each layer the constant term of the softmax rule takes

@@ -25,6 +25,15 @@ def read_rows(edges: Float[Tensor, "B H T T"], read: Float[Tensor, "B T"]) -> Fl
     return (read.unsqueeze(1) @ edges.mean(1)).squeeze(1)
 
 
+@runtime_checkable
+class ChecksLayers(Protocol):
+    """A readout with a setting that names layers."""
+
+    def check_layers(self, n_layers: int) -> None:
+        """UserError where a model of so many layers does not have one of them."""
+        ...
+
+
 def layer_index(layer: int, n_layers: int, setting: str) -> int:
     """A layer counted from 0, or from the end where negative; UserError where there is none."""
     if not -n_layers <= layer < n_layers:

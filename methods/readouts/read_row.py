@@ -37,6 +37,11 @@ class ReadRow:
     head: int | None = None
     version: ClassVar[int] = 1
 
+    def check_layers(self, n_layers: int) -> None:
+        """UserError where the model has no such layer."""
+        if isinstance(self.layer, int):
+            layer_index(self.layer, n_layers, "readout.layer")
+
     def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores; raises UserError for a layer or a head that there is not."""
         if isinstance(self.layer, int):

@@ -33,6 +33,10 @@ class Rollout:
     residual: bool = True
     version: ClassVar[int] = 1
 
+    def check_layers(self, n_layers: int) -> None:
+        """UserError where the model has no such layer."""
+        layer_index(self.start_layer, n_layers, "readout.start_layer")
+
     def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores; non-negative where the edges are."""
         start = layer_index(self.start_layer, len(edges), "readout.start_layer")

@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
-from benchmark.models.removal import Operator, logits_without, operator_for
-from benchmark.settings.declared import configurable
+from benchmark.models.removal import Operator, OperatorName, logits_without, operator_for
+from benchmark.settings.declared import Natural, configurable
 from benchmark.types import Attribution, Batch
 from methods.shared.explainer import Explainer
 from methods.shared.input_gradients import Output, target_output
@@ -74,9 +74,9 @@ class UnitExplainer(Explainer):
         seed: of what is drawn.
     """
 
-    operator: str = "auto"
+    operator: OperatorName = "auto"
     output: Output = "probability"
-    seed: int = 0
+    seed: Natural = 0
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 

@@ -17,8 +17,9 @@ from benchmark.evaluations.triggers.patterns import Placed, Trigger, written
 from benchmark.evaluations.triggers.triggers import Triggers
 from benchmark.models import load_model
 from benchmark.results import store
+from benchmark.run.offers import PreparedEvaluation
 from benchmark.settings.configuration import compose
-from benchmark.types import Attribution, PreparedEvaluation
+from benchmark.types import Attribution
 from tests import text_models, tiny_task
 from tests.evaluations.conftest import attribution_of, polarity
 

@@ -22,7 +22,11 @@ from benchmark.settings.defaults import whole
 from benchmark.types import Example
 from tests import tiny_models
 
-METHODS = [name for name in options("methods") if name != "universal_trigger"]  # a search
+OTHERS = {
+    "universal_trigger": "a search",
+    "scores": "reads a file of its examples: `test_given_scores.py` holds it to the same",
+}
+METHODS = [name for name in options("methods") if name not in OTHERS]
 DECOMPOSITIONS = (
     "alti", "attention_norm", "attention_norm_residual", "attention_x_input_norm", "decompx", "globenc", "value_zeroing",
 )  # fmt: skip

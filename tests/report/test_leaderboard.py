@@ -7,8 +7,9 @@ import pytest
 
 from benchmark.errors import UserError
 from benchmark.report import read_leaderboard
+from benchmark.report.arrangement import is_control
 from benchmark.report.cells import load_cells
-from benchmark.report.leaderboard import COLUMNS, headline_columns, is_control, make_board, scalar_columns
+from benchmark.report.leaderboard import COLUMNS, headline_columns, make_board, scalar_columns
 from benchmark.results import store
 from tests.report.conftest import DASHED
 from tests.report.folders import FRACTIONS, METRICS, Plan, changed, resealed, write_cell, write_cells

@@ -15,7 +15,7 @@ from benchmark.report.run_folders import read_config
 from benchmark.results import commits, statistics, store
 from benchmark.results.checks import check_rows, rows_digest
 from benchmark.results.digests import sealed, table_bytes
-from benchmark.results.record import Figure, Metric
+from benchmark.results.record import About, Figure, Metric
 from benchmark.results.store import Ragged
 from benchmark.results.tables import not_applicable
 from tests import tiny_task
@@ -205,6 +205,50 @@ def test_another_version_of_the_statistics_reduces_the_stored_rows_again(place, 
     facts = store.read_record(cell).evaluations
     assert {test.statistics for test in facts.values()} == {statistics.VERSION}
     assert figures(cell) == figures(finished)
+
+
+def test_words_that_changed_are_brought_up_to_date_and_nothing_is_computed(place, cell, finished, monkeypatch):
+    record = store.read_record(cell)
+    wordless = {
+        name: replace(
+            test,
+            about=About(),
+            metrics={key: replace(metric, title="", short="", meaning="") for key, metric in test.metrics.items()},
+        )
+        for name, test in record.evaluations.items()
+    }
+    commits.write_record(cell, replace(record, evaluations=wordless))
+    rows = store.read_bytes(cell / "rows.parquet")
+    calls = len(tiny_task.CALLS)
+
+    def never(*_):
+        raise AssertionError("tested again")
+
+    monkeypatch.setattr("benchmark.run.records.evaluate", never)
+    place.run(cell.parents[2], *TESTS)
+    facts = store.read_record(cell)
+    assert facts.evaluations["rationale"].about.kind == "plausibility"
+    assert facts.evaluations["rationale"].metrics["auprc"].title == "AUPRC"
+    assert replace(facts, evaluations={}) == replace(record, evaluations={})
+    assert figures(cell) == figures(finished)
+    assert store.read_bytes(cell / "rows.parquet") == rows
+    assert len(tiny_task.CALLS) == calls
+
+
+def test_a_record_without_words_is_read(cell):
+    path = cell / "record.json"
+    content = json.loads(path.read_text())
+    for test in content["evaluations"].values():
+        del test["about"]
+        for metric in test["metrics"].values():
+            for word in ("title", "short", "meaning", "scale"):
+                del metric[word]
+    path.write_text(json.dumps(sealed({name: part for name, part in content.items() if name != "seal"})))
+    test = store.read_record(cell).evaluations["rationale"]
+    assert test.about == About()
+    assert test.metrics["auprc"] == Metric(True, (0.0, 1.0), headline=True)
+    (loaded,) = load_cells([cell])
+    assert loaded.evaluation("rationale").figures == test.figures
 
 
 def test_a_cell_whose_name_is_equal_by_chance_is_not_taken_for_another(place, cell):

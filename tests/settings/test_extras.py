@@ -5,8 +5,7 @@ import tomllib
 
 import pytest
 
-from benchmark.__main__ import main
-from benchmark.command import start
+from benchmark.commands.entry import main
 from benchmark.errors import UserError
 from benchmark.settings.configuration import build, compose
 from benchmark.settings.extras import EXTRAS
@@ -41,10 +40,9 @@ def test_training_names_the_extra_that_it_needs(bare):
         run_training(compose("train", ["model.path=base", "out=trained"]))
 
 
-def test_the_command_says_it_in_one_line(bare, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("sys.argv", ["benchmark", "methods=[lime]", f"out={tmp_path / 'runs'}"])
+def test_the_command_says_it_in_one_line(bare, capsys, tmp_path):
     with pytest.raises(SystemExit) as ended:
-        start(main, "config")
+        main(["run", "methods=[lime]", f"out={tmp_path / 'runs'}"])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert "extra 'captum'" in line

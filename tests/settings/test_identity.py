@@ -16,7 +16,8 @@ import benchmark
 from benchmark.errors import UserError
 from benchmark.evaluations.convergence import Convergence
 from benchmark.settings.configuration import options
-from benchmark.settings.identity import digest_of, identity, of_file
+from benchmark.settings.declared import of_file
+from benchmark.settings.identity import digest_of, identity
 
 
 @dataclass(frozen=True)

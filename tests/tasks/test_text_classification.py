@@ -171,7 +171,7 @@ def test_hub_layout_and_hub_that_cannot_be_reached(tmp_path: Path) -> None:
     )
     good, split, unreachable = done.stdout.strip().splitlines()
     assert good == "('bad', 'good') [('it is dull', 0), ('it is fine', 1)] 64"
-    assert split.startswith("UserError task.path=hub has no split 'trian'; it has train: set task.splits")
+    assert split.startswith("NoSplit task.path=hub has no split 'trian'; it has train: set task.splits")
     assert unreachable.startswith("UserError task.path=somebody/something (task.config=c) cannot be loaded")
     assert "task.root or task.files" in unreachable
 

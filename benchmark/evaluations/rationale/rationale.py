@@ -10,12 +10,12 @@ import torch
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, Column, Derived, table
-from benchmark.evaluations.rationale import scores
+from benchmark.evaluations.rationale import measures, scores
 from benchmark.evaluations.rationale.documents import documents, rationale_share, rationales
 from benchmark.models.classifier import Classifier
-from benchmark.results.record import Figure, Metric
+from benchmark.results.record import About, Figure, Metric
 from benchmark.results.statistics import f1_of_means, f1_of_ratios, f1_of_sums, mean_of_ratios, ratio
-from benchmark.settings.declared import Count, Rising, Share, Shares, configurable
+from benchmark.settings.declared import Count, Natural, Rising, Share, Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool
 
@@ -85,6 +85,7 @@ class Rationale(Averaged):
 
     version: ClassVar[int] = 2
     reads: ClassVar[Reads] = "tokens"
+    about: ClassVar[About] = About("plausibility", 10, "Agreement with human rationales")
     nothing: ClassVar[str] = "no example has a rationale"
 
     target: Target = "predicted"
@@ -93,26 +94,13 @@ class Rationale(Averaged):
     top: Annotated[Sequence[Count], Rising()] = TOP
     hard_shares: Shares = HARD_SHARES
     hard_share: Share | Literal["task"] = "task"
-    seed: int = 0
+    seed: Natural = 0
     even: bool | None = None
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """All but the number of documents lie between 0 and 1."""
-        bounds, words, share = (0.0, 1.0), "words selected", "share of words selected"
-        metrics = {
-            name: Metric(higher_is_better=True, bounds=bounds, headline=True) for name in ("auprc", "token_f1_mean")
-        }
-        for name in ("auprc_marked", "average_precision", "iou_f1", "iou_f1_micro", "hard_token_f1"):
-            metrics[name] = Metric(higher_is_better=True, bounds=bounds, headline=name == "iou_f1")
-        for name in ("token_f1", "token_precision", "token_recall", "token_f1_micro"):
-            metrics[name] = Metric(higher_is_better=True, bounds=bounds, x=words)
-        for name in ("iou_f1_at", "iou_f1_micro_at", "hard_token_f1_at"):
-            metrics[name] = Metric(higher_is_better=True, bounds=bounds, x=share)
-        metrics["documents"] = Metric(higher_is_better=None, bounds=(1.0, np.inf))
-        for name in ("unmarked_documents", "hard_share", "rationale_share", "coverage", "truncated_rationale_share"):
-            metrics[name] = Metric(higher_is_better=None, bounds=bounds)
-        return metrics
+        return measures.metrics()
 
     @property
     def derived(self) -> Mapping[str, Derived]:

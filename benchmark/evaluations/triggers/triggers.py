@@ -23,15 +23,15 @@ from benchmark.evaluations.triggers.patterns import (
     written,
 )
 from benchmark.evaluations.triggers.random_words import Controls
-from benchmark.evaluations.triggers.rows import rows_of_drops
+from benchmark.evaluations.triggers.rows import drop_metrics, rows_of_drops
 from benchmark.evaluations.triggers.script_extraction import ScriptRule, extract_as_script
 from benchmark.evaluations.triggers.trials import attacked, check_classes, correct_with, of_source_class
-from benchmark.evaluations.triggers.words import Exclusion, count_pieces, count_words, exclusion, require_words
+from benchmark.evaluations.triggers.words import SHIPPED, Exclusion, count_pieces, count_words, exclusion, require_words
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction
-from benchmark.results.record import Metric
-from benchmark.settings.declared import AtLeast, Count, Natural, SettingError, Share, Within, configurable
-from benchmark.settings.identity import of_file
+from benchmark.results.record import About, Metric
+from benchmark.settings.declared import AtLeast, Count, Natural, SettingError, Share, Within, configurable, of_file
+from benchmark.settings.early import ExistingFile
 from benchmark.types import Attribution, Batch, Compared, Reads, Target
 
 _NAME = "evaluations.triggers"
@@ -124,6 +124,7 @@ class Triggers(Averaged):
 
     version: ClassVar[int] = 2
     reads: ClassVar[Reads] = "method"
+    about: ClassVar[About] = About("faithfulness", 60, "Adversarial triggers")
     nothing: ClassVar[str] = "no scored example is of a class that a trigger attacks"
 
     target: Target = "predicted"
@@ -140,13 +141,13 @@ class Triggers(Averaged):
     least_score: Annotated[float | int, AtLeast(0)] = 0.02
     skip_punctuation: bool | None = None
     skip_special: bool | None = None
-    lexicon: str | None = of_file()
+    lexicon: Annotated[str | None, ExistingFile((SHIPPED,))] = of_file()
     positions: Sequence[Share] = (0.0, 0.25, 0.5, 0.75, 1.0)
     taus: Sequence[TriggerThreshold] = TENTHS
     pair_counts: Sequence[Count] = (1, 2)
     draws: Count = 3
-    file: str | None = of_file()
-    seed: int = 0
+    file: Annotated[str | None, ExistingFile()] = of_file()
+    seed: Natural = 0
     artifact: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -174,25 +175,9 @@ class Triggers(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Drops in accuracy, and what describes them."""
-        drop = (-1.0, 1.0)
-        metrics = {
-            "accuracy_drop": Metric(higher_is_better=True, bounds=drop, headline=True),
-            "success": Metric(higher_is_better=True, bounds=(0.0, 1.0)),
-            "advantage": Metric(higher_is_better=True, bounds=(-2.0, 2.0)),
-            "random_drop": Metric(None, drop),
-            "matched_drop": Metric(None, drop),
-            "accuracy_drop_class": Metric(None, drop, x="class of the attacked examples"),
-            "drop_of_trigger": Metric(None, drop, x="trigger"),
-        }
-        if self.positions:
-            metrics["drop_at_position"] = Metric(None, drop, x="relative position")
-        if self.construction == "script":
-            metrics["own_class_drop"] = metrics["other_class_drop"] = Metric(None, drop)
-        elif self.taus:
-            metrics["drop_at_tau"] = Metric(None, drop, x="threshold")
-        if self.pair_counts:
-            metrics["drop_of_pairs"] = Metric(None, drop, x="inserted pairs")
-        return metrics
+        script = self.construction == "script"
+        curves = {"position": self.positions, "tau": () if script else self.taus, "pairs": self.pair_counts}
+        return drop_metrics([name for name, xs in curves.items() if xs], of_source=script)
 
     def extract(self, model: Classifier, method: Compared, batches: Sequence[Batch]) -> dict[str, Any]:
         """The triggers of a method with their controls, or those of `file`.

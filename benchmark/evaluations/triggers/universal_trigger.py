@@ -12,9 +12,10 @@ from torch import Tensor
 
 from benchmark.evaluations.triggers.insertion import Encoded, insert
 from benchmark.evaluations.triggers.patterns import Placed, Search, Trigger
-from benchmark.evaluations.triggers.words import Exclusion, exclusion, whole_words
+from benchmark.evaluations.triggers.words import SHIPPED, Exclusion, exclusion, whole_words
 from benchmark.models import Classifier
-from benchmark.settings.declared import AtLeast, Count, Share, configurable
+from benchmark.settings.declared import AtLeast, Count, Natural, Share, configurable
+from benchmark.settings.early import ExistingFile
 from benchmark.types import Batch
 
 WordIds = tuple[int, ...]
@@ -54,8 +55,8 @@ class UniversalTrigger:
     candidates: Count = 4
     position: Share = 0.0
     segment: Literal[0, 1] = 1
-    lexicon: str | None = None
-    seed: int = 0
+    lexicon: Annotated[str | None, ExistingFile((SHIPPED,))] = None
+    seed: Natural = 0
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 

@@ -1,0 +1,139 @@
+"""The words of a command line, told apart before Hydra sees them: flags, settings, and what is neither."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+
+from benchmark.errors import UserError, near
+from benchmark.settings.configuration import ALL, GROUPS, KEYED, options
+
+_DIRECTORY = ("--config-dir", "-cd")
+_SHOW = ("--cfg", "-c")
+_SWEEP = ("--multirun", "-m")
+_VALUED = (*_DIRECTORY, *_SHOW, "--package", "-p")
+_PLAIN = (*_SWEEP, "--resolve", "--hydra-help", "--run", "-r", "--shell-completion", "-sc")
+_TOLD = ("--help", "--version", "--config-dir", "--cfg", "--resolve", "--multirun", "-m")
+_SHOWN = ("job", "hydra", "all")
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """A command line.
+
+    Attributes:
+        flags: those of Hydra, each value a word of its own.
+        overrides: the settings, as they were typed.
+        directory: the folder of further YAMLs, absolute.
+    """
+
+    flags: tuple[str, ...]
+    overrides: tuple[str, ...]
+    directory: str | None
+
+    @property
+    def sweep(self) -> bool:
+        """Whether a comparison is run for each of several values."""
+        return bool({*_SWEEP} & {*self.flags})
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is one comparison to run: no flag asks Hydra for anything else."""
+        return all(flag in _DIRECTORY for flag in self.flags[::2])
+
+
+def read_arguments(words: Sequence[str]) -> Arguments:
+    """Flags and settings, in any order.
+
+    Raises:
+        UserError: a flag does not exist or lacks its value, or a folder is not there.
+    """
+    flags: list[str] = []
+    overrides: list[str] = []
+    directory: str | None = None
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-"):
+            overrides.append(word)
+            continue
+        name, has_value, value = word.partition("=")
+        if name in _PLAIN and not has_value:
+            flags.append(name)
+            continue
+        if name not in _VALUED:
+            raise UserError(_wrong_flag(word, rest))
+        if not (value := value if has_value else next(rest, "")):
+            raise UserError(f"{name} lacks its value; write {name} VALUE")
+        if name in _DIRECTORY:
+            directory = value = _folder(value)
+        if name in _SHOW and value not in _SHOWN:
+            raise UserError(f"{name} {value}: allowed are {', '.join(_SHOWN)}; --cfg job prints the configuration")
+        flags += [name, value]
+    return Arguments(tuple(flags), tuple(overrides), directory)
+
+
+def _folder(named: str) -> str:
+    folder = Path(named).expanduser().absolute()
+    if not folder.is_dir():
+        raise UserError(f"--config-dir={folder} is no folder; give one that holds YAMLs such as methods/NAME.yaml")
+    return str(folder)
+
+
+def _wrong_flag(word: str, rest: Iterator[str]) -> str:
+    """What is wrong with a word that begins with a dash: mostly a setting, for those have none."""
+    name, has_value, value = word.partition("=")
+    bare = name.lstrip("-").replace("-", "_")
+    following = value if has_value else next(rest, "")
+    matches = near(name, _TOLD)
+    if has_value or (following and "=" not in following and not following.startswith("-")):
+        return f"{word} is no flag; settings have no dashes: {bare}={following or 'VALUE'}"
+    return f"{word} is no flag; {matches}"
+
+
+def parsed(text: str, directory: str | None) -> tuple[str, Override]:
+    """An override as Hydra takes it, and what Hydra makes of it.
+
+    `experiment=NAME` gets the plus sign that Hydra asks for, and a list with `all` in it is `all`.
+
+    Raises:
+        UserError: it is no setting, or chooses an option that its group does not have.
+    """
+    if text.startswith("experiment="):
+        text = f"+{text}"
+    override = _override(text)
+    group = override.key_or_group
+    if group in GROUPS and not override.is_sweep_override():
+        named = override.value()
+        names = [str(name) for name in named] if isinstance(named, list) else [str(named)]
+        allowed = [*options(group, directory), *([ALL] if group in KEYED else [])]
+        if override.is_delete() and named is None:
+            return text, override
+        for name in names:
+            if name not in allowed:
+                raise UserError(f"{group}={name} does not exist; {near(name, allowed)}")
+        if ALL in names and len(names) > 1:
+            return parsed(f"{text.partition('=')[0]}={ALL}", directory)
+    return text, override
+
+
+def _override(text: str) -> Override:
+    try:
+        override: Override = OverridesParser.create().parse_override(text)
+    except HydraException as error:
+        raise UserError(_no_setting(text)) from error
+    return override
+
+
+def _no_setting(text: str) -> str:
+    key, equals, value = text.partition("=")
+    if not equals and not text.startswith("~"):
+        way_out = "write NAME=VALUE; --help lists names"
+    elif any(value.count(a) != value.count(b) for a, b in ("[]", "{}")):
+        way_out = f'a bracket is open; write it without spaces, or all of it in quotation marks: "{key}=[A, B]"'
+    else:
+        bare = value.strip("[]{}'\"")
+        way_out = f"put all of it in quotation marks, and what has special characters in others: \"{key}='{bare}'\""
+    return f"'{text}' is no setting; {way_out}"

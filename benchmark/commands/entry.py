@@ -1,0 +1,115 @@
+"""Where every command begins; what one command does not need is not imported by it."""
+
+import sys
+from collections.abc import Callable, Sequence
+
+from benchmark.commands import help as pages
+from benchmark.commands.working_folder import own_modules_first
+from benchmark.errors import UserError, echo, near
+
+_PROGRAM = "attention-benchmark"
+_USAGE = f"""\
+Compare attention-based explainers of transformers.
+
+usage: {_PROGRAM} COMMAND ...
+
+  run      one comparison: explain, test, report           {_PROGRAM} run --help
+  train    fine-tune a base model for a task               {_PROGRAM} train --help
+  report   leaderboard and figures of finished run folders {_PROGRAM} report --help
+  list     methods, tests, analyses, tasks, models and experiments, a line each
+  show     NAME: what one of them is, its settings with their defaults, its source and cost
+
+  --version, --help\
+"""
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """The console command `attention-benchmark`; ends with the status of what it did."""
+    words = sys.argv[1:] if words is None else words
+    own_modules_first()
+    command, rest = (words[0], words[1:]) if words else ("--help", ())
+    if command in ("--help", "-h", "help"):
+        print(_USAGE)
+    elif command == "--version":
+        print(f"attention-explainer-benchmark {pages.own_version()}")
+    elif command in _COMMANDS:
+        _COMMANDS[command](rest, f"{_PROGRAM} {command}")
+    else:
+        mistaken = UserError(f"{command} is no command; {near(command, list(_COMMANDS))}")
+        if "=" in command:
+            mistaken = UserError(f"{command} is a setting; the command comes first: {_PROGRAM} run {command}")
+        echo(f"error: {mistaken}")
+        raise SystemExit(2)
+
+
+def compare(words: Sequence[str], program: str) -> None:
+    """Run a comparison."""
+    if not _answered(words, "config", program):
+        from benchmark.commands import running
+
+        running.start(running.compare, running.looked_at, words)
+
+
+def train(words: Sequence[str], program: str) -> None:
+    """Fine-tune a model."""
+    if not _answered(words, "train", program):
+        from benchmark.commands import fine_tuning, running
+
+        running.start(fine_tuning.fine_tune, fine_tuning.looked_at, words)
+
+
+def report(words: Sequence[str], program: str) -> None:
+    """Write the report of finished run folders."""
+    from benchmark.exits import on_termination
+    from benchmark.report.__main__ import main as write
+
+    on_termination()
+    raise SystemExit(write(words))
+
+
+def list_all(words: Sequence[str], program: str) -> None:
+    """Print what there is, a line each."""
+    from benchmark.commands.shown import listing
+
+    _printed(words, program, "list what there is, by group", listing)
+
+
+def show(words: Sequence[str], program: str) -> None:
+    """Print what one thing is."""
+    from benchmark.commands.shown import description
+
+    _printed(
+        words, program, "what NAME is: definition, settings with their defaults, source, cost", description, "NAME"
+    )
+
+
+_COMMANDS: dict[str, Callable[[Sequence[str], str], None]] = {
+    "run": compare,
+    "train": train,
+    "report": report,
+    "list": list_all,
+    "show": show,
+}
+
+
+def _answered(words: Sequence[str], config_name: str, program: str) -> bool:
+    """Whether the command line asked for a page, which is printed then."""
+    own_modules_first()
+    page = pages.asked(words, config_name, program)
+    if page is not None:
+        print(page)
+    return page is not None
+
+
+def _printed(words: Sequence[str], program: str, purpose: str, text: Callable[..., str], *named: str) -> None:
+    import argparse
+
+    from benchmark.exits import Kept, guarded
+
+    parser = argparse.ArgumentParser(prog=program, description=purpose)
+    for name in named:
+        parser.add_argument(name.lower(), metavar=name)
+    parser.add_argument("--config-dir", metavar="DIR", help="one more folder of YAMLs, such as DIR/methods/NAME.yaml")
+    given = vars(parser.parse_args(words))
+    directory = given.pop("config_dir")
+    print(guarded(lambda: text(*given.values(), directory), Kept("nothing is written")))

@@ -1,0 +1,163 @@
+"""A comparison from the command line: settings checked before Hydra sees them, one line for a mistake, the final table."""
+
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.override_parser.types import Override, ValueType
+from omegaconf import DictConfig
+
+from benchmark.commands.arguments import parsed, read_arguments
+from benchmark.errors import UserError, printable
+from benchmark.exits import Kept, guarded, on_termination
+from benchmark.settings.checking import check
+from benchmark.settings.configuration import ALL, GROUPS, KEYED, options, settled
+
+_MANY = 20  # values of one setting, beyond which the first and the last are looked at
+
+Look = Callable[[Sequence[str]], tuple[list[str], DictConfig | None]]
+
+
+def looked_at(words: Sequence[str]) -> tuple[list[str], DictConfig | None]:
+    """What `prepare` gives, after a look for mistakes in all that will be run: before any work and any slow import.
+
+    Raises:
+        UserError: the first mistake.
+    """
+    overrides, config = prepare(words, "config")
+    if config is not None:
+        check(config)
+    arguments = read_arguments(words)
+    if arguments.sweep:
+        for combination in _combinations([parsed(text, arguments.directory) for text in arguments.overrides]):
+            check(checked("config", combination, arguments.directory, sweep=False)[1])
+    return overrides, config
+
+
+def _combinations(overrides: Sequence[tuple[str, Override]]) -> Iterator[list[str]]:
+    """Settings of a sweep in which each of its values occurs: one of them changed, the others the first of theirs."""
+    values = [_values(text, override) for text, override in overrides]
+    first = [each[0] for each in values]
+    yield first
+    for place, each in enumerate(values):
+        for value in each[1:]:
+            yield [*first[:place], value, *first[place + 1 :]]
+
+
+def _values(text: str, override: Override) -> list[str]:
+    """The settings that a setting with several values stands for."""
+    if not override.is_sweep_override():
+        return [text]
+    key = text.partition("=")[0]
+    if override.value_type == ValueType.GLOB_CHOICE_SWEEP:
+        return [f"{key}={ALL}" if override.key_or_group in KEYED else f"{key}={options(override.key_or_group)[0]}"]
+    values = [f"{key}={value}" for value in override.sweep_string_iterator()]
+    return values if len(values) <= _MANY else [values[0], values[-1]]
+
+
+def prepare(words: Sequence[str], config_name: str) -> tuple[list[str], DictConfig | None]:
+    """The command line as Hydra takes it, and its configuration.
+
+    The configuration is None where a flag asks Hydra for more than to compose it.
+
+    Raises:
+        UserError: an option, key, value or folder does not exist.
+    """
+    arguments = read_arguments(words)
+    overrides, config = checked(config_name, arguments.overrides, arguments.directory, sweep=arguments.sweep)
+    return [*arguments.flags, *overrides], config if arguments.runs else None
+
+
+def checked(
+    config_name: str, overrides: Sequence[str], directory: str | None, *, sweep: bool
+) -> tuple[list[str], DictConfig]:
+    """The overrides as Hydra takes them, and what they compose to (`settled`), with null for the values of a sweep.
+
+    Raises:
+        UserError: an option, key or value does not exist.
+    """
+    originals: dict[str, str] = {}  # what is composed -> the override that it stands for
+    swept: list[str] = []
+    for typed in overrides:
+        text, override = parsed(typed, directory)
+        if not override.is_sweep_override():
+            originals[text] = text
+        elif not sweep:
+            key, _, values = text.partition("=")
+            raise UserError(
+                f"{text} gives several values: -m runs one comparison for each; one list is {key}=[{values}]"
+            )
+        elif override.key_or_group in GROUPS:
+            swept.append(text)
+        else:
+            originals[f"{text.partition('=')[0]}=null"] = text
+    completed, config = settled(config_name, list(originals), directory)
+    originals |= {f"++{text}": f"++{original}" for text, original in originals.items()}
+    return [*swept, *(originals.get(text, text) for text in completed)], config
+
+
+def log_to_standard_error() -> None:
+    """What the harness says, without what libraries say of themselves."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    # the runner says once what every batch would say of lost words
+    libraries = ("transformers", "datasets", "httpx", "httpcore", "matplotlib", "fontTools", "absl")
+    for noisy in ("benchmark.models.encoding", *libraries):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def start(main: Callable[..., Any], look: Look, words: Sequence[str]) -> None:
+    """Run a command from its first line to its last; whatever ends it early is one line, except a bug.
+
+    Args:
+        main: what `hydra.main` made; it takes a configuration that is composed, and composes one without.
+        look: makes overrides and a configuration of the words, or finds a mistake in them.
+        words: of the command line, without the program's name.
+    """
+    log_to_standard_error()
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # a bug keeps its traceback; a user's mistake never gets there
+    on_termination()
+
+    def run() -> None:
+        sys.argv[1:], config = look(words)
+        main(config)
+
+    guarded(run, Kept("nothing had begun"))
+
+
+@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")  # type: ignore[untyped-decorator]
+def compare(config: DictConfig) -> None:
+    """Run one comparison and print its leaderboard."""
+    run_guarded(config)
+
+
+def run_guarded(config: DictConfig) -> None:
+    """Run the comparison of a composed configuration and print its table and where everything lies."""
+    out = Path(str(config.get("out")))
+    guarded(
+        lambda: _run(config),
+        Kept(f"finished methods, and parts of others, are kept in {out}; the same command goes on where it was", out),
+    )
+
+
+def _typed() -> str:
+    """The command line as it was typed, without the folder that Python lies in."""
+    program, *rest = sys.orig_argv
+    return shlex.join([Path(program).name, *rest])
+
+
+def _run(config: DictConfig) -> None:
+    from benchmark.comparison import run_comparison
+    from benchmark.report import terminal_table
+
+    comparison = run_comparison(config, _typed())
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    console.print(terminal_table(comparison.loaded))
+    place = printable(f"Leaderboard, curves and heatmaps: {comparison.folder}")
+    console.print(place, soft_wrap=True, markup=False, emoji=False)

@@ -1,0 +1,96 @@
+"""Classifiers from checkpoints: a directory or hub id, with the errors that users meet."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import (
+    AutoConfig,
+    AutoImageProcessor,
+    AutoModelForImageClassification,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
+from transformers.utils import logging as transformers_logging
+
+from benchmark.errors import UserError
+from benchmark.models.adopting import Loaded, adopt_tokenizer
+from benchmark.models.families import UNSUPPORTED
+from benchmark.models.weights import VOCABULARIES, existing_source, from_source, load_weights, name_of
+
+logger = logging.getLogger(__name__)
+
+
+def read_checkpoint(path_or_hub_id: str, dtype: torch.dtype, tokenizer: Any, processor: Any) -> Loaded:
+    """The classifier of a directory or hub id, with its own tokenizer or image processor unless one is given."""
+    source = existing_source(path_or_hub_id)
+    config = from_source(AutoConfig, source)
+    if config.model_type in UNSUPPORTED:
+        reason = UNSUPPORTED[config.model_type]
+        raise UserError(f"model '{source}' is of the family {config.model_type}, which is not supported: {reason}")
+    model, image = _load_classifier(source, config, dtype)
+    if image:
+        return Loaded(source, name_of(source), model, dtype, processor=processor or _processor(source), image=True)
+    own = _tokenizer(source) if tokenizer is None else adopt_tokenizer(tokenizer)
+    return Loaded(source, name_of(source), model, dtype, tokenizer=own)
+
+
+def _load_classifier(source: str, config: Any, dtype: torch.dtype) -> tuple[nn.Module, bool]:
+    image = "ForImageClassification" in "".join(config.architectures or ()) or hasattr(config, "num_channels")
+    auto = AutoModelForImageClassification if image else AutoModelForSequenceClassification
+    with quiet_transformers():
+        model = load_weights(auto, source, fresh_head=False, config=config, dtype=dtype, attn_implementation="eager")
+    return model, image
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No progress bars and no table of missing keys from transformers in this block."""
+    verbosity, bar = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bar:
+            transformers_logging.enable_progress_bar()
+
+
+def _tokenizer(source: str) -> Any:
+    """The checkpoint's tokenizer, to which `[SEP]` and its kind are text where they stand in a text; None without one.
+
+    Raises:
+        UserError: its files are there but broken, or it cannot align words.
+    """
+    folder = Path(source)
+    present = [name for name in (*VOCABULARIES, "tokenizer_config.json") if (folder / name).is_file()]
+    try:
+        tokenizer = from_source(AutoTokenizer, source, split_special_tokens=True)
+    except UserError as error:
+        if present or not isinstance(error.__cause__, OSError | ValueError | KeyError | AttributeError | TypeError):
+            raise UserError(f"{error} (its tokenizer: {', '.join(present)})") from error
+        logger.info("no tokenizer at '%s' (%s): the model takes ready ids", source, error)
+        return None
+    if not tokenizer.is_fast:
+        raise UserError(f"model.path={source} has a slow tokenizer, which cannot align words; save a tokenizer.json")
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # transformers makes an empty one where no file is found
+        if words := [name for name in present if name in VOCABULARIES]:
+            raise UserError(f"model.path={source} has a tokenizer without a single word ({', '.join(words)})")
+        return None
+    tokenizer.padding_side = "right"
+    return tokenizer
+
+
+def _processor(source: str) -> Any:
+    try:
+        return from_source(AutoImageProcessor, source, backend="pil")
+    except UserError as error:
+        if (Path(source) / "preprocessor_config.json").is_file():
+            raise
+        logger.info("no image processor at '%s' (%s): the model takes pixel values", source, error)
+        return None

@@ -1,0 +1,41 @@
+"""What a forward pass gives, and what passes cost."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass
+class Cost:
+    """Passes through the model, counted in examples: a batch of 8 is 8; a pass restarted half way up counts one half.
+
+    A result that is remembered instead of computed again counts its passes again, and its time in `remembered_seconds`.
+    """
+
+    forward_passes: float = 0.0
+    backward_passes: float = 0.0
+    remembered_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one forward pass gave.
+
+    Attributes:
+        logits: one per class, in `Classifier.scores_dtype`.
+        attentions: per attention call the probabilities [B H T T] after edits, if recorded.
+        embeddings: output of the token (or patch) embedding module [B T D], before positions are added, if recorded. An
+            encoder and its decoder both read this one tensor: a gradient with respect to it is the sum over both uses.
+        hidden: per attention call the input of its block [B T D], if recorded.
+    """
+
+    logits: Float[Tensor, "B C"]
+    attentions: tuple[Tensor, ...] = ()
+    embeddings: Tensor | None = None
+    hidden: tuple[Tensor, ...] = ()
+
+    @property
+    def probabilities(self) -> Float[Tensor, "B C"]:
+        """Softmax of the logits."""
+        return self.logits.softmax(-1)

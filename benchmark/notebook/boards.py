@@ -1,0 +1,50 @@
+"""`benchmark.leaderboard`: the figures of finished comparisons as a table."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from benchmark.errors import UserError
+from benchmark.report.cells import load_cells
+from benchmark.report.leaderboard import frame
+from benchmark.report.run_folders import without_foreign
+from benchmark.results import store
+
+COLUMNS = ["task", "model", "method", "evaluation", "metric", "value", "low", "high", "n", "higher_is_better", "reason"]
+
+
+def leaderboard(folder: str | Path) -> pd.DataFrame:
+    """All scalar figures of a comparison, or of the run folders below a folder: those of `leaderboard.csv`.
+
+    Args:
+        folder: of a comparison (`runs/comparisons/NAME`), whose tests are read alone; or one with run folders below it.
+
+    Returns:
+        One row per task, model, method, evaluation and metric: value, 95 % interval (`low`, `high`), n, whether higher is
+        better, and the reason where there is no value.
+
+    Raises:
+        UserError: there is no such folder, or nothing finished in it.
+
+    Example:
+        >>> board = benchmark.leaderboard(comparison)
+        >>> board.loc[board.metric == "auprc", ["task", "model", "method", "n", "higher_is_better"]]
+           task model   method   n higher_is_better
+        0  tiny  bert  rollout  12             True
+    """
+    place = Path(folder).expanduser()
+    if not place.is_dir():
+        raise UserError(f"leaderboard: {place} is no folder; give that of a comparison, or one with run folders")
+    tests = None
+    if (place / "comparison.json").is_file():
+        content = store.read_json(place / "comparison.json")
+        cells = [place.parents[1] / str(cell) for cell in content["cells"]]
+        if missing := [cell for cell in cells if not cell.is_dir()]:
+            raise UserError(f"leaderboard: {missing[0]}, of the comparison {place.name}, is gone; read leaderboard.csv")
+        tests = content.get("tests")
+    else:
+        cells = without_foreign(store.find_cells(place))
+    if not cells:
+        raise UserError(f"leaderboard: no finished run folder (one with record.json) in {place}")
+    table = frame(load_cells(cells, tests))
+    return table[table["x"].isna()].rename(columns={"dash": "reason"})[COLUMNS].reset_index(drop=True)

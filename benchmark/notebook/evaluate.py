@@ -1,0 +1,179 @@
+"""`benchmark.evaluate`: the tests of a comparison, on texts and scores that are at hand."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmark.errors import NotApplicable, UserError
+from benchmark.models import Classifier
+from benchmark.notebook.adapters import Given
+from benchmark.notebook.choices import choose
+from benchmark.notebook.explain import repeatable
+from benchmark.notebook.given import Inputs, checked_model, classes, marks, numbers
+from benchmark.notebook.result import EvaluationResult
+from benchmark.report.cells import named_cells
+from benchmark.report.leaderboard import frame
+from benchmark.report.run_folders import read_stored
+from benchmark.results.digests import digest
+from benchmark.results.record import TaskRecord
+from benchmark.run.cell import Cell
+from benchmark.run.data import Data
+from benchmark.run.records import finish
+from benchmark.types import Batch, Evaluation
+
+DEFAULTS = ("perturbation", "aopc")
+_SPLIT = "given"
+
+
+def evaluate(
+    model: Classifier,
+    texts: Any,
+    scores: Mapping[str, Sequence[Any]] | None = None,
+    evaluations: Any = DEFAULTS,
+    *,
+    methods: Any = (),
+    rationales: Sequence[Any] | None = None,
+    labels: Any = None,
+    uids: Sequence[str] | None = None,
+    batch_size: int = 16,
+) -> EvaluationResult:
+    """Test explanations of texts: the same tests, statistics and intervals as in a comparison, without folders.
+
+    Args:
+        model: what `benchmark.load_model` returns.
+        texts: as `benchmark.explain` takes them.
+        scores: scores made anywhere: a name, and for each text one number per word.
+        evaluations: names (`benchmark.evaluations()` lists them), settings of them such as
+            "evaluations.aopc.fractions=[0.1,0.5]", objects, or a mapping of names of your own to those.
+        methods: beside the scores, explainers as `benchmark.explain` takes them; `random` shows what chance gives.
+        rationales: for each text one 0 or 1 per word, or None.
+        labels: for each text its class, as a name or an index.
+        uids: for each text a name, which random numbers of a test follow; "0", "1", ... without.
+        batch_size: texts at once; changes no result beyond rounding.
+
+    Returns:
+        Figures with 95 % intervals and the number of texts. What a test lacks (labels, rationales, heads, edges) is a dash
+        with the reason.
+
+    Raises:
+        UserError: not one finite score, mark or class where one is needed, or a name that does not exist.
+
+    Example:
+        >>> texts, marks = ["a fine film", "the plot was dull"], [[0, 1, 0], [0, 0, 0, 1]]
+        >>> mine = {"mine": [[0.1, 0.9, 0.0], [0, 0, 0.2, 0.5]]}
+        >>> result = benchmark.evaluate(model, texts, mine, evaluations=["rationale"], rationales=marks)
+        >>> result.table().set_index("metric").loc[["auprc", "iou_f1"], ["method", "value", "n"]]
+               method  value  n
+        metric
+        auprc    mine    1.0  2
+        iou_f1   mine    1.0  2
+    """
+    model, inputs = checked_model(model), Inputs.of(texts)
+    names = [str(number) for number in range(len(inputs.values))] if uids is None else [str(uid) for uid in uids]
+    if len(set(names)) != len(names) or len(names) != len(inputs.values):
+        raise UserError(f"uids must be {len(inputs.values)} different names, one for each text")
+    data = _data(model, inputs.values, names, rationales, labels, batch_size)
+    words = {uid: own for batch in data.batches for uid, own in zip(batch.uids, batch.words, strict=True)}
+    compared: dict[str, Any] = {**_given(scores, words, names)}
+    if methods or not compared:
+        for name, method in choose("methods", methods, dict(zip(names, inputs.values, strict=True))).items():
+            if name in compared:
+                raise UserError(f"'{name}' is the name of scores and of a method; rename one of the two")
+            compared[name] = method
+    missing = [name for name, given in (("labels", labels), ("rationales", rationales)) if given is None]
+    return _tested(model, data, compared, choose("evaluations", evaluations, {}), missing)
+
+
+def _given(
+    scores: Mapping[str, Sequence[Any]] | None, words: Mapping[str, Sequence[str]], names: Sequence[str]
+) -> dict[str, Given]:
+    """The ready scores as methods."""
+    if scores is not None and not isinstance(scores, Mapping):
+        raise UserError(
+            "scores must map a name to one list of numbers per text: {'mine': [[...], ...]}; explainers are methods=[...]"
+        )
+    found = {}
+    for name, rows in (scores or {}).items():
+        if not isinstance(rows, Sequence | np.ndarray) or len(rows) != len(names):
+            count = f"{len(rows)} lists" if isinstance(rows, Sequence | np.ndarray) else type(rows).__name__
+            raise UserError(f"scores['{name}'] is {count} for {len(names)} texts; give one list of numbers for each")
+        arrays = [
+            numbers(row, words[uid], f"scores['{name}'][{place}]")
+            for place, (uid, row) in enumerate(zip(names, rows, strict=True))
+        ]
+        found[str(name)] = Given(str(name), dict(zip(names, arrays, strict=True)))
+    return found
+
+
+def _data(
+    model: Classifier, inputs: Sequence[Any], names: Sequence[str], rationales: Any, labels: Any, batch_size: int
+) -> Data:
+    """The examples as a comparison holds them, in batches of similar length."""
+    whole = model.encode(inputs)
+    classes_of = [-1] * len(inputs) if labels is None else classes(model, labels, len(inputs), "labels").tolist()
+    annotated = marks(rationales, whole.words)
+    order = sorted(range(len(inputs)), key=lambda place: (int(whole.n_units[place]), names[place]))
+    batches: list[Batch] = [
+        model.encoder(
+            [inputs[i] for i in rows],
+            uids=[names[i] for i in rows],
+            labels=[classes_of[i] for i in rows],
+            rationale=[annotated[i] for i in rows],
+            query_units=[0] * len(rows),
+            meta=[{}] * len(rows),
+        )
+        for rows in (order[start : start + batch_size] for start in range(0, len(order), batch_size))
+    ]
+    facts = TaskRecord(
+        name="texts",
+        version=1,
+        split=_SPLIT,
+        limit=None,
+        seed=None,
+        n=len(inputs),
+        fingerprint=digest([list(names), [list(words) for words in whole.words]]),
+        units=int(whole.n_units.sum()),
+        lost_units=int(whole.lost_units.sum()),
+    )
+    return Data(model, batches=batches, calibration=_no_calibration, facts=facts, labels=model.labels)
+
+
+def _no_calibration(split: str, limit: int) -> Sequence[Batch]:
+    raise NotApplicable(
+        f"it takes its importance from the {split} split, and only texts were given; set calibration=same or each"
+    )
+
+
+def _tested(
+    model: Classifier,
+    data: Data,
+    methods: Mapping[str, Any],
+    evaluations: Mapping[str, Evaluation],
+    missing: Sequence[str],
+) -> EvaluationResult:
+    """Finish a cell for each method in a folder that is gone afterwards, and read the figures."""
+    with TemporaryDirectory(prefix="attention-benchmark-") as folder, repeatable(model):
+        stored = []
+        for place, (name, method) in enumerate(methods.items()):
+            cell = Cell(
+                folder=Path(folder, f"cell-{place}"),
+                name=name,
+                method=method,
+                model=model,
+                data=data,
+                identity={"hash": digest([place, name]), "method": [type(method).__qualname__, method.version, {}]},
+                config={},
+                checkpoint_seconds=float("inf"),
+            )
+            finish(cell, evaluations)
+            stored.append(read_stored(cell.folder))
+        cells = named_cells(stored)
+    figures = frame(cells)
+    place_of = {name: place for place, name in enumerate(methods)}
+    figures = figures.sort_values("method", key=lambda names: names.map(place_of), kind="stable", ignore_index=True)
+    rows = pd.concat([cell.rows.assign(method=cell.method) for cell in cells], ignore_index=True)
+    return EvaluationResult(figures.drop(columns=["task", "model"]), rows, data.facts.n, tuple(missing))

@@ -1,0 +1,105 @@
+"""`benchmark.explain`: texts in, scores of their words by several methods out."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from benchmark.errors import NotApplicable
+from benchmark.models import Classifier
+from benchmark.notebook.choices import choose
+from benchmark.notebook.explanation import Explanation, labelled
+from benchmark.notebook.given import Inputs, checked_model, classes
+from benchmark.results.store import Ragged
+from benchmark.run.arrays import padded
+from benchmark.run.explaining import measured
+from benchmark.types import Attribution, Batch, Method
+
+DEFAULTS = ("attattr", "rollout", "gradient_x_input")
+
+
+def explain(
+    model: Classifier, texts: Any, methods: Any = DEFAULTS, target: Any = None, *, batch_size: int = 16
+) -> Explanation:
+    """Explain texts with several methods, as a comparison does, without folders.
+
+    Args:
+        model: what `benchmark.load_model` returns.
+        texts: a text, a pair of texts as a tuple, a mapping of ready ids, an image, or a list of them. The words of a text
+            that is split already are a list within the list: `[["a", "fine", "film"]]`.
+        methods: names (`benchmark.methods()` lists them), settings of them such as "methods.attattr.edges.steps=5",
+            objects that `benchmark.build` makes, functions; or a mapping of names of your own to those. A function takes a
+            text and gives one score per word, or takes `(model, batch, target)` and gives an `Attribution`.
+        target: the class that is explained: a name, an index, or a list of one for each text. None: the predicted one.
+        batch_size: texts explained at once; changes no result beyond rounding.
+
+    Returns:
+        The scores, with what cannot be said and why: a method that cannot serve is a dash with the reason.
+
+    Raises:
+        UserError: a name, a setting or a class that does not exist, or a function that gives something else than scores.
+
+    Example:
+        >>> def letters(text):
+        ...     return [len(word) for word in text.split()]
+        >>> explanation = benchmark.explain(model, "a fine film", methods=["position", letters, "oracle"])
+        >>> explanation.table().round(2)
+              position  letters  oracle
+        word
+        a         0.00      1.0     NaN
+        fine     -0.33      4.0     NaN
+        film     -0.67      4.0     NaN
+        >>> explanation.reasons
+        {'oracle': 'the task has no rationales'}
+    """
+    model, inputs = checked_model(model), Inputs.of(texts)
+    batch = model.encode(inputs.values)
+    given = None if target is None else classes(model, target, len(batch), "target")
+    chosen = choose("methods", methods, dict(zip(batch.uids, inputs.values, strict=True)))
+    attributions: dict[str, Attribution] = {}
+    reasons: dict[str, str] = {}
+    rows = range(len(batch))
+    parts = [batch.select(rows[start : start + batch_size]) for start in rows[::batch_size]]
+    with repeatable(model):
+        logits = torch.cat([model.run(part).logits for part in parts])
+        explained = logits.argmax(-1) if given is None else given
+        for name, method in chosen.items():
+            try:
+                attributions[name] = _explained(model, method, batch, parts, explained)
+            except NotApplicable as answer:
+                reasons[name] = str(answer)
+    return Explanation(
+        batch=batch,
+        words=labelled(model, batch),
+        classes=model.labels,
+        probabilities=logits.detach().double().softmax(-1).cpu(),
+        target=explained.cpu(),
+        methods=tuple(chosen),
+        attributions=attributions,
+        reasons=reasons,
+        single=inputs.single,
+    )
+
+
+def _explained(
+    model: Classifier, method: Method, batch: Batch, parts: list[Batch], target: Int[Tensor, "B"]
+) -> Attribution:
+    """The attribution of the whole batch, explained part by part."""
+    stored, start = [], 0
+    for part in parts:
+        own = target[start : start + len(part)]
+        stored.append(measured(model, part, partial(method, model, part, own)))
+        start += len(part)
+    return padded(Ragged.merge(stored), 0, batch)
+
+
+@contextmanager
+def repeatable(model: Classifier) -> Iterator[None]:
+    """Methods draw as in a comparison, and the caller's random numbers go on as if nothing had been drawn."""
+    devices = [model.device] if model.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        yield

@@ -1,0 +1,140 @@
+"""What several methods say of a few texts: a heatmap in a notebook, words with scores in a terminal, a table, arrays."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmark.models import Classifier
+from benchmark.notebook.heatmap import Line, Shown, html
+from benchmark.notebook.plain import terminal
+from benchmark.types import Attribution, Batch
+
+_HEADS_ONLY = "it scores heads, not words: .attributions['{}'].heads"
+_NO_WORDS = "it scores no words: see .attributions['{}']"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Explanation:
+    """The scores of words (patches) of one or several texts by several methods.
+
+    The last line of a notebook's cell shows it as a heatmap, `print` as words with scores.
+
+    Attributes:
+        batch: the encoded texts.
+        words: of each text; the tokens of ready ids, and row and column of patches.
+        classes: the model's, in its order.
+        probabilities: of each text's classes.
+        target: the class that is explained of each text.
+        methods: the names, in the order given.
+        attributions: what each method gave, by name: scores of tokens, heads, ... for the whole batch.
+        reasons: why a method gave nothing, by name.
+        single: whether one text was given, and not a list.
+    """
+
+    batch: Batch
+    words: tuple[tuple[str, ...], ...]
+    classes: tuple[str, ...]
+    probabilities: Float[Tensor, "B C"]
+    target: Int[Tensor, "B"]
+    methods: tuple[str, ...]
+    attributions: Mapping[str, Attribution]
+    reasons: Mapping[str, str]
+    single: bool
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def scores(self) -> dict[str, list[NDArray[np.float64]]]:
+        """By method the scores of each text's words, NaN beyond the model's window: what `benchmark.evaluate` takes."""
+        return {
+            name: [series.to_numpy() for series in found.words(self.batch)]
+            for name, found in self.attributions.items()
+            if found.tokens is not None
+        }
+
+    def table(self) -> pd.DataFrame:
+        """Word × method; of several texts with the number of the text in the index. NaN where there is no score.
+
+        A score of a word is the largest of its tokens', as the tests read them.
+        """
+        index: pd.Index = pd.Index([word for words in self.words for word in words], name="word")
+        if not self.single:
+            texts = np.repeat(np.arange(len(self)), [len(words) for words in self.words])
+            index = pd.MultiIndex.from_arrays([texts, index], names=["text", "word"])
+        scores = {name: np.concatenate(rows) for name, rows in self._scores.items()}
+        return pd.DataFrame({name: scores.get(name, np.nan) for name in self.methods}, index=index)
+
+    def special_tokens(self) -> pd.DataFrame:
+        """Text × method: the share `Σ |s| of special tokens / Σ |s| of all tokens`, NaN where there is no score."""
+        special = (self.batch.units < 0) & self.batch.attention_mask
+        shares = dict.fromkeys(self.methods, np.full(len(self), np.nan))
+        for name, found in self.attributions.items():
+            if found.tokens is not None:
+                size = found.tokens.detach().double().abs()
+                with np.errstate(invalid="ignore"):
+                    shares[name] = ((size * special).sum(1).cpu().numpy()) / size.sum(1).cpu().numpy()
+        return pd.DataFrame(shares, index=pd.RangeIndex(len(self), name="text"))
+
+    @cached_property
+    def _scores(self) -> dict[str, list[NDArray[np.float64]]]:
+        return self.scores()
+
+    @property
+    def shown(self) -> tuple[Shown, ...]:
+        """What is printed and drawn of each text."""
+        special = self.special_tokens()
+        return tuple(
+            Shown(
+                words=words,
+                target=self.classes[int(self.target[b])],
+                predicted=self.classes[int(self.probabilities[b].argmax())],
+                probability=float(self.probabilities[b].max()),
+                lines=tuple(
+                    Line(name, self._scores[name][b], float(special[name][b]), "")
+                    if name in self._scores
+                    else Line(name, None, np.nan, self._reason(name))
+                    for name in self.methods
+                ),
+                columns=_columns(self.batch, len(words)),
+            )
+            for b, words in enumerate(self.words)
+        )
+
+    def _reason(self, name: str) -> str:
+        if name in self.reasons:
+            return self.reasons[name]
+        return (_HEADS_ONLY if self.attributions[name].heads is not None else _NO_WORDS).format(name)
+
+    def __repr__(self) -> str:
+        return terminal(self.shown)
+
+    def _repr_html_(self) -> str:
+        return html(self.shown)
+
+
+def labelled(model: Classifier, batch: Batch) -> tuple[tuple[str, ...], ...]:
+    """What the units of each example are called: words; tokens of ready ids; row and column of patches."""
+    if "pixel_values" in batch.tensors:
+        wide = _columns(batch, len(batch.words[0]))
+        return tuple(tuple(f"{u // wide},{u % wide}" for u in range(len(words))) for words in batch.words)
+    if all(any(words) for words in batch.words):
+        return batch.words
+    ids = [row[units >= 0].tolist() for row, units in zip(batch.tensors["input_ids"], batch.units, strict=True)]
+    if model.tokenizer is None:
+        return tuple(tuple(f"id {number}" for number in row) for row in ids)
+    return tuple(tuple(map(str, model.tokenizer.convert_ids_to_tokens(row))) for row in ids)
+
+
+def _columns(batch: Batch, n_units: int) -> int:
+    """How many patches stand side by side in an image; 0 for texts."""
+    if "pixel_values" not in batch.tensors:
+        return 0
+    height, width = batch.tensors["pixel_values"].shape[2:]
+    return max(1, round(math.sqrt(n_units * width / height)))

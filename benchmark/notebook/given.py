@@ -1,0 +1,154 @@
+"""What a person gives in a call, in the form that the core takes: inputs, classes, rationales, and scores of words."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmark.errors import UserError, near, shorter
+from benchmark.models import Classifier
+from benchmark.types import Batch
+
+_IMAGE_DIMENSIONS = 3
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Inputs as `Classifier.encode` takes them.
+
+    Attributes:
+        values: one per example.
+        single: whether one was given, and not a list of one.
+    """
+
+    values: list[Any]
+    single: bool
+
+    @staticmethod
+    def of(given: Any) -> "Inputs":
+        """One text, pair (a tuple of two), mapping of ready ids or image; or several of them in a list or column.
+
+        A list of texts is several texts: the words of one text are a list within a list.
+
+        Raises:
+            UserError: nothing is given, or what is no input.
+        """
+        if isinstance(given, str | tuple | Mapping) or _is_image(given):
+            return Inputs([given], single=True)
+        if not isinstance(given, Iterable) or isinstance(given, bytes):
+            raise UserError(
+                f"texts={_shown(given)} is no text; give a text, a pair of texts as a tuple, or a list of them"
+            )
+        values = list(given)
+        if not values:
+            raise UserError("there is nothing to explain: the list of texts is empty")
+        for place, value in enumerate(values):
+            if not (isinstance(value, str | list | tuple | Mapping) or _is_image(value)):
+                raise UserError(f"text {place} is {_shown(value)}, which is no text; drop it, or give one")
+        return Inputs(values, single=False)
+
+
+def _is_image(value: Any) -> bool:
+    shape = getattr(value, "shape", None)
+    return hasattr(value, "convert") or (shape is not None and len(shape) == _IMAGE_DIMENSIONS)
+
+
+def _shown(value: Any) -> str:
+    return shorter(" ".join(repr(value).split()), 60)
+
+
+def checked_model(model: Any) -> Classifier:
+    """The model; UserError where it is something else than `load_model` gives."""
+    if not isinstance(model, Classifier):
+        raise UserError(
+            f"model is {type(model).__name__}; give what benchmark.load_model returns: benchmark.load_model(DIRECTORY_OR_"
+            "HUB_ID), or of a transformers model that is loaded already benchmark.load_model(model, tokenizer=tokenizer)"
+        )
+    return model
+
+
+def classes(model: Classifier, given: Any, n: int, what: str) -> Int[Tensor, "B"]:
+    """One class for each of n texts from a name, an index, or a sequence of either.
+
+    Raises:
+        UserError: the model has no such class, or there are not n of them.
+    """
+    if not _is_sequence(given):
+        return torch.full((n,), _class(model, given, what), device=model.device)
+    indices = [_class(model, one, what) for one in given]
+    if len(indices) != n:
+        advice = "; give the text once for each class" if n == 1 and what == "target" else ""
+        raise UserError(f"{what} has {len(indices)} classes for {n} text{'s' if n > 1 else ''}{advice}")
+    return torch.tensor(indices, device=model.device)
+
+
+def _is_sequence(value: Any) -> bool:
+    return not isinstance(value, str) and isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
+
+
+def _class(model: Classifier, given: Any, what: str) -> int:
+    labels = model.labels
+    if isinstance(given, str):
+        places = [index for index, label in enumerate(labels) if label.casefold() == given.casefold()]
+        if not places:
+            raise UserError(f"{what}='{given}' is no class of the model; {near(given, labels)}")
+        return places[0]
+    if isinstance(given, bool) or not isinstance(given, int | np.integer | Tensor):
+        raise UserError(f"{what}={_shown(given)} is no class: give a name or an index")
+    if not 0 <= int(given) < len(labels):
+        raise UserError(f"{what}={int(given)} is no class of the model, whose classes are 0 to {len(labels) - 1}")
+    return int(given)
+
+
+def marks(given: Sequence[Any] | None, words: Sequence[Sequence[str]]) -> list[NDArray[np.bool_] | None]:
+    """One boolean per word of each text, None where a text has no rationale.
+
+    Raises:
+        UserError: there are not as many as texts, or not one 0 or 1 per word.
+    """
+    if given is None:
+        return [None] * len(words)
+    if len(given) != len(words):
+        raise UserError(f"rationales has {len(given)} entries for {len(words)} texts; give one for each, or None")
+    found: list[NDArray[np.bool_] | None] = []
+    for place, (row, own) in enumerate(zip(given, words, strict=True)):
+        if row is None:
+            found.append(None)
+            continue
+        array = numbers(row, own, f"rationales[{place}]")
+        if not set(array.tolist()) <= {0.0, 1.0}:
+            raise UserError(f"rationales[{place}] holds {_shown(row)}; give 1 for a word that is rationale, else 0")
+        found.append(array.astype(bool))
+    return found
+
+
+def numbers(given: Any, words: Sequence[str], what: str) -> NDArray[np.float64]:
+    """One number per word.
+
+    Raises:
+        UserError: they are no numbers, or not as many as words.
+    """
+    try:
+        array = np.asarray(given.detach().cpu() if isinstance(given, Tensor) else given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{what} is {_shown(given)}; give one number per word") from error
+    if array.shape != (len(words),):
+        shape = f"{array.shape[0]} numbers" if array.ndim == 1 else f"an array of shape {list(array.shape)}"
+        own = f": {shorter(' '.join(words), 80)}" if any(words) else ""
+        raise UserError(f"{what} is {shape}, but there are {len(words)} words{own}")
+    return array
+
+
+def finite(array: NDArray[np.float64], batch: Batch, row: int, what: str) -> NDArray[np.float64]:
+    """Scores of the words of one example, 0 for words beyond the model's window; UserError where another is not finite."""
+    seen = np.isin(np.arange(len(array)), batch.units[row].cpu().numpy())
+    wrong = np.flatnonzero(seen & ~np.isfinite(array))
+    if len(wrong):
+        word = batch.words[row][wrong[0]]
+        raise UserError(f"{what} has {array[wrong[0]]} for word {wrong[0]} ('{word}'); give a finite number")
+    return np.where(np.isfinite(array), array, 0.0)

@@ -1,0 +1,74 @@
+"""A heatmap of words as HTML that stands in anybody's page: its style is scoped, and it needs nothing from a network."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader
+from numpy.typing import NDArray
+
+from benchmark.results.wording import number
+
+MOST_TEXTS = 20
+"""How many texts are drawn."""
+
+_RED, _BLUE = "178,24,43", "67,147,195"  # of ColorBrewer's red-blue scale; laid over the page's own background
+_STRONGEST = 0.55  # of the colour: text in the page's own colour stays legible over it, on white as on black
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """What one method says of one text: scores of its words, the special tokens' share, or the reason why there are none."""
+
+    method: str
+    scores: NDArray[np.float64] | None
+    special: float
+    reason: str
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute score, 0 where there is none."""
+        known = np.abs(self.scores[np.isfinite(self.scores)]) if self.scores is not None else np.zeros(0)
+        return float(known.max(initial=0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """One text: its words, what the model predicts, the class that is explained, and a line for each method.
+
+    `columns` is the number of patches side by side in an image, 0 for a text.
+    """
+
+    words: tuple[str, ...]
+    target: str
+    predicted: str
+    probability: float
+    lines: tuple[Line, ...]
+    columns: int
+
+
+def html(texts: tuple[Shown, ...]) -> str:
+    """The heatmap of at most `MOST_TEXTS` texts."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"signed": signed, "share": share}
+    template = environment.get_template("heatmap.html.jinja")
+    return template.render(texts=texts[:MOST_TEXTS], more=len(texts) - MOST_TEXTS, shade=shade, finite=math.isfinite)
+
+
+def shade(score: float, largest: float) -> str:
+    """CSS of a word: no colour at 0, red above and blue below, the more the nearer to ±largest."""
+    strength = _STRONGEST * min(1.0, abs(score) / largest) if largest > 0 else 0.0
+    return f"background-color:rgba({_RED if score > 0 else _BLUE},{strength:.3f})"
+
+
+def signed(value: float) -> str:
+    """A number that says its sign; zero has none."""
+    return number(value).replace("-", "−") if value <= 0 else f"+{number(value)}"
+
+
+def share(value: float) -> str:
+    """A share in per cent; nothing where there is none."""
+    return f"{100 * value:.0f} %" if math.isfinite(value) else ""

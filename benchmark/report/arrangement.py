@@ -1,0 +1,96 @@
+"""In which order tests and methods stand, the same in every table, and which tests are not shown."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from benchmark.report.cells import NamedCell, control_order
+from benchmark.report.labels import natural
+from benchmark.results.record import KINDS, About, EvaluationRecord
+
+ORDER = (
+    "Methods stand in the same order in every table: by the mean of their ranks on the ranked metrics of the overview that "
+    "they have a figure of, best first; controls stand below and are not ranked."
+)
+
+_Key = tuple[tuple[int, float, str], ...]
+
+
+def ordered_tests(cells: Sequence[NamedCell]) -> dict[str, EvaluationRecord]:
+    """Name shown -> what the first cell that has the test says of it: faithfulness, plausibility, descriptive, unknown."""
+    found: dict[str, EvaluationRecord] = {}
+    for cell in cells:
+        for shown in cell.evaluations:
+            if shown not in found and (test := cell.evaluation(shown)) is not None:
+                found[shown] = test
+    return dict(sorted(found.items(), key=lambda item: _test_place(item[1].about, item[0])))
+
+
+def _test_place(about: About, name: str) -> tuple[int, int, _Key]:
+    return (KINDS.index(about.kind) if about.kind in KINDS else len(KINDS), about.order, natural(name))
+
+
+def repeats(cells: Sequence[NamedCell]) -> dict[str, str]:
+    """Tests that give every method the rows that an earlier test of their class gives it -> that test.
+
+    So does perturbation for the annotated class where the model predicts it for every example.
+    """
+    in_order = ordered_tests(cells)
+    seen: dict[tuple[object, ...], str] = {}
+    repeated = {}
+    for shown, test in in_order.items():
+        rows = tuple(None if (own := cell.evaluation(shown)) is None else own.rows for cell in cells)
+        key = (test.identity[0], tuple(test.metrics), rows)
+        if not any(own.figures for cell in cells if (own := cell.evaluation(shown)) is not None):
+            continue
+        if (first := seen.setdefault(key, shown)) != shown:
+            repeated[shown] = first
+    return repeated
+
+
+def repeated_line(repeated: Mapping[str, str]) -> str:
+    """Which tests are not shown, in words; nothing where all are."""
+    told = [f"{name} (equal to {first} in every value)" for name, first in repeated.items()]
+    return f"Not shown: {', '.join(told)}; leaderboard.csv has it all the same." if told else ""
+
+
+def control_place(method: str) -> int:
+    """0 for the shown name of a real method, then the controls' in their order."""
+    return control_order(method.split(" (", 1)[0])
+
+
+def is_control(method: str) -> bool:
+    """Whether a method's shown name is a control's."""
+    return control_place(method) > 0
+
+
+def ranks(values: Mapping[str, float], higher_is_better: object) -> dict[str, int]:
+    """Competition rank of each finite value (equal values share the better rank); empty with fewer than two of them."""
+    finite = {method: value for method, value in values.items() if math.isfinite(value)}
+    if higher_is_better is None or len(finite) < 2:
+        return {}
+    signed = {method: value if higher_is_better else -value for method, value in finite.items()}
+    return {method: 1 + sum(other > value for other in signed.values()) for method, value in signed.items()}
+
+
+def method_order(rows: pd.DataFrame) -> list[str]:
+    """The methods of one task and model from best to worst (`ORDER`; ties by name), controls after them.
+
+    Args:
+        rows: of the leaderboard, without the tests that are not shown.
+    """
+    methods = [str(method) for method in dict.fromkeys(rows["method"])]
+    ranked = rows[rows["x"].isna() & rows["higher_is_better"].notna()]
+    headline = ranked[ranked["headline"]]
+    of_methods: dict[str, list[int]] = {}
+    for _, part in (ranked if headline.empty else headline).groupby(["evaluation", "metric"], sort=False):
+        values = {str(row["method"]): row["value"] for row in part.to_dict("records") if not is_control(row["method"])}
+        for method, rank in ranks(values, part["higher_is_better"].iloc[0]).items():
+            of_methods.setdefault(method, []).append(rank)
+
+    def place(method: str) -> tuple[int, float, _Key]:
+        own = of_methods.get(method)
+        return control_place(method), sum(own) / len(own) if own else math.inf, natural(method)
+
+    return sorted(methods, key=place)

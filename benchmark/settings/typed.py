@@ -1,0 +1,34 @@
+"""How a setting is typed on the command line: what a message proposes can be copied as it stands."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_PLAIN = re.compile(r"[A-Za-z_][\w.+/-]*", re.ASCII)
+_KEY = re.compile(r"[\w.+/-]+( [\w.+/-]+)*", re.ASCII)  # Hydra takes no quotation marks around a key
+_OTHER_MEANING = {"null", "true", "false", "nan", "inf"}
+
+
+def typed(key: str, value: Any) -> str | None:
+    """`"key=value"` with the shell's quotation marks, in Hydra's grammar; None for what it cannot hold.
+
+    Args:
+        key: the setting, dotted.
+        value: a text, or a list or mapping of texts.
+    """
+    if isinstance(value, Mapping):
+        if not all(_KEY.fullmatch(str(name)) for name in value):
+            return None
+        spelled = "{" + ", ".join(f"{name}: {_text(str(item))}" for name, item in value.items()) + "}"
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        spelled = "[" + ",".join(_text(str(item)) for item in value) + "]"
+    else:
+        spelled = _text(str(value))
+    return f'"{key}={spelled}"'
+
+
+def _text(text: str) -> str:
+    if _PLAIN.fullmatch(text) and text.casefold() not in _OTHER_MEANING:
+        return text
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
