@@ -4,6 +4,7 @@ Defined in docs/protocols.md, section 15.
 """
 
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from omegaconf import DictConfig
 
+from benchmark import progress
 from benchmark.analyses.context import Analysis, Context, ReadsElsewhere
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
@@ -24,7 +26,7 @@ from benchmark.results.digests import digest, sealed
 from benchmark.results.locks import beside
 from benchmark.results.tables import not_applicable
 from benchmark.run.cell import Cell
-from benchmark.run.records import finish
+from benchmark.run.records import finish, pending
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import compose, make
@@ -62,9 +64,12 @@ def compare(*overrides: str) -> Comparison:
         >>> sorted(set(benchmark.leaderboard(comparison.folder)["method"]))
         ['random', 'rollout']
     """
+    from benchmark.progress.bar import shown  # for a terminal alone
+
     config = compose("config", overrides)
     check(config)
-    return run_comparison(config, f"benchmark.compare({', '.join(map(repr, overrides))})")
+    with shown():
+        return run_comparison(config, f"benchmark.compare({', '.join(map(repr, overrides))})")
 
 
 def run_comparison(config: DictConfig, command: str = "") -> Comparison:
@@ -88,7 +93,9 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     evaluations: dict[str, Evaluation] = {name: make(part, Evaluation) for name, part in config.evaluations.items()}
     analyses: dict[str, Analysis] = {name: make(settings, Analysis) for name, settings in config.analyses.items()}
     latex = LatexSettings.read(config.get("report", {}).get("latex"))
-    tracker, setting, tests = make(config.tracking), open_setting(config), digests_of(evaluations)
+    tracker, tests = make(config.tracking), digests_of(evaluations)
+    with progress.step("opening task and model"):
+        setting = open_setting(config)
     _check_model(methods, setting.model)
     identified = comparison_hash(setting, methods, evaluations, analyses)
     place = ComparisonFolder(out / "comparisons", config.name, setting.data.facts.name, setting.model.name, identified)
@@ -99,11 +106,12 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     folder = place.make(command)
     name = folder.name
     cells = {method_name: setting.cell(method_name, method) for method_name, method in methods.items()}
+    plan(cells, evaluations, analyses)
     tracking = beside(out / "tracking", "tracking")
     stored = []
     for cell in finish_all(cells, evaluations):
         stored.append(read_stored(cell.folder.resolve(), tests))
-        with tracking:  # W&B names what it writes by the second
+        with progress.step("tracking"), tracking:  # W&B names what it writes by the second
             tracker.log_cell(*named_cells(stored[-1:]), name)
     loaded, folders = named_cells(stored), [cell.folder for cell in cells.values()]
     with beside(folder, f"comparison {name}"):
@@ -112,9 +120,12 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
             folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders], "tests": tests}
         )
         analyse(analyses, Context(setting, cells, evaluations), folder)
-        write_report(loaded, folder, latex)
-        with tracking:
-            tracker.log_analyses(folder, name)
+        start = time.monotonic()
+        with progress.scope("report", "tables and figures"):
+            files = write_report(loaded, folder, latex)
+        logger.info("tables and figures: %d files in %s", len(files), progress.duration(time.monotonic() - start))
+        with progress.step("tracking"), tracking:
+            tracker.log_comparison(folder, loaded, name)
     return Comparison(folder, tuple(folders), loaded)
 
 
@@ -148,26 +159,55 @@ def _earlier(folder: Path, tests: Mapping[str, str]) -> Comparison | None:
     return Comparison(folder, cells, load_cells(cells, tests))
 
 
+def plan(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation], analyses: Mapping[str, Analysis]) -> None:
+    """Tell what is left to do, where somebody listens.
+
+    An analysis and the report count as one step over the examples each.
+    """
+    if not progress.watched():
+        return
+    examples = max((cell.data.facts.n for cell in cells.values()), default=0)
+    parts: dict[progress.Scope, Mapping[str, int]] = {
+        ("cell", name): pending(cell, evaluations) for name, cell in cells.items()
+    }
+    parts |= {("analysis", name): {"analysis": examples} for name in analyses}
+    progress.emit(progress.Planned({**parts, ("report", "tables and figures"): {"report": examples}}))
+
+
 def finish_all(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation]) -> Iterator[Cell]:
     """Finish every cell, and yield it when it is; those that other processes work on are left for later.
 
-    Only where nothing else is left to do is another process waited for.
+    Only where nothing else is left to do is another process waited for. A line per cell says what was done, and how long
+    it took.
     """
-    pending = list(cells)
-    while pending:
-        busy: list[str] = []
-        for index, name in enumerate(pending, start=1):
-            if len(pending) == len(cells):
-                logger.info("%s (%d of %d)", name, index, len(cells))
-            if finish(cells[name], evaluations, wait=False):
+    waiting, places = list(cells), iter(range(1, len(cells) + 1))
+    while waiting:
+        busy = []
+        for name in waiting:
+            if cells[name].lock.acquire(wait=False):
+                _finish_locked(cells[name], evaluations, f"{next(places)} of {len(cells)}")
                 yield cells[name]
             else:
                 busy.append(name)
-        if len(busy) == len(pending):
-            first = busy.pop(0)
-            finish(cells[first], evaluations)
-            yield cells[first]
-        pending = busy
+                if len(waiting) == len(cells):
+                    logger.info("%s: another process works on it; left for later", name)
+        if len(busy) == len(waiting):
+            first = cells[busy.pop(0)]
+            with progress.step(f"{first.name}: waiting for another process"):
+                first.lock.acquire(wait=True)
+            _finish_locked(first, evaluations, f"{next(places)} of {len(cells)}")
+            yield first
+        waiting = busy
+
+
+def _finish_locked(cell: Cell, evaluations: Mapping[str, Evaluation], place: str) -> None:
+    """Finish a cell whose lock is held, and release it."""
+    try:
+        with progress.scope("cell", cell.name):
+            finished = finish(cell, evaluations)
+    finally:
+        cell.lock.release()
+    logger.info("%s: %s (%s)", cell.name, finished, place)
 
 
 def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) -> None:
@@ -176,16 +216,24 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) ->
     What is not in the comparison's name, since it lies elsewhere (`ReadsElsewhere`), is written beside the tables.
     """
     for index, (name, analysis) in enumerate(analyses.items(), start=1):
-        path = folder / "analyses" / f"{name}.json"
-        reads = analysis.reads(context) if isinstance(analysis, ReadsElsewhere) else {}
-        if path.exists() and store.read_sealed(path)["reads"] == reads:
-            continue
-        logger.info("%s (analysis %d of %d)", name, index, len(analyses))
-        try:
-            tables = analysis(context)
-        except NotApplicable as answer:
-            tables = [not_applicable(name, str(answer))]
-        store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads}))
+        start = time.monotonic()
+        with progress.scope("analysis", name):
+            computed = _analyse(analysis, name, context, folder / "analyses" / f"{name}.json")
+        done = f"computed in {progress.duration(time.monotonic() - start)}" if computed else "reused"
+        logger.info("%s: %s (analysis %d of %d)", name, done, index, len(analyses))
+
+
+def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> bool:
+    """Run an analysis, unless its tables are there; whether it was run."""
+    reads = analysis.reads(context) if isinstance(analysis, ReadsElsewhere) else {}
+    if path.exists() and store.read_sealed(path)["reads"] == reads:
+        return False
+    try:
+        tables = analysis(context)
+    except NotApplicable as answer:
+        tables = [not_applicable(name, str(answer))]
+    store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads}))
+    return True
 
 
 def comparison_hash(

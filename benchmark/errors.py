@@ -23,6 +23,10 @@ class UserError(Exception):
         """The message in one line without control characters: it may quote a file of anybody's."""
         return printable(super().__str__())
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the line, without the way through our code."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class Corrupt(UserError):  # noqa: N818 - said of the file
     """Something in a run folder that cannot be read; `reason` says what, without a way out."""

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from tqdm import tqdm
-
+from benchmark import progress
 from benchmark.errors import UserError
 from benchmark.results.cache import atomic_path, cache_directory
 from tasks.archive import DamagedArchive, unpack
@@ -136,12 +135,12 @@ def _download(url: str, file: Path, pinned: str | None) -> int:
     try:
         with urllib.request.build_opener(_SameSafety).open(url, timeout=_TIMEOUT) as response, file.open("wb") as sink:
             expected = int(response.headers.get("Content-Length") or 0)
-            with tqdm(total=expected or None, unit="B", unit_scale=True, desc=url, disable=None) as bar:
+            with progress.step(f"downloading {url}", expected or None, unit="bytes") as advance:
                 while block := response.read(_BLOCK):
                     if sink.tell() + len(block) > MAX_DOWNLOAD:
                         raise UserError(f"{url} holds more than {MAX_DOWNLOAD} bytes; {_WAY_OUT}")
                     sink.write(block)
-                    bar.update(len(block))
+                    advance(len(block))
     except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
         raise UserError(f"task.root is not set and {url} cannot be fetched ({error}); {_WAY_OUT}{hint}") from error
     size = file.stat().st_size

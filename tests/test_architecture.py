@@ -18,7 +18,7 @@ from tests.conftest import GIVEN, REPOSITORY
 MAX_LINES = 300
 PACKAGES = ("benchmark", "methods", "tasks")
 WORDS = {"types", "errors"}
-BASE = WORDS | {"units", "settings"}
+BASE = WORDS | {"units", "settings", "progress"}
 
 # Which parts each part may import, itself aside. A name without a package is a part of `benchmark`.
 ALLOWED: dict[str, set[str]] = {
@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "results": {"errors"},
     "types": {"errors", "results.record", "results.wording", "units"},
     "units": {"errors"},
+    "progress": {"errors"},
     "settings": WORDS | {"results.digests"},
     "exits": WORDS,
     "models": BASE | {"results.cache"},
@@ -34,11 +35,11 @@ ALLOWED: dict[str, set[str]] = {
     "evaluations": BASE | {"models", "results"},
     "run": BASE | {"models", "evaluations", "results"},
     "analyses": BASE | {"models", "evaluations", "results", "run"},
-    "report": WORDS | {"results", "exits"},
+    "report": WORDS | {"results", "exits", "progress"},
     "tracking": WORDS | {"results", "report", "settings"},
     "methods": BASE | {"models"},
     "tasks": BASE | {"results.cache"},
-    "notebook": BASE | {"models", "results", "run", "report", "catalogue"},
+    "notebook": BASE | {"models", "evaluations", "results", "run", "report", "catalogue"},
     "comparison": BASE | {"models", "results", "run", "analyses", "report"},
     "catalogue": BASE | {"exits", "commands.working_folder"},
     "commands": BASE | {"comparison", "report", "exits", "training", "catalogue"},

@@ -361,8 +361,8 @@ def test_parts_survive_in_any_number(tmp_path):
 
     for stop in range(1, 7):
         with pytest.raises(KeyboardInterrupt):
-            stage().run(7, compute(stop), "test")
-    assert stage().run(7, compute(None), "test") == [i * i for i in range(7)]
+            stage().run([1] * 7, compute(stop), "test")
+    assert stage().run([1] * 7, compute(None), "test") == [i * i for i in range(7)]
     assert computed == list(range(7))
     stage().clear()
     assert not (tmp_path / "parts").exists()

@@ -92,7 +92,7 @@ COMPARE: dict[str, str] = {
     "evaluations.head_pruning.calibration=some": "evaluations.head_pruning.calibration=some: allowed are",
     "evaluations.aopc=3": "evaluations.aopc names no class",
     "tracking.mode=onlin": "tracking.mode=onlin: allowed are online, offline, disabled",
-    "tracking.max_rows=-1": "tracking.max_rows=-1: allowed are whole numbers from 0",
+    "tracking.artifacts=[row]": "tracking.artifacts=['row']: allowed are lists of rows, attributions, report",
     "tracking.timeout=0": "tracking.timeout=0: allowed are numbers above 0",
     "model.dtype=float23": "model.dtype=float23: allowed are float32, float64, bfloat16, float16",
     "model.threads=abc": "model.threads=abc: allowed are whole numbers from 1, and null",
@@ -121,7 +121,7 @@ COMPARE: dict[str, str] = {
     "analyses=[quadrature_cost] methods=[random]": "analyses.quadrature_cost.method names attattr, which the compariso",
     "analyses=[threshold]": "analyses.threshold reads the tests attribution_graph, none of which the comparison has; a",
     "analyses=[open_questions] evaluations=[aopc]": "reads the tests head_pruning, head_pruning_each, triggers, none o",
-    "analyses=[universality] methods=[attattr] 'analyses.universality.settings={a: [task=imdb]}'": "settings.a: task=imdb",
+    "analyses=[universality] methods=[attattr] \"+analyses.universality.settings.a=['task=b']\"": "settings.a: task=b",
     # classes
     "task._target_=tasks.nope.Nope": "task._target_=tasks.nope.Nope: there is no module tasks.nope",
     "methods.random._target_=methods.controls.Randm": "the module methods.controls has no 'Randm'; did you mean Random",
@@ -196,7 +196,7 @@ def small(line):
 def run(program, text="", folder=REPOSITORY, path=REPOSITORY):
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(path)}
     return subprocess.run(
-        program, input=text, cwd=folder, env=environment, capture_output=True, text=True, timeout=200, check=False
+        program, input=text, cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False
     )
 
 

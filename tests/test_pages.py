@@ -11,13 +11,15 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 from omegaconf import OmegaConf
+from wandb.cli.cli import cli as wandb_commands
 
 from benchmark.catalogue import main as print_catalogue
-from benchmark.commands.entry import compare as command
+from benchmark.commands import entry
 from benchmark.commands.running import checked
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
@@ -25,6 +27,8 @@ from benchmark.report.__main__ import main as report
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import compose, make
 from benchmark.settings.defaults import whole
+from benchmark.tracking import Wandb
+from benchmark.tracking.method_run import summary
 from benchmark.training.finetune import run_training
 from tests import pages, reader
 from tests.conftest import REPOSITORY
@@ -52,8 +56,10 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def here(folder, monkeypatch, no_pictures):
-    """Commands run in the reader's folder and find modules there."""
+    """Commands run in the reader's folder and find modules there; W&B keeps its copies there."""
     monkeypatch.chdir(folder)
+    for name in ("WANDB_DATA_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR"):
+        monkeypatch.setenv(name, str(folder / "wandb-data"))
     monkeypatch.syspath_prepend(folder)
     return monkeypatch
 
@@ -77,7 +83,8 @@ def run_small(config):
     config.methods = {name: config.methods[name] for name in methods}
     config.evaluations = {name: config.evaluations[name] for name in list(config.evaluations)[: 1 if experiment else 2]}
     config.limit, config.analyses = 2, {}
-    config.tracking = {"_target_": "benchmark.tracking.Wandb", "mode": "disabled"}
+    if config.tracking.get("mode") != "offline":  # which a command says that shows it
+        config.tracking = {"_target_": "benchmark.tracking.Wandb", "mode": "disabled"}
     return run_comparison(config)
 
 
@@ -85,8 +92,8 @@ def compare(words, here):
     """`python -m benchmark`: composed and checked as it stands, run with two examples."""
     if words == ["--help"]:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            command(words, "python -m benchmark")
-        assert "methods=[A,B,...]" in printed.getvalue()
+            entry.compare(words, COMPARE.strip())
+        assert "usage:" in printed.getvalue()
         return
     if words[0] == "-m":
         assert checked("config", words[1:], None, sweep=True)
@@ -106,8 +113,8 @@ def train(words, here):
 
 def make_report(words, here):
     """`python -m benchmark.report`: of the run folders of two methods."""
-    if not [*Path(words[0]).glob("*/*/*")]:
-        write_cells(Path(words[0]), [Plan("random"), Plan("attattr")])
+    shutil.rmtree(words[0], ignore_errors=True)
+    write_cells(Path(words[0]), [Plan("random"), Plan("attattr")])
     assert report(words) == 0
 
 
@@ -158,6 +165,14 @@ def module(words, here):
     assert "__main__" in Path(program.origin).read_text(encoding="utf-8")
 
 
+def send_offline_runs(words, here):
+    """`wandb sync`: W&B's command takes the words, of which the paths must be there; nothing is sent."""
+    compare(["tracking.mode=offline", "out=runs"], here)
+    paths = [str(path) for word in words[1:] for path in Path().glob(word)]
+    command = wandb_commands.get_command(None, words[0])
+    assert sorted(command.make_context(words[0], [*paths]).params["paths"]) == sorted(paths) != []
+
+
 def run_tests(words, here):
     """`python -m pytest`: folders and marks are there."""
     markers = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8").partition("markers = ")[2]
@@ -182,6 +197,7 @@ RUNNERS = {
     "python -m ": module,
     ".venv/bin/python -m pytest ": run_tests,
     "pre-commit ": hook,
+    "wandb ": send_offline_runs,
 }
 """How the commands that begin so are run; the first that fits."""
 
@@ -204,7 +220,10 @@ def test_a_job_script_that_is_shown(script, here):
     assert checked("config", words[3:], None, sweep=False)
 
 
-@pytest.mark.parametrize("page", [page for page in pages.PAGES if pages.programs(page)], ids=lambda page: page.stem)
+OF_PYTHON = [page for page in pages.PAGES if pages.programs(page) and page.stem != "wandb"]  # which needs runs of W&B
+
+
+@pytest.mark.parametrize("page", OF_PYTHON, ids=lambda page: page.stem)
 def test_blocks_of_python_run(page, here):
     """Statement by statement; a comment in brackets after one is the shape of its value."""
     here.setattr(
@@ -220,6 +239,21 @@ def test_blocks_of_python_run(page, here):
                 assert not comment.startswith("# [") or value.dim() == comment.count(",") + 1
             else:
                 exec(text, names)
+
+
+def test_runs_are_read_back_from_wandb(here, monkeypatch, capsys):
+    """The block of the page on a run as it was logged, in the place of W&B's server."""
+    ((_, code),) = [block for block in pages.blocks(REPOSITORY / "docs" / "wandb.md") if block[0] == "python"]
+    cells = run_small(checked("config", ["evaluations=[perturbation]"], None, sweep=False)[1]).loaded
+    rows = SimpleNamespace(type="rows", download=lambda place: print("downloaded to", place))
+    runs = [
+        SimpleNamespace(name=cell.method, job_type="method", summary=summary(cell), logged_artifacts=lambda: [rows])
+        for cell in cells
+    ]
+    api = SimpleNamespace(runs=lambda path, filters: runs if (path, *filters) == (Wandb().project, "group") else [])
+    monkeypatch.setattr("wandb.Api", lambda: api)
+    exec(code, {})
+    assert re.fullmatch(r"(\w+ [\d.]+\ndownloaded to rows\n){2}", capsys.readouterr().out)
 
 
 def test_other_blocks_are_files():

@@ -73,6 +73,10 @@ class Probe:
         for b, row in enumerate(batch.units.tolist()):
             for t, unit in enumerate(row):
                 tokens[b, t] = len(batch.words[b][unit]) if unit >= 0 else 0
+        if self.how == "list":
+            return tokens.tolist()
+        if self.how == "short":
+            return Attribution(target=target, tokens=tokens[:, 1:])
         return Attribution(target=target, tokens=tokens * torch.nan if self.how == "not_finite" else tokens)
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
+from benchmark import progress
 from benchmark.analyses.context import Context
 from benchmark.analyses.layouts import Layout, Measure, best, layout, read
 from benchmark.analyses.measured import figure_line, tested
@@ -113,12 +114,13 @@ class EdgesByReadouts:
                 memory = {edge: Remembered(method.edges, _BUDGETS * setting.model.memory_budget)}
             same = ((name, its_settings) for name, its_settings, explainer in named if explainer == method)
             name, settings = next(same, (f"{edge}-{readout}", settings))
-            logger.info("%s (combination %d of %d)", name, len(cells) + 1, total)
             cell = setting.cell(name, method, settings)
             # the folder is that of the method itself: what is remembered changes no number
             cell = replace(cell, method=replace(method, edges=memory[edge]))
-            finish(cell, tests)
+            with progress.scope("cell", name):
+                finished = finish(cell, tests)
             cells[edge, readout] = cell
+            logger.info("%s: %s (combination %d of %d)", name, finished, len(cells), total)
         return cells
 
     @staticmethod

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 import pandas as pd
 from omegaconf import OmegaConf
 
+from benchmark import progress
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line, figures, tested
 from benchmark.errors import NotApplicable, UserError
@@ -93,11 +94,12 @@ class QuadratureCost:
         rows: list[dict[str, Any]] = []
         for rule in self.rules:
             for steps in self.steps:
-                logger.info("%s: %s, m = %d", self.method, rule, steps)
                 quadrature = {"steps": steps, "quadrature": rule}
                 changed = replace(method, edges=replace(method.edges, **quadrature))
                 cell = setting.cell(self.method, changed, {**settings, "edges": {**settings["edges"], **quadrature}})
-                finish(cell, evaluations)
+                with progress.scope("cell", f"{rule}, m = {steps}"):
+                    finished = finish(cell, evaluations)
+                logger.info("%s: %s, m = %d: %s", self.method, rule, steps, finished)
                 rows += _lines({"rule": rule, "m": steps}, tested(cell, tests)[0])
         return rows
 

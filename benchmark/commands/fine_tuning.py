@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from benchmark.commands.running import prepare
 from benchmark.errors import UserError
 from benchmark.exits import Kept, guarded
+from benchmark.progress import step
 from benchmark.settings.checking import check_parts
 from benchmark.settings.early import Checkpoint, Surroundings
 
@@ -39,7 +40,9 @@ def looked_at(words: Sequence[str]) -> tuple[list[str], DictConfig | None]:
 
 
 def _run(config: DictConfig) -> None:
-    # transformers' trainer takes seconds to import
-    from benchmark.training.finetune import run_training
+    from benchmark.progress.bar import shown
 
-    run_training(config)
+    with shown():
+        with step("starting"):  # transformers' trainer takes seconds to import
+            from benchmark.training.finetune import run_training
+        run_training(config)

@@ -20,7 +20,7 @@ Main settings
   batch_size=16        examples explained at once
   out=runs             where run folders and the leaderboard go; finished run folders are reused
   tracking=none        no Weights & Biases; tracking.mode=offline|online|disabled
-  report.latex={{columns: two}}  LaTeX for a two-column paper; also metrics, methods, interval, names
+  report.latex.columns=two  LaTeX for a two-column paper; also .metrics, .methods, .interval, .names
   +experiment=NAME     a whole comparison from the literature
 
 Flags

@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 from benchmark.commands.arguments import parsed, read_arguments
 from benchmark.errors import UserError, printable
 from benchmark.exits import Kept, guarded, on_termination
+from benchmark.progress import step
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import ALL, GROUPS, KEYED, options, settled
 
@@ -151,10 +152,13 @@ def _typed() -> str:
 
 
 def _run(config: DictConfig) -> None:
-    from benchmark.comparison import run_comparison
-    from benchmark.report import terminal_table
+    from benchmark.progress.bar import shown
 
-    comparison = run_comparison(config, _typed())
+    with shown():
+        with step("starting"):  # torch and transformers take seconds to import
+            from benchmark.comparison import run_comparison
+            from benchmark.report import terminal_table
+        comparison = run_comparison(config, _typed())
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 140)

@@ -19,7 +19,9 @@ def listing(directory: str | None = None) -> str:
     """Every name of every group with a line of what it is."""
     lines: list[str] = []
     for group in GROUPS:
-        named = {name: _summary(group, name, directory) for name in options(group, directory)}
+        names = ",".join(options(group, directory))
+        configs = compose(None, [f"+{group}=[{names}]"], directory)[group] if group in KEYED else None
+        named = {name: _summary(group, name, configs, directory) for name in options(group, directory)}
         width = max(map(len, named))
         lines += [
             group,
@@ -89,16 +91,13 @@ def _settings(config: Any, prefix: str, path: str, outline: Outline) -> Iterator
         yield f"  {path}.{name}={shown}" + (f"    # {described(parameter.hint)}" if known else "")
 
 
-def _summary(group: str, name: str, directory: str | None) -> str:
+def _summary(group: str, name: str, configs: Any, directory: str | None) -> str:
     """The first line of the YAML's comment, else of its class's docstring."""
     if comment := _comment(group, name, directory):
         return comment.splitlines()[0]
-    composed = compose(None, [f"+{group}={f'[{name}]' if group in KEYED else name}"], directory)[group]
-    config = composed[name] if group in KEYED else composed
-    parts = [config, *(config[key] for key in ("edges", "readout") if key in config)]
+    config = configs[name] if group in KEYED else compose(None, [f"+{group}={name}"], directory)[group]
+    parts = [config[key] for key in ("edges", "readout") if key in config] or [config]
     outlines: Sequence[Outline | None] = [outline_of(str(part["_target_"])) for part in parts]
-    if len(parts) > 1:
-        outlines = outlines[1:]
     return " · ".join(text.partition("\n")[0].rstrip(".") for one in outlines if one and (text := one.docstring))
 
 

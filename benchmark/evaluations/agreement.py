@@ -124,7 +124,7 @@ class Agreement(Averaged):
                 scale="class",
             )
             metrics[f"{name}_tau_layer"] = Metric(
-                None, correlation, x="layer", title=f"{title} by layer", meaning=layers
+                None, correlation, x="layer", headline=headline, title=f"{title} by layer", meaning=layers
             )
             metrics[f"{name}_tau_layer_mean"] = Metric(
                 None, correlation, title=f"{title}, mean over layers", meaning=f"{layers}, mean over layers"

@@ -120,11 +120,17 @@ class Aopc(Averaged):
                 higher_is_better=True,
                 bounds=bounds,
                 x="share removed",
+                headline=True,
                 title="comprehensiveness",
                 meaning=f"{removed}, {this}",
             ),
             "sufficiency_at": Metric(
-                higher_is_better=False, bounds=bounds, x="share kept", title="sufficiency", meaning=f"{kept}, {this}"
+                higher_is_better=False,
+                bounds=bounds,
+                x="share kept",
+                headline=True,
+                title="sufficiency",
+                meaning=f"{kept}, {this}",
             ),
             "comprehensiveness_hard": Metric(
                 higher_is_better=True,

@@ -158,7 +158,13 @@ class HeadPruning(Averaged):
             for name in ("accuracy", "probability"):
                 measured = name if name == "accuracy" else "probability of the label"
                 metrics[f"{direction}_{name}"] = Metric(
-                    higher, (0.0, 1.0), x=axis, title=f"{name}, {title}", meaning=f"{measured} {at_share}"
+                    higher,
+                    (0.0, 1.0),
+                    x=axis,
+                    headline=name == "accuracy",
+                    title=f"{name}, {title}",
+                    short=f"{name}, {short}pruning, {first} important first",
+                    meaning=f"{measured} {at_share}",
                 )
             metrics[f"{direction}_gain"] = Metric(
                 higher,

@@ -107,6 +107,7 @@ class Perturbation(Averaged):
                     higher,
                     bounds,
                     x="fraction removed",
+                    headline=name == "accuracy",
                     title=f"{name}, {order}",
                     meaning=f"{name} after this fraction of the words is removed, the {first} first",
                 )

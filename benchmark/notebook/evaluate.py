@@ -13,7 +13,7 @@ from benchmark.models import Classifier
 from benchmark.notebook.adapters import Given
 from benchmark.notebook.choices import choose
 from benchmark.notebook.explain import repeatable
-from benchmark.notebook.given import Inputs, checked_model, classes, marks, numbers
+from benchmark.notebook.given import Inputs, batch_size_of, checked_model, classes, marks, numbers, per_text
 from benchmark.notebook.result import EvaluationResult
 from benchmark.report.cells import named_cells
 from benchmark.report.leaderboard import frame
@@ -76,10 +76,13 @@ def evaluate(
     names = [str(number) for number in range(len(inputs.values))] if uids is None else [str(uid) for uid in uids]
     if len(set(names)) != len(names) or len(names) != len(inputs.values):
         raise UserError(f"uids must be {len(inputs.values)} different names, one for each text")
-    data = _data(model, inputs.values, names, rationales, labels, batch_size)
+    marked = per_text(rationales, single=inputs.single)
+    data = _data(model, inputs.values, names, marked, labels, batch_size_of(batch_size))
     words = {uid: own for batch in data.batches for uid, own in zip(batch.uids, batch.words, strict=True)}
-    compared: dict[str, Any] = {**_given(scores, words, names)}
-    if methods or not compared:
+    compared: dict[str, Any] = {**_given(scores, words, names, single=inputs.single)}
+    if not compared and not methods:
+        raise UserError("there is nothing to test; give scores={'mine': [[...], ...]}, or methods=[...]")
+    if methods:
         for name, method in choose("methods", methods, dict(zip(names, inputs.values, strict=True))).items():
             if name in compared:
                 raise UserError(f"'{name}' is the name of scores and of a method; rename one of the two")
@@ -89,7 +92,7 @@ def evaluate(
 
 
 def _given(
-    scores: Mapping[str, Sequence[Any]] | None, words: Mapping[str, Sequence[str]], names: Sequence[str]
+    scores: Mapping[str, Any] | None, words: Mapping[str, Sequence[str]], names: Sequence[str], *, single: bool
 ) -> dict[str, Given]:
     """The ready scores as methods."""
     if scores is not None and not isinstance(scores, Mapping):
@@ -97,10 +100,11 @@ def _given(
             "scores must map a name to one list of numbers per text: {'mine': [[...], ...]}; explainers are methods=[...]"
         )
     found = {}
-    for name, rows in (scores or {}).items():
+    for name, given in (scores or {}).items():
+        rows = per_text(given, single=single)
         if not isinstance(rows, Sequence | np.ndarray) or len(rows) != len(names):
             count = f"{len(rows)} lists" if isinstance(rows, Sequence | np.ndarray) else type(rows).__name__
-            raise UserError(f"scores['{name}'] is {count} for {len(names)} texts; give one list of numbers for each")
+            raise UserError(f"scores['{name}'] is {count}; give a list of numbers for each text ({len(names)})")
         arrays = [
             numbers(row, words[uid], f"scores['{name}'][{place}]")
             for place, (uid, row) in enumerate(zip(names, rows, strict=True))

@@ -13,7 +13,7 @@ from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.notebook.choices import choose
 from benchmark.notebook.explanation import Explanation, labelled
-from benchmark.notebook.given import Inputs, checked_model, classes
+from benchmark.notebook.given import Inputs, batch_size_of, checked_model, classes
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.explaining import measured
@@ -56,14 +56,14 @@ def explain(
         >>> explanation.reasons
         {'oracle': 'the task has no rationales'}
     """
-    model, inputs = checked_model(model), Inputs.of(texts)
+    model, inputs, size = checked_model(model), Inputs.of(texts), batch_size_of(batch_size)
     batch = model.encode(inputs.values)
     given = None if target is None else classes(model, target, len(batch), "target")
     chosen = choose("methods", methods, dict(zip(batch.uids, inputs.values, strict=True)))
     attributions: dict[str, Attribution] = {}
     reasons: dict[str, str] = {}
     rows = range(len(batch))
-    parts = [batch.select(rows[start : start + batch_size]) for start in rows[::batch_size]]
+    parts = [batch.select(rows[start : start + size]) for start in rows[::size]]
     with repeatable(model):
         logits = torch.cat([model.run(part).logits for part in parts])
         explained = logits.argmax(-1) if given is None else given

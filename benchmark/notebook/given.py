@@ -1,5 +1,6 @@
 """What a person gives in a call, in the form that the core takes: inputs, classes, rationales, and scores of words."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from torch import Tensor
 from benchmark.errors import UserError, near, shorter
 from benchmark.models import Classifier
 from benchmark.types import Batch
+
+logger = logging.getLogger(__name__)
 
 _IMAGE_DIMENSIONS = 3
 
@@ -50,6 +53,8 @@ class Inputs:
         for place, value in enumerate(values):
             if not (isinstance(value, str | list | tuple | Mapping) or _is_image(value)):
                 raise UserError(f"text {place} is {_shown(value)}, which is no text; drop it, or give one")
+        if len(values) > 1 and all(isinstance(value, str) and len(value.split()) == 1 for value in values):
+            logger.warning("%d texts of one word each; the words of one text are a list in a list", len(values))
         return Inputs(values, single=False)
 
 
@@ -70,6 +75,13 @@ def checked_model(model: Any) -> Classifier:
             "HUB_ID), or of a transformers model that is loaded already benchmark.load_model(model, tokenizer=tokenizer)"
         )
     return model
+
+
+def batch_size_of(given: Any) -> int:
+    """A whole number from 1; UserError else."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise UserError(f"batch_size={_shown(given)}: allowed are whole numbers from 1")
+    return given
 
 
 def classes(model: Classifier, given: Any, n: int, what: str) -> Int[Tensor, "B"]:
@@ -105,6 +117,12 @@ def _class(model: Classifier, given: Any, what: str) -> int:
     return int(given)
 
 
+def per_text(given: Any, *, single: bool) -> Any:
+    """One row of numbers for each text: where one text was given, and not a list, its row may stand alone."""
+    is_row = single and isinstance(given, Sequence | np.ndarray) and len(given) > 0 and np.ndim(given[0]) == 0
+    return [given] if is_row and not isinstance(given[0], str) and given[0] is not None else given
+
+
 def marks(given: Sequence[Any] | None, words: Sequence[Sequence[str]]) -> list[NDArray[np.bool_] | None]:
     """One boolean per word of each text, None where a text has no rationale.
 
@@ -114,7 +132,9 @@ def marks(given: Sequence[Any] | None, words: Sequence[Sequence[str]]) -> list[N
     if given is None:
         return [None] * len(words)
     if len(given) != len(words):
-        raise UserError(f"rationales has {len(given)} entries for {len(words)} texts; give one for each, or None")
+        raise UserError(
+            f"rationales has {len(given)} entries; give one (a list of 0 and 1, or None) for each text ({len(words)})"
+        )
     found: list[NDArray[np.bool_] | None] = []
     for place, (row, own) in enumerate(zip(given, words, strict=True)):
         if row is None:
@@ -138,9 +158,10 @@ def numbers(given: Any, words: Sequence[str], what: str) -> NDArray[np.float64]:
     except (TypeError, ValueError) as error:
         raise UserError(f"{what} is {_shown(given)}; give one number per word") from error
     if array.shape != (len(words),):
-        shape = f"{array.shape[0]} numbers" if array.ndim == 1 else f"an array of shape {list(array.shape)}"
+        several = f"{len(array)} numbers" if array.ndim == 1 else f"an array of shape {list(array.shape)}"
+        shape = several if array.ndim else f"the number {array}"
         own = f": {shorter(' '.join(words), 80)}" if any(words) else ""
-        raise UserError(f"{what} is {shape}, but there are {len(words)} words{own}")
+        raise UserError(f"{what} is {shape}; give one for each of the {len(words)} words{own}")
     return array
 
 

@@ -8,8 +8,6 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader
 from numpy.typing import NDArray
 
-from benchmark.results.wording import number
-
 MOST_TEXTS = 20
 """How many texts are drawn."""
 
@@ -64,9 +62,18 @@ def shade(score: float, largest: float) -> str:
     return f"background-color:rgba({_RED if score > 0 else _BLUE},{strength:.3f})"
 
 
-def signed(value: float) -> str:
-    """A number that says its sign; zero has none."""
-    return number(value).replace("-", "−") if value <= 0 else f"+{number(value)}"
+def scaled(value: float, largest: float) -> str:
+    """A score with as many decimals as show three digits of the largest of its line, so that a line has one form."""
+    if not 1e-6 <= largest < 1e6:
+        return "0" if value == 0 else f"{value:.2e}"
+    decimals = max(0, 2 - math.floor(math.log10(largest)))
+    return f"{round(value, decimals) + 0.0:.{decimals}f}"  # no "-0.00"
+
+
+def signed(value: float, largest: float) -> str:
+    """The same with its sign; zero has none."""
+    text = scaled(value, largest)
+    return text.replace("-", "−") if value <= 0 or text.strip("0.") == "" else f"+{text}"
 
 
 def share(value: float) -> str:

@@ -7,8 +7,7 @@ import numpy as np
 from rich.cells import cell_len, set_cell_size
 
 from benchmark.errors import printable
-from benchmark.notebook.heatmap import Line, Shown, share
-from benchmark.results.wording import number
+from benchmark.notebook.heatmap import Line, Shown, scaled, share
 
 MOST_TEXTS = 5
 MOST_WORDS = 60
@@ -43,7 +42,7 @@ def _block(text: Shown, place: int, count: int) -> Iterator[str]:
 def _column(line: Line, n_words: int) -> list[str]:
     """Heading, scores of the words, and the share of special tokens."""
     assert line.scores is not None
-    scores = [number(score) if np.isfinite(score) else "–" for score in line.scores[:n_words].tolist()]
+    scores = [scaled(score, line.largest) if np.isfinite(score) else "–" for score in line.scores[:n_words].tolist()]
     name = printable(line.method)
     return [set_cell_size(name, min(cell_len(name), _LONGEST_NAME)), *scores, share(line.special) or "–"]
 

@@ -50,6 +50,10 @@ class EvaluationResult:
         return f"{reason}; {given}" if given else reason
 
     @property
+    def _texts(self) -> str:
+        return f"{self.n} text{'' if self.n == 1 else 's'}"
+
+    @property
     def _overview(self) -> tuple[list[str], list[tuple[str, list[str]]], list[str]]:
         """Methods, a line for each headline metric, and the reasons that marks refer to."""
         table, reasons = self.table(), list[str]()
@@ -68,7 +72,7 @@ class EvaluationResult:
         methods, lines, reasons = self._overview
         table = pd.DataFrame([cells for _, cells in lines], columns=methods, index=[name for name, _ in lines])
         notes = [printable(f"[{place}] {reason}") for place, reason in enumerate(reasons, start=1)]
-        title = f"{self.n} texts, mean [95 % interval]; .table() has all figures"
+        title = f"{self._texts}, mean [95 % interval]; .table() has all figures"
         return "\n".join([title, table.to_string(), *notes])
 
     def _repr_html_(self) -> str:
@@ -76,7 +80,7 @@ class EvaluationResult:
 
     def _html(self) -> Iterator[str]:
         methods, lines, reasons = self._overview
-        yield f"<p>{self.n} texts, mean [95 % interval]; <code>.table()</code> has all figures.</p>"
+        yield f"<p>{self._texts}, mean [95 % interval]; <code>.table()</code> has all figures.</p>"
         yield "<table><thead><tr><th></th>"
         yield "".join(f'<th scope="col">{escape(method)}</th>' for method in methods) + "</tr></thead><tbody>"
         for name, cells in lines:

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
-from benchmark.report.figures import NAME, Look, Panel, PanelSize, draw_lines, draw_panels, figure_files, styles
+from benchmark.report.figures import NAME, Panel, PanelSize, draw_lines, draw_panels, figure_files
+from benchmark.report.looks import Look, series_look
 from benchmark.results.tables import Drawing, Table
 from benchmark.results.wording import number, shortened
 
@@ -30,7 +31,7 @@ def _finite(rows: pd.DataFrame) -> "pd.Series[bool]":
 def draw_table(table: Table, drawing: Drawing) -> Figure:
     """The figure of a table; a series looks the same in all panels, also in those where others are missing."""
     panels = list(_panels(table, drawing))
-    look = styles(list(dict.fromkeys(name for panel in panels for name in panel.rows["series"])))
+    look = series_look(list(dict.fromkeys(name for panel in panels for name in panel.rows["series"])))
 
     def draw(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
         _DRAWERS[drawing.kind](axes, rows, look)

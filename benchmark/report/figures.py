@@ -15,21 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from benchmark.report.arrangement import control_place
-from benchmark.report.cells import CONTROLS
+from benchmark.report.looks import Look
 from benchmark.results.wording import shortened
 
-# Okabe and Ito's colours; dark purple in place of black (too near the controls' greys), no yellow (too light on white).
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4B2E83")
-_LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
-_MARKERS = ("o", "s", "^", "D", "v")
-_GREYS = {
-    "oracle": ("#3a3a3a", "-"),
-    "random": ("#6b6b6b", (0, (5, 1.5))),
-    "inverted": ("#3a3a3a", (0, (1, 1.2))),
-    "position": ("#9a9a9a", (0, (5, 1.5, 1, 1.5))),
-    "frequency": ("#9a9a9a", (0, (1, 2.5))),
-}
 _STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -46,26 +34,17 @@ _STYLE: Any = {
     "savefig.dpi": 160,
     "text.parse_math": False,  # a dollar sign in a name is a dollar sign
 }
-_METADATA: dict[str, dict[str, None]] = {
+_METADATA: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
 }
+_TOLD = {"png": "Description", "pdf": "Subject"}
 NAME = 48
 """Letters of a name that are shown."""
 
 _PANELS_PER_ROW = 3
 _LETTERS = 12  # of the heading, per inch
 _MARKED = 25  # points up to which each has a marker
-
-
-@dataclass(frozen=True)
-class Style:
-    """How a method's line looks, the same in every figure of a report."""
-
-    colour: str
-    line: Any
-    marker: str
-    front: int
 
 
 @dataclass(frozen=True)
@@ -77,12 +56,14 @@ class Panel:
         title: what stands above it.
         x: name of the horizontal axis.
         y: name of the vertical axis.
+        draw: fills it, where it is drawn in another way than the others.
     """
 
     rows: pd.DataFrame
     title: str = ""
     x: str = ""
     y: str = ""
+    draw: "Callable[[Axes, pd.DataFrame, Look], None] | None" = None
 
 
 @dataclass(frozen=True)
@@ -95,23 +76,6 @@ class PanelSize:
     bottom: float = 0.5
 
 
-Look = Mapping[str, Style]
-"""Name of a series -> how it looks, in the order of the legend."""
-
-
-def styles(methods: Sequence[str]) -> dict[str, Style]:
-    """Colour, dash and marker of each method: 28 real ones before colour and dash repeat together; controls grey."""
-    chosen, real = {}, 0
-    for method in methods:
-        if place := control_place(method):
-            chosen[method] = Style(*_GREYS[CONTROLS[place - 1]], marker="", front=2)
-        else:
-            colour, line, marker = (looks[real % len(looks)] for looks in (_COLOURS, _LINES, _MARKERS))
-            chosen[method] = Style(colour, line, marker, front=3)
-            real += 1
-    return chosen
-
-
 def draw_lines(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
     """A line with a 95 % band per series; points without an interval have no band, those that are not finite leave a gap."""
     for name, shown in look.items():
@@ -121,14 +85,39 @@ def draw_lines(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
         bounded = points["low"].notna()
         joined = bounded.shift(1, fill_value=False) | bounded.shift(-1, fill_value=False)
         low, high = (points[name].where(joined) for name in ("low", "high"))  # a lone one has no area to be seen by
-        axes.fill_between(points["x"], low, high, color=shown.colour, alpha=0.10, linewidth=0, zorder=1)
+        if shown.named:
+            axes.fill_between(points["x"], low, high, color=shown.colour, alpha=0.07, linewidth=0, zorder=1)
         axes.plot(
-            points["x"], points["value"], color=shown.colour, linestyle=shown.line, linewidth=1.5, zorder=shown.front,
-            marker=shown.marker if len(points) <= _MARKED else "", markersize=3.2, label=name,
+            points["x"], points["value"], color=shown.colour, linestyle=shown.line, zorder=shown.front,
+            linewidth=1.5 if shown.named else 0.8,
+            marker=shown.marker if shown.front > 2 and len(points) <= _MARKED else "", markersize=3.2, label=name,
         )  # fmt: skip
     axes.margins(x=0.02)
     if (rows["x"] % 1 == 0).all():
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def draw_points(axes: Axes, rows: pd.DataFrame, look: Look, ticks: Mapping[float, str]) -> None:
+    """A point with its interval per series and x, side by side; the x axis names things, and no line joins them.
+
+    Args:
+        axes: of the panel.
+        rows: its points.
+        look: how series look.
+        ticks: x -> what it is called.
+    """
+    names = [name for name in look if (rows["series"] == name).any()]
+    for place, name in enumerate(names):
+        shown, points = look[name], rows[rows["series"] == name]
+        at = points["x"].map({x: index for index, x in enumerate(ticks)}) + 0.8 * ((place + 0.5) / len(names) - 0.5)
+        axes.vlines(at, points["low"], points["high"], color=shown.colour, linewidth=1, zorder=shown.front)
+        axes.plot(
+            at, points["value"], color=shown.colour, linestyle="", marker=shown.marker or "_", markersize=4, label=name,
+            zorder=shown.front,
+        )  # fmt: skip
+    axes.set_xticks(range(len(ticks)), [shortened(name, NAME) for name in ticks.values()])
+    axes.set_xlim(-0.6, len(ticks) - 0.4)
+    axes.grid(visible=False, axis="x")
 
 
 def draw_panels(
@@ -148,26 +137,28 @@ def draw_panels(
         size: of the panels.
     """
     drawn = {name for panel in panels for name in panel.rows["series"]} - {""}
-    names = [name for name in look if name in drawn]
-    beside = 0.55 + 0.07 * min(NAME, max(map(len, names))) if names else 0.0  # the legend
+    names = [name for name in look if name in drawn and look[name].named]
+    others = [name for name in look if name in drawn and not look[name].named]
+    told = [*names, *([f"{len(others)} other methods"] if others else [])]
+    beside = 0.55 + 0.07 * min(NAME, max(map(len, told))) if told else 0.0  # the legend
     width = min(len(panels), _PANELS_PER_ROW) * (size.left + size.width + _RIGHT) + beside
     lines = textwrap.wrap(heading, int((width - 0.2) * _LETTERS))
-    figure, grid = _grid(len(panels), size, width, 0.175 * (len(lines) - 1), len(names))
+    figure, grid = _grid(len(panels), size, width, 0.175 * (len(lines) - 1), len(told))
     for panel, axes in zip(panels, grid, strict=True):
-        draw(axes, panel.rows, look)
+        (panel.draw or draw)(axes, panel.rows, look)
         axes.set_title(panel.title, loc="left")
         axes.set_xlabel(shortened(panel.x.replace("_", " "), NAME))
         axes.set_ylabel(shortened(panel.y.replace("_", " "), NAME))
     add_text(figure, 0.15, 0.12, "\n".join(lines), 11)
-    if names:
+    if told:
         handles = {line.get_label(): line for axes in grid for line in axes.get_lines()}
         corner = 1 - 0.08 / width, 1 - (0.4 + 0.175 * (len(lines) - 1)) / figure.get_figheight()
         legend = figure.legend(
-            [handles[name] for name in names], [str(place) for place in range(len(names))], loc="upper right",
+            [handles[name] for name in (*names, *others[:1])], [str(place) for place in range(len(told))], loc="upper right",
             borderaxespad=0, fontsize=8, handlelength=3.2, bbox_to_anchor=corner,
         )  # fmt: skip
         # set afterwards, as matplotlib leaves out labels that begin with "_"
-        for text, name in zip(legend.get_texts(), names, strict=True):
+        for text, name in zip(legend.get_texts(), told, strict=True):
             text.set_text(shortened(name, NAME))
     return figure
 
@@ -201,19 +192,24 @@ def fixed_style() -> AbstractContextManager[None]:
     return style.context(["default", _STYLE])
 
 
-def rendered(draw: Callable[[], Figure]) -> dict[str, bytes]:
-    """The bytes of a figure's `png` and `pdf` file; equal figures give equal bytes (no date, no program name)."""
+def rendered(draw: Callable[[], Figure], text: str = "") -> dict[str, bytes]:
+    """The bytes of a figure's `png` and `pdf` file; equal figures give equal bytes (no date, no program name).
+
+    Args:
+        draw: makes the figure.
+        text: what it shows, in words; kept in the files.
+    """
     content = {}
     with fixed_style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box stands for it
         figure = draw()
         for kind, metadata in _METADATA.items():
             stream = BytesIO()
-            figure.savefig(stream, format=kind, metadata=metadata)
+            figure.savefig(stream, format=kind, metadata=metadata | ({_TOLD[kind]: text} if text else {}))
             content[kind] = stream.getvalue()
     return content
 
 
-def figure_files(stem: str, draw: Callable[[], Figure]) -> Iterator[tuple[str, bytes]]:
-    """File name and content of a figure as PNG and as PDF."""
-    yield from ((f"{stem}.{kind}", content) for kind, content in rendered(draw).items())
+def figure_files(stem: str, draw: Callable[[], Figure], text: str = "") -> Iterator[tuple[str, bytes]]:
+    """File name and content of a figure as PNG and as PDF, which keep what it shows in words."""
+    yield from ((f"{stem}.{kind}", content) for kind, content in rendered(draw, text).items())

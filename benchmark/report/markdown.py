@@ -6,6 +6,7 @@ import pandas as pd
 
 from benchmark.report.arrangement import ORDER, ordered_tests, repeated_line, repeats
 from benchmark.report.cells import NamedCell
+from benchmark.report.curve_figures import curves, not_drawn
 from benchmark.report.leaderboard import (
     MetricColumn,
     groups_with_figures,
@@ -151,6 +152,14 @@ def _section(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[Me
     return lines
 
 
+def _figures(cells: Sequence[NamedCell], table: pd.DataFrame) -> list[str]:
+    """Where the curves are, and which are not drawn."""
+    found = curves(cells, table)
+    lines = [f"- {escape(curve.text)}" for curve in found if not curve.flat]
+    told = ["", escape(left)] if (left := not_drawn(found)) else []
+    return ["", "## Curves", "", *lines, *told] if found else []
+
+
 def markdown(
     cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Mapping[tuple[str, str], Sequence[MethodPairs]]
 ) -> str:
@@ -164,4 +173,4 @@ def markdown(
     lines = ["# Leaderboard", "", _LEGEND]
     for task, model, members, part in groups_with_figures(cells, table):
         lines += ["", *_section(members, part, pairs[task, model])]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_figures(cells, table)]) + "\n"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmark import progress
 from benchmark.report.analysis_tables import read_tables, table_files
 from benchmark.report.cells import NamedCell
 from benchmark.report.curve_figures import curve_files
@@ -99,7 +100,11 @@ def write_report(cells: Sequence[NamedCell], folder: Path, latex: LatexSettings 
         UserError: a file of a cell is corrupt, or `latex` names a metric or method that there is not.
         OSError: the folder cannot be written.
     """
-    contents = list(_files(cells, read_tables(folder), latex or LatexSettings()))
+    contents = []
+    with progress.step("making files", unit="files") as advance:
+        for made in _files(cells, read_tables(folder), latex or LatexSettings()):
+            contents.append(made)
+            advance(1)
     written: list[Path] = []
     for name, content in contents:
         with atomic_path(folder / name) as temporary:

@@ -44,7 +44,7 @@ class Metric:
         higher_is_better: its direction; None where it is descriptive and not ranked.
         bounds: its range; NaN for an infinite end.
         x: name of the x axis where it is a curve; None for a scalar.
-        headline: whether it is shown in the terminal's table.
+        headline: whether it is shown in the terminal's table, and of curves whether in the overview.
         title: its name in the field's terms; empty: its code name stands for it.
         short: the same for a narrow column.
         meaning: what it measures, in one sentence without range and direction, which `sentence` adds.
@@ -75,7 +75,7 @@ class Metric:
         return said[:1].upper() + said[1:]
 
 
-WORDS = ("title", "short", "meaning", "scale")
+WORDS = ("headline", "title", "short", "meaning", "scale")
 """Fields of `Metric` that say nothing of a figure's value: they may change while figures stay."""
 
 UNDECLARED = Metric(higher_is_better=None, bounds=(-math.inf, math.inf))

@@ -80,9 +80,8 @@ class Cell:
             stored = self.explain(which)
         else:
             batches = self.data.calibration(calibration.split, calibration.limit)
-            name = f"attributions-calibration-{calibration.split}-{calibration.limit}"
             stored = self._stored_or_computed(
-                name, batches, lambda i: self._explain_batch(batches[i], batches[i].label)
+                calibration_stage(calibration), batches, lambda i: self._explain_batch(batches[i], batches[i].label)
             )
         if "heads" not in stored.arrays:
             raise NotApplicable("the method does not score heads")
@@ -112,7 +111,7 @@ class Cell:
     def explain_with_edges(self) -> None:
         """Attributions and edge scores for the predicted class at once, where the method can and neither is stored."""
         names = ("attributions-predicted", "edges-predicted")
-        if not isinstance(self.method, JointMethod) or any(self._path(name).exists() for name in names):
+        if not isinstance(self.method, JointMethod) or any(map(self.holds, names)):
             return
         method = self._explainer
 
@@ -147,9 +146,9 @@ class Cell:
         return self._stored_or_computed("classes", self.data.batches, compute)
 
     def _stored_or_computed(self, name: str, batches: Sequence[Batch], compute: Callable[[int], Ragged]) -> Ragged:
-        if not self._path(name).exists():
+        if not self.holds(name):
             with self.lock:
-                if not self._path(name).exists():  # another process may have been at it
+                if not self.holds(name):  # another process may have been at it
                     result, stage = self._computed(name, batches, compute)
                     self._store(name, result)
                     stage.clear()
@@ -171,7 +170,7 @@ class Cell:
             merge=Ragged.merge,
             seconds=self.checkpoint_seconds,
         )
-        result = stage.run(len(batches), compute, f"{self.name}: explain")
+        result = stage.run([len(batch) for batch in batches], compute, name, _label(name))
         if result.uids != tuple(uid for batch in batches for uid in batch.uids):
             raise Corrupt(stage.folder, "its parts do not hold each example once")
         return result, stage
@@ -179,6 +178,10 @@ class Cell:
     def _store(self, name: str, result: Ragged) -> None:
         result.write(self._path(name))
         commits.note(self._path(name))
+
+    def holds(self, name: str) -> bool:
+        """Whether the result of a stage of explaining is stored."""
+        return self._path(name).exists()
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.safetensors"
@@ -199,3 +202,23 @@ class Cell:
         if self.refusal is not None:
             raise NotApplicable(self.refusal)
         return Checked(self.name, self.method)
+
+
+def calibration_stage(calibration: Any) -> str:
+    """Name of the stage that explains the calibration examples of a split and a limit."""
+    return f"attributions-calibration-{calibration.split}-{calibration.limit}"
+
+
+_LABELS = {
+    "attributions-predicted": "explaining the predicted class",
+    "attributions-label": "explaining the label",
+    "attributions-calibration": "explaining calibration examples",
+    "explained-with-edges": "explaining and scoring edges",
+    "edges": "scoring edges",
+    "classes": "explaining several classes",
+}
+
+
+def _label(stage: str) -> str:
+    """What a person reads for a stage of explaining."""
+    return next((label for begin, label in _LABELS.items() if stage.startswith(begin)), stage)

@@ -67,7 +67,7 @@ class Checked:
             if not isinstance(value, Tensor) or not _fits(value, shape):
                 found = _described(value)
                 raise self._mistake(
-                    f"{who} gave {field} that are {found}; expected is a torch tensor of shape {_typed(shape)}"
+                    f"{who} gave as {field} {found}; expected is a torch tensor of shape {_typed(shape)}"
                 )
         return answer
 

@@ -5,9 +5,10 @@ import platform
 import re
 import resource
 import subprocess
+import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +17,7 @@ import pandas as pd
 import torch
 from omegaconf import OmegaConf
 
+from benchmark import progress
 from benchmark.errors import Corrupt, NotApplicable, UserError
 from benchmark.results import commits, statistics, store
 from benchmark.results.checks import NO_ROWS, TYPES, rows_digest
@@ -25,7 +27,8 @@ from benchmark.results.store import Ragged
 from benchmark.run.cell import Cell
 from benchmark.run.graph_views import graphs, stored_target
 from benchmark.run.heatmap_views import eraser_predictions, heatmaps
-from benchmark.run.testing import evaluate, reworded
+from benchmark.run.offers import JointMethod
+from benchmark.run.testing import evaluate, reworded, stages
 from benchmark.settings.identity import digests_of, identity
 from benchmark.types import Evaluation
 
@@ -35,30 +38,71 @@ _MADE_AGAIN = re.compile(r"config\.yaml|heatmap\.json|graphs\.json|eraser_predic
 """Names of files that follow from the others; one that is damaged is made again."""
 
 
-def finish(cell: Cell, evaluations: Mapping[str, Evaluation], *, wait: bool = True) -> bool:
+@dataclass(frozen=True)
+class Finished:
+    """What was done to bring a cell up to date.
+
+    Attributes:
+        computed: how many of its tests were computed, explanations included.
+        reused: how many were there.
+        written: whether anything in the folder changed.
+        seconds: how long it took.
+    """
+
+    computed: int
+    reused: int
+    written: bool
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        if not self.written:
+            return "reused"
+        took = progress.duration(self.seconds)
+        if not self.computed:
+            return f"tests reused, files made again in {took}"
+        if not self.reused:
+            return f"computed in {took}"
+        return f"{self.computed} of {self.computed + self.reused} tests computed in {took}, the others reused"
+
+
+def finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
     """Bring a cell up to date under its lock: what is stored and still holds is reused; the record comes last.
 
     Rows are kept as long as the test's identity is the same; figures are reduced again from them where the statistics'
     version has changed, and the words of tests and metrics are today's. Figures whose rows are not there are computed
     again, and files that are missing are made again.
 
-    Returns:
-        False, with nothing done, where another process holds the cell and `wait` is false.
-
     Raises:
         UserError: the folder is damaged, or another cell's.
     """
-    if not cell.lock.acquire(wait=wait):
-        return False
-    try:
-        _finish(cell, evaluations)
+    with cell.lock:
+        start = time.monotonic()
+        finished = _finish(cell, evaluations)
         commits.clean(cell.folder)
-    finally:
-        cell.lock.release()
-    return True
+        return replace(finished, seconds=time.monotonic() - start)
 
 
-def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
+def pending(cell: Cell, evaluations: Mapping[str, Evaluation]) -> dict[str, int]:
+    """What `finish` would compute, as far as the record tells: examples by the name of the stage that goes over them."""
+    try:
+        old = _old_record(cell)
+    except UserError:
+        return {}  # `finish` says what is wrong
+    tested, digests = {} if old is None else old.evaluations, digests_of(evaluations)
+    steps = (
+        {} if old is not None or cell.holds("attributions-predicted") else {"attributions-predicted": cell.data.facts.n}
+    )
+    for name, evaluation in evaluations.items():
+        test = tested.get(_key(tested, name, evaluation, digests[name]))
+        if not (_is_current(test, digests[name]) or _same_rows(test, digests[name])):
+            steps |= stages(cell, evaluation)
+    joint = {"attributions-predicted", "edges-predicted"}
+    if isinstance(cell.method, JointMethod) and joint <= steps.keys():
+        steps = {"explained-with-edges": cell.data.facts.n} | {name: steps[name] for name in steps if name not in joint}
+    return steps
+
+
+def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
     old = _old_record(cell)
     lost = set() if old is None else _lost(cell.folder, old)
     rows = {} if old is None else _stored_rows(cell)
@@ -73,14 +117,15 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
     if old is not None and not stale and not lost and len(tested) == len(stored):
         if any((test.about, test.metrics) != (tested[key].about, tested[key].metrics) for key, test in worded.items()):
             commits.write_record(cell.folder, replace(old, evaluations={**old.evaluations, **worded}))
-        return
+        return Finished(0, len(evaluations), written=False)
     tested |= worded
     if any(evaluations[name].reads == "edges" and evaluations[name].target == "predicted" for name in stale):
         cell.explain_with_edges()
     for name in stale:
         key = keys[name]
         reused = rows.get(key, NO_ROWS) if _same_rows(tested.get(key), digests[name]) else None
-        tested[key], rows[key] = evaluate(cell, name, evaluations[name], reused)
+        with progress.step(name):
+            tested[key], rows[key] = evaluate(cell, name, evaluations[name], reused)
     everything = [table.assign(evaluation=name) for name, table in rows.items() if name in tested and len(table)]
     table = pd.concat([part[list(store.ROW_COLUMNS)] for part in everything] or [NO_ROWS], ignore_index=True)
     attributions = _attributions(cell)
@@ -88,6 +133,7 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> None:
     if old is None or "config.yaml" not in old.files or "config.yaml" in lost:  # what differs changes no number
         contents["config.yaml"] = OmegaConf.to_yaml(OmegaConf.create(dict(cell.config))).encode()
     commits.commit(cell.folder, contents, _record(cell, attributions, tested))
+    return Finished(len(stale), len(evaluations) - len(stale), written=True)
 
 
 def _old_record(cell: Cell) -> Record | None:

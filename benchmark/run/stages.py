@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from tqdm import tqdm
+from benchmark import progress
 
 T = TypeVar("T")
 
@@ -32,23 +32,31 @@ class Stage(Generic[T]):
     merge: Callable[[Sequence[T]], T]
     seconds: float
 
-    def run(self, n_batches: int, compute: Callable[[int], T], description: str) -> T:
+    def run(self, sizes: Sequence[int], compute: Callable[[int], T], name: str, label: str = "") -> T:
         """Merged results of all batches; those of an earlier, killed run are taken from its parts.
 
         Parts are named by the batches that they hold, so that one that a kill cut off is simply absent.
+
+        Args:
+            sizes: examples in each batch.
+            compute: the result of the batch of a number.
+            name: of the stage, as a step of `benchmark.progress`.
+            label: what a person reads in its place.
         """
+        n_batches = len(sizes)
         parts, begin = self._chain(n_batches)
         done = [self.read(path) for path in parts]
         pending: list[T] = []
         last = time.monotonic()
-        batches = tqdm(range(begin, n_batches), description, initial=begin, total=n_batches, disable=None, leave=False)
-        for index in batches:
-            pending.append(compute(index))
-            if index + 1 < n_batches and time.monotonic() - last >= self.seconds:
-                part = self.merge(pending)
-                self.write(part, self.folder / f"{begin:06d}-{index + 1:06d}{self.suffix}")
-                done.append(part)
-                pending, begin, last = [], index + 1, time.monotonic()
+        with progress.step(name, sum(sizes), label=label, done=sum(sizes[:begin])) as advance:
+            for index in range(begin, n_batches):
+                pending.append(compute(index))
+                advance(sizes[index])
+                if index + 1 < n_batches and time.monotonic() - last >= self.seconds:
+                    part = self.merge(pending)
+                    self.write(part, self.folder / f"{begin:06d}-{index + 1:06d}{self.suffix}")
+                    done.append(part)
+                    pending, begin, last = [], index + 1, time.monotonic()
         return self.merge([*done, *pending])
 
     def clear(self) -> None:

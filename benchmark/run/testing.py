@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from benchmark import progress
 from benchmark.errors import Corrupt, NotApplicable
 from benchmark.evaluations.base import Averaged, Described
 from benchmark.results import commits, statistics, store
@@ -18,7 +19,7 @@ from benchmark.results.digests import sealed
 from benchmark.results.record import WORDS, About, Derivation, EvaluationRecord, Figure
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
-from benchmark.run.cell import Cell
+from benchmark.run.cell import Cell, calibration_stage
 from benchmark.run.offers import (
     CalibratedEvaluation,
     DerivedEvaluation,
@@ -104,7 +105,7 @@ def rows_of_test(cell: Cell, evaluation: Evaluation, scoped: Evaluation) -> pd.D
     Raises:
         NotApplicable: the evaluation cannot serve.
     """
-    name = f"rows-{digest_of(evaluation)[:16]}"
+    name = _rows_stage(evaluation)
     path = cell.folder / "parts" / f"{name}.parquet"
     columns = (*_ROW, "value")
     if path.exists():
@@ -118,12 +119,40 @@ def rows_of_test(cell: Cell, evaluation: Evaluation, scoped: Evaluation) -> pd.D
         merge=lambda parts: pd.concat(parts, ignore_index=True),
         seconds=cell.checkpoint_seconds,
     )
-    described = f"{cell.name}: {type(evaluation).__name__}"
-    rows = stage.run(len(cell.data.batches), lambda index: _checked(cell, rows_of(index), index), described)
+    sizes = [len(batch) for batch in cell.data.batches]
+    rows = stage.run(sizes, lambda index: _checked(cell, rows_of(index), index), name, "testing")
     if rows.duplicated(list(_ROW)).any():
         raise Corrupt(stage.folder, "an example was tested twice")
     store.write_table(path, rows)
     return rows
+
+
+def _rows_stage(evaluation: Evaluation) -> str:
+    return f"rows-{digest_of(evaluation)[:16]}"
+
+
+def stages(cell: Cell, evaluation: Evaluation) -> dict[str, int]:
+    """What a test asks of a cell, as far as it is not there: examples by the name of the stage that goes over them."""
+    rows = _rows_stage(evaluation)
+    if (cell.folder / "parts" / f"{rows}.parquet").exists():
+        return {}
+    asked = dict.fromkeys(_asked(evaluation), cell.data.facts.n)
+    if evaluation.reads == "heads" and isinstance(evaluation, CalibratedEvaluation):
+        calibration = evaluation.calibration
+        asked = asked if calibration in ("same", "each") else {calibration_stage(calibration): calibration.limit}
+    return {name: count for name, count in asked.items() if not cell.holds(name)} | {rows: cell.data.facts.n}
+
+
+def _asked(evaluation: Evaluation) -> tuple[str, ...]:
+    """The stages of explaining the scored examples that the reader of a test goes through."""
+    if evaluation.reads == "method":
+        return ()
+    if evaluation.reads == "edges":
+        return (f"edges-{evaluation.target}",)
+    return (
+        "attributions-predicted",
+        "classes" if evaluation.reads == "classes" else f"attributions-{evaluation.target}",
+    )
 
 
 def _checked(cell: Cell, rows: pd.DataFrame, index: int) -> pd.DataFrame:
@@ -149,7 +178,8 @@ def _rows_of_prepared(cell: Cell, evaluation: PreparedEvaluation) -> Callable[[i
     with cell.lock:
         if not path.exists():
             batches = cell.data.calibration(evaluation.calibration.split, evaluation.calibration.limit)
-            store.write_json(path, sealed(evaluation.extract(cell.model, cell.method, batches)))
+            with progress.step("searching calibration examples"):
+                store.write_json(path, sealed(evaluation.extract(cell.model, cell.method, batches)))
             commits.note(path)
     prepared = evaluation.restored({k: v for k, v in store.read_sealed(path).items() if k != "seal"})
 

@@ -3,8 +3,7 @@
 import json
 import logging
 import shutil
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +25,7 @@ from transformers import (
     TrainingArguments,
 )
 
+from benchmark import progress
 from benchmark.errors import UserError
 from benchmark.models.checkpoints import quiet_transformers
 from benchmark.models.loading import NO_LIMIT
@@ -122,8 +122,9 @@ def _trained(task: Task, source: str, out: Path, work: Path, recipe: Recipe, abo
         work.mkdir(parents=True, exist_ok=True)
     with quiet_transformers():
         trainer, tokenizer = _trainer(task, source, work, recipe)
-        trainer.train(resume_from_checkpoint=_last_complete(work))
-        accuracy = trainer.evaluate()["eval_accuracy"]
+        _fit(trainer, _last_complete(work))
+        with progress.step("measuring the best checkpoint's accuracy"):
+            accuracy = trainer.evaluate()["eval_accuracy"]
     record = {**about, "accuracy": {"validation": accuracy}, "best_step": trainer.state.best_global_step}
     record["steps"] = trainer.state.global_step
     with atomic_path(out) as temporary, quiet_transformers():
@@ -142,6 +143,16 @@ def _writable(out: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(f"out={out} cannot be written ({error.strerror}); choose another directory") from error
+
+
+def _fit(trainer: Trainer, checkpoint: str | None) -> None:
+    """All steps, or those behind a checkpoint."""
+    args = trainer.args
+    steps = int(args.num_train_epochs) * -(-len(trainer.train_dataset) // args.train_batch_size)
+    done = 0 if checkpoint is None else int(checkpoint.rpartition("-")[2])
+    with progress.step("fine-tuning", steps, done=done, unit="steps") as advance:
+        trainer.add_callback(_TellSteps(advance))
+        trainer.train(resume_from_checkpoint=checkpoint)
 
 
 def _finished(out: Path, about: dict[str, Any]) -> dict[str, Any]:
@@ -228,7 +239,7 @@ def _arguments(work: Path, recipe: Recipe, n_examples: int) -> TrainingArguments
         restore_callback_states_from_checkpoint=True,  # the early stop goes on counting after a kill
         logging_strategy="no",
         report_to="none",
-        disable_tqdm=not sys.stderr.isatty(),
+        disable_tqdm=True,
         dataloader_pin_memory=torch.cuda.is_available(),
         seed=recipe.seed,
     )
@@ -241,6 +252,16 @@ class _LogAccuracy(TrainerCallback):  # type: ignore[misc]
         logger.info(
             "step %d of %d: validation accuracy %.4f", state.global_step, state.max_steps, metrics["eval_accuracy"]
         )
+
+
+class _TellSteps(TrainerCallback):  # type: ignore[misc]
+    """Tells each step, for a bar."""
+
+    def __init__(self, advance: Callable[[int], None]) -> None:
+        self.advance = advance
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        self.advance(1)
 
 
 def _accuracy(prediction: EvalPrediction) -> dict[str, float]:

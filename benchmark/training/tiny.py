@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
+from benchmark import progress
 from benchmark.errors import UserError
 from benchmark.models.checkpoints import quiet_transformers
 from benchmark.results.cache import atomic_path, cache_directory
@@ -114,13 +114,15 @@ class TinyModel:
         )
         model = self._new_model(task.labels, tokenizer.get_vocab_size())
         started = time.monotonic()
+        logger.info("training the tiny model, once for this task: %d steps", self.steps)
         self._fit(model, _encode(tokenizer, train), torch.tensor([example.label for example in train]))
         seconds = time.monotonic() - started
         accuracies = {
             split: _accuracy(model, _encode(tokenizer, task.split(split)), [e.label for e in task.split(split)])
             for split in ("validation", "test")
         }
-        logger.info("tiny model: %.1f %% test accuracy after %.0f s", 100 * accuracies["test"], seconds)
+        accuracy, took = 100 * accuracies["test"], progress.duration(seconds)
+        logger.info("the tiny model was trained in %s: %.1f %% test accuracy", took, accuracy)
         record = {"accuracy": accuracies, "seconds": round(seconds, 1), "examples": len(train), "settings": settings}
         with quiet_transformers():
             model.save_pretrained(directory)
@@ -162,15 +164,17 @@ class TinyModel:
         )
         batches = _batches([len(ids) for ids, _ in encoded], self.batch_size)
         model.train()
-        for _ in tqdm(range(self.steps), "training the tiny model", disable=None, leave=False):
-            rows = next(batches)
-            tensors = _pad([encoded[row] for row in rows])
-            tensors["input_ids"] = _mask(tensors["input_ids"], self.mask_share)
-            optimizer.zero_grad()
-            model(**tensors, labels=labels[rows]).loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
+        with progress.step("training the tiny model", self.steps, unit="steps") as advance:
+            for _ in range(self.steps):
+                rows = next(batches)
+                tensors = _pad([encoded[row] for row in rows])
+                tensors["input_ids"] = _mask(tensors["input_ids"], self.mask_share)
+                optimizer.zero_grad()
+                model(**tensors, labels=labels[rows]).loss.backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                schedule.step()
+                advance(1)
         model.eval()
 
 

@@ -11,7 +11,8 @@ import torch
 import benchmark
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
-from benchmark.settings.configuration import check, compose
+from benchmark.settings.checking import check
+from benchmark.settings.configuration import compose
 from benchmark.settings.identity import digest_of
 from methods.given_scores import Scores
 from tests import tiny_models, tiny_task

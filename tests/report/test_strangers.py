@@ -180,7 +180,7 @@ def test_latex_reads_every_name_as_text(strange):
         "sbox", "ifdim", "wd", "columnwidth", "textwidth", "resizebox", "usebox", "else", "fi", "shortstack", "pm",
         "dagger", "ddagger", "phantom", "raggedright", "infty", "mathrm",
     }  # fmt: skip
-    assert set(re.findall(r"\\([A-Za-z]+)", text)) <= known
+    assert set(re.findall(r"\\([A-Za-z]+)", text.replace(r"\\", " "))) <= known
     bare = re.sub(r"\\[{}]", "", text)
     assert bare.count("{") == bare.count("}")
     assert len(re.findall(r"(?<!\\)\$", text)) % 2 == 0

@@ -102,7 +102,7 @@ def test_parts_are_read_as_a_chain(tmp_path, parts, computed):
         done.append(index)
         return [index]
 
-    assert stage(tmp_path).run(6, compute, "test") == list(range(6))
+    assert stage(tmp_path).run([1] * 6, compute, "test") == list(range(6))
     assert done == computed
 
 
@@ -116,7 +116,7 @@ def test_a_part_that_appears_meanwhile_changes_nothing(tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr(Stage, "_chain", late)
-    assert stage(tmp_path).run(6, lambda index: [index], "test") == list(range(6))
+    assert stage(tmp_path).run([1] * 6, lambda index: [index], "test") == list(range(6))
 
 
 def test_the_probe_of_a_folder_is_nobody_else_s(tmp_path, monkeypatch):

@@ -47,7 +47,8 @@ def targets_in(node):
 def all_targets():
     found = {"benchmark.training.finetune.Recipe"}
     for group in KEYED:
-        found |= {*targets_in(OmegaConf.to_container(compose(None, [f"+{group}=all"]), resolve=False))}
+        named = f"+{group}=[{','.join(options(group))}]"
+        found |= {*targets_in(OmegaConf.to_container(compose(None, [named]), resolve=False))}
     for group in ("task", "model", "tracking"):
         for name in options(group):
             found |= {*targets_in(OmegaConf.to_container(compose(None, [f"+{group}={name}"]), resolve=False))}

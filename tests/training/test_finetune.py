@@ -18,11 +18,13 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 
 from benchmark.errors import UserError
 from benchmark.models import load_model
+from benchmark.progress import Advanced, Began
 from benchmark.training.finetune import Recipe, finetune
 from benchmark.training.tiny import TinyModel
 from benchmark.types import Example
 from tasks.planted import Planted
 from tests.conftest import REPOSITORY
+from tests.progress.heard import heard
 from tests.text_models import save_bert
 
 TASK = Planted(train=48, validation=16, test=16)
@@ -51,6 +53,19 @@ def test_bare_encoder_becomes_a_classifier_of_the_tasks_labels(base: Path, tmp_p
     assert [path.name for path in out.parent.iterdir()] == ["out"]  # checkpoints are gone
     before, after = weights(base), weights(out)
     assert not torch.equal(before["embeddings.word_embeddings.weight"], after["bert.embeddings.word_embeddings.weight"])
+
+
+def test_training_tells_its_steps(base: Path, tmp_path: Path, cache: Path) -> None:
+    """What a bar shows: all steps, and each that is done."""
+    with heard() as events:
+        record = finetune(TASK, str(base), tmp_path / "out", replace(RECIPE, epochs=1))
+    begun = [event for event in events if isinstance(event, Began)]
+    assert begun[0] == Began("fine-tuning", "fine-tuning", record["steps"], unit="steps")
+    assert events.count(Advanced(1)) == record["steps"] == 6
+    with heard() as events:
+        TINY.resolve(TASK)
+    assert events[0] == Began("training the tiny model", "training the tiny model", TINY.steps, unit="steps")
+    assert events.count(Advanced(1)) == TINY.steps
 
 
 def test_reported_accuracy_is_that_of_the_saved_model(base: Path, tmp_path: Path) -> None:

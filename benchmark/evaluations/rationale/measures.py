@@ -17,8 +17,8 @@ def _ranked(title: str, short: str, meaning: str, *, headline: bool = False) -> 
     return Metric(higher_is_better=True, bounds=_SHARE, headline=headline, title=title, short=short, meaning=meaning)
 
 
-def _curve(x: str, title: str, meaning: str) -> Metric:
-    return Metric(higher_is_better=True, bounds=_SHARE, x=x, title=title, meaning=meaning)
+def _curve(x: str, title: str, meaning: str, *, headline: bool = False) -> Metric:
+    return Metric(higher_is_better=True, bounds=_SHARE, x=x, headline=headline, title=title, meaning=meaning)
 
 
 def _share(title: str, meaning: str) -> Metric:
@@ -49,7 +49,7 @@ def metrics() -> Mapping[str, Metric]:
         "iou_f1": _ranked("IoU F1", "IoU F1", f"F1 of selected and annotated {_SPANS}", headline=True),
         "iou_f1_micro": _ranked("IoU F1, micro", "IoU F1 (micro)", f"F1 of selected and annotated {_SUMMED}"),
         "hard_token_f1": _ranked("token F1 at rationale length", "token F1 (rat.)", f"token F1 {_HARD}"),
-        "token_f1": _curve(words, "token F1", f"token F1 {_AT_K}"),
+        "token_f1": _curve(words, "token F1", f"token F1 {_AT_K}", headline=True),
         "token_precision": _curve(words, "token precision", f"token precision {_AT_K}"),
         "token_recall": _curve(words, "token recall", f"token recall {_AT_K}"),
         "token_f1_micro": _curve(words, "token F1, micro", f"token F1 {_AT_K}, counts summed over all documents"),

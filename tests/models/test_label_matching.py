@@ -1,0 +1,66 @@
+"""The task's classes among the model's, and names that are told."""
+
+import pytest
+
+import benchmark
+from benchmark.errors import UserError
+from benchmark.models.label_matching import label_map, with_labels
+from tests import text_models
+
+
+def test_names_are_matched_without_case_and_whole_floats_are_whole():
+    assert label_map(["NEG", "POS"], ["pos", "Neg"], "m") == [1, 0]
+    assert label_map(["1.0", "2"], ["2.0", "1"], "m") == [1, 0]
+    assert label_map(["a", "b", "c"], ["c"], "m") == [2]
+
+
+@pytest.mark.parametrize(
+    ("model", "task", "proposed"),
+    [
+        (["LABEL_0", "LABEL_1"], ["NEG", "POS"], '"model.labels=[NEG,POS]"'),
+        (["NEG", "POS"], ["positive", "negative"], '"model.labels=[negative,positive]"'),
+        (["NEG", "POS"], ["1", "5"], "\"model.labels=['1','5']\""),
+        (["NEG", "POS"], ["0", "1"], '"task.label_names=[NEG,POS]"'),
+        (["a", "b", "c"], ["d", "e"], "the model has 3 classes: name each in their order with model.labels="),
+        (["LABEL_0", "LABEL_1"], ["so, so", "große"], "\"model.labels=['so, so','große']\""),
+    ],
+)
+def test_the_words_to_type_are_proposed(model, task, proposed):
+    with pytest.raises(UserError) as caught:
+        label_map(model, task, "m")
+    assert proposed in str(caught.value)
+    assert "the model 'm'" in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return benchmark.load_model(
+        text_models.save_bert(tmp_path_factory.mktemp("mine") / "bert", labels=("LABEL_0", "LABEL_1"))
+    )
+
+
+def test_told_names_are_those_of_the_outputs_and_part_of_the_fingerprint(model):
+    told = with_labels(model, ["NEG", "POS"])
+    assert (told.labels, told.label_map(["POS"])) == (("NEG", "POS"), [1])
+    assert len({model.fingerprint, told.fingerprint, with_labels(model, ["POS", "NEG"]).fingerprint}) == 3
+    assert with_labels(model, None) is with_labels(model, ["LABEL_0", "LABEL_1"]) is model
+    assert told.model is model.model
+
+
+@pytest.mark.parametrize("labels", [["NEG"], ["NEG", "neg"], "NEG", ["a", "b", "c"]])
+def test_a_name_for_each_class(model, labels):
+    with pytest.raises(
+        UserError, match=r"model.labels=.* has 2 classes, which it calls LABEL_0, LABEL_1; give a list of 2"
+    ):
+        with_labels(model, labels)
+
+
+def test_an_example_that_is_none_of_the_task_is_refused(model):
+    from benchmark.types import Example
+
+    with pytest.raises(UserError, match="example 'x' has the label 2 of 2 classes"):
+        model.encode_examples([Example("x", "a film", 2)], [0, 1])
+    with pytest.raises(UserError, match="example 'x' has the label -1 of 2 classes"):
+        model.encode_examples([Example("x", "a film", -1)], [0, 1])
+    with pytest.raises(UserError, match="example 'x' has a rationale of 3 marks for 2 words"):
+        model.encode_examples([Example("x", "a film", 0, [True, False, True])], [0, 1])

@@ -1,0 +1,163 @@
+"""`benchmark.evaluate`: the figures of a comparison from texts and scores at hand, and reasons where something lacks."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import benchmark
+from benchmark.comparison import run_comparison
+from benchmark.errors import UserError
+from benchmark.settings.configuration import compose
+from tests.tiny_task import TinyTask
+
+EXAMPLES = TinyTask().split("test")
+TEXTS = [example.inputs for example in EXAMPLES]
+GIVEN = {
+    "labels": [("bad", "good")[example.label] for example in EXAMPLES],
+    "rationales": [example.rationale for example in EXAMPLES],
+    "uids": [example.uid for example in EXAMPLES],
+}
+TESTS = ("perturbation", "rationale", "head_pruning", "completeness")
+KEYS = ["method", "evaluation", "metric"]
+FIGURES = ["value", "low", "high", "n"]
+
+
+@pytest.fixture(scope="module")
+def compared(checkpoint, tmp_path_factory):
+    place = tmp_path_factory.mktemp("compared")
+    from tests import tiny_task
+
+    tiny_task.write_yamls(place / "conf")
+    chosen = ("task=tiny_task", "model=hf", f"model.path={checkpoint}", "tracking=none", f"out={place / 'runs'}")
+    tests = (f"evaluations=[{','.join(TESTS)}]", "evaluations.head_pruning.calibration=same", "methods=[probe,rollout]")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+        return run_comparison(compose("config", [*chosen, *tests], str(place / "conf"))).folder
+
+
+def test_the_figures_are_those_of_a_comparison(model, compared):
+    scores = {"probe": [[len(word) for word in text.split()] for text in TEXTS]}
+    tests = [*TESTS, "head_pruning.calibration=same"]
+    result = benchmark.evaluate(model, TEXTS, scores, tests, methods=["rollout"], **GIVEN)
+    found = result.table().set_index(KEYS)
+    expected = pd.read_csv(compared / "leaderboard.csv").set_index(KEYS)
+    assert len(expected) > 40
+    assert set(found.index) == set(expected.index)
+    pd.testing.assert_frame_equal(found.loc[expected.index, FIGURES], expected[FIGURES], check_dtype=False, atol=1e-6)
+    assert list(dict.fromkeys(result.table()["method"])) == ["probe", "rollout"]
+    assert set(result.rows["uid"]) == set(GIVEN["uids"])
+    curves = pd.read_csv(compared / "curves.csv")
+    assert len(result.curves()) == len(curves)
+
+
+def test_the_leaderboard_is_that_of_the_comparison(compared):
+    board = benchmark.leaderboard(compared)
+    expected = pd.read_csv(compared / "leaderboard.csv")
+    pd.testing.assert_frame_equal(board[expected.columns], expected, check_dtype=False, rtol=0, atol=0)
+    assert board.loc[board["value"].isna(), "reason"].notna().all()
+    pd.testing.assert_frame_equal(benchmark.leaderboard(compared.parents[1]), board)  # the run folders themselves
+
+
+def test_tests_of_another_comparison_are_left_out(compared, checkpoint, tmp_path):
+    """Two comparisons share run folders: each shows its own tests."""
+    from tests import tiny_task
+
+    out = compared.parents[1]
+    tiny_task.write_yamls(tmp_path / "conf")
+    chosen = (
+        "task=tiny_task",
+        "model=hf",
+        f"model.path={checkpoint}",
+        "tracking=none",
+        f"out={out}",
+        "methods=[probe]",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+        other = run_comparison(compose("config", [*chosen, "evaluations=[aopc]"], str(tmp_path / "conf"))).folder
+    assert set(benchmark.leaderboard(other)["evaluation"]) == {"aopc"}
+    assert set(benchmark.leaderboard(compared)["evaluation"]) == set(TESTS)
+
+
+def test_what_lacks_is_said(model):
+    scores = {"mine": [np.linspace(0, 1, len(text.split())) for text in TEXTS]}
+    tests = ["perturbation", "rationale", "head_pruning", "completeness", "head_pruning_each"]
+    result = benchmark.evaluate(model, TEXTS, scores, tests)
+    table = result.table().set_index(["evaluation", "metric"])
+    assert table.loc[("rationale", "auprc"), "reason"] == "no example has a rationale"
+    assert table.loc[("completeness", "gap"), "reason"] == "the method does not score edges"
+    assert (
+        "only texts were given; set calibration=same or each" in table.loc[("head_pruning", "auc_difference"), "reason"]
+    )
+    assert "no labels" in table.loc[("perturbation", "positive_auc_mean"), "reason"]
+    assert table.loc[("perturbation", "positive_probability_auc_mean"), "n"] == 12
+    assert table["reason"].isna().equals(table["value"].notna())
+    for shown in (repr(result), result._repr_html_()):
+        assert "no example has a rationale" in shown
+    assert "12 texts" in repr(result)
+    assert len(repr(result).splitlines()) < 20
+
+
+def test_scores_of_an_explanation_are_taken_back(model):
+    texts = ["the untoldly film", "the " * 30]
+    explanation = benchmark.explain(model, texts, methods=["attattr"])
+    result = benchmark.evaluate(model, texts, explanation.scores(), "aopc", methods={"again": "attattr"})
+    both = result.figures.set_index("method")["value"]
+    assert np.allclose(both.loc["attattr"], both.loc["again"], equal_nan=True)
+
+
+def test_one_text_and_functions(model):
+    result = benchmark.evaluate(
+        model, "a fine film", {"mine": [0.1, 0.9, 0]}, ["rationale"], rationales=[0, 1, 0],
+        methods=[lambda text: [1, 2, 3], "random"],
+    )  # fmt: skip
+    table = result.table().query("metric == 'auprc'").set_index("method")["value"]
+    assert list(table.index) == ["mine", "function", "random"]
+    assert table["mine"] == 1.0
+    assert table["function"] < 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "message"),
+    [
+        ((["a film"],), {}, r"nothing to test; give scores=\{'mine'.*, or methods="),
+        ((["a film"], [[1, 2]]), {}, r"scores must map a name .*; explainers are methods=\[\.\.\.\]"),
+        ((["a film"], {"mine": [[1]]}), {}, r"scores\['mine'\]\[0\] is 1 numbers; give one for each of the 2 words: a film"),
+        ((["a film"], {"mine": [[1, 2], [3]]}), {}, r"scores\['mine'\] is 2 lists; give .* for each text \(1\)"),
+        ((["a film"], {"mine": 3}), {}, r"scores\['mine'\] is int"),
+        ((["a film"], {"mine": ["ab"]}), {}, r"scores\['mine'\]\[0\] is 'ab'; give one number per word"),
+        ((["a film"], {"mine": [[1, float("nan")]]}), {}, r"scores\['mine'\] of text 0 has nan for word 1 \('film'\)"),
+        ((["a film"], {"mine": [[1, 2]]}, ["aop"]), {}, r"evaluations=aop does not exist; did you mean aopc\?"),
+        ((["a film"], {"mine": [[1, 2]]}, [3]), {}, "int is no test; give a name: agreement"),
+        ((["a film"], {"mine": [[1, 2]]}), {"rationales": [[1]]}, r"rationales\[0\] is 1 numbers"),
+        ((["a film"], {"mine": [[1, 2]]}), {"rationales": [1, 0]}, "rationales has 2 entries; give one"),
+        ((["a film"], {"mine": [[1, 2]]}), {"rationales": [[0.5, 0]]}, "give 1 for a word that is rationale, else 0"),
+        ((["a film"], {"mine": [[1, 2]]}), {"labels": ["POS"]}, "labels='POS' is no class of the model; allowed: bad, good"),
+        ((["a film"], {"mine": [[1, 2]]}), {"labels": [0, 1]}, "labels has 2 classes for 1 text"),
+        ((["a", "b"], {"mine": [[1], [2]]}), {"uids": ["x", "x"]}, "uids must be 2 different names"),
+        ((["a film"], {"rollout": [[1, 2]]}), {"methods": "rollout"}, "'rollout' is the name of scores and of a method"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(model, arguments, named, message):
+    with pytest.raises(UserError, match=message):
+        benchmark.evaluate(model, *arguments, **named)
+
+
+def test_a_leaderboard_of_nothing(tmp_path):
+    with pytest.raises(UserError, match="is no folder; give that of a comparison"):
+        benchmark.leaderboard(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="no finished run folder"):
+        benchmark.leaderboard(tmp_path)
+
+
+def test_what_there_is():
+    from benchmark.settings.configuration import options
+
+    methods, evaluations = benchmark.methods(), benchmark.evaluations()
+    assert set(methods.index) == set(options("methods"))
+    assert set(evaluations.index) == set(options("evaluations"))
+    assert evaluations.loc["rationale", "needs"] == "scores of words, rationales"
+    assert evaluations.loc["head_pruning", "needs"] == "scores of heads, labels, examples of a split"
+    assert "Hao et al. 2021" in evaluations.loc["attribution_graph", "source"]
+    assert evaluations.loc["rationale", "metrics"].startswith("auprc ↑")
+    assert evaluations["what"].str.len().min() > 20

@@ -1,0 +1,122 @@
+"""How methods look in figures, which curves are drawn, and how."""
+
+import io
+from dataclasses import replace
+from itertools import combinations
+
+import pandas as pd
+from matplotlib.figure import Figure
+from PIL import Image
+
+from benchmark.report.cells import CONTROLS, load_cells
+from benchmark.report.curve_figures import curve_files, curves, not_drawn
+from benchmark.report.figures import Panel, draw_panels, draw_points
+from benchmark.report.leaderboard import frame
+from benchmark.report.looks import KNOWN, method_look, series_look, style_of
+from benchmark.report.markdown import markdown
+from benchmark.report.pairs import every_pair
+from benchmark.results import commits, store
+from benchmark.settings.configuration import options
+from tests.report.folders import Plan, write_cells
+
+MANY = [*KNOWN, *CONTROLS]
+
+
+def described(folder, **changes):
+    """The folder with other words for metrics of `perturbation`."""
+    record = store.read_record(folder)
+    test = record.evaluations["perturbation"]
+    metrics = {name: replace(metric, **changes.get(name, {})) for name, metric in test.metrics.items()}
+    tests = {**record.evaluations, "perturbation": replace(test, metrics=metrics)}
+    commits.write_record(folder, replace(record, evaluations=tests))
+
+
+def test_every_method_of_ours_has_a_colour_and_marker_of_its_own():
+    assert {*KNOWN} == {*options("methods")} - {*CONTROLS}
+    pairs = [(style.colour, style.marker) for style in map(style_of, KNOWN)]
+    assert len(pairs) == len(set(pairs))
+    first = [style_of(name) for name in KNOWN[:8]]
+    assert len({style.colour for style in first}) == 7
+    assert len({(style.colour, style.marker, str(style.line)) for style in first}) == 8
+
+
+def test_a_method_looks_the_same_whatever_it_is_compared_with():
+    one, other = (method_look(names) for names in (["rollout", "mine", "random"], ["lrp", "mine", "rollout"]))
+    assert one["rollout"] == other["rollout"]
+    assert one["mine"] == other["mine"] == style_of("mine")
+    assert series_look(["rollout", "random"])["rollout"] == style_of("rollout")
+    assert len({style.colour for style in series_look(["0.1", "0.2", "0.3"]).values()}) == 3
+
+
+def test_of_many_methods_the_best_five_and_the_controls_stand_out():
+    look = method_look(MANY)
+    assert [name for name, style in look.items() if style.named] == [*KNOWN[:5], *CONTROLS]
+    assert len({look[name].colour for name in KNOWN[5:]}) == 1
+    assert all(style.named for style in method_look([*KNOWN[:9], *CONTROLS]).values())
+    assert all(len({look[name].colour[i : i + 2] for i in (1, 3, 5)}) == 1 for name in CONTROLS), "greys"
+
+
+def test_the_legend_of_many_methods_is_no_taller_than_the_plot():
+    rows = pd.DataFrame(
+        [(name, x, 0.5 + 0.01 * place) for place, name in enumerate(MANY) for x in (0.0, 1.0)],
+        columns=["series", "x", "value"],
+    ).assign(low=0.4, high=0.6)
+    figure = draw_panels("a heading", [Panel(rows, "a title", "x", "y")], method_look(MANY))
+    figure.draw_without_rendering()
+    (legend,), (axes,) = figure.legends, figure.axes
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts == [*KNOWN[:5], *CONTROLS, f"{len(KNOWN) - 5} other methods"]
+    assert legend.get_window_extent().height <= axes.get_tightbbox().height
+    assert legend.get_window_extent().x0 >= axes.get_window_extent().x1
+
+
+def test_no_line_joins_classes():
+    rows = pd.DataFrame({"series": ["a", "a", "b", "b"], "x": [0.0, 1.0] * 2, "value": [0.1, 0.2, 0.3, 0.4]})
+    axes = Figure().add_subplot()
+    draw_points(axes, rows.assign(low=0.0, high=0.5), series_look(["a", "b"]), {0.0: "negative", 1.0: "positive"})
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["negative", "positive"]
+    assert [line.get_linestyle() for line in axes.get_lines()] == ["None", "None"]
+    places = [set(line.get_xdata()) for line in axes.get_lines()]
+    assert all(one.isdisjoint(other) for one, other in combinations(places, 2)), "points lie side by side"
+
+
+def test_curves_are_titled_described_and_where_flat_named_alone(tmp_path):
+    folders = write_cells(tmp_path, [Plan(name) for name in ("attattr", "rollout", "random")])
+    for folder in folders:
+        described(folder, positive_accuracy={"title": "accuracy, best first", "headline": True})
+    cells = load_cells(folders)
+    table = frame(cells)
+    (curve,) = curves(cells, table)
+    assert curve.text == (
+        "accuracy, best first against share_removed for 3 methods; lower is better; bands are 95 % intervals."
+    )
+    assert not_drawn([curve]) == ""
+    files = dict(curve_files(cells, table))
+    assert set(files) == {f"curve-perturbation-positive_accuracy.{kind}" for kind in ("png", "pdf")}
+    image = Image.open(io.BytesIO(files["curve-perturbation-positive_accuracy.png"]))
+    assert image.text["Description"] == curve.text
+    flat = table.assign(value=table["value"].where(table["x"].isna(), 0.25))
+    assert list(curve_files(cells, flat)) == []
+    line = not_drawn(curves(cells, flat))
+    assert line == "Not drawn, as all values are equal or none is there: accuracy, best first."
+    assert line in markdown(cells, flat, every_pair(cells, table))
+
+
+def test_the_overview_has_a_panel_for_each_main_curve(tmp_path):
+    folders = write_cells(tmp_path, [Plan(name) for name in ("attattr", "random")])
+    cells = load_cells(folders)
+    for folder in folders:
+        described(folder, positive_accuracy={"headline": True, "title": "accuracy"})
+    cells = load_cells(folders)
+    table = frame(cells)
+    by_class = table[table["x"].isin([0.1, 0.2])].assign(metric="by_class", x=lambda rows: (rows["x"] > 0.1) * 1.0)
+    both = pd.concat([table, by_class], ignore_index=True)
+    for cell in cells:
+        metrics = cell.record.evaluations["perturbation"].metrics
+        metrics["by_class"] = replace(metrics["positive_accuracy"], title="by class", x="class", scale="class")
+    files = dict(curve_files(cells, both))
+    assert list(files)[:2] == ["curves.png", "curves.pdf"]
+    assert {"curve-perturbation-by_class.png", "curve-perturbation-positive_accuracy.png"} <= set(files)
+    text = Image.open(io.BytesIO(files["curves.png"])).text["Description"]
+    assert "accuracy against share_removed" in text
+    assert "by class against class" in text
