@@ -80,7 +80,7 @@ def help_of(config_name: str, program: str) -> str:
     listed = [f"  {group}: {', '.join([*(['all'] if group in _KEYED else []), *_names(group)])}" for group in groups]
     return "\n".join(
         [
-            text.format(program=program),
+            text.replace("{program}", program),
             "Names in each group",
             *listed,
             "",
