@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SOURCES := $(shell find benchmark methods tasks conf -name '*.py' -o -name '*.yaml' -o -name '*.jinja')
 TESTS := $(shell find tests -name '*.py')
 
-.PHONY: demo test shapes lint load lowest performance clean
+.PHONY: demo test environment docs package shapes lint load lowest performance clean
 
 demo: runs/.demo
 
@@ -20,10 +20,25 @@ $(VENV)/.tested: $(STAMP) $(SOURCES) $(TESTS)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 	@touch $@
 
+environment: $(STAMP)
+
+# the pages as a site; a link that leads nowhere ends it
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky docs docs/_build
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
 # what computes arrays, with every annotated shape checked: imports and calls take twice as long
 shapes: $(STAMP)
 	$(BIN)/python -m pytest tests/methods/test_contract.py tests/replicas tests/models --numprocesses auto --dist worksteal \
 		--jaxtyping-packages=methods,benchmark.models,benchmark.evaluations,beartype.beartype
+
+# the commands from a wheel, and the versions that there are for each Python
+package: $(STAMP)
+	$(BIN)/python .ci/wheel
+	$(BIN)/python .ci/resolve
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

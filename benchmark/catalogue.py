@@ -1,6 +1,6 @@
 """The list of explainers, and of what is compared with them, from the YAMLs of `conf/methods` and docstrings.
 
-`python -m benchmark.catalogue` prints it; the README holds it between two comments, and a test keeps it current.
+`python -m benchmark.catalogue` prints it; `docs/methods.md` holds it between two comments, and a test keeps it current.
 """
 
 import argparse

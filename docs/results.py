@@ -6,6 +6,7 @@ A comparison that is finished is reused, so that a second call writes the same b
 
 import argparse
 import io
+import re
 import shlex
 import shutil
 import sys
@@ -157,6 +158,11 @@ def fill(text: str, blocks: Mapping[str, str]) -> str:
     return text
 
 
+def from_above(blocks: Mapping[str, str]) -> dict[str, str]:
+    """The same blocks for a page that lies above this folder: figures are found from there."""
+    return {name: re.sub(r"(?m)^(!\[.*\]\()", rf"\1{DOCS.name}/", content) for name, content in blocks.items()}
+
+
 def main(arguments: Sequence[str]) -> None:
     """Run the comparisons that are named (all of them otherwise), and fill the pages that show them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -175,7 +181,7 @@ def main(arguments: Sequence[str]) -> None:
             blocks[name] = "\n".join(KINDS[block.kind](results, block))
     for page in (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))):
         old = page.read_text(encoding="utf-8")
-        if (new := fill(old, blocks)) != old:
+        if (new := fill(old, blocks if page.parent == DOCS else from_above(blocks))) != old:
             page.write_text(new, encoding="utf-8")
             print(f"{page.relative_to(DOCS.parent)} written")
 

@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import captum.attr
 import torch
-from captum.attr import Attribution as CaptumAttribution
-from captum.attr import GradientAttribution
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -17,6 +14,7 @@ from benchmark.errors import UserError, near
 from benchmark.models import Classifier
 from benchmark.models.variants import take
 from benchmark.settings.declared import configurable
+from benchmark.settings.extras import needs
 from benchmark.types import Attribution, Batch
 from methods.shared.input_gradients import (
     Baseline,
@@ -65,6 +63,7 @@ class Captum(UnitExplainer):
     version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
+        needs("captum", "captum")
         arguments = {name: _plain(value) for name, value in (self.arguments or {}).items()}
         object.__setattr__(self, "arguments", arguments)
         algorithm = algorithm_class(self.algorithm)
@@ -82,6 +81,8 @@ class Captum(UnitExplainer):
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Token scores; raises UserError for an operator or a baseline token that the model does not have."""
+        from captum.attr import GradientAttribution  # where captum is installed
+
         if not issubclass(algorithm_class(self.algorithm), GradientAttribution):
             return super().explain(model, batch, target)
         tokens = torch.zeros(batch.units.shape, dtype=model.scores_dtype, device=batch.units.device)
@@ -129,6 +130,8 @@ class Captum(UnitExplainer):
 
 def algorithm_class(name: str) -> Any:
     """The class of `captum.attr` that attributes to the inputs of a function; UserError with near names for another."""
+    import captum.attr  # where captum is installed
+
     served = {key: value for key in captum.attr.__all__ if _takes_a_function(value := getattr(captum.attr, key))}
     served.pop(_ACROSS_EXAMPLES, None)
     if name not in served:
@@ -138,6 +141,8 @@ def algorithm_class(name: str) -> Any:
 
 def _takes_a_function(value: Any) -> bool:
     """Whether this is an attribution class whose constructor needs a function and nothing else."""
+    from captum.attr import Attribution as CaptumAttribution
+
     if not (isinstance(value, type) and issubclass(value, CaptumAttribution) and hasattr(value, "attribute")):
         return False
     parameters = inspect.signature(value).parameters.values()

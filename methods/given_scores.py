@@ -52,7 +52,7 @@ class Scores(Explainer):
     for one example, an example without a line, and a number of scores that is not the number of words. All of it is said
     before anything is explained.
 
-    Source: the file.
+    Source: this project; the file says what the scores are.
     Cost: no pass.
     """
 

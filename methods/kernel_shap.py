@@ -4,11 +4,11 @@ from math import comb
 from typing import Annotated, ClassVar
 
 import torch
-from captum.attr import KernelShap as CaptumKernelShap
 from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.settings.declared import AtLeast, configurable
+from benchmark.settings.extras import needs
 from methods.shared.unit_game import MANY, UnitExplainer, UnitGame
 
 
@@ -33,7 +33,12 @@ class KernelShap(UnitExplainer):
     samples: Annotated[int, AtLeast(3)] = 100
     version: ClassVar[int] = 3
 
+    def __post_init__(self) -> None:
+        needs("captum", "kernel_shap")
+
     def _values(self, game: UnitGame) -> Tensor:
+        from captum.attr import KernelShap as CaptumKernelShap  # where captum is installed
+
         n_units = game.everything.shape[1]
         if 2**n_units <= self.samples:
             return shapley_values(game, n_units)[None]

@@ -2,12 +2,10 @@
 
 from typing import Annotated
 
-from captum._utils.models.linear_model import SkLearnRidge
-from captum.attr import Lime as CaptumLime
-from captum.attr._core.lime import get_exp_kernel_similarity_function
 from torch import Tensor
 
 from benchmark.settings.declared import Above, AtLeast, configurable
+from benchmark.settings.extras import needs
 from methods.shared.unit_game import UnitExplainer, UnitGame
 
 
@@ -34,7 +32,14 @@ class Lime(UnitExplainer):
     kernel_width: Annotated[float | int, Above(0)] = 0.25
     alpha: Annotated[float | int, Above(0)] = 1.0
 
+    def __post_init__(self) -> None:
+        needs("captum", "lime")
+
     def _values(self, game: UnitGame) -> Tensor:
+        from captum._utils.models.linear_model import SkLearnRidge  # where captum is installed
+        from captum.attr import Lime as CaptumLime
+        from captum.attr._core.lime import get_exp_kernel_similarity_function
+
         lime = CaptumLime(
             game,
             interpretable_model=SkLearnRidge(alpha=self.alpha),

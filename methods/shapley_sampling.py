@@ -1,9 +1,9 @@
 """Sampled Shapley values (Castro 2009)."""
 
-from captum.attr import ShapleyValueSampling
 from torch import Tensor
 
 from benchmark.settings.declared import Count, configurable
+from benchmark.settings.extras import needs
 from methods.shared.unit_game import UnitExplainer, UnitGame
 
 
@@ -24,5 +24,10 @@ class ShapleySampling(UnitExplainer):
 
     samples: Count = 25
 
+    def __post_init__(self) -> None:
+        needs("captum", "shapley_sampling")
+
     def _values(self, game: UnitGame) -> Tensor:
+        from captum.attr import ShapleyValueSampling  # where captum is installed
+
         return game.sampled(ShapleyValueSampling(game), self.samples)

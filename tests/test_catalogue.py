@@ -1,4 +1,4 @@
-"""The list of explainers: complete, and the README holds the current one."""
+"""The list of explainers: complete, and the documentation holds the current one."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_a_docstring_may_say_something_else_of_a_setting():
 
 
 def test_the_command_prints_it(tmp_path, monkeypatch, capsys):
-    """That the README holds what it prints is asserted in `tests/test_pages.py`."""
+    """That `docs/methods.md` holds what it prints is asserted in `tests/test_pages.py`."""
     (tmp_path / "methods").mkdir()
     (tmp_path / "methods" / "mine.yaml").write_text("mine:\n  _target_: methods.controls.Random\n  seed: 3\n")
     monkeypatch.setattr("sys.argv", ["catalogue", "--config-dir", str(tmp_path)])

@@ -1,5 +1,6 @@
 """Every command, block of code and setting that the pages show works, with small stand-ins for the reader's folders."""
 
+import ast
 import contextlib
 import importlib.util
 import io
@@ -8,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,15 +37,18 @@ from tests.report.folders import Plan, write_cells
 README = REPOSITORY / "README.md"
 COMPARE = "python -m benchmark "
 COMMANDS = list(dict.fromkeys(command for page in pages.PAGES for command in pages.commands(page)))
+FILES = {
+    name: code for page in pages.PAGES for name, code in (pages.named_files(page) | pages.shown_files(page)).items()
+}
+SCRIPTS = list(dict.fromkeys(script for page in pages.PAGES for script in pages.job_scripts(page)))
 DEMO = re.findall(rf"{COMPARE}.*", (REPOSITORY / "Makefile").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A reader's folder: data, checkpoints, and the files that the README shows."""
+    """A reader's folder: data, checkpoints, and the files that the pages show."""
     place = reader.write(tmp_path_factory.mktemp("reader"))
-    shown = {name: content for page in pages.PAGES for name, content in pages.shown_files(page).items()}
-    for name, code in (pages.named_files(README) | shown).items():
+    for name, code in FILES.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(code, encoding="utf-8")
     return place
@@ -73,7 +78,8 @@ def run_small(config):
     if config.task._target_ == "tasks.planted.Planted":
         config.task = {"_target_": "tasks.planted.Planted", "train": 4, "validation": 4, "test": 4}
     experiment = config.name != "comparison"
-    methods = ("random",) if experiment else (next(iter(config.methods)), "random")
+    chosen = ("random",) if experiment else (next(iter(config.methods)), "random")
+    methods = [name for name in chosen if name in config.methods] or [next(iter(config.methods))]
     config.methods = {name: config.methods[name] for name in methods}
     config.evaluations = {name: config.evaluations[name] for name in list(config.evaluations)[: 1 if experiment else 2]}
     config.limit, config.analyses = 2, {}
@@ -89,6 +95,9 @@ def compare(words, here):
             entry.compare(words, COMPARE.strip())
         assert "usage:" in printed.getvalue()
         return
+    if words[0] == "-m":
+        assert checked("config", words[1:], None, sweep=True)
+        words = [word if "[" in word else word.partition(",")[0] for word in words[1:]]  # the first of each sweep
     directory = str(Path(words[1]).absolute()) if words[0] == "--config-dir" else None
     run_small(checked("config", words[2:] if directory else words, directory, sweep=False)[1])
 
@@ -104,25 +113,25 @@ def train(words, here):
 
 def make_report(words, here):
     """`python -m benchmark.report`: of the run folders of two methods."""
-    write_cells(Path(*words), [Plan("random")])
+    shutil.rmtree(words[0], ignore_errors=True)
+    write_cells(Path(words[0]), [Plan("random"), Plan("attattr")])
     assert report(words) == 0
 
 
 def list_methods(words, here):
-    """`python -m benchmark.catalogue`: the README holds what it prints."""
+    """`python -m benchmark.catalogue`: a page holds what it prints."""
     here.setattr("sys.argv", ["catalogue", *words])
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         print_catalogue()
     begin, end = "<!-- python -m benchmark.catalogue -->\n", "<!-- end of the list -->"
-    assert (
-        README.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0].strip() == printed.getvalue().strip()
-    )
+    page = (REPOSITORY / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert page.partition(begin)[2].partition(end)[0].strip() == printed.getvalue().strip()
 
 
 def write_results(words, here):
     """`python docs/results.py`: what it computes the pages show; what is named is written to a page."""
     docs = Path("docs")
-    shutil.copytree(REPOSITORY / "docs", docs, dirs_exist_ok=True)
+    shutil.copytree(REPOSITORY / "docs", docs, dirs_exist_ok=True, ignore=shutil.ignore_patterns("_build"))
     shutil.copyfile(README, "README.md")
     specification = importlib.util.spec_from_file_location("results", docs / "results.py")
     results = importlib.util.module_from_spec(specification)
@@ -199,18 +208,37 @@ def test_a_command_that_is_shown(command, here):
     RUNNERS[begin](shlex.split(f"{command} ".removeprefix(begin)), here)
 
 
-def test_blocks_of_python_run(here):
-    """Line by line; a comment at the end of a line is the shape of its value."""
-    files = pages.named_files(README).values()
-    (program,) = (code for language, code in pages.blocks(README) if language == "python" and code not in files)
-    names, shapes = {}, []
-    for statement in filter(None, program.splitlines()):
-        code, _, comment = statement.partition("  # ")
-        if comment:
-            shapes.append((eval(code, names).dim(), len(comment.strip("[]").split(", "))))
-        else:
-            exec(code, names)
-    assert shapes == [(2, 2), (5, 5)]
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_job_script_that_is_shown(script, here):
+    """What it hands to `srun` is a command whose settings exist."""
+    stub = "srun() { printf '%s\\n' \"$@\"; }\n"
+    shown = subprocess.run(
+        ["bash", "-c", stub + script], env={"SLURM_ARRAY_TASK_ID": "0"}, capture_output=True, check=True
+    )
+    words = shown.stdout.decode().splitlines()
+    assert shlex.join(words[:3]) + " " == COMPARE
+    assert checked("config", words[3:], None, sweep=False)
+
+
+OF_PYTHON = [page for page in pages.PAGES if pages.programs(page) and page.stem != "wandb"]  # which needs runs of W&B
+
+
+@pytest.mark.parametrize("page", OF_PYTHON, ids=lambda page: page.stem)
+def test_blocks_of_python_run(page, here):
+    """Statement by statement; a comment in brackets after one is the shape of its value."""
+    here.setattr(
+        "benchmark.comparison.compare", lambda *words: run_small(checked("config", words, None, sweep=False)[1])
+    )
+    names = {}
+    for code in pages.programs(page):
+        for statement in ast.parse(code).body:
+            comment = code.splitlines()[statement.end_lineno - 1][statement.end_col_offset :].strip()
+            text = ast.get_source_segment(code, statement)
+            if isinstance(statement, ast.Expr):
+                value = eval(text, names)
+                assert not comment.startswith("# [") or value.dim() == comment.count(",") + 1
+            else:
+                exec(text, names)
 
 
 def test_runs_are_read_back_from_wandb(here, monkeypatch, capsys):
@@ -229,10 +257,31 @@ def test_runs_are_read_back_from_wandb(here, monkeypatch, capsys):
 
 
 def test_other_blocks_are_files():
-    files = pages.named_files(README).values()
     for page in pages.PAGES:
         for language, code in pages.blocks(page):
-            assert language in ("", "bash", "python") or code in files
+            assert language in ("", "bash", "python") or code in FILES.values()
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_the_paper_that_is_shown_compiles(here, tmp_path):
+    write_cells(tmp_path, [Plan("random"), Plan("attattr")])
+    assert report([str(tmp_path), "--latex-columns", "two"]) == 0
+    (table,) = tmp_path.rglob("leaderboard.tex")
+    here.chdir(table.parent)
+    Path("paper.tex").write_text(FILES["paper.tex"], encoding="utf-8")
+    made = subprocess.run(
+        ["pdflatex", "-halt-on-error", "paper"], stdin=subprocess.DEVNULL, capture_output=True, check=True
+    )
+    assert b"Overfull" not in made.stdout
+    assert Path("paper.pdf").stat().st_size > 1000
+
+
+def test_extras_that_are_named_exist():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    spans = [span for page in pages.PAGES for span in pages.spans(page)]
+    named = {name for span in spans for name in re.findall(r"pip install .*\[(\w+)\]", span)}
+    assert named <= {*project["optional-dependencies"]}
+    assert "all" in named
 
 
 @pytest.fixture(scope="module")
@@ -278,9 +327,10 @@ def test_a_setting_that_is_shown(span, parts):
         assert checked("config", shlex.split(span.removeprefix("-m ")), None, sweep=span.startswith("-m "))
         return
     key, _, values = span.partition("=")
-    method, _, inner = key.removeprefix("methods.").partition(".")
-    of_method = key.startswith("methods.")
-    inner, names = (inner, [f"methods/{method}"]) if of_method else (key, list(parts))
+    group, _, rest = key.partition(".")
+    name, _, inner = rest.partition(".")
+    of_part = f"{group}/{name}" in parts
+    inner, names = (inner, [f"{group}/{name}"]) if of_part else (key, list(parts))
     owners = [name for name in names if holds(parts[name], inner)]
     assert owners
     for value in filter(None, values.split("|")):

@@ -1,4 +1,4 @@
-"""The README's example of a new method gives what it says, and its counts and names are those of the code."""
+"""The README's example of a new method gives what it says; counts and names of the pages are those of the code."""
 
 import re
 
@@ -28,14 +28,18 @@ def test_the_method_of_the_readme(tmp_path, monkeypatch):
     assert list(config.methods) == ["embedding_norm", "random"]
 
 
-def test_the_readme_counts_methods_and_cells():
+def test_the_readme_can_be_read_at_once():
+    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
+
+
+def test_the_pages_count_methods_and_cells():
     from benchmark.report.cells import CONTROLS
     from tests.methods.test_contract import CANNOT, METHODS
 
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    text = "".join((REPOSITORY / name).read_text(encoding="utf-8") for name in ("README.md", "docs/models.md"))
     counts = f"({len(METHODS) - len(CONTROLS)} methods and {len(CONTROLS)} controls)"
     cells = f"{len(CANNOT)} of {len(METHODS) * len(tiny_models.FAMILIES)} cells"
-    assert [shown for shown in (counts, cells) if shown not in text] == [], "the README counts otherwise"
+    assert [shown for shown in (counts, cells) if shown not in text] == [], "the pages count otherwise"
 
 
 def test_results_name_the_area_of_accuracy():
@@ -48,12 +52,12 @@ def test_results_name_the_area_of_accuracy():
         assert ("mean accuracy" if key.endswith("mean") else "published area") in title
 
 
-def test_the_readme_names_no_option_that_does_not_exist():
+def test_the_pages_name_every_option_and_no_other():
     from benchmark.settings.configuration import options
 
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    for group in ("methods", "evaluations", "experiment"):
+    text = "".join(page.read_text(encoding="utf-8") for page in pages.PAGES)
+    for group in ("methods", "evaluations", "analyses", "task", "experiment"):
         for name in options(group):
-            assert f"`{name}`" in text or f"+experiment={name}" in text, f"the README does not name {group}/{name}"
+            assert f"`{name}`" in text or f"+experiment={name}" in text, f"no page names {group}/{name}"
     for name in re.findall(r"\+experiment=(\w+)", text):
         assert name == "NAME" or name in options("experiment")

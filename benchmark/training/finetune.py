@@ -35,6 +35,7 @@ from benchmark.results.digests import digest
 from benchmark.results.locks import beside
 from benchmark.settings.configuration import make
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, configurable
+from benchmark.settings.extras import needs
 from benchmark.training.tiny import texts_of
 from benchmark.types import Example, Task
 
@@ -65,7 +66,12 @@ class Recipe:
 
 
 def run_training(config: DictConfig) -> dict[str, Any]:
-    """Fine-tune what a configuration of `conf/train.yaml` describes; returns the record of `finetune`."""
+    """Fine-tune what a configuration of `conf/train.yaml` describes; returns the record of `finetune`.
+
+    Raises:
+        UserError: accelerate is not installed, which transformers' Trainer needs; and what `finetune` raises.
+    """
+    needs("accelerate", "python -m benchmark.train")
     return finetune(make(config.task, Task), str(config.model.path), Path(config.out), make(config.recipe))
 
 
