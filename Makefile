@@ -24,7 +24,7 @@ environment: $(STAMP)
 
 # the pages as a site; a link that leads nowhere ends it
 docs: $(VENV)/.docs
-	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky docs docs/_build
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky -c docs/site docs docs/_build/html
 
 $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'

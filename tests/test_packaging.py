@@ -61,3 +61,8 @@ def metadata_files(name):
     """The texts of a package's licences, which is all that some state."""
     files = importlib.metadata.files(name) or []
     return [file for file in files if PurePosixPath(file).name.upper().startswith("LICEN")]
+
+
+def test_no_file_beside_the_pages_hides_a_package():
+    """`python docs/results.py` looks for packages in docs/ first."""
+    assert not {path.stem for path in (REPOSITORY / "docs").glob("*.py")} & {"benchmark", "conf", "methods", "tasks"}

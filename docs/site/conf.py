@@ -1,5 +1,6 @@
-"""How the pages of this folder become a site: `make docs`.
+"""How the pages of `docs/` become a site: `make docs`.
 
+It lies apart from `docs/results.py`, which could not import the package `conf` beside it.
 What a page cites as `[hao2021]` becomes a link to the entry of that key on the page of references.
 """
 
@@ -14,7 +15,7 @@ from pybtex.style.formatting.unsrt import Style
 from pybtex.style.labels import BaseLabelStyle
 from sphinx.application import Sphinx
 
-DOCS = Path(__file__).resolve().parent
+DOCS = Path(__file__).resolve().parents[1]
 _KEYS = re.compile(r"(?<![\]`])\[([a-z]+\d{4}[a-z]*(?:; [a-z]+\d{4}[a-z]*)*)\](?!\()")
 
 
@@ -54,19 +55,19 @@ project = "Attention Explainer Benchmark"
 version = release = _project["version"]
 
 extensions = ["myst_nb", "sphinxcontrib.bibtex"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "site"]
 nitpicky = True
 highlight_language = "none"  # where a block names none
 
 myst_heading_anchors = 4
 nb_execution_mode = "off"  # outputs are those of the file; a test executes it
 
-bibtex_bibfiles = ["references.bib"]
+bibtex_bibfiles = [str(DOCS / "references.bib")]
 bibtex_default_style = "references"
 
 html_theme = "furo"
 html_title = f"{project} {version}"
-html_static_path = ["_static"]
+html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_show_copyright = False
 html_copy_source = False
