@@ -56,7 +56,9 @@ def _facts(test: Evaluation) -> dict[str, Any]:
     needs += ["labels"] if test.target == "label" else []
     needs += ["rationales"] if isinstance(test, Rationale) else []
     needs += ["examples of a split"] if getattr(test, "calibration", "same") not in ("same", "each") else []
-    headline = [f"{name} {arrow(m.higher_is_better)}".strip() for name, m in test.metrics.items() if m.headline]
+    headline = [
+        f"{name} {arrow(m.higher_is_better)}".strip() for name, m in test.metrics.items() if m.headline and m.x is None
+    ]
     return {
         "what": " ".join(text.partition("\n\n")[0].split()),
         "needs": ", ".join(needs),

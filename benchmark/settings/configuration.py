@@ -99,7 +99,7 @@ def _with_additions(config_name: str, overrides: Sequence[str], directory: str |
         return list(overrides)  # composing all of them says it as well
     for text in added:
         name = _key(text).lstrip("+").partition(".")[0].partition("@")[0]
-        if name not in (*config, "hydra") and not any(f"${{{name}" in other for other in overrides):
+        if name not in (*config, *GROUPS, "hydra") and not any(f"${{{name}" in other for other in overrides):
             raise UserError(f"{text}: there is no setting '{name}'; {near(name, list(map(str, config)))}")
     return [
         f"++{text.lstrip('+')}" if text in added and _key(text).lstrip("+") in config else text for text in overrides
