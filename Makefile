@@ -32,7 +32,7 @@ $(VENV)/.docs: $(STAMP)
 
 # what computes arrays, with every annotated shape checked: imports and calls take twice as long
 shapes: $(STAMP)
-	$(BIN)/python -m pytest tests/methods/test_contract.py tests/replicas tests/models --numprocesses auto --dist worksteal \
+	$(BIN)/python -m pytest tests/methods/test_contract.py tests/replicas tests/models --numprocesses auto --dist worksteal -m "not mistyped" \
 		--jaxtyping-packages=methods,benchmark.models,benchmark.evaluations,beartype.beartype
 
 # the commands from a wheel, and the versions that there are for each Python

@@ -111,6 +111,7 @@ def small(kind, **settings):
         (lambda: small(transformers.BertForSequenceClassification).to("meta"), "lies on meta; load it on one device"),
     ],
 )
+@pytest.mark.mistyped
 def test_what_is_no_classifier(make, message):
     with pytest.raises(UserError, match=message):
         benchmark.load_model(make())

@@ -55,6 +55,7 @@ def test_a_name_for_each_class(model, labels):
         with_labels(model, labels)
 
 
+@pytest.mark.mistyped
 def test_an_example_that_is_none_of_the_task_is_refused(model):
     from benchmark.types import Example
 

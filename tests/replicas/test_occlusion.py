@@ -125,6 +125,7 @@ def test_windows_that_leave_units_out(settings, message):
         Occlusion(**settings)
 
 
+@pytest.mark.mistyped
 def test_an_operator_that_does_not_exist(reader):
     model = reader
     with pytest.raises(UserError, match="operator=erase: allowed are auto, mask"):

@@ -200,10 +200,11 @@ def test_edges_take_the_same_rule_sets(name, model, family):
         ("lrp_alpha_beta", "rules.alpha=3", "rules.alpha=3 and rules.beta=1.0 do not go together"),
         ("lrp_alpha_beta", "rules.beta=-1", "rules.beta=-1 is out of range: a number of 0 or more is allowed"),
         ("lrp_gamma", "rules.gamma=-0.5", "rules.gamma=-0.5 is out of range: a number of 0 or more is allowed"),
-        (
+        pytest.param(
             "lrp",
             "rules={_target_: methods.propagation.rule_sets.lrp, mask: no}",
             "rules.mask=no is unknown; allowed: pass, sum",
+            marks=pytest.mark.mistyped,
         ),
         ("attnlrp", "rules.epsilon=-1", "rules.epsilon=-1 is out of range: a number of 0 or more is allowed"),
     ],
