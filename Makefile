@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := $(shell find benchmark methods tasks conf -name '*.py' -o -name '*.yaml' -o -name '*.jinja')
+SOURCES := $(shell find benchmark methods tasks conf -type f -not -name '*.pyc')
 TESTS := $(shell find tests -name '*.py')
 
 .PHONY: demo test environment docs package shapes lint load lowest performance clean

@@ -79,7 +79,7 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     that cannot be written to, what an equal comparison left there is shown.
 
     Args:
-        config: a configuration that `benchmark.settings.configuration.check` let pass.
+        config: a configuration that `benchmark.settings.checking.check` let pass.
         command: what a person wrote to run it; kept in the comparison's folder.
 
     Raises:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.errors import UserError
-
-SPLITS = ("train", "validation", "test")
+from benchmark.settings.early import SPLITS
 
 _OTHER_KINDS: Mapping[bytes, str] = {
     **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "UTF-16 (Excel's “Unicode Text”); save it as “CSV UTF-8”"),

@@ -13,9 +13,9 @@ import numpy as np
 
 from benchmark.errors import NoSplit, UserError
 from benchmark.settings.declared import Distinct, configurable
-from benchmark.settings.early import ExistingFolder
+from benchmark.settings.early import SPLITS, ExistingFolder
 from benchmark.types import Example
-from tasks.common import SPLITS, check_split, digest, json_lines
+from tasks.common import check_split, digest, json_lines
 from tasks.eraser_documents import Documents
 from tasks.eraser_download import SPLIT_FILES, fetch
 from tasks.label_names import checked_map, label_index, renamed

@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from benchmark.settings.declared import Count, Natural, configurable
+from benchmark.settings.early import SPLITS
 from benchmark.types import Example
-from tasks.common import SPLITS, check_split, digest
+from tasks.common import check_split, digest
 from tasks.planted_grammar import NEGATIVE, POSITIVE, Review, draw_review
 
 

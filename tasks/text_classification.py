@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar
 
 from benchmark.errors import NoSplit, UserError
 from benchmark.settings.declared import Distinct, SettingError, configurable
-from benchmark.settings.early import ExistingFolder, FilesBelow, OrGiven
+from benchmark.settings.early import SPLITS, ExistingFolder, FilesBelow, OrGiven
 from benchmark.settings.typed import typed
 from benchmark.types import Example
-from tasks.common import SPLITS, check_split, digest
+from tasks.common import check_split, digest
 from tasks.hub import hub_class_names, hub_fingerprints, hub_rows, hub_splits
 from tasks.label_names import checked_map, in_order, label_index, label_text, renamed
 from tasks.local_tables import DELIMITERS, Quoting, Row, read_table
