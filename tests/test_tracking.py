@@ -24,6 +24,7 @@ from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.report.analysis_tables import table_files
 from benchmark.report.cells import load_cells
+from benchmark.results.digests import sealed
 from benchmark.results.store import write_json
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.settings.configuration import build, compose
@@ -373,7 +374,7 @@ def compared(tmp_path_factory, own_folders):
         [line({"method": name}, "gap", value, value - 1, value + 1, 7) for name, value in (("a", 1.0), ("b", 2.0))]
     )
     table = Table("gaps", "Gaps", ("method",), rows, ("a is smaller.",), Drawing("bars", x="method", y=("gap",)))
-    write_json(folder / "analyses" / "gaps.json", [table.to_json()])
+    write_json(folder / "analyses" / "gaps.json", sealed({"tables": [table.to_json()]}))
     for name, content in (*table_files([table]), ("index.html", b"<p>"), ("leaderboard.csv", b"a,b")):
         (folder / name).write_bytes(content)
     Wandb().log_comparison(folder, cells, "planted-1234")
