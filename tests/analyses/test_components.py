@@ -67,8 +67,7 @@ class Slow:
 
 @pytest.mark.parametrize("family", list(MODULES))
 def test_ablations_equal_a_loop(family, tmp_path):
-    folder = tiny_models.save(family, tmp_path)
-    model = benchmark.load_model(folder, dtype="float64", device="cpu")
+    model = tiny_models.load(family, tmp_path)
     inputs = tiny_models.inputs(family, (6, 4))
     batch, slow = model.encode(inputs), Slow(family, folder)
     plan = ablation_plan(model.n_layers)
