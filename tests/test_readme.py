@@ -32,7 +32,7 @@ def test_the_readme_can_be_read_at_once():
 
 
 def test_the_pages_count_methods_and_cells():
-    from benchmark.report.cells import CONTROLS
+    from benchmark.results.control_names import CONTROLS
     from tests.methods.test_contract import CANNOT, METHODS
 
     text = "".join((REPOSITORY / name).read_text(encoding="utf-8") for name in ("README.md", "docs/models.md"))

@@ -60,10 +60,11 @@ class Layout:
 
 def read(cells: Mapping[Place, tuple[Record, pd.DataFrame]], measure: Measure) -> dict[Place, Value | str]:
     """The value of one measure in each combination's record and rows, or the reason why there is none."""
-    return {place: _value(record, rows, measure) for place, (record, rows) in cells.items()}
+    return {place: value_of(record, rows, measure) for place, (record, rows) in cells.items()}
 
 
-def _value(record: Record, rows: pd.DataFrame, measure: Measure) -> Value | str:
+def value_of(record: Record, rows: pd.DataFrame, measure: Measure) -> Value | str:
+    """One measure of one cell, or the reason why there is none."""
     test = record.evaluations[measure.evaluation]
     figure = test.scalar(measure.metric)
     if figure is None or not math.isfinite(figure.value):

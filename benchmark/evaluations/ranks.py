@@ -78,6 +78,19 @@ def tau_b(rows: NDArray, reference: NDArray) -> NDArray[np.float64]:
     return taus
 
 
+def tau_b_matrix(rows: NDArray) -> NDArray[np.float64]:
+    """Kendall's τ_b of every two rows [R n], all at once [R R]: as in `tau_b`, exactly 1 of a row with itself.
+
+    NaN where one of the two is constant, or holds a NaN.
+    """
+    left, right = np.triu_indices(rows.shape[1], k=1)
+    signs = np.sign(rows[:, left] - rows[:, right])
+    squares = (signs**2).sum(axis=1)
+    norm = np.sqrt(squares[:, None] * squares[None])
+    taus: NDArray[np.float64] = np.divide(signs @ signs.T, norm, out=np.full(norm.shape, np.nan), where=norm != 0)
+    return taus
+
+
 @dataclass(frozen=True)
 class Correlation:
     """Kendall's τ_b and its two-sided p value; both NaN where it is undefined."""

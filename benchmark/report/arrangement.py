@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from benchmark.report.cells import NamedCell, control_order
+from benchmark.report.cells import NamedCell
 from benchmark.report.labels import natural
+from benchmark.results.control_names import control_order
 from benchmark.results.record import KINDS, About, EvaluationRecord
 
 ORDER = (

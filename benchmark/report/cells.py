@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +13,8 @@ import pandas as pd
 from benchmark.errors import Missing, UserError, printable
 from benchmark.report.labels import Facts, distinguish, named, natural
 from benchmark.report.run_folders import Stored, read_cleaned, read_stored, unreadable
+from benchmark.results.control_names import control_order
 from benchmark.results.record import EvaluationRecord, Record
-
-CONTROLS = ("oracle", "random", "inverted", "position", "frequency")
-"""Methods that test the tests, in the order in which tables show them; they are never ranked.
-
-Defined in docs/protocols.md, section 11.
-"""
 
 _log = logging.getLogger(__name__)
 _NOT_OF_THE_METHOD = ("task", "model", "split", "limit", "seed")  # sections of config.yaml
@@ -202,9 +196,3 @@ def named_cells(cells: Sequence[Stored]) -> list[NamedCell]:
         named_alike,
         key=lambda cell: (natural(cell.task), natural(cell.model), control_order(cell.kind), natural(cell.method)),
     )
-
-
-def control_order(kind: str) -> int:
-    """0 for real methods, then the controls in their order; `random_3` is the control `random` with a seed of its own."""
-    base = re.sub(r"_\d+$", "", kind)
-    return CONTROLS.index(base) + 1 if base in CONTROLS else 0

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,6 +54,8 @@ def _panel_size(panels: list[Panel], drawing: Drawing) -> PanelSize:
     if drawing.kind == "bars":
         height = 0.18 * max(len(panel.rows) for panel in panels)
         return PanelSize(4.4, max(2.5, height), left=0.3 + 0.073 * max(across), bottom=0.3)
+    if drawing.kind == "violins":
+        return PanelSize(max(3.0, 0.6 * len(across)), 2.6, left=0.85, bottom=0.3 + 0.042 * max(across))
     size = max(3.0, 0.5 * len(across) + 0.8), max(2.2, 0.26 * len(down))
     return PanelSize(*size, left=0.3 + 0.058 * max(down), bottom=0.3 + 0.042 * max(across))
 
@@ -83,16 +86,22 @@ def _named(rows: pd.DataFrame, drawing: Drawing) -> pd.DataFrame:
 
 
 def _points(table: Table, rows: pd.DataFrame, drawing: Drawing) -> pd.DataFrame:
-    """The points of a scatter plot: the two metrics of what has the same labels."""
-    wide = rows.pivot_table(index=list(table.labels), columns="metric", values="value", sort=False)
-    x, y = wide.reindex(columns=[drawing.x, drawing.y[0]]).to_numpy().T
-    series = "" if drawing.series is None else wide.index.get_level_values(drawing.series).map(str)
-    return pd.DataFrame({"series": series, "x": x, "y": y}).dropna()
+    """The points of a scatter plot, with the ends of both intervals: two metrics of what has the same labels."""
+    columns = {}
+    for axis, metric in (("x", drawing.x), ("y", drawing.y[0])):
+        of_metric = rows[rows["metric"] == metric].set_index(list(table.labels))
+        columns |= {axis: of_metric["value"]} | {f"{axis}_{end}": of_metric[end] for end in ("low", "high")}
+    points = pd.DataFrame(columns).reindex(rows.set_index(list(table.labels)).index.unique())
+    series = "" if drawing.series is None else points.index.get_level_values(drawing.series).map(str)
+    return points.assign(series=series).dropna(subset=["x", "y"])
 
 
 def _scatter(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
+    """A point per row, with a line for each interval that there is."""
     for name, part in rows.groupby("series", sort=False):
         style = look[str(name)]
+        axes.hlines(part["y"], part["x_low"], part["x_high"], color=style.colour, linewidth=0.7, alpha=0.5)
+        axes.vlines(part["x"], part["y_low"], part["y_high"], color=style.colour, linewidth=0.7, alpha=0.5)
         axes.plot(
             part["x"], part["y"], color=style.colour, linestyle="", marker=style.marker or "o", markersize=4, alpha=0.75,
             label=name,
@@ -112,6 +121,25 @@ def _bars(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
         axes.hlines(at, part["low"], part["high"], color="#333333", linewidth=1)
     axes.set_yticks(range(len(names)), [shortened(name, NAME) for name in names])
     axes.invert_yaxis()
+
+
+def _violins(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
+    """A violin for the rows of each x and series, with their median; where fewer than two values differ, the values."""
+    names = list(dict.fromkeys(map(str, rows["x"])))
+    parts = list(rows.groupby("series", sort=False))
+    width = 0.8 / len(parts)
+    for place, (name, part) in enumerate(parts):
+        colour = look[str(name)].colour
+        for x, values in part.groupby("x", sort=False)["value"]:
+            at = names.index(str(x)) + (place - (len(parts) - 1) / 2) * width
+            if values.nunique() > 1:
+                shapes: Any = axes.violinplot([values], [at], widths=width * 0.95, showextrema=False)
+                shapes["bodies"][0].set(facecolor=colour, alpha=0.55)
+            else:
+                axes.plot([at] * len(values), values, color=colour, linestyle="", marker="o", markersize=3)
+            axes.hlines(values.median(), at - width / 3, at + width / 3, color="#222222", linewidth=1.2)
+        axes.plot([], [], color=colour, linewidth=5, label=name)
+    axes.set_xticks(range(len(names)), [shortened(name, NAME) for name in names], rotation=40, ha="right", fontsize=7)
 
 
 def _heat(axes: Axes, rows: pd.DataFrame, _look: Look) -> None:
@@ -136,4 +164,5 @@ _DRAWERS: Mapping[str, Callable[[Axes, pd.DataFrame, Look], None]] = {
     "scatter": _scatter,
     "bars": _bars,
     "heat": _heat,
+    "violins": _violins,
 }

@@ -7,7 +7,7 @@ from typing import Any
 from zlib import crc32
 
 from benchmark.report.arrangement import control_place
-from benchmark.report.cells import CONTROLS
+from benchmark.results.control_names import CONTROLS
 
 # Okabe and Ito's colours; dark purple in place of black (too near the controls' greys), no yellow (too light on white).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4B2E83")

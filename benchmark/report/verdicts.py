@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmark.report.arrangement import is_control
-from benchmark.report.cells import NamedCell, control_order
+from benchmark.report.cells import NamedCell
 from benchmark.report.gains import Gain, gains_of
 from benchmark.report.leaderboard import MetricColumn
 from benchmark.report.samples import figure_of, sample
+from benchmark.results.control_names import control_order
 from benchmark.results.statistics import ALPHA, holm, least_examples
 from benchmark.results.wording import escape_markdown, number
 

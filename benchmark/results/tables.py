@@ -17,7 +17,8 @@ class Drawing:
 
     Attributes:
         kind: `curves` (x is a numeric label column, a line per series), `scatter` (x and y are metrics, a point per
-            row), `bars` (a bar per row), or `heat` (x and y are label columns, the colour is the metric).
+            row), `bars` (a bar per row), `violins` (the distribution of the rows of each x and series), or `heat` (x and y
+            are label columns, the colour is the metric).
         x: label column, or metric for a scatter.
         y: metrics that are drawn, one panel each; for a scatter the metric on the y axis; for heat the label column of
             the rows.
@@ -27,7 +28,7 @@ class Drawing:
         logarithmic: axes with a logarithmic scale, "x", "y", "xy" or "".
     """
 
-    kind: Literal["curves", "scatter", "bars", "heat"]
+    kind: Literal["curves", "scatter", "bars", "heat", "violins"]
     x: str
     y: tuple[str, ...]
     series: str | None = None

@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import pandas as pd
 
-from benchmark.report.cells import NamedCell, control_order
+from benchmark.report.cells import NamedCell
 from benchmark.report.drawings import draw_table
 from benchmark.report.figures import fixed_style
 from benchmark.report.leaderboard import MetricColumn, frame, headline_columns, make_board
+from benchmark.results.control_names import control_order
 from benchmark.results.digests import finite
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.results.wording import slug

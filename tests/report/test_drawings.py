@@ -42,3 +42,32 @@ def test_a_table_without_a_finite_value_is_not_drawn():
     rows = pd.DataFrame([line({"method": "p", "x": 1.0}, "a", note="no reason")])
     drawing = Drawing("curves", x="x", y=("a",), series="method")
     assert list(drawing_files(Table("t", "A title", ("method", "x"), rows, drawing=drawing), "t")) == []
+
+
+def test_a_violin_for_each_class_of_each_method():
+    labels = ("method", "class", "example")
+    rows = [
+        line(dict(zip(labels, (method, name, i), strict=True)), "τ", i / 9, n=1)
+        for method in ("p", "q") for name in ("yes", "no") for i in range(9)
+    ]  # fmt: skip
+    drawing = Drawing("violins", x="method", y=("τ",), series="class")
+    table = Table("t", "A title", labels, pd.DataFrame(rows), drawing=drawing)
+    drawing.check(table)
+    with fixed_style():
+        figure = draw_table(table, drawing)
+    (axes,) = figure.axes
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["p", "q"]
+    shapes = [part for part in axes.collections if part.get_paths() and len(part.get_paths()[0].vertices) > 4]
+    assert len(shapes) == 4
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == {"yes", "no"}
+
+
+def test_points_have_their_intervals():
+    rows = [line({"method": "p"}, "a", 1, 0, 2, 9), line({"method": "p"}, "b", 5, 4, 6, 9)]
+    drawing = Drawing("scatter", x="a", y=("b",), series="method")
+    table = Table("t", "A title", ("method",), pd.DataFrame(rows), drawing=drawing)
+    with fixed_style():
+        (axes,) = draw_table(table, drawing).axes
+    ends = [path.vertices.tolist() for part in axes.collections for path in part.get_paths()]
+    assert [[0, 5], [2, 5]] in ends
+    assert [[1, 4], [1, 6]] in ends

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from PIL import Image
 
-from benchmark.report.cells import CONTROLS, load_cells
+from benchmark.report.cells import load_cells
 from benchmark.report.curve_figures import curve_files, curves, not_drawn
 from benchmark.report.figures import Panel, draw_panels, draw_points
 from benchmark.report.leaderboard import frame
@@ -16,6 +16,7 @@ from benchmark.report.looks import KNOWN, method_look, series_look, style_of
 from benchmark.report.markdown import markdown
 from benchmark.report.pairs import every_pair
 from benchmark.results import commits, store
+from benchmark.results.control_names import CONTROLS
 from benchmark.settings.configuration import options
 from tests.report.folders import Plan, write_cells
 

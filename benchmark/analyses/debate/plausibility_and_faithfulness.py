@@ -1,0 +1,124 @@
+"""Plausible and faithful? The explanations that deceive are those that people would believe and the model does not follow.
+
+Defined in docs/protocols.md, section 16.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from benchmark.analyses.context import Context
+from benchmark.analyses.debate.method_values import MethodValues, Values, measures, method_values, oriented, shown
+from benchmark.analyses.layouts import Measure
+from benchmark.analyses.measured import figure_line
+from benchmark.errors import NotApplicable
+from benchmark.results.control_names import control_order
+from benchmark.results.statistics import ALPHA, holm, intervals, least_examples, sign_flip_p
+from benchmark.results.tables import Drawing, Table, line
+from benchmark.settings.declared import configurable
+
+_PLAUSIBLE, _FAITHFUL, _QUADRANT = "plausibility", "faithfulness", "quadrant"
+_SAID = {
+    (_PLAUSIBLE, True): "plausible", (_PLAUSIBLE, False): "not plausible", (_PLAUSIBLE, None): "plausibility undecided",
+    (_FAITHFUL, True): "faithful", (_FAITHFUL, False): "not faithful", (_FAITHFUL, None): "faithfulness undecided",
+}  # fmt: skip
+DANGEROUS = "plausible, not faithful"
+"""The quadrant of explanations that people would believe and that the model does not follow."""
+
+
+@configurable
+class PlausibilityAndFaithfulness:
+    """Every method on the plane of plausibility and faithfulness, each beside random scores.
+
+    Plausibility is agreement with human rationales; faithfulness a headline metric of a test that removes words. On each
+    axis a method's advantage is its paired difference from the control, the sign turned where lower is better.
+
+    - It has the quality where the advantage is above 0: sign flips over the examples, Holm's correction over all methods
+      and both axes, p < .05.
+    - It lacks it where the upper end of the advantage's 95 % interval lies below half of the largest mean advantage of a
+      method that has it. The half is a convention, and the largest of several means is somewhat too large.
+    - Otherwise it is undecided on these examples. An advantage that was not found is no proof that there is none.
+
+    Attributes:
+        plausibility: TEST.METRIC.
+        faithfulness: TEST.METRIC, a plane each; what the comparison lacks is left out.
+        control: the method that both are held to.
+    """
+
+    plausibility: str = "rationale.auprc"
+    faithfulness: Sequence[str] = ("perturbation.positive_auc_mean", "aopc.comprehensiveness")
+    control: str = "random"
+    version: ClassVar[int] = 1
+
+    def __call__(self, context: Context) -> Sequence[Table]:
+        """A line per method and plane, and the points.
+
+        Raises:
+            NotApplicable: the comparison lacks one of the two axes or the control, or the task has no rationales.
+        """
+        named = {f"{m.evaluation}.{m.metric}": m for m in measures(context, lambda *_: True)}
+        plausible, faithful = named.get(self.plausibility), [named[name] for name in self.faithfulness if name in named]
+        if plausible is None or not faithful:
+            raise NotApplicable(f"it needs {self.plausibility} and one of {', '.join(self.faithfulness)}")
+        rows: list[dict[str, Any]] = []
+        misleading: list[str] = []
+        for measure in faithful:
+            found = method_values(context, [plausible, measure])
+            if self.control not in found.methods:
+                raise NotApplicable(f"it needs values of the control {self.control} in {plausible} and {measure}")
+            quadrants = self._quadrants(found, plausible, measure)
+            for name in found.methods:
+                labels = {
+                    "test": shown(context, measure),
+                    "method": name,
+                    "kind": "control" if control_order(name) else "method",
+                }
+                rows.append(figure_line(labels, _PLAUSIBLE, found.figures[plausible][name]))
+                rows.append(figure_line(labels, _FAITHFUL, found.figures[measure][name]))
+                rows.append(line(labels, _QUADRANT, n=found.n, note=quadrants.get(name, "control")))
+            misleading.append(_sentence(shown(context, measure), quadrants, found.n))
+        return [
+            Table(
+                name="plausibility_and_faithfulness",
+                title="Plausible and faithful? Agreement with human rationales, and what removing words shows",
+                labels=("test", "method", "kind"),
+                rows=pd.DataFrame(rows),
+                sentences=tuple(misleading),
+                drawing=Drawing("scatter", x=_PLAUSIBLE, y=(_FAITHFUL,), series="method", panels=("test",)),
+            )
+        ]
+
+    def _quadrants(self, found: MethodValues, plausible: Measure, faithful: Measure) -> dict[str, str]:
+        """What each method is called; controls are not judged."""
+        judged = [place for place, name in enumerate(found.methods) if not control_order(name)]
+        if found.n < least_examples(2 * len(judged)):
+            return {found.methods[place]: f"no verdict: n = {found.n}" for place in judged}
+        control = found.methods.index(self.control)
+        advantages: dict[str, Values] = {}
+        for axis, measure in ((_PLAUSIBLE, plausible), (_FAITHFUL, faithful)):
+            values = oriented(measure, found.values[measure])
+            advantages[axis] = values[:, judged] - values[:, [control]]
+        p_values = {(axis, i): float(p) for axis, a in advantages.items() for i, p in enumerate(sign_flip_p(a))}
+        adjusted = holm(p_values)
+        said = {axis: verdicts(a, [adjusted[axis, i] for i in range(len(judged))]) for axis, a in advantages.items()}
+        return {
+            found.methods[place]: f"{_SAID[_PLAUSIBLE, said[_PLAUSIBLE][i]]}, {_SAID[_FAITHFUL, said[_FAITHFUL][i]]}"
+            for i, place in enumerate(judged)
+        }
+
+
+def verdicts(advantages: Values, p_values: Sequence[float]) -> list[bool | None]:
+    """Whether each method [N M] has the quality (True), lacks it (False), or is undecided (None)."""
+    means = advantages.mean(axis=0)
+    has = [bool(mean > 0 and p < ALPHA) for mean, p in zip(means, p_values, strict=True)]
+    half = max((mean / 2 for mean, yes in zip(means, has, strict=True) if yes), default=-np.inf)
+    highs = [figure.high for figure in intervals(advantages)]
+    return [True if yes else False if high < half else None for yes, high in zip(has, highs, strict=True)]
+
+
+def _sentence(measure: str, quadrants: dict[str, str], n: int) -> str:
+    names = [name for name, quadrant in quadrants.items() if quadrant == DANGEROUS]
+    said = ", ".join(names) if names else "none"
+    return f"Plausible, not faithful by {measure} (n = {n}): {said}."
