@@ -54,13 +54,12 @@ def precise(model: "Classifier", precision: Precision) -> "Classifier":
 
 
 def around(model: "Classifier", module: nn.Module) -> "Classifier":
-    """The classifier with `module`, a copy of its model in float64, in the model's place."""
+    """The classifier with `module`, a copy of its model that may differ in weights and precision, in the model's place."""
     paths = {id(part): path for path, part in model.model.named_modules()}
     parts = dict(module.named_modules())
     attention = tuple(parts[paths[id(part)]] for part in model.attention_modules)
-    return replace(
-        model, model=module, encoder=replace(model.encoder, dtype=torch.float64), attention_modules=attention
-    )
+    dtype = next(module.parameters()).dtype
+    return replace(model, model=module, encoder=replace(model.encoder, dtype=dtype), attention_modules=attention)
 
 
 def double(model: nn.Module) -> nn.Module:

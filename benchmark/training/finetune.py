@@ -36,7 +36,7 @@ from benchmark.results.locks import beside
 from benchmark.settings.configuration import make
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, configurable
 from benchmark.settings.extras import needs
-from benchmark.training.tiny import texts_of
+from benchmark.training.texts import texts_of
 from benchmark.types import Example, Task
 
 logger = logging.getLogger(__name__)

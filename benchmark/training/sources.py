@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
 from benchmark.settings.declared import AtLeast, Count, Form
 from benchmark.settings.early import Checkpoint
@@ -14,6 +14,14 @@ Device = Annotated[str, Form(r"auto|(cpu|cuda|mps|xpu)(:\d+)?", "auto, cpu, cuda
 
 Window = Annotated[int, AtLeast(8)]
 """Tokens: room for the special tokens of a pair and for some words."""
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Gives a checkpoint for a task; trains it where that is what it is for."""
+
+    def resolve(self, task: Task) -> str:
+        """Directory or hub id of the checkpoint."""
 
 
 @dataclass(frozen=True)

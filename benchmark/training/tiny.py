@@ -1,11 +1,8 @@
 """The small model of the embedded default: a BERT trained from scratch for a task on first use, then cached."""
 
-import hashlib
-import json
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,11 +13,12 @@ from torch import Tensor
 from benchmark import progress
 from benchmark.errors import UserError
 from benchmark.models.checkpoints import quiet_transformers
-from benchmark.results.cache import atomic_path, cache_directory
-from benchmark.results.locks import beside
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, SettingError, Share, configurable
+from benchmark.training.cached import checkpoint_directory, trained_once, write_record
 from benchmark.training.local_heads import look_nearby
+from benchmark.training.optimisation import masked, one_pass, warm_up_and_decay, with_threads
 from benchmark.training.sources import Device, Dtype, Window
+from benchmark.training.texts import texts_of
 from benchmark.training.wordpiece import train_vocabulary
 from benchmark.types import Example, Task
 
@@ -36,7 +34,6 @@ _LOADING = ("dtype", "device", "threads", "max_tokens", "memory_budget")
 _VERSION = 1  # enters the cache's key: raise it when the training changes
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _PAD, _MASK = 0, 4
-_BUCKET = 16  # batches are cut from so many batches' worth of examples sorted by length, which spares padding
 
 
 @configurable
@@ -93,18 +90,16 @@ class TinyModel:
             UserError: the task has no texts, or fewer than two labels.
         """
         settings = {name: value for name, value in asdict(self).items() if name not in _LOADING}
-        key = json.dumps([_VERSION, task.fingerprint, list(task.labels), settings], sort_keys=True)
-        directory = cache_directory() / "models" / f"tiny-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-        if directory.is_dir():
-            return str(directory)
-        if len(task.labels) < 2:
+        directory = checkpoint_directory("tiny", [_VERSION, task.fingerprint, list(task.labels), settings])
+        if not directory.is_dir() and len(task.labels) < 2:
             raise UserError(f"task {task.name} has the labels {list(task.labels)}; a classifier needs at least two")
-        with beside(directory, "the tiny model"):
-            if not directory.is_dir():  # another process may have trained it
-                with atomic_path(directory) as temporary, torch.random.fork_rng(devices=[]), _one_thread():
-                    torch.manual_seed(self.seed)
-                    self._train(task, settings, temporary)
-        return str(directory)
+
+        def train(temporary: Path) -> None:
+            with with_threads(1):
+                torch.manual_seed(self.seed)
+                self._train(task, settings, temporary)
+
+        return trained_once(directory, "the tiny model", train)
 
     def _train(self, task: Task, settings: dict[str, Any], directory: Path) -> None:
         """Train on the task's training split and write checkpoint, tokenizer and `training.json`."""
@@ -127,7 +122,7 @@ class TinyModel:
         with quiet_transformers():
             model.save_pretrained(directory)
         _as_pretrained(tokenizer, self.max_length).save_pretrained(directory)
-        (directory / "training.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        write_record(directory, record)
 
     def _new_model(self, labels: Sequence[str], vocabulary: int) -> Any:
         from transformers import BertConfig, BertForSequenceClassification
@@ -158,17 +153,15 @@ class TinyModel:
             {"params": others},
         ]
         optimizer = torch.optim.AdamW(groups, self.learning_rate, (0.9, 0.98), weight_decay=self.weight_decay)
-        warm_up = max(1, self.steps // 10)
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: min(1.0, (step + 1) / warm_up) * (1 - step / self.steps)
-        )
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, warm_up_and_decay(self.steps))
         batches = _batches([len(ids) for ids, _ in encoded], self.batch_size)
         model.train()
         with progress.step("training the tiny model", self.steps, unit="steps") as advance:
             for _ in range(self.steps):
                 rows = next(batches)
                 tensors = _pad([encoded[row] for row in rows])
-                tensors["input_ids"] = _mask(tensors["input_ids"], self.mask_share)
+                ids = tensors["input_ids"]
+                tensors["input_ids"] = masked(ids, ids >= len(_SPECIAL), _MASK, self.mask_share)
                 optimizer.zero_grad()
                 model(**tensors, labels=labels[rows]).loss.backward()
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -176,28 +169,6 @@ class TinyModel:
                 schedule.step()
                 advance(1)
         model.eval()
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Train on one thread: a model this small gains nothing from more, and its weights do not depend on their number."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def texts_of(example: Example) -> tuple[str, ...]:
-    """The text of an example, or the two of a pair, words joined by spaces; UserError where it holds anything else."""
-    parts = example.inputs if isinstance(example.inputs, tuple) else (example.inputs,)
-    texts = tuple(part if isinstance(part, str) else " ".join(part) for part in parts if isinstance(part, str | list))
-    if len(texts) != len(parts):
-        raise UserError(
-            f"example '{example.uid}' holds no text to train on; use model=hf with a finished model.path=..."
-        )
-    return texts
 
 
 def _train_tokenizer(texts: Sequence[str], vocab_size: int, max_length: int) -> "Tokenizer":
@@ -241,21 +212,10 @@ def _pad(encoded: Sequence[EncodedText]) -> dict[str, Tensor]:
     return {"input_ids": ids, "token_type_ids": types, "attention_mask": (ids != _PAD).long()}
 
 
-def _mask(ids: Tensor, share: float) -> Tensor:
-    """The ids with [MASK] in place of some content tokens, in half of the rows."""
-    rate = torch.rand(len(ids), 1) * share * (torch.rand(len(ids), 1) < 0.5)
-    return torch.where((torch.rand(ids.shape) < rate) & (ids >= len(_SPECIAL)), _MASK, ids)
-
-
 def _batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
     """Endless passes over the examples in random order, examples of similar length together."""
     while True:
-        order = torch.randperm(len(lengths)).tolist()
-        for start in range(0, len(order), batch_size * _BUCKET):
-            bucket = sorted(order[start : start + batch_size * _BUCKET], key=lengths.__getitem__)
-            cuts = range(0, len(bucket), batch_size)
-            for index in torch.randperm(len(cuts)).tolist():
-                yield bucket[cuts[index] : cuts[index] + batch_size]
+        yield from one_pass(lengths, batch_size)
 
 
 def _accuracy(model: Any, encoded: Sequence[EncodedText], labels: Sequence[int]) -> float:

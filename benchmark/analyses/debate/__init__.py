@@ -1,1 +1,1 @@
-"""Is attention explanation? Both sides of the debate, as analyses of one model."""
+"""Is attention explanation? Analyses of both sides of the debate (docs/protocols.md, section 16)."""

@@ -1,0 +1,186 @@
+"""Which explainers does a model deceive that does not attend to what it reads? (Pruthi et al. 2020)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from benchmark.analyses.context import Context
+from benchmark.analyses.debate.opening import digests, with_model
+from benchmark.analyses.differences import P_VALUE, Difference, columns, difference_lines
+from benchmark.analyses.measured import figure_line, tested
+from benchmark.errors import NotApplicable
+from benchmark.evaluations.rationale.rationale import WEIGHTS
+from benchmark.models.classifier import Classifier
+from benchmark.models.divergences import even_rows, over_rows
+from benchmark.models.marked_mass import marked_tokens, mass_elsewhere
+from benchmark.results.statistics import ALPHA, interval
+from benchmark.results.tables import Drawing, Table, line
+from benchmark.run.cell import Cell
+from benchmark.run.records import finish
+from benchmark.run.workbench import Setting
+from benchmark.settings.declared import configurable
+from benchmark.settings.early import OfComparison
+from benchmark.types import Batch
+
+HONEST, DECEPTIVE, GAIN = "honest model", "deceptive model", "over random, deceptive model"
+UNIT = (0.0, 1.0)
+CHANGE = (-1.0, 1.0)
+
+Values = Mapping[str, NDArray[np.float64]]
+
+
+@configurable
+class Deception:
+    """The comparison's model, trained to take its attention off the words of the rationale, against its honest base.
+
+    Two tables (docs/protocols.md, section 16). `deception_mass`: accuracy, and the attention mass on impermissible words,
+    before and after. `deception`: how well each explainer of the comparison finds those words on either model, by a metric
+    of the agreement with rationales, with the paired difference, and that to random scores on the deceptive model where
+    `random` is one of the comparison's methods. The deceptive model still reads the words, as its accuracy shows. An
+    explainer that no longer finds them is deceived.
+
+    Attributes:
+        evaluation: a test of the comparison, of agreement with rationales.
+        metric: one of its scalars that is a mean over examples or documents.
+
+    Cost: the explanations of the base model, which are kept in run folders of its own.
+    """
+
+    version: ClassVar[int] = 1
+
+    evaluation: Annotated[str, OfComparison("evaluations")] = "rationale"
+    metric: str = "auprc"
+
+    def __call__(self, context: Context) -> Sequence[Table]:
+        """Mass and accuracy, and the explainers."""
+        honest = self._honest(context)
+        return [_mass_table(honest, context.setting), self._explainers(context, honest)]
+
+    def reads(self, context: Context) -> Mapping[str, str]:
+        """The honest model, and the examples."""
+        try:
+            return digests({"honest": self._honest(context)})
+        except NotApplicable:
+            return {}
+
+    def _honest(self, context: Context) -> Setting:
+        base = context.setting.config.model.get("base")
+        if base is None:
+            raise NotApplicable("the comparison's model has no base; with model=deceptive it has one")
+        return with_model(context, base)
+
+    def _explainers(self, context: Context, honest: Setting) -> Table:
+        scores: dict[str, tuple[Values, Values]] = {}
+        for name, cell in context.cells.items():
+            before = honest.cell(name)
+            finish(before, {self.evaluation: context.evaluations[self.evaluation]})
+            scores[name] = (self._values(before, context), self._values(cell, context))
+        rows, sentences = explainer_lines(scores)
+        shown = Drawing("scatter", x=HONEST, y=(DECEPTIVE,), series="explainer")
+        title = f"{self.metric.upper()} of explainers on an honest and on a deceptive model"
+        drawn = shown if any(row["metric"] == DECEPTIVE for row in rows) else None
+        return Table("deception", title, ("explainer",), pd.DataFrame(rows), tuple(sentences), drawn)
+
+    def _values(self, cell: Cell, context: Context) -> Values:
+        """The metric of each example, by uid; none where the method cannot be served."""
+        _, rows = tested(cell, {self.evaluation: context.tests[self.evaluation]})
+        found = columns(rows, self.evaluation, self.metric)
+        if found.empty and self.metric in WEIGHTS:  # examples of several documents hold sums
+            sums = columns(rows, self.evaluation, f"{self.metric}_sum")
+            found = (sums / columns(rows, self.evaluation, WEIGHTS[self.metric])).dropna()
+        return {str(uid): row for uid, row in zip(found.index, found.to_numpy(), strict=True)}
+
+
+def explainer_lines(scores: Mapping[str, tuple[Values, Values]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Lines of each explainer from its scores by uid on the honest and on the deceptive model, and what they say.
+
+    The family of Holm's correction is the explainers whose scores differ at all: a control does not look at the model.
+    """
+    rows: list[dict[str, Any]] = []
+    questions, above = [], []
+    random = scores.get("random", ({}, {}))[1]
+    for name, (honest, deceptive) in scores.items():
+        labels, shared = {"explainer": name}, sorted(honest.keys() & deceptive.keys())
+        if not shared:
+            rows.append(line(labels, DECEPTIVE, note="it scores no words here"))
+            continue
+        before, after = (np.array([side[uid][0] for uid in shared]) for side in (honest, deceptive))
+        rows.append(figure_line(labels, HONEST, interval(before, bounds=UNIT)))
+        rows.append(figure_line(labels, DECEPTIVE, interval(after, bounds=UNIT)))
+        if name != "random" and (common := sorted(deceptive.keys() & random.keys())):
+            gain = interval([deceptive[uid][0] - random[uid][0] for uid in common], bounds=CHANGE)
+            rows.append(figure_line(labels, GAIN, gain))
+            above += [name] if gain.low > 0 and (after != before).any() else []
+        if (after != before).any():
+            questions.append(Difference(labels, after - before, reach=CHANGE))
+        else:
+            rows.append(figure_line(labels, "difference", interval(after - before), "it does not look at the model"))
+    tests, _ = difference_lines(questions)
+    return [*rows, *tests], _verdicts(tests, above, with_random=bool(random))
+
+
+def _verdicts(tests: Sequence[Mapping[str, Any]], above: Sequence[str], *, with_random: bool) -> list[str]:
+    differences = {row["explainer"]: row["value"] for row in tests if row["metric"] == "difference"}
+    sure = {row["explainer"] for row in tests if row["metric"] == P_VALUE and row["value"] < ALPHA}
+    worse, better = {n for n in sure if differences[n] < 0}, {n for n in sure if differences[n] > 0}
+    named = {
+        "Deceived, since they find the words less well than on the honest model": [
+            n for n in differences if n in worse
+        ],
+        "Better at finding them than on the honest model": [n for n in differences if n in better],
+        "Without a difference that can be told": [n for n in differences if n not in sure],
+    }
+    if with_random:
+        named["Above random scores on the deceptive model, so that they still find the words"] = list(above)
+    return [f"{group}: {', '.join(names) or 'none'}." for group, names in named.items()]
+
+
+def masses(model: Classifier, batches: Sequence[Batch]) -> dict[str, NDArray[np.float64]]:
+    """Attention mass on impermissible tokens of the examples that have some, mean over heads, by where it is read.
+
+    Rows are that of the token that the classifier reads, per layer, and the mean over all queries and layers. The share of
+    tokens that are impermissible is what uniform attention would give.
+    """
+    parts: dict[str, list[torch.Tensor]] = {}
+    for batch in batches:
+        for part, _ in model.parts(batch):
+            marked = marked_tokens(part)
+            attentions = model.run(part, record=("attentions",)).attentions
+            mass = 1 - mass_elsewhere(attentions, marked).mean(2)  # [B, L, T]
+            read, even = model.read_weights(part), even_rows(part.attention_mask, mass.dtype)
+            by_layer = over_rows(mass, read[:, None].to(mass.dtype))
+            named = {f"read token, layer {layer}": by_layer[:, layer] for layer in range(mass.shape[1])}
+            named["all queries and layers"] = over_rows(mass, even[:, None]).mean(1)
+            named["share of tokens"] = (marked * even).sum(1)
+            for name, values in named.items():
+                parts.setdefault(name, []).append(values[marked.any(1)])
+    return {name: torch.cat(values).double().cpu().numpy() for name, values in parts.items()}
+
+
+def _mass_table(honest: Setting, deceptive: Setting) -> Table:
+    before, after = (
+        {"accuracy": correct(setting), **masses(setting.model, setting.data.batches)} for setting in (honest, deceptive)
+    )
+    rows = []
+    for name in before:
+        labels = {"of": name if name == "accuracy" else f"mass on the words: {name}"}
+        rows.append(figure_line(labels, HONEST, interval(before[name], bounds=UNIT)))
+        rows.append(figure_line(labels, DECEPTIVE, interval(after[name], bounds=UNIT)))
+        if (after[name] != before[name]).any():
+            rows.append(figure_line(labels, "difference", interval(after[name] - before[name], bounds=CHANGE)))
+    title = "Accuracy and attention on impermissible words of an honest and of a deceptive model"
+    sentence = "Mass is the mean over heads; uniform attention gives the share of tokens."
+    return Table("deception_mass", title, ("of",), pd.DataFrame(rows), (sentence,))
+
+
+def correct(setting: Setting) -> NDArray[np.float64]:
+    """1 where the label is predicted, else 0, of the examples that have a label."""
+    batches = setting.data.batches
+    predicted = torch.cat([setting.data.target(index, "predicted") for index in range(len(batches))])
+    label = torch.cat([batch.label for batch in batches])
+    values: NDArray[np.float64] = (predicted == label)[label >= 0].double().cpu().numpy()
+    return values
