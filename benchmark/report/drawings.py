@@ -87,7 +87,7 @@ def _named(rows: pd.DataFrame, drawing: Drawing) -> pd.DataFrame:
 
 def _points(table: Table, rows: pd.DataFrame, drawing: Drawing) -> pd.DataFrame:
     """The points of a scatter plot, with the ends of both intervals: two metrics of what has the same labels."""
-    columns = {}
+    columns: dict[str, pd.Series[float]] = {}
     for axis, metric in (("x", drawing.x), ("y", drawing.y[0])):
         of_metric = rows[rows["metric"] == metric].set_index(list(table.labels))
         columns |= {axis: of_metric["value"]} | {f"{axis}_{end}": of_metric[end] for end in ("low", "high")}

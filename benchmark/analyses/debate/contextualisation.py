@@ -1,0 +1,162 @@
+"""Does attention agree less with importance, the more its states know of their context? (Jain & Wallace 2019).
+
+Defined in docs/protocols.md, section 16.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import field
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmark.analyses.context import Context
+from benchmark.analyses.differences import Difference, difference_lines
+from benchmark.analyses.measured import figure_line
+from benchmark.evaluations import ranks
+from benchmark.models.divergences import total_variation
+from benchmark.results.statistics import interval
+from benchmark.results.tables import Drawing, Table
+from benchmark.run.workbench import sample
+from benchmark.settings.declared import Count, Distinct, Natural, configurable
+from benchmark.training.pooled import PooledRecipe, WordModel
+from benchmark.types import Example
+
+Values = NDArray[np.float64]
+
+_REFERENCES = ("gradient", "leave-one-out")
+_ROWS = 2048  # texts with one word left out that are run at once
+_BATCH = 32
+
+
+@configurable
+class Contextualisation:
+    """Kendall's τ_b of attention with importance in word classifiers with more and more contextual layers.
+
+    The classifiers (`PooledRecipe`) are trained on the comparison's task; they differ in the number of self-attention
+    layers under one additive attention α. Importance of word j:
+
+    - gradient: `|Σ_d ∂p_t/∂e[j,d] · e[j,d]|` for the predicted class t, with α held constant;
+    - leave-one-out: total variation between the outputs for the text and for the text without word j.
+
+    There is one classifier for each number of layers. The intervals are over examples, and not over trainings.
+
+    Attributes:
+        layers: how many contextual layers.
+        recipe: how the classifiers are trained.
+        limit: how many examples of the comparison's split; None for all.
+        seed: of the draw of the examples.
+
+    Source: Jain & Wallace 2019, section 4.1: τ_b with the gradient is lower over a BiLSTM than over averaged embeddings.
+    Cost: the trainings once per task (seconds to a minute each), and a forward pass of a small model per word.
+    """
+
+    layers: Annotated[Sequence[Natural], Distinct()] = (0, 1, 2, 4)
+    recipe: PooledRecipe = field(default_factory=PooledRecipe)
+    limit: Count | None = 200
+    seed: Natural = 0
+    version: ClassVar[int] = 1
+
+    def __call__(self, context: Context) -> Sequence[Table]:
+        """τ_b and accuracy by number of layers; and how the deepest differs from the shallowest."""
+        task = context.setting.task
+        examples = sample(task.split(context.setting.config.split), self.limit, self.seed)
+        taus: dict[int, Values] = {}
+        rows: list[dict[str, Any]] = []
+        for layers in self.layers:
+            model = self.recipe.model(task, layers)
+            taus[layers], correct = measured(model, examples)
+            labels = {"contextual layers": layers}
+            for place, reference in enumerate(_REFERENCES):
+                values = taus[layers][:, place]
+                found = interval(values[np.isfinite(values)], bounds=(-1.0, 1.0))
+                rows.append(figure_line(labels, f"τ_b with {reference}", found))
+                undefined = interval(np.isnan(values).astype(float), bounds=(0.0, 1.0))
+                rows.append(figure_line(labels, f"undefined with {reference}", undefined))
+            rows.append(figure_line(labels, "accuracy", interval(correct, bounds=(0.0, 1.0))))
+        return [
+            Table(
+                name="contextualisation",
+                title="Attention's agreement with importance, and accuracy, by number of contextual layers",
+                labels=("contextual layers",),
+                rows=pd.DataFrame(rows),
+                drawing=Drawing(
+                    "curves",
+                    x="contextual layers",
+                    y=(*(f"τ_b with {reference}" for reference in _REFERENCES), "accuracy"),
+                ),
+            ),
+            _differences(taus[min(self.layers)], taus[max(self.layers)], min(self.layers), max(self.layers)),
+        ]
+
+
+def _differences(shallow: Values, deep: Values, fewest: int, most: int) -> Table:
+    questions = []
+    for place, reference in enumerate(_REFERENCES):
+        lost = shallow[:, place] - deep[:, place]
+        labels = {"question": f"is τ_b with {reference} higher with {fewest} contextual layers than with {most}?"}
+        questions.append(Difference(labels, lost[np.isfinite(lost)], reach=(-2.0, 2.0)))
+    rows, sentences = difference_lines(questions)
+    return Table(
+        name="contextualisation_differences",
+        title="Does attention agree less with importance where its states know more of their context?",
+        labels=("question",),
+        rows=pd.DataFrame(rows),
+        sentences=tuple(sentences),
+    )
+
+
+def measured(model: WordModel, examples: Sequence[Example]) -> tuple[Values, Values]:
+    """τ_b of each example with gradient and leave-one-out [N 2] (NaN: undefined), and whether its class is right [N]."""
+    taus, correct = [], []
+    for start in range(0, len(examples), _BATCH):
+        part = examples[start : start + _BATCH]
+        ids, mask = model.encode(part)
+        attention, gradient, predicted = gradient_importance(model, ids, mask)
+        removal = leave_one_out(model, ids, mask)
+        for b, example in enumerate(part):
+            words = mask[b]
+            row = attention[b, words].double().numpy()[None]
+            taus.append(
+                [float(ranks.tau_b(row, column[b, words].double().numpy())[0]) for column in (gradient, removal)]
+            )
+            correct.append(float(predicted[b] == example.label))
+    return np.array(taus), np.array(correct)
+
+
+def gradient_importance(
+    model: WordModel, ids: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]
+) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B T"], Int[Tensor, "B"]]:
+    """Attention, gradient importance with the attention held constant, and the predicted class."""
+    embeddings = model.network.embeddings(ids).detach()
+    logits, attention = model.network(embeddings, mask)
+    predicted = logits.argmax(-1)
+    leaf = embeddings.clone().requires_grad_()
+    with torch.enable_grad():
+        held, _ = model.network(leaf, mask, attention.detach())
+        (gradient,) = torch.autograd.grad(held.softmax(-1).gather(1, predicted[:, None]).sum(), leaf)
+    return attention.detach(), (gradient * embeddings).sum(-1).abs(), predicted
+
+
+def leave_one_out(model: WordModel, ids: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    """Total variation between the outputs for a text and for the text without each of its words; 0 at padding."""
+    with torch.no_grad():
+        whole = model.network(model.network.embeddings(ids), mask)[0].softmax(-1)
+        importance = torch.zeros(ids.shape)
+        for rows, columns in _chunks(mask):
+            kept = torch.arange(ids.shape[1] - 1)
+            kept = kept + (kept >= columns[:, None])
+            part, seen = ids[rows].gather(1, kept), mask[rows].gather(1, kept)
+            without = model.network(model.network.embeddings(part), seen)[0].softmax(-1)
+            importance[rows, columns] = total_variation(whole[rows], without)
+    return importance
+
+
+def _chunks(mask: Bool[Tensor, "B T"]) -> Iterator[tuple[Int[Tensor, "R"], Int[Tensor, "R"]]]:
+    """Example and word of each text with one word left out, some at once."""
+    rows, columns = mask.nonzero(as_tuple=True)
+    yield from zip(torch.split(rows, _ROWS), torch.split(columns, _ROWS), strict=True)
