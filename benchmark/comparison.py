@@ -18,7 +18,7 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.report import load_cells, write_report
 from benchmark.report.cells import NamedCell, named_cells
-from benchmark.report.latex_settings import LatexSettings
+from benchmark.settings.latex_settings import LatexSettings
 from benchmark.report.run_folders import read_stored
 from benchmark.results import commits, statistics, store
 from benchmark.results.comparison_folders import ComparisonFolder

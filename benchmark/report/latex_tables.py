@@ -12,7 +12,7 @@ from benchmark.errors import UserError, near
 from benchmark.report.arrangement import is_control
 from benchmark.report.cells import NamedCell
 from benchmark.report.latex import ARROWS, as_math, escape
-from benchmark.report.latex_settings import LatexSettings
+from benchmark.settings.latex_settings import LatexSettings
 from benchmark.report.leaderboard import (
     MetricColumn,
     groups_with_figures,
@@ -197,14 +197,6 @@ def _chosen(group: _Group) -> list[MetricColumn]:
     return found
 
 
-def _check_methods(groups: Sequence[_Group]) -> None:
-    known = {str(method) for group in groups for method in group.part["method"]}
-    for group in groups[:1]:
-        for name in (*group.settings.methods, *group.settings.names):
-            if name not in known:
-                raise UserError(f"report.latex: there is no method {name}; {near(name, sorted(known))}")
-
-
 def _overview(group: _Group) -> Iterator[str]:
     """The floats of one task and model."""
     two, given = group.settings.columns == "two", _chosen(group)
@@ -265,7 +257,7 @@ def latex_files(
         _Group(task, model, part, _marks(members, pairs[task, model]), settings)
         for task, model, members, part in groups_with_figures(cells, table)
     ]
-    _check_methods(groups)
+    settings.check_methods({str(method) for group in groups for method in group.part["method"]})
     overview = [_PREAMBLE, *(line for group in groups for line in _overview(group))]
     yield "leaderboard.tex", ("\n".join(overview) + "\n").encode()
     needs = "% needs \\usepackage{booktabs,longtable}; in a two-column document after \\onecolumn"

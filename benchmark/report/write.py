@@ -12,7 +12,7 @@ from benchmark.report.cells import NamedCell
 from benchmark.report.curve_figures import curve_files
 from benchmark.report.graphs import graph_files
 from benchmark.report.interchange import leaderboard_json
-from benchmark.report.latex_settings import LatexSettings
+from benchmark.settings.latex_settings import LatexSettings
 from benchmark.report.latex_tables import latex_files
 from benchmark.report.leaderboard import (
     CSV_COLUMNS,
