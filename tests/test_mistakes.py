@@ -75,7 +75,7 @@ COMPARE: dict[str, str] = {
     "'report.latex={columns: two, names: {randm: X}}'": "report.latex.names.randm: there is no method randm; did you mea",
     "'report.latex={colums: two, names: {random: X}}'": "report.latex.colums is no setting; did you mean columns?",
     "report.latex.columns=tow": "report.latex.columns=tow: allowed are one, two",
-    "methods=[random] report.latex.methods=[rollout]": "report.latex.methods=rollout: there is no method rollout; allowed: random",
+    "methods=[random] report.latex.methods=[rollout]": "report.latex.methods=rollout: there is no method rollout; al",
     "report.latex.nmes.random=X": "report.latex.nmes.random is no setting: there is no 'nmes'; did you mean names",
     # numbers and choices of methods, tests, models, tasks and tracking
     "methods.attattr.edges.steps=0": "methods.attattr.edges.steps=0: allowed are whole numbers from 1",

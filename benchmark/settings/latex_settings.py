@@ -55,7 +55,10 @@ class LatexSettings:
 
     def check_methods(self, known: Collection[str]) -> None:
         """UserError where a method is chosen or named that is none of these."""
-        chosen = [*((f"methods={name}", name) for name in self.methods), *((f"names.{name}", name) for name in self.names)]
+        chosen = [
+            *((f"methods={name}", name) for name in self.methods),
+            *((f"names.{name}", name) for name in self.names),
+        ]
         for setting, name in chosen:
             if name not in known:
                 raise UserError(f"report.latex.{setting}: there is no method {name}; {near(name, sorted(known))}")

@@ -9,11 +9,11 @@ from omegaconf import OmegaConf
 
 from benchmark.errors import UserError
 from benchmark.report.cells import load_cells
-from benchmark.settings.latex_settings import LatexSettings
 from benchmark.report.latex_tables import latex_files
 from benchmark.report.leaderboard import frame
 from benchmark.report.pairs import every_pair
 from benchmark.report.pretty import method_title, without_fingerprint
+from benchmark.settings.latex_settings import LatexSettings
 from tests.report.folders import Plan, write_cells
 
 
