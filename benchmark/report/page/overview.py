@@ -1,6 +1,7 @@
 """Methods, metrics, figures and curves of one task and model, in columns: a list over methods for each metric."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -82,7 +83,7 @@ def scalars(cells: Sequence[NamedCell], table: pd.DataFrame, names: Sequence[str
     lines = {row.labels[0]: row.entries for row in board.rows}
     found = []
     for place, column in enumerate(columns):
-        metric = declared[column.evaluation][column.metric]
+        metric = replace(declared[column.evaluation][column.metric], title=column.title, short=column.short)
         facts = metric_facts(column.evaluation, column.metric, metric, about[column.evaluation].about.kind)
         figures = _figures([lines[name][place] for name in names], board.notes)
         found.append(facts | {"headline": column in headline} | figures)
