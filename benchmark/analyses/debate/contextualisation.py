@@ -146,7 +146,7 @@ def leave_one_out(model: WordModel, ids: Int[Tensor, "B T"], mask: Bool[Tensor, 
     """Total variation between the outputs for a text and for the text without each of its words; 0 at padding."""
     with torch.no_grad():
         whole = model.network(model.network.embeddings(ids), mask)[0].softmax(-1)
-        importance = torch.zeros(ids.shape)
+        importance: Tensor = whole.new_zeros(ids.shape)
         for rows, columns in _chunks(mask):
             kept = torch.arange(ids.shape[1] - 1)
             kept = kept + (kept >= columns[:, None])
