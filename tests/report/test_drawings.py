@@ -4,6 +4,8 @@ import pandas as pd
 
 from benchmark.report.drawings import draw_table, drawing_files
 from benchmark.report.figures import fixed_style
+from benchmark.report.naming import Names
+from benchmark.report.page.studies import studies
 from benchmark.results.tables import Drawing, Table, line
 
 
@@ -45,12 +47,12 @@ def test_a_table_without_a_finite_value_is_not_drawn():
 
 
 def test_a_violin_for_each_class_of_each_method():
-    labels = ("method", "class", "example")
+    labels = ("who", "class", "example")
     rows = [
-        line(dict(zip(labels, (method, name, i), strict=True)), "τ", i / 9, n=1)
+        line(dict(zip(labels, (method, name, i), strict=True)), "τ", i / 8, n=1)
         for method in ("p", "q") for name in ("yes", "no") for i in range(9)
     ]  # fmt: skip
-    drawing = Drawing("violins", x="method", y=("τ",), series="class")
+    drawing = Drawing("violins", x="who", y=("τ",), series="class")
     table = Table("t", "A title", labels, pd.DataFrame(rows), drawing=drawing)
     drawing.check(table)
     with fixed_style():
@@ -60,6 +62,17 @@ def test_a_violin_for_each_class_of_each_method():
     shapes = [part for part in axes.collections if part.get_paths() and len(part.get_paths()[0].vertices) > 4]
     assert len(shapes) == 4
     assert {text.get_text() for text in figure.legends[0].get_texts()} == {"yes", "no"}
+    (panel,) = studies([table], Names())[0]["figure"]["panels"]
+    assert [series["value"] for series in panel["series"]] == [[0.5, 0.5], [0.5, 0.5]], "medians in the page"
+    assert len(studies([table], Names())[0]["rows"]) == 36
+
+
+def test_many_points_are_in_the_file_and_not_in_the_page():
+    rows = [line({"example": i}, "τ", i, n=1) for i in range(501)]
+    drawing = Drawing("bars", x="example", y=("τ",))
+    for printed, count in ((True, 501), (False, 0)):
+        table = Table("t", "A title", ("example",), pd.DataFrame(rows), drawing=drawing, printed=printed)
+        assert len(studies([table], Names())[0]["rows"]) == count
 
 
 def test_points_have_their_intervals():

@@ -15,6 +15,8 @@ from benchmark.report.page.overview import drawn_look
 from benchmark.report.page.packed import all_shown, significant
 from benchmark.results.tables import Table
 
+_MOST_POINTS = 500  # lines of a table that is only drawn; its CSV holds all of them
+
 
 def studies(tables: Sequence[Table], names: Names) -> list[dict[str, Any]]:
     """Every table of the analyses, in the order of their files."""
@@ -23,8 +25,9 @@ def studies(tables: Sequence[Table], names: Names) -> list[dict[str, Any]]:
 
 def _study(table: Table, names: Names) -> dict[str, Any]:
     told, worded = printed(table, names), names.worded(table)
-    rows = told.rows
-    codes = [[str(value) for value in labels] for labels in _labels(table)]
+    shown = len(told.rows) if table.printed or len(told.rows) <= _MOST_POINTS else 0
+    rows = told.rows[:shown]
+    codes = [[str(value) for value in labels] for labels in _labels(table)[:shown]]
     return {
         "title": worded.title,
         "name": table.name,
@@ -54,6 +57,9 @@ def _study(table: Table, names: Names) -> dict[str, Any]:
     }
 
 
+_QUARTILES = " · median and quartiles over examples"
+
+
 def _labels(table: Table) -> list[tuple[Any, ...]]:
     """The label values of each line of the printed table, as the analysis wrote them."""
     return [labels for labels, _ in table.rows.groupby(list(table.labels), sort=False, dropna=False)]
@@ -73,13 +79,15 @@ def _figure(table: Table, names: Names) -> dict[str, Any] | None:
         return None
     panels, look = drawn_panels(table, table.drawing, names)
     make: Callable[[Panel, Mapping[str, Style]], dict[str, Any]]
-    make = {"curves": _lines, "scatter": _lines, "bars": _bars, "heat": _heat}[table.drawing.kind]
+    make = {"curves": _lines, "scatter": _lines, "bars": _bars, "heat": _heat, "violins": _medians}[table.drawing.kind]
     return {
-        "kind": table.drawing.kind,
+        "kind": "bars" if make is _medians else table.drawing.kind,
         "axis": table.drawing.x,
         "logarithmic": "x" in table.drawing.logarithmic,
         "tall": "y" in table.drawing.logarithmic,
-        "panels": [{"title": panel.title} | make(panel, look) for panel in panels],
+        "panels": [
+            {"title": panel.title + (_QUARTILES if make is _medians else "")} | make(panel, look) for panel in panels
+        ],
     }
 
 
@@ -115,6 +123,13 @@ def _bars(panel: Panel, look: Mapping[str, Style]) -> dict[str, Any]:
         at = own.assign(x=own["x"].map(str)).drop_duplicates("x", keep="last").set_index("x").reindex(places)
         found.append(facts | {name: all_shown(at[name]) for name in ("value", "low", "high")})
     return {"names": places, "series": found}
+
+
+def _medians(panel: Panel, look: Mapping[str, Style]) -> dict[str, Any]:
+    """In place of violins their medians, from the lower to the upper quartile."""
+    values = panel.rows.dropna(subset=["value"]).groupby(["x", "series"], sort=False)["value"]
+    parts = {name: values.quantile(share) for name, share in (("value", 0.5), ("low", 0.25), ("high", 0.75))}
+    return _bars(Panel(pd.DataFrame(parts).reset_index()), look)
 
 
 def _heat(panel: Panel, _look: Mapping[str, Style]) -> dict[str, Any]:

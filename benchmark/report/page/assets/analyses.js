@@ -35,6 +35,9 @@ function studyTable(study) {
 
 /* The table; below a figure, and where it is long, folded and made when it is opened. */
 function studyValues(study) {
+  if (!study.rows.length) {
+    return [el("p", {}, `All values: table-${study.name}.csv`)];
+  }
   const pane = scrolling(study.title);
   const fill = () => {
     pane.box.replaceChildren(studyTable(study));
