@@ -38,3 +38,18 @@ def make_uniform(layer: int, probabilities: Float[Tensor, "B H T T"]) -> Float[T
     """
     allowed = (probabilities > 0).to(probabilities.dtype)
     return allowed / allowed.sum(-1, keepdim=True).clamp(min=1)
+
+
+@dataclass(frozen=True)
+class UniformLayers:
+    """Edit that makes the attention of some layers uniform (`make_uniform`).
+
+    Attributes:
+        layers: which, counted from 0.
+    """
+
+    layers: tuple[int, ...]
+
+    def __call__(self, layer: int, probabilities: Float[Tensor, "B H T T"]) -> Float[Tensor, "B H T T"]:
+        """Probabilities of `layer`."""
+        return make_uniform(layer, probabilities) if layer in self.layers else probabilities
