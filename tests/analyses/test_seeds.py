@@ -1,6 +1,7 @@
 """Attention of two models by hand, matching of heads, shares of variance, and what of an explanation is the seed."""
 
 import copy
+from dataclasses import replace
 from itertools import permutations
 from math import log
 
@@ -13,8 +14,8 @@ from scipy import stats
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate import opening
 from benchmark.analyses.debate.adversarial_training import AdversarialTraining, measured
-from benchmark.analyses.debate.attention_pairs import head_divergences, in_order, matched, recorded_pairs
-from benchmark.analyses.debate.seeds import THIS, Seeds, mean_correlations, variance_shares
+from benchmark.analyses.debate.attention_pairs import head_divergences, in_order, matched, recorded_pairs, same_tokens
+from benchmark.analyses.debate.seed_variance import THIS, Seeds, mean_correlations, variance_shares
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.divergences import jsd, total_variation
 from benchmark.models.edits import make_uniform
@@ -134,6 +135,15 @@ def test_the_same_model_twice_is_a_mistake(place, context, monkeypatch):
         Seeds({"again": ["model=hf", f"model.path={place / 'bert'}"]})(context)
     with pytest.raises(UserError, match="names no model"):
         Seeds({"left out": None})
+
+
+def test_other_tokens_cannot_be_compared(context):
+    """The same words in as many tokens, whose ids differ: another vocabulary."""
+    batches = context.setting.data.batches
+    same_tokens(batches, batches)
+    ids = {**batches[0].tensors, "input_ids": batches[0].tensors["input_ids"] + 1}
+    with pytest.raises(NotApplicable, match="different tokens"):
+        same_tokens(batches, [replace(batches[0], tensors=ids), *batches[1:]])
 
 
 def test_models_of_other_shapes_cannot_be_compared(place, context, other):

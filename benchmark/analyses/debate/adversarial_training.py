@@ -57,7 +57,7 @@ class AdversarialTraining:
     version: ClassVar[int] = 1
 
     adversary: Sequence[str] = ("model=adversarial",)
-    weights: Annotated[Sequence[Annotated[float | int, Above(0)]], Rising()] = (0.1, 1, 10)
+    weights: Annotated[Sequence[Annotated[float | int, Above(0)]], Rising()] = (0.01, 0.1, 1)
     seeds: Annotated[Mapping[str, Sequence[str] | None], Openings()] = field(default_factory=dict)
 
     def __call__(self, context: Context) -> Sequence[Table]:

@@ -96,5 +96,6 @@ def in_order(divergences: Float[NDArray[np.float64], "N L H H"]) -> Float[NDArra
 def same_tokens(first: Sequence[Batch], second: Sequence[Batch]) -> None:
     """NotApplicable where two models read the examples as different tokens, so that their attention cannot be compared."""
     for a, b in zip(first, second, strict=True):
-        if a.uids != b.uids or not torch.equal(a.units, b.units):
+        alike = a.uids == b.uids and a.tensors.keys() == b.tensors.keys() and torch.equal(a.units, b.units)
+        if not alike or not all(torch.equal(tensor, b.tensors[name]) for name, tensor in a.tensors.items()):
             raise NotApplicable("the models read the examples as different tokens")
