@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.models.classifier import Classifier
+from benchmark.models.edits import make_uniform
 from benchmark.models.parts import Block, Part, editing_branches
 from benchmark.models.variants import run_variants
 from benchmark.types import Batch
@@ -43,10 +44,8 @@ def ablated_attention(
     if not bool((zero | uniform | identity).any()):
         return probabilities
     rows = {name: flag[:, None, None, None] for name, flag in (("0", zero), ("u", uniform), ("i", identity))}
-    allowed = (probabilities > 0).to(probabilities.dtype)
-    evenly = allowed / allowed.sum(-1, keepdim=True).clamp(min=1)
     itself = torch.eye(probabilities.shape[-1], dtype=probabilities.dtype, device=probabilities.device)
-    edited = torch.where(rows["u"], evenly, probabilities)
+    edited = torch.where(rows["u"], make_uniform(0, probabilities), probabilities)
     edited = torch.where(rows["i"], itself, edited)
     return edited.masked_fill(rows["0"], 0)
 

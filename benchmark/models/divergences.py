@@ -27,8 +27,8 @@ def kl(first: Float[Tensor, "*n K"], second: Float[Tensor, "*n K"]) -> Float[Ten
 
 def jsd(first: Float[Tensor, "*n K"], second: Float[Tensor, "*n K"]) -> Float[Tensor, "*n"]:
     """½ KL(p ‖ m) + ½ KL(q ‖ m) with m = (p + q) / 2, in [0, ln 2]."""
-    middle = (first + second) / 2
-    return (kl(first, middle) + kl(second, middle)) / 2
+    log_middle = _log((first + second) / 2)
+    return (first * (_log(first) - log_middle) + second * (_log(second) - log_middle)).sum(-1) / 2
 
 
 MEASURES: Mapping[Divergence, Measure] = {

@@ -1,4 +1,4 @@
-"""Edits of attention probabilities that concern single edges; `PruneHeads`, in `attention_interface`, concerns heads."""
+"""Edits of attention probabilities: of edges, and of whole rows; `PruneHeads`, in `attention_interface`, is of heads."""
 
 from dataclasses import dataclass
 
@@ -29,3 +29,27 @@ class KeepEdges:
             return probabilities_left
         before, after = probabilities.sum(-1, keepdim=True), probabilities_left.sum(-1, keepdim=True)
         return probabilities_left * torch.where(after > 0, before / after, 0.0)
+
+
+def make_uniform(layer: int, probabilities: Float[Tensor, "B H T T"]) -> Float[Tensor, "B H T T"]:
+    """Edit that gives every key that a query may attend to the same probability (Wiegreffe & Pinter 2019).
+
+    A query may attend to the keys of a probability above 0: padding and masked keys have exactly 0.
+    """
+    allowed = (probabilities > 0).to(probabilities.dtype)
+    return allowed / allowed.sum(-1, keepdim=True).clamp(min=1)
+
+
+@dataclass(frozen=True)
+class UniformLayers:
+    """Edit that makes the attention of some layers uniform (`make_uniform`).
+
+    Attributes:
+        layers: which, counted from 0.
+    """
+
+    layers: tuple[int, ...]
+
+    def __call__(self, layer: int, probabilities: Float[Tensor, "B H T T"]) -> Float[Tensor, "B H T T"]:
+        """Probabilities of `layer`."""
+        return make_uniform(layer, probabilities) if layer in self.layers else probabilities

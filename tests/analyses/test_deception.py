@@ -79,11 +79,13 @@ def test_a_deceived_explainer_is_named_and_a_control_is_not():
     assert ("random", "p (Holm)") not in by_name
     assert by_name["silent", DECEPTIVE]["note"] == "it scores no words here"
     assert sentences == [
-        "Deceived, since they find the words less well than on the honest model: attention.",
-        "Better at finding them than on the honest model: none.",
+        "Deceived: worse than on the honest model, and not above random scores: attention.",
+        "Worse than on the honest model, but above random scores: none.",
+        "Better at finding the words than on the honest model: none.",
         "Without a difference that can be told: gradient.",
-        "Above random scores on the deceptive model, so that they still find the words: gradient.",
     ]
+    _, sentences = explainer_lines({name: scores[name] for name in ("attention", "gradient")})
+    assert sentences[0] == "Worse at finding the words than on the honest model: attention."
 
 
 def test_a_comparison_of_a_deceptive_model_explains_its_base_too(place, tmp_path, monkeypatch):

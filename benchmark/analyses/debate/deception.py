@@ -41,7 +41,7 @@ class Deception:
     before and after. `deception`: how well each explainer of the comparison finds those words on either model, by a metric
     of the agreement with rationales, with the paired difference, and that to random scores on the deceptive model where
     `random` is one of the comparison's methods. The deceptive model still reads the words, as its accuracy shows. An
-    explainer that no longer finds them is deceived.
+    explainer that finds them less well than on the honest model, and not better than random scores, is deceived.
 
     Attributes:
         evaluation: a test of the comparison, of agreement with rationales.
@@ -126,16 +126,20 @@ def explainer_lines(scores: Mapping[str, tuple[Values, Values]]) -> tuple[list[d
 def _verdicts(tests: Sequence[Mapping[str, Any]], above: Sequence[str], *, with_random: bool) -> list[str]:
     differences = {row["explainer"]: row["value"] for row in tests if row["metric"] == "difference"}
     sure = {row["explainer"] for row in tests if row["metric"] == P_VALUE and row["value"] < ALPHA}
-    worse, better = {n for n in sure if differences[n] < 0}, {n for n in sure if differences[n] > 0}
-    named = {
-        "Deceived, since they find the words less well than on the honest model": [
-            n for n in differences if n in worse
-        ],
-        "Better at finding them than on the honest model": [n for n in differences if n in better],
-        "Without a difference that can be told": [n for n in differences if n not in sure],
-    }
+    worse = [name for name in differences if name in sure and differences[name] < 0]
+    better = [name for name in differences if name in sure and differences[name] > 0]
+    named = {"Worse at finding the words than on the honest model": worse}
     if with_random:
-        named["Above random scores on the deceptive model, so that they still find the words"] = list(above)
+        named = {
+            "Deceived: worse than on the honest model, and not above random scores": [
+                n for n in worse if n not in above
+            ],
+            "Worse than on the honest model, but above random scores": [n for n in worse if n in above],
+        }
+    named |= {
+        "Better at finding the words than on the honest model": better,
+        "Without a difference that can be told": [name for name in differences if name not in sure],
+    }
     return [f"{group}: {', '.join(names) or 'none'}." for group, names in named.items()]
 
 

@@ -1,0 +1,140 @@
+"""How different can attention be while the outputs stay? (Wiegreffe & Pinter 2019, section 4)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from omegaconf import DictConfig, OmegaConf
+
+from benchmark.analyses.context import Context
+from benchmark.analyses.debate.attention_pairs import head_divergences, in_order, matched, recorded_pairs, same_tokens
+from benchmark.analyses.debate.opening import composed, digests, with_model
+from benchmark.analyses.measured import figure_line
+from benchmark.models import AttentionEdit, Classifier
+from benchmark.models.divergences import attention_divergence, kl, total_variation
+from benchmark.models.edits import make_uniform
+from benchmark.results.statistics import interval
+from benchmark.results.tables import Drawing, Table
+from benchmark.run.workbench import Setting
+from benchmark.settings.declared import Above, Rising, configurable
+from benchmark.settings.early import Openings
+from benchmark.types import Batch
+
+LN_2 = float(np.log(2))
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    "TVD": (0.0, 1.0),
+    "JSD": (0.0, LN_2),
+    "JSD, heads matched": (0.0, LN_2),
+    "KL(model ‖ base)": (0.0, np.inf),
+    "KL(base ‖ model)": (0.0, np.inf),
+    "accuracy": (0.0, 1.0),
+    "accuracy of the base": (0.0, 1.0),
+    "accuracy less that of the base": (-1.0, 1.0),
+}
+"""What is reported of each model, with its range."""
+
+
+@configurable
+class AdversarialTraining:
+    """The TVD–JSD curve: models trained to match the comparison's model, other seeds, and uniform attention as its points.
+
+    For each model one line (docs/protocols.md, section 16): total variation of the outputs from the comparison's model; JSD
+    and both KLs of the attention, mean over layers, heads and queries; the JSD with heads matched, since a model that
+    merely exchanges its heads differs in nothing; accuracy beside the base's.
+
+    Attributes:
+        adversary: overrides of the adversary's settings; its base is the comparison's model.
+        weights: the λ that are swept.
+        seeds: by name, the overrides that open a model of another seed; None leaves out one.
+
+    Cost: one training for each λ, and two forward passes for each model; trained models are kept.
+    """
+
+    version: ClassVar[int] = 1
+
+    adversary: Sequence[str] = ("model=adversarial",)
+    weights: Annotated[Sequence[Annotated[float | int, Above(0)]], Rising()] = (0.01, 0.1, 1)
+    seeds: Annotated[Mapping[str, Sequence[str] | None], Openings()] = field(default_factory=dict)
+
+    def __call__(self, context: Context) -> Sequence[Table]:
+        """One table, a line per model."""
+        rows: list[dict[str, Any]] = []
+        base = context.setting
+        for (kind, name), other in self._models(context).items():
+            same_tokens(base.data.batches, other.data.batches)
+            rows += _lines(kind, name, measured(other.model, base.model, base.data.batches))
+        rows += _lines(
+            "uniform attention", "test time", measured(base.model, base.model, base.data.batches, (make_uniform,))
+        )
+        sentence = (
+            "JSD in nats, at most ln 2 = 0.693; a model above and left of the seeds differs more and predicts alike."
+        )
+        return [
+            Table(
+                name="adversarial_training",
+                title="Output and attention of models against the comparison's model",
+                labels=("kind", "model"),
+                rows=pd.DataFrame(rows),
+                sentences=(sentence,),
+                drawing=Drawing("scatter", x="TVD", y=("JSD, heads matched",), series="kind"),
+            )
+        ]
+
+    def reads(self, context: Context) -> Mapping[str, str]:
+        """Weights of all models, and the examples."""
+        return digests({f"{kind}: {name}": setting for (kind, name), setting in self._models(context).items()})
+
+    def _models(self, context: Context) -> dict[tuple[str, str], Setting]:
+        settings = {}
+        for weight in self.weights:
+            settings["adversary", f"λ = {weight:g}"] = with_model(context, self._adversary(context, float(weight)))
+        for name, overrides in self.seeds.items():
+            if overrides is not None:
+                settings["seed", name] = with_model(context, composed(overrides))
+        return settings
+
+    def _adversary(self, context: Context, weight: float) -> DictConfig:
+        model = composed(self.adversary)
+        OmegaConf.set_struct(model, value=False)
+        model.base = context.setting.config.model
+        model.divergence_weight = weight
+        return model
+
+
+def measured(
+    model: Classifier, base: Classifier, batches: Sequence[Batch], edits: Sequence[AttentionEdit] = ()
+) -> dict[str, NDArray[np.float64]]:
+    """Each of `BOUNDS` for every example; accuracies NaN where an example has no label."""
+    parts: dict[str, list[torch.Tensor]] = {}
+    for recorded in recorded_pairs(model, base, batches, edits):
+        rows, label = recorded.rows["all queries"], recorded.batch.label
+        right = [(p.argmax(-1) == label).double().masked_fill(label < 0, torch.nan) for p in recorded.probabilities]
+        a, b = recorded.attentions
+        found = {
+            "TVD": total_variation(*recorded.probabilities),
+            "heads": head_divergences(recorded, rows),
+            "KL(model ‖ base)": attention_divergence(a, b, rows, kl).mean((1, 2)),
+            "KL(base ‖ model)": attention_divergence(b, a, rows, kl).mean((1, 2)),
+            "accuracy": right[0],
+            "accuracy of the base": right[1],
+            "accuracy less that of the base": right[0] - right[1],
+        }
+        for name, values in found.items():
+            parts.setdefault(name, []).append(values)
+    columns = {name: torch.cat(values).double().cpu().numpy() for name, values in parts.items()}
+    heads = columns.pop("heads")
+    return columns | {"JSD": in_order(heads).mean(1), "JSD, heads matched": matched(heads).mean(1)}
+
+
+def _lines(kind: str, name: str, columns: Mapping[str, NDArray[np.float64]]) -> list[dict[str, Any]]:
+    labels = {"kind": kind, "model": name}
+    lines = []
+    for metric, (low, high) in BOUNDS.items():
+        values = columns[metric][~np.isnan(columns[metric])]
+        values = values if not np.isfinite(high) else np.clip(values, low, high)  # rounding at the ends
+        lines.append(figure_line(labels, metric, interval(values, bounds=(low, high))))
+    return lines

@@ -1,0 +1,149 @@
+"""Does a model need attention that learns? Uniform and frozen attention, trained anew (Wiegreffe & Pinter 2019)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
+
+from benchmark.analyses.context import Context
+from benchmark.analyses.debate.opening import digests, with_model
+from benchmark.analyses.measured import figure_line
+from benchmark.errors import NotApplicable
+from benchmark.models import AttentionEdit, Classifier
+from benchmark.results.statistics import interval
+from benchmark.results.tables import Drawing, Table
+from benchmark.run.workbench import Setting
+from benchmark.settings.configuration import make
+from benchmark.settings.declared import configurable
+from benchmark.types import Batch, Task
+
+_MOST_CORNERS = 12  # columns: of a sample that hardly varies the interval is taken over 2^columns corners
+
+Labels = Int[NDArray[np.int64], "N"]
+
+
+class TrainsFixed(Protocol):
+    """Trains models of fixed attention: a dataclass whose settings say which."""
+
+    base: Any
+    attention: str
+    layers: Sequence[int] | None
+
+    def resolve(self, task: Task) -> str:
+        """Directory of the checkpoint."""
+
+    def edits(self, base: Classifier) -> tuple[AttentionEdit, ...]:
+        """What has to be applied to the checkpoint's attention."""
+
+
+@dataclass(frozen=True)
+class _Variant:
+    setting: Setting
+    edits: tuple[AttentionEdit, ...]
+
+
+@configurable
+class TrainedUniform:
+    """Accuracy and macro-F1 of models trained from new weights with fixed attention, beside the comparison's model.
+
+    One line per model (docs/protocols.md, section 16): the comparison's model; `learned`, trained in the same way as the
+    others with attention that learns; and each of `kinds`, in all layers and, with `each_layer`, in every layer by itself.
+
+    Attributes:
+        trainer: trains them; its base is the comparison's model, of which they have the shape.
+        kinds: of fixed attention.
+        each_layer: also train a model for every layer.
+
+    Cost: 1 + 2 trainings, with `each_layer` 2 L more; trained models are kept.
+    """
+
+    version: ClassVar[int] = 1
+
+    trainer: TrainsFixed
+    kinds: Sequence[Literal["uniform", "frozen"]] = ("uniform", "frozen")
+    each_layer: bool = False
+
+    def __call__(self, context: Context) -> Sequence[Table]:
+        """One table, a line per model."""
+        base = context.setting
+        label = torch.cat([batch.label for batch in base.data.batches]).cpu().numpy()
+        known = label >= 0
+        if not known.any():
+            raise NotApplicable("no example has a label")
+        reference = predicted(base.model, base.data.batches)
+        rows = _lines({"attention": "comparison's model", "layers": "as it is"}, label[known], reference[known], None)
+        for (kind, layers), variant in self._variants(context).items():
+            found = predicted(variant.setting.model, variant.setting.data.batches, variant.edits)
+            rows += _lines({"attention": kind, "layers": layers}, label[known], found[known], reference[known])
+        return [
+            Table(
+                name="trained_uniform",
+                title="Models trained from new weights with fixed attention",
+                labels=("attention", "layers"),
+                rows=pd.DataFrame(rows),
+                sentences=(
+                    "Learned attention is trained in the same steps as the others, from the same kind of start.",
+                ),
+                drawing=Drawing("bars", x="layers", y=("accuracy", "macro-F1"), series="attention"),
+            )
+        ]
+
+    def reads(self, context: Context) -> Mapping[str, str]:
+        """Weights of all models, and the examples."""
+        return digests({" ".join(name): variant.setting for name, variant in self._variants(context).items()})
+
+    def _variants(self, context: Context) -> dict[tuple[str, str], _Variant]:
+        model = context.setting.model
+        base = make(context.setting.config.model).resolve(context.setting.task)
+        scopes: dict[str, tuple[int, ...] | None] = {"all": None}
+        if self.each_layer:
+            scopes |= {str(layer): (layer,) for layer in range(model.n_layers)}
+        chosen = [("learned", "all"), *((kind, scope) for kind in self.kinds for scope in scopes)]
+        variants = {}
+        for kind, scope in chosen:
+            trainer: Any = replace(self.trainer, base=base, attention=kind, layers=scopes[scope])  # type: ignore[type-var]
+            trained = with_model(context, trainer.resolve(context.setting.task))
+            variants[kind, scope] = _Variant(trained, trainer.edits(trained.model))
+        return variants
+
+
+def predicted(model: Classifier, batches: Sequence[Batch], edits: Sequence[AttentionEdit] = ()) -> Labels:
+    """The predicted class of every example under edits of the attention."""
+    parts = [model.run(part, edits=edits).logits.argmax(-1) for batch in batches for part, _ in model.parts(batch)]
+    classes: Labels = torch.cat(parts).cpu().numpy()
+    return classes
+
+
+def macro_f1_columns(label: Labels, predicted: Labels) -> NDArray[np.float64]:
+    """Whether an example is a hit, predicted and annotated, for each class that is annotated [N, 3 C]."""
+    classes = np.unique(label)
+    hits = [(label == c) & (predicted == c) for c in classes]
+    return np.stack([*hits, *(predicted == c for c in classes), *(label == c for c in classes)], axis=1).astype(float)
+
+
+def macro_f1(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over classes of 2 · hits / (predicted + annotated) [r], from column means [r, 3 C]; 0 for a class of neither."""
+    hits, chosen, gold = np.split(means, 3, axis=1)
+    both = chosen + gold
+    scores: NDArray[np.float64] = np.divide(2 * hits, both, out=np.zeros_like(hits), where=both > 0).mean(axis=1)
+    return scores
+
+
+def _lines(labels: Mapping[str, str], label: Labels, found: Labels, reference: Labels | None) -> list[dict[str, Any]]:
+    right = (found == label).astype(float)
+    columns = macro_f1_columns(label, found)
+    ranges = ((0.0, 1.0),) * columns.shape[1] if columns.shape[1] <= _MOST_CORNERS else None
+    f1 = interval(columns, macro_f1, bounds=(0.0, 1.0), ranges=ranges)
+    lines = [
+        figure_line(labels, "accuracy", interval(right, bounds=(0.0, 1.0))),
+        figure_line(labels, "macro-F1", f1),
+    ]
+    if reference is not None:
+        change = interval(right - (reference == label), bounds=(-1.0, 1.0))
+        lines.append(figure_line(labels, "accuracy less the comparison's model's", change))
+    return lines
