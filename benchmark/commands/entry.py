@@ -1,5 +1,6 @@
 """Where every command begins; what one command does not need is not imported by it."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -29,9 +30,9 @@ def main(words: Sequence[str] | None = None) -> None:
     own_modules_first()
     command, rest = (words[0], words[1:]) if words else ("--help", ())
     if command in ("--help", "-h", "help"):
-        print(_USAGE)
+        _print(_USAGE)
     elif command == "--version":
-        print(f"attention-explainer-benchmark {pages.own_version()}")
+        _print(f"attention-explainer-benchmark {pages.own_version()}")
     elif command in _COMMANDS:
         _COMMANDS[command](rest, f"{_PROGRAM} {command}")
     else:
@@ -97,7 +98,7 @@ def _answered(words: Sequence[str], config_name: str, program: str) -> bool:
     own_modules_first()
     page = pages.asked(words, config_name, program)
     if page is not None:
-        print(page)
+        _print(page)
     return page is not None
 
 
@@ -112,4 +113,13 @@ def _printed(words: Sequence[str], program: str, purpose: str, text: Callable[..
     parser.add_argument("--config-dir", metavar="DIR", help="one more folder of YAMLs, such as DIR/methods/NAME.yaml")
     given = vars(parser.parse_args(words))
     directory = given.pop("config_dir")
-    print(guarded(lambda: text(*given.values(), directory), Kept("nothing is written")))
+    _print(guarded(lambda: text(*given.values(), directory), Kept("nothing is written")))
+
+
+def _print(text: str) -> None:
+    """Print a page; whoever reads it may stop before its end, as `head` does."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # what is left is discarded, so that the interpreter does not meet the closed pipe again when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
