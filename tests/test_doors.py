@@ -85,6 +85,9 @@ def test_pages(capsys, words, expected):
     [
         (["rnu"], "error: rnu is no command; did you mean run, train?"),
         (["limit=5"], "error: limit=5 is a setting; the command comes first: attention-benchmark run limit=5"),
+        (["show"], "error: the following arguments are required: NAME; attention-benchmark show --help tells how"),
+        (["list", "method"], "error: there is no list of method; did you mean methods, model?"),
+        (["list", "methods", "all"], "error: unrecognized arguments: all; attention-benchmark list --help tells how"),
         (["show", "rolout"], "error: nothing is called rolout; did you mean rollout?"),
     ],
 )
@@ -159,6 +162,12 @@ def test_what_is_shown_is_for_a_person_who_types(monkeypatch):
     assert setting[1] == "      which head, counted from 0 or from the end; None is the mean over heads."
     assert max(map(len, text.partition("\nSettings\n")[0].splitlines())) <= 80
     assert "      of what is drawn." in description("lime")  # which its class leaves to its ancestor
+
+
+def test_one_group_is_listed_alone():
+    lines = listing("model").splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["model", *options("model")]
+    assert lines[3] == ""
 
 
 def test_a_list_fits_the_terminal(monkeypatch):

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from benchmark.commands import help as pages
 from benchmark.commands.working_folder import own_modules_first
@@ -72,7 +73,7 @@ def list_all(words: Sequence[str], program: str) -> None:
     """Print what there is, a line each."""
     from benchmark.commands.shown import listing
 
-    _printed(words, program, "list what there is, by group", listing)
+    _printed(words, program, "list what there is, by group, or of one GROUP alone", listing, "GROUP", nargs="?")
 
 
 def show(words: Sequence[str], program: str) -> None:
@@ -102,14 +103,20 @@ def _answered(words: Sequence[str], config_name: str, program: str) -> bool:
     return page is not None
 
 
-def _printed(words: Sequence[str], program: str, purpose: str, text: Callable[..., str], *named: str) -> None:
+def _printed(
+    words: Sequence[str], program: str, purpose: str, text: Callable[..., str], named: str, nargs: str | None = None
+) -> None:
     import argparse
 
     from benchmark.exits import Kept, guarded
 
-    parser = argparse.ArgumentParser(prog=program, description=purpose)
-    for name in named:
-        parser.add_argument(name.lower(), metavar=name)
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            echo(f"error: {message}; {program} --help tells how")
+            raise SystemExit(2)
+
+    parser = Parser(prog=program, description=purpose)
+    parser.add_argument(named.lower(), metavar=named, nargs=nargs)
     parser.add_argument("--config-dir", metavar="DIR", help="one more folder of YAMLs, such as DIR/methods/NAME.yaml")
     given = vars(parser.parse_args(words))
     directory = given.pop("config_dir")

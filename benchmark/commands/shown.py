@@ -23,10 +23,16 @@ _OF_A_FILE = 120
 _ROOM = 30
 
 
-def listing(directory: str | None = None) -> str:
-    """Every name of every group with a line of what it is."""
+def listing(chosen: str | None = None, directory: str | None = None) -> str:
+    """Every name of every group, or of one, with a line of what it is.
+
+    Raises:
+        UserError: there is no such group.
+    """
+    if chosen not in (None, *GROUPS):
+        raise UserError(f"there is no list of {chosen}; {near(str(chosen), GROUPS)}")
     lines: list[str] = []
-    for group in GROUPS:
+    for group in GROUPS if chosen is None else (chosen,):
         names = ",".join(options(group, directory))
         configs = compose(None, [f"+{group}=[{names}]"], directory)[group] if group in KEYED else None
         named = {name: _summary(group, name, configs, directory) for name in options(group, directory)}

@@ -100,7 +100,7 @@ def _with_additions(config_name: str, overrides: Sequence[str], directory: str |
     for text in added:
         name = _key(text).lstrip("+").partition(".")[0].partition("@")[0]
         if name not in (*config, *GROUPS, "hydra") and not any(f"${{{name}" in other for other in overrides):
-            raise UserError(f"{text}: there is no setting '{name}'; {near(name, list(map(str, config)))}")
+            raise UserError(f"{text}: there is no setting '{name}'; {near(name, [*map(str, config), 'experiment'])}")
     return [
         f"++{text.lstrip('+')}" if text in added and _key(text).lstrip("+") in config else text for text in overrides
     ]

@@ -7,7 +7,7 @@ object that is made in Python is not held to them: what it needs of the disk or 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, get_args, runtime_checkable
+from typing import Any, ClassVar, Protocol, get_args, runtime_checkable
 
 from benchmark.errors import UserError, near
 
@@ -80,10 +80,12 @@ class FilesBelow:
     Attributes:
         folder: the setting with the folder.
         instead: the setting that is read in place of the files where it is given and the folder is not.
+        form: what is allowed, in words.
     """
 
     folder: str
     instead: str
+    form: ClassVar[str] = "a file for each split, {test: FILE}, and null"
 
     def mistake(self, setting: str, value: Any, surroundings: Surroundings) -> str | None:
         """The first that is not there."""
