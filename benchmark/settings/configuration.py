@@ -285,6 +285,8 @@ def build(name: str, *overrides: str) -> Any:
         torch.Size([1, 5])
     """
     group, _, option = name.partition("/")
+    if group not in GROUPS or not option:
+        raise UserError(f"build('{name}'): give the name of a YAML with its group, such as 'methods/attattr'")
     keyed = group in KEYED
     prefix = f"{group}.{option}" if keyed else group
     config = compose(
