@@ -4,7 +4,7 @@ import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -14,6 +14,7 @@ from benchmark.errors import UserError, near
 from benchmark.models import Classifier
 from benchmark.models.variants import take
 from benchmark.settings.declared import configurable
+from benchmark.settings.early import NameIn
 from benchmark.settings.extras import needs
 from benchmark.types import Attribution, Batch
 from methods.shared.input_gradients import (
@@ -56,7 +57,7 @@ class Captum(UnitExplainer):
     Cost: that of the algorithm, and 1 forward pass (2 with a baseline token) for the embeddings.
     """
 
-    algorithm: str = "IntegratedGradients"
+    algorithm: Annotated[str, NameIn("captum.attr")] = "IntegratedGradients"
     arguments: Mapping[str, Any] | None = None
     baseline: Baseline = "zero"
     output: Output = "logit"

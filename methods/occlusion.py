@@ -1,6 +1,6 @@
 """Occlusion by sliding windows (Zeiler 2014); with windows of one unit, leave-one-out (Li 2016b)."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from jaxtyping import Bool, Int
@@ -9,6 +9,7 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.models.removal import OperatorName, logits_without, operator_for
 from benchmark.settings.declared import Count, SettingError, configurable
+from benchmark.settings.early import AtMostSetting
 from benchmark.types import Attribution, Batch
 from methods.shared.explainer import Explainer
 from methods.shared.input_gradients import Change, output_drops
@@ -36,7 +37,7 @@ class Occlusion(Explainer):
     """
 
     window: Count = 1
-    stride: Count = 1
+    stride: Annotated[Count, AtMostSetting("window")] = 1
     operator: OperatorName = "auto"
     output: Change = "probability"
     version: ClassVar[int] = 2

@@ -3,11 +3,10 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from benchmark.errors import UserError
+from benchmark.errors import UserError, near
 from benchmark.settings.early import SPLITS
 
 _OTHER_KINDS: Mapping[bytes, str] = {
@@ -23,9 +22,7 @@ def check_split(task: str, name: str) -> str:
     """The name itself if it is one of the three splits; else UserError with the nearest one."""
     if name in SPLITS:
         return name
-    near = get_close_matches(name, SPLITS, n=1, cutoff=0.3)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    raise UserError(f"task {task}: split={name!r} does not exist{hint}; allowed are {', '.join(SPLITS)}")
+    raise UserError(f"task {task}: split={name!r} does not exist; {near(name, SPLITS)}")
 
 
 def digest(settings: Mapping[str, Any], parts: Sequence[bytes | str] = (), files: Sequence[Path] = ()) -> str:

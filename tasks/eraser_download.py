@@ -8,13 +8,12 @@ import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
 from benchmark import progress
-from benchmark.errors import UserError
+from benchmark.errors import UserError, near
 from benchmark.results.cache import atomic_path, cache_directory
 from tasks.archive import DamagedArchive, unpack
 
@@ -49,11 +48,9 @@ def fetch(dataset: str, base_url: str, sha256: Mapping[str, str | None] | None =
             another digest or without an ERASER data set, or a cached data set of another digest.
     """
     if dataset not in DATASETS:
-        near = get_close_matches(dataset, DATASETS, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
         raise UserError(
-            f"task.dataset={dataset!r} is no ERASER data set{hint}; allowed are {', '.join(DATASETS)}, "
-            "or set task.root to a directory"
+            f"task.dataset={dataset!r} is no ERASER data set (task.root takes the directory of another); "
+            f"{near(dataset, DATASETS)}"
         )
     pinned = _pinned(dataset, sha256 or {})
     destination = cache_directory() / "eraser" / dataset

@@ -5,7 +5,6 @@ import re
 import torch
 import yaml
 
-from benchmark import load_model
 from benchmark.settings.configuration import compose, make
 from tests import pages, tiny_models
 from tests.conftest import REPOSITORY
@@ -19,7 +18,7 @@ def test_the_method_of_the_readme(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     config = compose("config", ["methods=[embedding_norm,random]"], str(tmp_path / "myconf"))
     method = make(config.methods.embedding_norm)
-    model = load_model(tiny_models.save("bert", tmp_path), device="cpu")
+    model = tiny_models.load("bert", tmp_path, dtype="float32")
     batch = model.encode(tiny_models.inputs("bert"))
     found = method(model, batch, torch.tensor([0, 1, 2]))
     embedding = model.model.get_input_embeddings()

@@ -5,6 +5,9 @@ from pathlib import Path
 import torch
 import transformers
 
+import benchmark
+from benchmark.models import Classifier
+
 _TEXT = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24}
 _BERT = _TEXT | {"hidden_size": 24, "num_hidden_layers": 3, "intermediate_size": 40}
 _PADDED = {"pad_token_id": 0, "num_labels": 3}
@@ -81,6 +84,11 @@ def save(family: str, folder: Path, *, scale: float = 12.0) -> Path:
                 parameter.normal_()
     model.save_pretrained(folder / family)
     return folder / family
+
+
+def load(family: str, folder: Path, *, dtype: str = "float64", scale: float = 12.0) -> Classifier:
+    """The saved classifier as the benchmark loads it; double precision, since most tests compare to its last digits."""
+    return benchmark.load_model(save(family, folder, scale=scale), dtype=dtype, device="cpu")
 
 
 def inputs(family: str, lengths: tuple[int, ...] = (9, 5, 12)) -> list[dict]:

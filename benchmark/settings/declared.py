@@ -203,6 +203,8 @@ def described(hint: Any) -> str:
     if origin is Literal:
         return ", ".join(map(str, arguments))
     if origin is Annotated:
+        if allowed := next((str(part.allowed) for part in arguments[1:] if hasattr(part, "allowed")), ""):
+            return allowed
         ranges = " ".join(map(str, _ranges(hint)))
         if (item := _items(hint)) is not None:
             of_items = " ".join(str(condition).removeprefix("numbers ") for condition in _ranges(item))

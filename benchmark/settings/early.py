@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, get_args, runtime_checkable
 
 from benchmark.errors import UserError, near
+from benchmark.settings.read_modules import read_module
 
 SPLITS = ("train", "validation", "test")
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class FilesBelow:
 
     folder: str
     instead: str
-    form: ClassVar[str] = "a file for each split, {test: FILE}, and null"
+    allowed: ClassVar[str] = "null, and the file of each split, {test: FILE}"
 
     def mistake(self, setting: str, value: Any, surroundings: Surroundings) -> str | None:
         """The first that is not there."""
@@ -118,6 +120,60 @@ class OrGiven:
             return None
         path = setting.rpartition(".")[0]
         return f"{setting} is not set; give it, or {' or '.join(f'{path}.{other}' for other in self.others)}"
+
+
+@dataclass(frozen=True)
+class NameIn:
+    """A name that a module has; nothing is said where the module is not installed.
+
+    Attributes:
+        module: dotted.
+    """
+
+    module: str
+
+    def mistake(self, setting: str, value: Any, surroundings: Surroundings) -> str | None:
+        """Whether the module lacks it."""
+        read = read_module(self.module)
+        if read is None or value in read.names_bound:
+            return None
+        return f"{setting}={value} is not in {self.module}; {near(value, sorted(read.names_bound))}"
+
+
+@dataclass(frozen=True)
+class AtMostSetting:
+    """A number that may not exceed another setting.
+
+    Attributes:
+        other: the setting that bounds it.
+    """
+
+    other: str
+
+    def mistake(self, setting: str, value: Any, surroundings: Surroundings) -> str | None:
+        """Whether it does."""
+        bound = surroundings.siblings[self.other]
+        return None if value <= bound else f"{setting}={value}: allowed are numbers up to {self.other}={bound}"
+
+
+@dataclass(frozen=True)
+class OneAbove:
+    """A number that is another setting plus one, up to rounding.
+
+    Attributes:
+        other: the other setting.
+    """
+
+    other: str
+
+    def mistake(self, setting: str, value: Any, surroundings: Surroundings) -> str | None:
+        """Whether it is not."""
+        other = surroundings.siblings[self.other]
+        if abs(value - other - 1) <= _ROUNDING:
+            return None
+        path = setting.rpartition(".")[0]
+        together = f"{setting}={value} and {path}.{self.other}={other} do not go together"
+        return f"{together}: {setting.rpartition('.')[2]} - {self.other} = 1 is allowed"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ array) as something that nothing is known of.
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
@@ -67,6 +67,11 @@ class ReadModule:
         """Whether the module has no other names than those that its statements bind."""
         made = {node.id for part in self._statements for node in ast.walk(part) if isinstance(node, ast.Name)}
         return all(isinstance(part, _PLAIN) for part in self._statements) and not {*_MAKE_NAMES} & {*self._bound, *made}
+
+    @property
+    def names_bound(self) -> Collection[str]:
+        """Every name that the module has, of classes and functions that it imports too."""
+        return self._bound.keys()
 
     @property
     def names(self) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from benchmark.errors import UserError
 from benchmark.settings.declared import AtLeast
+from benchmark.settings.early import OneAbove
 from methods.propagation.linear_rules import AlphaBeta, Gamma, PositiveLinear, SeparateLinear
 from methods.propagation.rules import (
     HALVED_SUM,
@@ -136,7 +137,9 @@ def epsilon(epsilon: NonNegative = 1e-6) -> RuleSet:
     return _stabilised(epsilon)
 
 
-def alpha_beta(alpha: float | int = 2.0, beta: NonNegative = 1.0, epsilon: NonNegative = 1e-9) -> RuleSet:
+def alpha_beta(
+    alpha: Annotated[float | int, OneAbove("beta")] = 2.0, beta: NonNegative = 1.0, epsilon: NonNegative = 1e-9
+) -> RuleSet:
     """R_i = Σ_j (α (x_i w_ji)⁺/z_j⁺ − β (x_i w_ji)⁻/z_j⁻) R_j for linear layers, α − β = 1; the ε-rule elsewhere.
 
     Conserves Σ R = y_t up to ε, to the shares of biases, and to neurons whose contributions all have one sign. The source

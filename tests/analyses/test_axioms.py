@@ -69,7 +69,7 @@ def loaded(request, tmp_path_factory):
 
 
 def load(family, folder):
-    model = benchmark.load_model(tiny_models.save(family, folder), dtype="float32", device="cpu")
+    model = tiny_models.load(family, folder, dtype="float32")
     return model, model.encode(tiny_models.inputs(family))
 
 

@@ -67,10 +67,9 @@ class Slow:
 
 @pytest.mark.parametrize("family", list(MODULES))
 def test_ablations_equal_a_loop(family, tmp_path):
-    folder = tiny_models.save(family, tmp_path)
-    model = benchmark.load_model(folder, dtype="float64", device="cpu")
+    model = tiny_models.load(family, tmp_path)
     inputs = tiny_models.inputs(family, (6, 4))
-    batch, slow = model.encode(inputs), Slow(family, folder)
+    batch, slow = model.encode(inputs), Slow(family, tmp_path / family)
     plan = ablation_plan(model.n_layers)
     before = {name: tensor.clone() for name, tensor in model.model.state_dict().items()}
     found = ablated_logits(model, batch, blocks_parts(model, batch), plan)

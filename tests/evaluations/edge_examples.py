@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from benchmark.models import load_model
 from benchmark.run.arrays import without_padding
 from benchmark.types import Attribution
 from methods.attention_explainer import AttentionExplainer
@@ -18,7 +17,7 @@ FAMILIES = ("bert", "gpt2", "vit")
 
 
 def load(family, folder):
-    model = load_model(tiny_models.save(family, folder), dtype="float64", device="cpu")
+    model = tiny_models.load(family, folder)
     batch = model.encode(tiny_models.inputs(family), labels=[0, 2, -1])
     rationale = tuple(np.arange(int(n)) % 3 == 0 if b != 1 else None for b, n in enumerate(batch.n_units))
     return model, replace(batch, rationale=rationale)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmark import build, load_model
+from benchmark import build
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.completeness import layer_contributions
 from benchmark.models import PruneHeads
@@ -15,7 +15,7 @@ from tests import tiny_models
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return load_model(tiny_models.save("bert", tmp_path_factory.mktemp("models")), dtype="float64", device="cpu")
+    return tiny_models.load("bert", tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")

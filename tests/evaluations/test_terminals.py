@@ -11,7 +11,6 @@ from benchmark.evaluations.attribution_graph import AttributionGraphs
 from benchmark.evaluations.edges import terminals
 from benchmark.evaluations.kept_edges import KeptEdges
 from benchmark.evaluations.receptive_field import ReceptiveField
-from benchmark.models import load_model
 from benchmark.models.blocks import blocks_of
 from tests import tiny_models
 from tests.evaluations.edge_examples import load, scored
@@ -41,7 +40,7 @@ def tokens_read(model, one):
 
 @pytest.mark.parametrize("family", [name for name in tiny_models.FAMILIES if name != "bart"])
 def test_there_is_a_terminal_where_one_token_is_read(family, tmp_path):
-    model = load_model(tiny_models.save(family, tmp_path), dtype="float64", device="cpu")
+    model = tiny_models.load(family, tmp_path)
     batch = model.encode(tiny_models.inputs(family, (5, 3, 7)))
     for b, terminal in enumerate(terminals(model, batch)):
         read = tokens_read(model, batch.select([b]))

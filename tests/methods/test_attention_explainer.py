@@ -22,9 +22,7 @@ from tests import tiny_models
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return benchmark.load_model(
-        tiny_models.save("bert", tmp_path_factory.mktemp("models")), dtype="float64", device="cpu"
-    )
+    return tiny_models.load("bert", tmp_path_factory.mktemp("models"))
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,7 @@ def family(request):
 
 @pytest.fixture(scope="module")
 def model(family, tmp_path_factory):
-    folder = tiny_models.save(family, tmp_path_factory.mktemp("models"))
-    return benchmark.load_model(folder, dtype="float64", device="cpu")
+    return tiny_models.load(family, tmp_path_factory.mktemp("models"))
 
 
 def cheap(name):

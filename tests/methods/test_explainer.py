@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-import benchmark
 from benchmark.errors import NotApplicable, UserError
 from tests import tiny_models
 from tests.methods.test_contract import METHODS, assert_equal, build, encode
@@ -11,9 +10,7 @@ from tests.methods.test_contract import METHODS, assert_equal, build, encode
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return benchmark.load_model(
-        tiny_models.save("bert", tmp_path_factory.mktemp("models")), dtype="float64", device="cpu"
-    )
+    return tiny_models.load("bert", tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")

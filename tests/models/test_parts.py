@@ -16,8 +16,7 @@ APART = [family for family in tiny_models.FAMILIES if family != "bart"]
 
 @pytest.fixture(scope="module", params=APART)
 def loaded(request, tmp_path_factory):
-    folder = tiny_models.save(request.param, tmp_path_factory.mktemp("models"))
-    model = load_model(folder, dtype="float64", device="cpu")
+    model = tiny_models.load(request.param, tmp_path_factory.mktemp("models"))
     return model, model.encode(tiny_models.inputs(request.param))
 
 
@@ -85,7 +84,7 @@ def test_an_edit_reaches_the_logits_and_is_gone_afterwards(loaded):
 
 
 def test_blocks_with_cross_attention_cannot_be_told_apart(tmp_path):
-    model = load_model(tiny_models.save("bart", tmp_path), dtype="float64", device="cpu")
+    model = tiny_models.load("bart", tmp_path)
     batch = model.encode(tiny_models.inputs("bart"))
     with pytest.raises(NotApplicable, match="4 blocks hold 6 attention layers: not one in each"):
         blocks_parts(model, batch)

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-import benchmark
 from benchmark.errors import NotApplicable
 from benchmark.models import run_block
 from benchmark.models.streams import ENCODER
@@ -12,8 +11,7 @@ from tests import tiny_models
 
 @pytest.fixture(scope="module", params=tiny_models.FAMILIES)
 def model(request, tmp_path_factory):
-    folder = tiny_models.save(request.param, tmp_path_factory.mktemp("models"))
-    return benchmark.load_model(folder, dtype="float64", device="cpu")
+    return tiny_models.load(request.param, tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture
@@ -32,7 +30,7 @@ def test_a_block_alone_gives_the_next_ones_input(model, batch):
 
 
 def test_a_decoders_block_is_not_run_without_its_encoder(tmp_path):
-    model = benchmark.load_model(tiny_models.save("bart", tmp_path), dtype="float64", device="cpu")
+    model = tiny_models.load("bart", tmp_path)
     batch = model.encode(tiny_models.inputs("bart"))
     hidden = model.run(batch, record=("hidden",)).hidden
     before = model.cost.forward_passes

@@ -78,7 +78,7 @@ def test_pairs_words_and_ids(model):
 
 
 def test_images(tmp_path):
-    vision = benchmark.load_model(tiny_models.save("vit", tmp_path), device="cpu")
+    vision = tiny_models.load("vit", tmp_path, dtype="float32")
     pixels = tiny_models.inputs("vit")[0]
     explanation = benchmark.explain(vision, pixels, methods=["rollout", lambda image: range(9)])
     n = len(explanation.words[0])

@@ -89,9 +89,7 @@ def case(request, tmp_path_factory):
 @pytest.fixture(scope="module", params=[name for name in tiny_models.FAMILIES if name != "bart"])  # cross-attention
 def any_model(request, tmp_path_factory):
     """A model with one stream of tokens, and a batch."""
-    model = benchmark.load_model(
-        tiny_models.save(request.param, tmp_path_factory.mktemp("families")), dtype="float64", device="cpu"
-    )
+    model = tiny_models.load(request.param, tmp_path_factory.mktemp("families"))
     return model, model.encode(tiny_models.inputs(request.param))
 
 

@@ -93,8 +93,7 @@ def test_methods(model, batch, target, plain, name):
 
 @pytest.fixture(scope="module")
 def bart(tmp_path_factory):
-    folder = tiny_models.save("bart", tmp_path_factory.mktemp("bart"))
-    return benchmark.load_model(folder, dtype="float64", device="cpu")
+    return tiny_models.load("bart", tmp_path_factory.mktemp("bart"))
 
 
 @pytest.fixture(scope="module")

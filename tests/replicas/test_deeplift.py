@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-import benchmark
 from methods.deeplift import DeepLift
 from methods.propagation.mode import propagating
 from methods.propagation.multipliers import RescaleRule
@@ -14,8 +13,7 @@ from tests.replicas.conftest import assert_same
 
 @pytest.fixture(scope="module", params=tiny_models.FAMILIES)
 def any_model(request, tmp_path_factory):
-    folder = tiny_models.save(request.param, tmp_path_factory.mktemp("deeplift"))
-    return request.param, benchmark.load_model(folder, dtype="float64", device="cpu")
+    return request.param, tiny_models.load(request.param, tmp_path_factory.mktemp("deeplift"))
 
 
 @pytest.mark.parametrize("baseline", ["zero", "pad"])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-import benchmark
 from benchmark.errors import UserError
 from methods.integrated_gradients import IntegratedGradients
 from methods.shared.input_gradients import baseline_embeddings, embeddings_of
@@ -44,8 +43,7 @@ def test_integrated_gradients(model, batch, target, plain, baseline, rule, outpu
 
 @pytest.fixture(scope="module", params=tiny_models.FAMILIES)
 def any_model(request, tmp_path_factory):
-    folder = tiny_models.save(request.param, tmp_path_factory.mktemp("completeness"), scale=4.0)
-    return request.param, benchmark.load_model(folder, dtype="float64", device="cpu")
+    return request.param, tiny_models.load(request.param, tmp_path_factory.mktemp("completeness"), scale=4.0)
 
 
 def completeness_gap(model, batch, target, method):

@@ -51,8 +51,7 @@ def family(request):
 
 @pytest.fixture(scope="module")
 def model(family, tmp_path_factory):
-    folder = tiny_models.save(family, tmp_path_factory.mktemp("rule_sets"))
-    return benchmark.load_model(folder, dtype="float64", device="cpu")
+    return tiny_models.load(family, tmp_path_factory.mktemp("rule_sets"))
 
 
 @pytest.fixture(scope="module")

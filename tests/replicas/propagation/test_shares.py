@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-import benchmark
 from benchmark.models.parts import blocks_parts
 from methods.propagation.relevance import relevance_pass
 from methods.propagation.rule_sets import rule_set
@@ -19,8 +18,7 @@ FAMILIES = ("bert", "distilbert", "gpt2", "vit")
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def loaded(request, tmp_path_factory):
-    folder = tiny_models.save(request.param, tmp_path_factory.mktemp("models"))
-    model = benchmark.load_model(folder, dtype="float64", device="cpu")
+    model = tiny_models.load(request.param, tmp_path_factory.mktemp("models"))
     return model, model.encode(tiny_models.inputs(request.param, (5, 4, 6)))
 
 
