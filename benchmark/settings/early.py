@@ -82,7 +82,6 @@ class FilesBelow:
     Attributes:
         folder: the setting with the folder.
         instead: the setting that is read in place of the files where it is given and the folder is not.
-        form: what is allowed, in words.
     """
 
     folder: str

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from benchmark.errors import UserError, near
 from benchmark.settings.declared import SettingError, described, fits
-from benchmark.settings.early import FilesBelow, Surroundings, early_conditions
+from benchmark.settings.early import Surroundings, early_conditions
 from benchmark.settings.outlines import UNKNOWN, NoSuchTarget, Outline, StandIn
 from benchmark.settings.read_modules import outline_of
 
@@ -94,8 +94,7 @@ def _check_value(path: str, name: str, value: Any, hint: Any) -> None:
         where = hint.outline.target.rpartition(".")[0].replace(".", "/")
         raise SettingError(name, value, f"objects, {path}.{name}._target_=CLASS ({hint.__name__} in {where}.py)", path)
     if not fits(hint, value):
-        forms = [condition.form for condition in early_conditions(hint) if isinstance(condition, FilesBelow)]
-        raise SettingError(name, value, "".join(forms) or described(hint), path)
+        raise SettingError(name, value, described(hint), path)
 
 
 def _takes_objects(hint: Any) -> bool:
