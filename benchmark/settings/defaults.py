@@ -19,6 +19,9 @@ from benchmark.settings.ways_out import other_setting
 
 Plain = dict[str, Any]
 
+OWN_NAMES = ("report.latex.names",)
+"""Settings of no class whose keys are a person's own words."""
+
 _REQUIRED = object()
 
 
@@ -107,6 +110,8 @@ def additions(config: Plain, key: str) -> list[str] | None:
     Raises:
         UserError: no class has such a setting; with the nearest names.
     """
+    if any(key.rpartition(".")[0] == own or f"{own}.".startswith(f"{key}.") for own in OWN_NAMES):
+        return []
     node: Any = config
     before: list[str] = []
     parts = key.split(".")
