@@ -18,9 +18,9 @@ from benchmark.errors import UserError
 from benchmark.exits import Kept, guarded
 from benchmark.settings.configuration import compose, options
 from benchmark.settings.defaults import whole
+from benchmark.settings.docstrings import Docstring
 
 _FACT = re.compile(r"^\s*(Source|Cost): (.+?)\.?\s*$", re.MULTILINE)
-_BLOCK = re.compile(r"^With (\w+)=(.+):\n((?: {4}.+(?:\n|$))+)", re.MULTILINE)
 _NO_PASS = "no pass"
 _NO_PASS_BUT = re.compile(r"^no pass \((.+)\)$")
 
@@ -83,21 +83,15 @@ def _facts(part: Any) -> dict[str, str]:
         UserError: the docstring lacks source or cost.
     """
     target = get_object(part["_target_"])
-    text = inspect.getdoc(target) or ""
-    blocks = [block for setting, value, block in _BLOCK.findall(text) if _is_set(value, part.get(setting))]
+    said = Docstring.of(inspect.getdoc(target) or "")
     facts: dict[str, str] = {}
-    for lines in (_BLOCK.sub("", text), *blocks):
+    for lines in (said.text, *said.holding(part)):
         facts |= {"Definition": lines.strip().partition("\n")[0].rstrip("."), **dict(_FACT.findall(lines))}
     if missing := {"Source", "Cost"} - set(facts):
         raise UserError(
             f"the docstring of {target.__module__}.{target.__name__} lacks a line '{sorted(missing)[0]}: ...'"
         )
     return facts
-
-
-def _is_set(value: str, configured: Any) -> bool:
-    """Whether a setting has a value; that of a list in any order."""
-    return set(value.split(", ")) == (set(map(str, configured)) if isinstance(configured, list) else {str(configured)})
 
 
 def _tops(config: Any) -> list[Any]:

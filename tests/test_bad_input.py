@@ -235,6 +235,10 @@ def test_a_record_of_another_shape_is_corrupt(place, tmp_path, finished, record)
     [
         ("methods/rolout", None, "methods=rolout does not exist; did you mean rollout?"),
         ("evaluations/perturbatoin", None, "evaluations=perturbatoin does not exist; did you mean perturbation"),
+        ("attattr", None, "build('attattr'): give the name of a YAML with its group, such as 'methods/attattr'"),
+        ("methods/rollout", "readout.start_layer 2", "a setting is written NAME=VALUE"),
+        ("methods/rollout", "readout.start_layer", "a setting is written NAME=VALUE"),
+        ("methods/rollout", "readout.start_layer=[1", "a setting is written NAME=VALUE"),
         ("methods/rollout", "readout.start=2", "methods.rollout.readout.start is no setting"),
         ("methods/attattr", "edges.steps=0", "methods.attattr.edges.steps=0: allowed are whole numbers from 1"),
     ],

@@ -1,5 +1,6 @@
 """The commands from outside: the console command, its pages, and a working folder with modules that are named like ours."""
 
+import os
 import sys
 from importlib.metadata import entry_points
 
@@ -84,6 +85,9 @@ def test_pages(capsys, words, expected):
     [
         (["rnu"], "error: rnu is no command; did you mean run, train?"),
         (["limit=5"], "error: limit=5 is a setting; the command comes first: attention-benchmark run limit=5"),
+        (["show"], "error: the following arguments are required: NAME; attention-benchmark show --help tells how"),
+        (["list", "method"], "error: there is no list of method; did you mean methods, model?"),
+        (["list", "methods", "all"], "error: unrecognized arguments: all; attention-benchmark list --help tells how"),
         (["show", "rolout"], "error: nothing is called rolout; did you mean rollout?"),
     ],
 )
@@ -143,6 +147,43 @@ def test_one_thing_is_shown_with_its_settings_source_and_cost():
         assert part in text
     assert "head_pruning.calibration.limit=100    # whole numbers from 1" in description("head_pruning")
     assert "evaluations:" in description("chefer2021_movies")
+
+
+def test_what_is_shown_is_for_a_person_who_types(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = description("raw_attention")
+    assert "Attributes:" not in text
+    assert "With factors=" not in text
+    assert text.index("`E[l,h,i,j] = A[l,h,i,j]`, in [0, 1]") < text.index("Scores edges once")  # its own part first
+    assert text.count("Cost: 1 forward pass.") == 1
+    assert "2 backward passes" not in text  # of other factors
+    assert '  "methods.raw_attention.edges.factors=[attention]"    # lists of' in text
+    setting = text.partition("  methods.raw_attention.readout.head=null")[2].splitlines()
+    assert setting[1] == "      which head, counted from 0 or from the end; None is the mean over heads."
+    assert max(map(len, text.partition("\nSettings\n")[0].splitlines())) <= 80
+    assert "      of what is drawn." in description("lime")  # which its class leaves to its ancestor
+
+
+def test_one_group_is_listed_alone():
+    lines = listing("model").splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["model", *options("model")]
+    assert lines[3] == ""
+
+
+def test_a_list_fits_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = listing().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("  rollout ") and "`E[l,h,i,j] = A[l,h,i,j]`, in [0, 1]" in line for line in lines)
+
+
+@pytest.mark.parametrize("words", [["list"], ["show", "lime"], ["run", "--help"], ["--help"]])
+def test_a_reader_that_stops_early_ends_a_page_quietly(words, monkeypatch):
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w", encoding="utf-8") as closed:
+        monkeypatch.setattr("sys.stdout", closed)
+        entry.main(words)
 
 
 @pytest.mark.parametrize("name", [f"{group}/{option}" for group in GROUPS for option in options(group)[:2]])

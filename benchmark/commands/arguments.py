@@ -10,6 +10,7 @@ from hydra.errors import HydraException
 
 from benchmark.errors import UserError, near
 from benchmark.settings.configuration import ALL, GROUPS, KEYED, options
+from benchmark.settings.ways_out import other_option
 
 _DIRECTORY = ("--config-dir", "-cd")
 _SHOW = ("--cfg", "-c")
@@ -17,6 +18,7 @@ _SWEEP = ("--multirun", "-m")
 _VALUED = (*_DIRECTORY, *_SHOW, "--package", "-p")
 _PLAIN = (*_SWEEP, "--resolve", "--hydra-help", "--run", "-r", "--shell-completion", "-sc")
 _TOLD = ("--help", "--version", "--config-dir", "--cfg", "--resolve", "--multirun", "-m")
+_OF_THE_CONSOLE = ("run", "train", "report", "list", "show")
 _SHOWN = ("job", "hydra", "all")
 
 
@@ -113,7 +115,7 @@ def parsed(text: str, directory: str | None) -> tuple[str, Override]:
             return text, override
         for name in names:
             if name not in allowed:
-                raise UserError(f"{group}={name} does not exist; {near(name, allowed)}")
+                raise UserError(f"{group}={name} does not exist; {other_option(group, name, allowed)}")
         if ALL in names and len(names) > 1:
             return parsed(f"{text.partition('=')[0]}={ALL}", directory)
     return text, override
@@ -129,10 +131,13 @@ def _override(text: str) -> Override:
 
 def _no_setting(text: str) -> str:
     key, equals, value = text.partition("=")
-    if not equals and not text.startswith("~"):
+    if text in _OF_THE_CONSOLE:
+        way_out = f"it is a word of the console command (attention-benchmark {text} ...); leave it out here"
+    elif not equals and not text.startswith("~"):
         way_out = "write NAME=VALUE; --help lists names"
     elif any(value.count(a) != value.count(b) for a, b in ("[]", "{}")):
-        way_out = f'a bracket is open; write it without spaces, or all of it in quotation marks: "{key}=[A, B]"'
+        example = "{NAME: VALUE}" if value.startswith("{") else "[A, B]"
+        way_out = f'a bracket is open; write it without spaces, or all of it in quotation marks: "{key}={example}"'
     else:
         bare = value.strip("[]{}'\"")
         way_out = f"put all of it in quotation marks, and what has special characters in others: \"{key}='{bare}'\""

@@ -1,7 +1,9 @@
 """Where every command begins; what one command does not need is not imported by it."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from benchmark.commands import help as pages
 from benchmark.commands.working_folder import own_modules_first
@@ -29,9 +31,9 @@ def main(words: Sequence[str] | None = None) -> None:
     own_modules_first()
     command, rest = (words[0], words[1:]) if words else ("--help", ())
     if command in ("--help", "-h", "help"):
-        print(_USAGE)
+        _print(_USAGE)
     elif command == "--version":
-        print(f"attention-explainer-benchmark {pages.own_version()}")
+        _print(f"attention-explainer-benchmark {pages.own_version()}")
     elif command in _COMMANDS:
         _COMMANDS[command](rest, f"{_PROGRAM} {command}")
     else:
@@ -71,7 +73,7 @@ def list_all(words: Sequence[str], program: str) -> None:
     """Print what there is, a line each."""
     from benchmark.commands.shown import listing
 
-    _printed(words, program, "list what there is, by group", listing)
+    _printed(words, program, "list what there is, by group, or of one GROUP alone", listing, "GROUP", nargs="?")
 
 
 def show(words: Sequence[str], program: str) -> None:
@@ -97,19 +99,34 @@ def _answered(words: Sequence[str], config_name: str, program: str) -> bool:
     own_modules_first()
     page = pages.asked(words, config_name, program)
     if page is not None:
-        print(page)
+        _print(page)
     return page is not None
 
 
-def _printed(words: Sequence[str], program: str, purpose: str, text: Callable[..., str], *named: str) -> None:
+def _printed(
+    words: Sequence[str], program: str, purpose: str, text: Callable[..., str], named: str, nargs: str | None = None
+) -> None:
     import argparse
 
     from benchmark.exits import Kept, guarded
 
-    parser = argparse.ArgumentParser(prog=program, description=purpose)
-    for name in named:
-        parser.add_argument(name.lower(), metavar=name)
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            echo(f"error: {message}; {program} --help tells how")
+            raise SystemExit(2)
+
+    parser = Parser(prog=program, description=purpose)
+    parser.add_argument(named.lower(), metavar=named, nargs=nargs)
     parser.add_argument("--config-dir", metavar="DIR", help="one more folder of YAMLs, such as DIR/methods/NAME.yaml")
     given = vars(parser.parse_args(words))
     directory = given.pop("config_dir")
-    print(guarded(lambda: text(*given.values(), directory), Kept("nothing is written")))
+    _print(guarded(lambda: text(*given.values(), directory), Kept("nothing is written")))
+
+
+def _print(text: str) -> None:
+    """Print a page; whoever reads it may stop before its end, as `head` does."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # what is left is discarded, so that the interpreter does not meet the closed pipe again when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

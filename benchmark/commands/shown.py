@@ -1,5 +1,7 @@
 """What there is to choose from, and what one thing is: for `attention-benchmark list` and `show`."""
 
+import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -11,21 +13,34 @@ from benchmark.errors import UserError, near, shorter
 from benchmark.settings.configuration import GROUPS, KEYED, compose, options
 from benchmark.settings.declared import described
 from benchmark.settings.defaults import whole_declared
+from benchmark.settings.docstrings import Docstring, wrapped
 from benchmark.settings.outlines import UNKNOWN, Outline, StandIn
 from benchmark.settings.read_modules import outline_of
+from benchmark.settings.typed import typed
+
+_REFERS = re.compile(r"of `\w+`\.?")
+_OF_A_FILE = 120
+_ROOM = 30
 
 
-def listing(directory: str | None = None) -> str:
-    """Every name of every group with a line of what it is."""
+def listing(chosen: str | None = None, directory: str | None = None) -> str:
+    """Every name of every group, or of one, with a line of what it is.
+
+    Raises:
+        UserError: there is no such group.
+    """
+    if chosen not in (None, *GROUPS):
+        raise UserError(f"there is no list of {chosen}; {near(str(chosen), GROUPS)}")
     lines: list[str] = []
-    for group in GROUPS:
+    for group in GROUPS if chosen is None else (chosen,):
         names = ",".join(options(group, directory))
         configs = compose(None, [f"+{group}=[{names}]"], directory)[group] if group in KEYED else None
         named = {name: _summary(group, name, configs, directory) for name in options(group, directory)}
         width = max(map(len, named))
+        room = max(_ROOM, _columns() - width - 4)
         lines += [
             group,
-            *(f"  {name:{width}}  {shorter(summary, 110)}".rstrip() for name, summary in named.items()),
+            *(f"  {name:{width}}  {shorter(summary, room)}".rstrip() for name, summary in named.items()),
             "",
         ]
     return "\n".join([*lines, "attention-benchmark show NAME tells more of one."])
@@ -53,42 +68,75 @@ def _described(group: str, name: str, directory: str | None) -> str:
     chosen = (
         f"+experiment={name}" if group == "experiment" else f"{group}=[{name}]" if group in KEYED else f"{group}={name}"
     )
-    head = [f"{name} ({group}): {chosen}", *([comment] if comment else [])]
+    head = [f"{name} ({group}): {chosen}", *([wrapped(comment, _columns())] if comment else [])]
     if group == "experiment":
         return "\n\n".join([*head, _yaml(group, name, directory).read_text(encoding="utf-8")])
     composed = compose(None, [f"+{chosen}"], directory)[group]
     config: Any = whole_declared(OmegaConf.to_container(composed[name] if group in KEYED else composed, resolve=True))
     prefix = f"{group}.{name}" if group in KEYED else group
-    texts = [outline.docstring for _, outline in _outlines(config, prefix)]
-    settings = [
-        line for path, outline in _outlines(config, prefix) for line in _settings(config, prefix, path, outline)
-    ]
-    return "\n\n".join([*head, *dict.fromkeys(texts), "Settings\n" + "\n".join(settings or ["  none"])])
+    parts = list(_parts(config, prefix))
+    texts = [_text(part, path, outline, several=len(parts) > 1) for path, part, outline in _in_reading_order(parts)]
+    settings = [line for path, part, outline in parts for line in _settings(part, path, outline)]
+    return "\n\n".join([*head, *texts, "Settings\n" + "\n".join(settings or ["  none"])])
 
 
-def _outlines(config: Any, path: str) -> Iterator[tuple[str, Outline]]:
-    """The class of a configuration and of each of its parts, with the path of their settings."""
+def _columns() -> int:
+    """Of the terminal; where the text goes to a file or another command, as many as a file has."""
+    return shutil.get_terminal_size((_OF_A_FILE, 24)).columns
+
+
+def _parts(config: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any], Outline]]:
+    """A configuration that names a class, and each of its parts that does: the path of its settings, they, and its class."""
     if isinstance(config, Mapping):
         if "_target_" in config and (outline := outline_of(str(config["_target_"]))) is not None:
-            yield path, outline
+            yield path, config, outline
         for key, value in config.items():
-            yield from _outlines(value, f"{path}.{key}")
+            yield from _parts(value, f"{path}.{key}")
 
 
-def _settings(config: Any, prefix: str, path: str, outline: Outline) -> Iterator[str]:
-    """Each setting of a class as it is typed, with its value here and what may be."""
-    node = config
-    for key in path.removeprefix(prefix).split(".")[1:]:
-        node = node[key]
+def _in_reading_order(
+    parts: list[tuple[str, Mapping[str, Any], Outline]],
+) -> list[tuple[str, Mapping[str, Any], Outline]]:
+    """What is particular to a method first: its edge score and readout, then how all such methods are put together."""
+    return [*parts[1:], parts[0]] if parts and "edges" in parts[0][1] else parts
+
+
+def _text(config: Mapping[str, Any], path: str, outline: Outline, *, several: bool) -> str:
+    """What a class is with these settings, below its path where the configuration has several."""
+    said = wrapped(Docstring.of(outline.docstring).read(config), _columns())
+    return f"{path}: {outline.target.rpartition('.')[2]}\n{said}" if several else said
+
+
+def _settings(config: Mapping[str, Any], path: str, outline: Outline) -> Iterator[str]:
+    """Each setting of a class as it is typed, with its value here, what may be, and what its class says of it."""
+    said = _said(outline)
     for name, parameter in outline.parameters.items():
-        value = node.get(name)
+        value = config.get(name)
         if isinstance(value, Mapping) and "_target_" in value:
             continue
-        shown = "null" if value is None else str(value).lower() if isinstance(value, bool) else value
         known = parameter.hint is not UNKNOWN and not (
             isinstance(parameter.hint, type) and issubclass(parameter.hint, StandIn)
         )
-        yield f"  {path}.{name}={shown}" + (f"    # {described(parameter.hint)}" if known else "")
+        yield f"  {_typed(f'{path}.{name}', value)}" + (f"    # {described(parameter.hint)}" if known else "")
+        if name in said:
+            yield wrapped(said[name], _columns(), indent="      ")
+
+
+def _said(outline: Outline) -> dict[str, str]:
+    """What a class says of its settings; of those that it only refers to an ancestor for, what the ancestor says."""
+    own = Docstring.of(outline.docstring).settings
+    inherited = {name: text for base in outline.bases for name, text in _said(base).items()}
+    return inherited | {name: text for name, text in own.items() if not (name in inherited and _REFERS.fullmatch(text))}
+
+
+def _typed(path: str, value: Any) -> str:
+    """A setting with its value, such that the shell and Hydra read it back."""
+    if isinstance(value, Sequence | Mapping) and not isinstance(value, str):
+        items = value.values() if isinstance(value, Mapping) else value
+        if all(isinstance(item, str) for item in items) and (text := typed(path, value)) is not None:
+            return text
+        return f'"{path}={str(value).replace(" ", "")}"'
+    return f"{path}={'null' if value is None else str(value).lower() if isinstance(value, bool) else value}"
 
 
 def _summary(group: str, name: str, configs: Any, directory: str | None) -> str:
@@ -96,9 +144,10 @@ def _summary(group: str, name: str, configs: Any, directory: str | None) -> str:
     if comment := _comment(group, name, directory):
         return comment.splitlines()[0]
     config = configs[name] if group in KEYED else compose(None, [f"+{group}={name}"], directory)[group]
-    parts = [config[key] for key in ("edges", "readout") if key in config] or [config]
-    outlines: Sequence[Outline | None] = [outline_of(str(part["_target_"])) for part in parts]
-    return " · ".join(text.partition("\n")[0].rstrip(".") for one in outlines if one and (text := one.docstring))
+    whole: Any = whole_declared(OmegaConf.to_container(config, resolve=True))
+    parts = [whole[key] for key in ("edges", "readout") if key in whole] or [whole]
+    read = [Docstring.of(one.docstring).read(part) for part in parts if (one := outline_of(str(part["_target_"])))]
+    return " · ".join(text.partition("\n")[0].rstrip(".") for text in read if text)
 
 
 def _comment(group: str, name: str, directory: str | None) -> str:

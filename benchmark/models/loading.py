@@ -1,6 +1,7 @@
 """`load_model`: from a checkpoint, or a model that is loaded, to an instrumented classifier."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from benchmark.models.classifier import Classifier
 from benchmark.models.encoding import Encoder, height_and_width
 from benchmark.models.families import FAMILIES, Family, family_of
 from benchmark.models.fingerprint import fingerprint_of
+from benchmark.models.label_matching import with_labels
 from benchmark.models.read_check import check_guess
 from benchmark.models.streams import streams_of
 from benchmark.models.weights import check_finite, check_vocabulary, labels_of
@@ -40,6 +42,7 @@ def load_model(
     *,
     tokenizer: Any = None,
     processor: Any = None,
+    labels: Sequence[str | int] | None = None,
 ) -> Classifier:
     """Load a sequence or image classifier, or take one that is loaded, and instrument it.
 
@@ -57,6 +60,8 @@ def load_model(
         tokenizer: a fast one, which is copied; of a model that is loaded already (without one it takes ids only), or in
             place of a checkpoint's own.
         processor: of images, likewise; it is shared.
+        labels: names of the classes in the order of the outputs, in place of those in the configuration (LABEL_0, ...);
+            the setting `model.labels`. They enter the fingerprint.
 
     Returns:
         The classifier, in evaluation mode with frozen parameters.
@@ -64,7 +69,7 @@ def load_model(
     Raises:
         UserError: the path does not exist, the hub cannot be reached, the checkpoint has no classifier head, its
             family bypasses transformers' attention interface, a weight is not finite, or the device cannot compute in
-            `dtype`; or what is loaded already is no transformers classifier.
+            `dtype`; what is loaded already is no transformers classifier; or `labels` does not name each class once.
 
     Example:
         >>> benchmark.load_model(checkpoint, device="cpu")  # a folder or a hub id
@@ -75,7 +80,14 @@ def load_model(
         >>> model = benchmark.load_model(loaded, tokenizer=tokenizer)
         >>> loaded.config._attn_implementation  # the model itself is left alone
         'sdpa'
+        >>> benchmark.load_model(checkpoint, device="cpu", labels=["NEG", "POS"]).labels
+        ('NEG', 'POS')
     """
+    if dtype is not None and not isinstance(dtype, str):
+        raise UserError(
+            f"dtype is {type(dtype).__name__}, which names no precision; a tokenizer is given by name: "
+            "benchmark.load_model(model, tokenizer=tokenizer)"
+        )
     if dtype is not None and dtype not in _DTYPES:
         raise UserError(f"model.dtype={dtype} is unknown; allowed: {', '.join(_DTYPES)}")
     if isinstance(source, str | Path):
@@ -84,7 +96,7 @@ def load_model(
     else:
         loaded = adopt(source, _DTYPES.get(str(dtype)), tokenizer, processor)
         target = next(loaded.model.parameters()).device if device == "auto" else _device(device)
-    return _instrumented(loaded, target, window, max_tokens, memory_budget)
+    return with_labels(_instrumented(loaded, target, window, max_tokens, memory_budget), labels)
 
 
 def _instrumented(

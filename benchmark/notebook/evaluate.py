@@ -13,6 +13,7 @@ from benchmark.models import Classifier
 from benchmark.notebook.adapters import Given
 from benchmark.notebook.choices import choose
 from benchmark.notebook.explain import repeatable
+from benchmark.notebook.explanation import Explanation
 from benchmark.notebook.given import Inputs, batch_size_of, checked_model, classes, marks, numbers, per_text
 from benchmark.notebook.result import EvaluationResult
 from benchmark.report.cells import named_cells
@@ -32,7 +33,7 @@ _SPLIT = "given"
 def evaluate(
     model: Classifier,
     texts: Any,
-    scores: Mapping[str, Sequence[Any]] | None = None,
+    scores: Mapping[str, Sequence[Any]] | Explanation | None = None,
     evaluations: Any = DEFAULTS,
     *,
     methods: Any = (),
@@ -46,7 +47,8 @@ def evaluate(
     Args:
         model: what `benchmark.load_model` returns.
         texts: as `benchmark.explain` takes them.
-        scores: scores made anywhere: a name, and for each text one number per word.
+        scores: scores made anywhere: a name, and for each text one number per word; or what `benchmark.explain` gave for
+            the same texts and their predicted classes.
         evaluations: names (`benchmark.evaluations()` lists them), settings of them such as
             "evaluations.aopc.fractions=[0.1,0.5]", objects, or a mapping of names of your own to those.
         methods: beside the scores, explainers as `benchmark.explain` takes them; `random` shows what chance gives.
@@ -92,9 +94,15 @@ def evaluate(
 
 
 def _given(
-    scores: Mapping[str, Any] | None, words: Mapping[str, Sequence[str]], names: Sequence[str], *, single: bool
+    scores: Mapping[str, Any] | Explanation | None,
+    words: Mapping[str, Sequence[str]],
+    names: Sequence[str],
+    *,
+    single: bool,
 ) -> dict[str, Given]:
     """The ready scores as methods."""
+    if isinstance(scores, Explanation):
+        scores, single = _explained(scores, [words[name] for name in names]), False
     if scores is not None and not isinstance(scores, Mapping):
         raise UserError(
             "scores must map a name to one list of numbers per text: {'mine': [[...], ...]}; explainers are methods=[...]"
@@ -181,3 +189,16 @@ def _tested(
     figures = figures.sort_values("method", key=lambda names: names.map(place_of), kind="stable", ignore_index=True)
     rows = pd.concat([cell.rows.assign(method=cell.method) for cell in cells], ignore_index=True)
     return EvaluationResult(figures.drop(columns=["task", "model"]), rows, data.facts.n, tuple(missing))
+
+
+def _explained(explanation: Explanation, words: Sequence[Sequence[str]]) -> Mapping[str, Any]:
+    """The scores of an explanation; UserError where they are of other texts, or of classes that the tests do not look at."""
+    if [list(own) for own in explanation.batch.words] != [list(own) for own in words]:
+        raise UserError(
+            "the explanation is of other texts than those that are tested; give the same texts in the same order"
+        )
+    if bool((explanation.target != explanation.probabilities.argmax(-1)).any()):
+        raise UserError(
+            "the explanation is of another class than the predicted one, which most tests look at; explain without target"
+        )
+    return explanation.scores()

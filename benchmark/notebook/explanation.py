@@ -112,11 +112,15 @@ class Explanation:
             return self.reasons[name]
         return (_HEADS_ONLY if self.attributions[name].heads is not None else _NO_WORDS).format(name)
 
+    def html(self) -> str:
+        """The heatmap, for a file or a page of one's own; it needs no other file."""
+        return html(self.shown)
+
     def __repr__(self) -> str:
         return terminal(self.shown)
 
     def _repr_html_(self) -> str:
-        return html(self.shown)
+        return self.html()
 
 
 def labelled(model: Classifier, batch: Batch) -> tuple[tuple[str, ...], ...]:

@@ -12,7 +12,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from benchmark.errors import NoSplit, NotApplicable, UserError
 from benchmark.models import Classifier, load_model
-from benchmark.models.label_matching import with_labels
 from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
 from benchmark.run.cell import Cell
@@ -123,8 +122,8 @@ def open_setting(config: DictConfig) -> Setting:
         window=source.window,
         max_tokens=source.max_tokens,
         memory_budget=source.memory_budget,
+        labels=getattr(source, "labels", None),
     )
-    model = with_labels(model, getattr(source, "labels", None))
     return Setting(config, task, model, encode(config, task, model, examples, config.limit))
 
 

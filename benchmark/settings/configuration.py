@@ -100,7 +100,7 @@ def _with_additions(config_name: str, overrides: Sequence[str], directory: str |
     for text in added:
         name = _key(text).lstrip("+").partition(".")[0].partition("@")[0]
         if name not in (*config, *GROUPS, "hydra") and not any(f"${{{name}" in other for other in overrides):
-            raise UserError(f"{text}: there is no setting '{name}'; {near(name, list(map(str, config)))}")
+            raise UserError(f"{text}: there is no setting '{name}'; {near(name, [*map(str, config), 'experiment'])}")
     return [
         f"++{text.lstrip('+')}" if text in added and _key(text).lstrip("+") in config else text for text in overrides
     ]
@@ -285,6 +285,8 @@ def build(name: str, *overrides: str) -> Any:
         torch.Size([1, 5])
     """
     group, _, option = name.partition("/")
+    if group not in GROUPS or not option:
+        raise UserError(f"build('{name}'): give the name of a YAML with its group, such as 'methods/attattr'")
     keyed = group in KEYED
     prefix = f"{group}.{option}" if keyed else group
     config = compose(

@@ -11,10 +11,11 @@ from typing import Any
 
 from hydra.utils import get_object
 
-from benchmark.errors import UserError, near
+from benchmark.errors import UserError
 from benchmark.settings.declared import values_of
 from benchmark.settings.outlines import UNKNOWN, NoSuchTarget, StandIn
 from benchmark.settings.read_modules import outline_of
+from benchmark.settings.ways_out import other_setting
 
 Plain = dict[str, Any]
 
@@ -123,7 +124,8 @@ def additions(config: Plain, key: str) -> list[str] | None:
         target = node.get("_target_")
         named = declared_parameters(str(target)) if target is not None else {}
         if part not in named:
-            raise UserError(f"{key} is no setting: there is no '{part}'; {near(part, _setting_names(node, named))}")
+            way_out = other_setting(key, part, whole_declared(node), _setting_names(node, named))
+            raise UserError(f"{key} is no setting: there is no '{part}'; {way_out}")
         if depth == len(parts) - 1:
             return before
         node, path = written(named[part]), ".".join(parts[: depth + 1])

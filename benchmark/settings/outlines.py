@@ -82,15 +82,19 @@ class Outline:
         """Its settings in their order."""
         if isinstance(self.node, ast.FunctionDef):
             return dict(self.module.arguments(self.node))
-        bases = [self.module.evaluated(base) for base in self.node.bases]
         inherited: dict[str, Parameter] = {}
-        for base in bases:
-            if isinstance(outline := getattr(base, "outline", None), Outline):
-                inherited |= outline.parameters
+        for base in self.bases:
+            inherited |= base.parameters
         for statement in self.node.body:
             if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
                 return dict(list(self.module.arguments(statement))[1:])
         return inherited | dict(self._fields()) if self._is_dataclass else inherited
+
+    @property
+    def bases(self) -> "list[Outline]":
+        """The classes that it is made from, as far as their sources are read."""
+        values = [self.module.evaluated(base) for base in getattr(self.node, "bases", [])]
+        return [outline for value in values if isinstance(outline := getattr(value, "outline", None), Outline)]
 
     @property
     def docstring(self) -> str:

@@ -7,6 +7,10 @@ from benchmark.errors import near
 
 _REFUSALS = (
     (
+        r"^(?:LexerNoViableAltException|missing EQUAL|mismatched input|extraneous|no viable alt|Error parsing override)",
+        "a setting is written NAME=VALUE, and a text with spaces or brackets in quotation marks of its own",
+    ),
+    (
         r"An item is already at '([^']+)'. Either remove \+ prefix: '([^']+)'",
         "{0} is there already; write {1}, without +",
     ),

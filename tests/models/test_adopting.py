@@ -123,3 +123,10 @@ def test_what_is_no_tokenizer_and_no_tokenizer_at_all():
         benchmark.load_model(loaded, tokenizer="bert-base-uncased")
     with pytest.raises(UserError, match=r"no tokenizer: give ready ids .*load_model\(model, tokenizer="):
         benchmark.load_model(loaded).encode(["a text"])
+
+
+@pytest.mark.mistyped
+def test_a_tokenizer_without_its_name_is_told_how_to_be_given(checkpoint):
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    with pytest.raises(UserError, match=r"a tokenizer is given by name: benchmark.load_model\(model, tokenizer=tok"):
+        benchmark.load_model(checkpoint, tokenizer)

@@ -47,6 +47,20 @@ def test_told_names_are_those_of_the_outputs_and_part_of_the_fingerprint(model):
     assert told.model is model.model
 
 
+def test_names_can_be_told_where_a_model_is_loaded(tmp_path, model):
+    folder = text_models.save_bert(tmp_path / "bert", labels=("LABEL_0", "LABEL_1"))
+    told = benchmark.load_model(folder, device="cpu", labels=["NEG", "POS"])
+    same = with_labels(benchmark.load_model(folder, device="cpu"), ["NEG", "POS"])
+    assert (told.labels, told.fingerprint) == (("NEG", "POS"), same.fingerprint)
+    assert benchmark.explain(told, "a fine film", methods=["position"], target="pos").target.tolist() == [1]
+    adopted = benchmark.load_model(model.model, labels=["NEG", "POS"])
+    assert adopted.labels == ("NEG", "POS")
+    with pytest.raises(
+        UserError, match=r"model.labels=\['NEG'\]: .* which it calls LABEL_0, LABEL_1; give a list of 2"
+    ):
+        benchmark.load_model(folder, device="cpu", labels=["NEG"])
+
+
 @pytest.mark.parametrize("labels", [["NEG"], ["NEG", "neg"], "NEG", ["a", "b", "c"]])
 def test_a_name_for_each_class(model, labels):
     with pytest.raises(

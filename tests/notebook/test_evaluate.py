@@ -106,6 +106,23 @@ def test_scores_of_an_explanation_are_taken_back(model):
     assert np.allclose(both.loc["attattr"], both.loc["again"], equal_nan=True)
 
 
+def test_an_explanation_is_taken_as_it_is(model):
+    methods = ["rollout", "position", "taylor"]  # the last scores heads alone
+    explanation = benchmark.explain(model, TEXTS, methods)
+    found = benchmark.evaluate(model, TEXTS, explanation, ["aopc"])
+    pd.testing.assert_frame_equal(
+        found.table(), benchmark.evaluate(model, TEXTS, explanation.scores(), ["aopc"]).table()
+    )
+    assert set(found.table().method) == {"rollout", "position"}
+    one = benchmark.explain(model, TEXTS[0], "position")
+    assert benchmark.evaluate(model, TEXTS[0], one, ["aopc"]).n == 1
+    with pytest.raises(UserError, match=r"the explanation is of other texts than those that are tested"):
+        benchmark.evaluate(model, TEXTS[::-1], explanation, ["aopc"])
+    other = 1 - int(one.target[0])
+    with pytest.raises(UserError, match=r"of another class than the predicted one.*explain without target"):
+        benchmark.evaluate(model, TEXTS[0], benchmark.explain(model, TEXTS[0], "position", other), ["aopc"])
+
+
 def test_one_text_and_functions(model):
     result = benchmark.evaluate(
         model, "a fine film", {"mine": [0.1, 0.9, 0]}, ["rationale"], rationales=[0, 1, 0],

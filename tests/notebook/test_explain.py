@@ -84,7 +84,7 @@ def test_images(tmp_path):
     n = len(explanation.words[0])
     assert explanation.table().shape[0] == n
     assert explanation.words[0][0] == "0,0"
-    assert "grid-template-columns:repeat(" in explanation._repr_html_()
+    assert "grid-template-columns:repeat(" in explanation._repr_html_() == explanation.html()
     with pytest.raises(UserError, match=r"no image processor"):
         benchmark.explain(vision, Image.new("RGB", (8, 8)))
 
