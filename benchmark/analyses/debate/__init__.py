@@ -1,0 +1,1 @@
+"""Is attention explanation? Both sides of the debate, as analyses of one model."""
