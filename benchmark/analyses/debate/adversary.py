@@ -33,7 +33,8 @@ class Search:
         restarts: K.
         steps: of Adam.
         learning_rate: of the first step, from which it falls to 0 along half a cosine.
-        noise: standard deviation of what is added to the model's own logits, ln A, where a restart begins.
+        noise: standard deviation of what is added to the model's own logits, ln A, where a restart begins; the first one
+            begins at −ln A, brought to this standard deviation in each row.
         train: total variation that the loss allows.
         tolerance: total variation that an adversary may have; of the attention that a restart has seen, the one of the
             largest D within it counts.
@@ -172,16 +173,28 @@ def _softmax(logits: Tensor, movable: Tensor, mass: Tensor, own: Tensor) -> Tens
 
 
 def _starts(selected: Selected, example: Int[Tensor, "N"], how: Search) -> Mapping[int, Tensor]:
-    """ln A with noise drawn for the example and the restart, whatever the padding of its batch."""
-    numbers = torch.arange(len(example)).remainder(how.restarts).tolist()
+    """Logits of every restart; they depend on the example and the restart, not on the padding of its batch.
+
+    JSD is convex, so that every corner of the simplex is a local maximum and a search ends near where it began. The first
+    restart begins with the order of the weights reversed, next to the farthest corner; the others at ln A with noise.
+    """
+    restart = torch.arange(len(example), device=example.device).remainder(how.restarts)
     starts = {}
     for i, own in selected.weights.items():
-        noise = torch.stack(
-            [_noise(selected, i, b, k, how.seed) for b, k in zip(example.tolist(), numbers, strict=True)]
-        )
-        floor = torch.finfo(own.dtype).eps
-        starts[i] = own[example].clamp(min=floor).log() + how.noise * noise.to(own)
+        draws = zip(example.tolist(), restart.tolist(), strict=True)
+        noise = torch.stack([_noise(selected, i, b, k, how.seed) for b, k in draws])
+        logarithm = own[example].clamp(min=torch.finfo(own.dtype).eps).log()
+        reversed_order = -how.noise * _standardised(logarithm, selected.rows[i].movable[example][:, None])
+        starts[i] = torch.where(_column(restart == 0), reversed_order, logarithm + how.noise * noise.to(own))
     return starts
+
+
+def _standardised(values: Tensor, movable: Tensor) -> Tensor:
+    """Values less their mean, over their standard deviation, of the movable keys of each row."""
+    count = movable.sum(-1, keepdim=True).clamp(min=1)
+    centred = (values - (values * movable).sum(-1, keepdim=True) / count) * movable
+    deviation = ((centred**2).sum(-1, keepdim=True) / count).sqrt()
+    return centred / deviation.clamp(min=torch.finfo(values.dtype).eps)
 
 
 def _noise(selected: Selected, layer: int, example: int, restart: int, seed: int) -> Float[Tensor, "H R T"]:
