@@ -18,7 +18,6 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.report import load_cells, write_report
 from benchmark.report.cells import NamedCell, named_cells
-from benchmark.report.latex_settings import LatexSettings
 from benchmark.report.run_folders import read_stored
 from benchmark.results import commits, statistics, store
 from benchmark.results.comparison_folders import ComparisonFolder
@@ -31,6 +30,7 @@ from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import compose, make
 from benchmark.settings.identity import digests_of, identity
+from benchmark.settings.latex_settings import LatexSettings
 from benchmark.types import Compared, Evaluation
 
 logger = logging.getLogger(__name__)

@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "evaluations": BASE | {"models", "results"},
     "run": BASE | {"models", "evaluations", "results"},
     "analyses": BASE | {"models", "evaluations", "results", "run"},
-    "report": WORDS | {"results", "exits", "progress"},
+    "report": WORDS | {"results", "exits", "progress", "settings.latex_settings"},
     "tracking": WORDS | {"results", "report", "settings"},
     "methods": BASE | {"models"},
     "tasks": BASE | {"results.cache"},

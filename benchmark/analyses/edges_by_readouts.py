@@ -135,7 +135,7 @@ class EdgesByReadouts:
         sentences = [f"The best is {sentence}." for sentence in best(measure, combinations)]
         return Table(
             name=f"edges_by_readouts_{slug(str(measure))}",
-            title=f"{measure} of every edge score with every readout ({direction[measure.higher_is_better]})",
+            title=f"{measure}: every edge score with every readout ({direction[measure.higher_is_better]})",
             labels=("edge score",),
             rows=pd.DataFrame(lines),
             sentences=tuple(sentences),

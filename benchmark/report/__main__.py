@@ -12,10 +12,10 @@ from rich.console import Console
 from benchmark.errors import UserError
 from benchmark.exits import Kept, guarded, on_termination
 from benchmark.report import load_cells, terminal_table, write_report
-from benchmark.report.latex_settings import Columns, IntervalForm, LatexSettings
 from benchmark.report.merging import check_comparable
 from benchmark.report.run_folders import without_foreign
 from benchmark.results.store import find_cells
+from benchmark.settings.latex_settings import Columns, IntervalForm, LatexSettings
 
 
 def _parser() -> argparse.ArgumentParser:

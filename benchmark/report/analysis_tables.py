@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.errors import UserError
-from benchmark.report import latex, markdown
+from benchmark.report import markdown
 from benchmark.report.drawings import drawing_files
+from benchmark.report.latex_analyses import latex_analyses
+from benchmark.report.naming import OURS, Names
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.report.run_folders import read_cleaned, unreadable
 from benchmark.report.spreadsheet import csv_bytes
@@ -16,6 +18,7 @@ from benchmark.results.digests import check_seal
 from benchmark.results.tables import FIGURE_COLUMNS, Table
 from benchmark.results.wording import escape_markdown as escape
 from benchmark.results.wording import slug, unique_stems
+from benchmark.settings.latex_settings import LatexSettings
 
 
 def read_tables(folder: Path) -> list[Table]:
@@ -39,28 +42,41 @@ def _tables(content: bytes) -> Any:
     return sealed.get("tables")
 
 
-def table_files(tables: Sequence[Table]) -> Iterator[tuple[str, bytes]]:
-    """Name and content of `analyses.md`, `analyses.tex`, and of a CSV and a figure for each table."""
+def table_files(
+    tables: Sequence[Table], names: Names = OURS, settings: LatexSettings | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """Name and content of `analyses.md`, `analyses.tex`, and of a CSV, which keeps code names, and a figure for each table.
+
+    Args:
+        tables: of the analyses.
+        names: what people read in place of code names.
+        settings: how the LaTeX tables look.
+    """
     if not tables:
         return
-    shown = [table for table in tables if table.printed]
-    yield "analyses.md", "\n".join(_markdown(shown)).encode()
-    yield "analyses.tex", "\n".join(map(_latex, shown)).encode()
+    shown = [names.worded(table) for table in tables if table.printed]
+    yield "analyses.md", "\n".join(_markdown(shown, names)).encode()
+    yield (
+        "analyses.tex",
+        latex_analyses([(table.name, printed(table, names)) for table in shown], settings or LatexSettings()).encode(),
+    )
     stems = unique_stems(f"table-{slug(table.name)}" for table in tables)
     for table, stem in zip(tables, stems, strict=True):
         yield f"{stem}.csv", csv_bytes(table.rows[[*table.labels, *FIGURE_COLUMNS]])
-        yield from drawing_files(table, stem)
+        yield from drawing_files(table, stem, names)
 
 
-def printed(table: Table) -> PrintedTable:
-    """A table with a line per combination of its labels and a column per metric."""
+def printed(table: Table, names: Names = OURS) -> PrintedTable:
+    """A table with a line per combination of its labels and a column per metric, in words."""
     metrics = list(dict.fromkeys(map(str, table.rows["metric"])))
     rows = []
     for labels, part in table.rows.groupby(list(table.labels), sort=False, dropna=False):
         figures = {str(row["metric"]): _entry(row) for row in part.to_dict("records")}
-        names = (f"{label:g}" if isinstance(label, float) else str(label) for label in labels)
-        rows.append(PrintedRow(tuple(names), tuple(figures.get(metric, PrintedEntry()) for metric in metrics)))
-    return PrintedTable(table.title, table.labels, tuple(map(Heading, metrics)), {"": tuple(rows)})
+        told = (names.label(column, label) for column, label in zip(table.labels, labels, strict=True))
+        rows.append(PrintedRow(tuple(told), tuple(figures.get(metric, PrintedEntry()) for metric in metrics)))
+    headings = [(names.heading(table, metric), metric) for metric in metrics]
+    columns = tuple(Heading(name, code=metric if name != metric else "") for name, metric in headings)
+    return PrintedTable(table.title, table.labels, columns, {"": tuple(rows)})
 
 
 def _entry(row: Mapping[Hashable, Any]) -> PrintedEntry:
@@ -70,14 +86,12 @@ def _entry(row: Mapping[Hashable, Any]) -> PrintedEntry:
     return PrintedEntry(row["value"], row["low"], row["high"], count, words=words)
 
 
-def _markdown(tables: Sequence[Table]) -> Iterator[str]:
+def _markdown(tables: Sequence[Table], names: Names) -> Iterator[str]:
     yield from ("# Analyses", "", "Values with 95 % intervals; n: examples (empty where a figure counts none).")
+    if coded := [f"{title} is `{code}`" for code, title in names.methods.items() if title.casefold() != code]:
+        yield from ("", f"In settings and CSV files {', '.join(coded)}.")
     for table in tables:
-        yield from (f"\n## {escape(table.title)}\n", *markdown.table_lines(printed(table)))
+        yield from (f"\n## {escape(table.title)}\n", *markdown.table_lines(printed(table, names)))
         if table.sentences:
             yield from ("", *(f"- {escape(sentence)}" for sentence in table.sentences))
     yield ""
-
-
-def _latex(table: Table) -> str:
-    return "\n".join([f"% {' '.join(table.title.split())}", *latex.tabular(printed(table)), ""])

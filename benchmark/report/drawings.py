@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,27 +13,44 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
 from benchmark.report.figures import NAME, Panel, PanelSize, draw_lines, draw_panels, figure_files
-from benchmark.report.looks import Look, series_look
+from benchmark.report.looks import Look, Style, series_look
+from benchmark.report.naming import OURS, Names
 from benchmark.results.tables import Drawing, Table
 from benchmark.results.wording import number, shortened
 
 _TITLE = 300  # letters that are shown
 
 
-def drawing_files(table: Table, stem: str) -> Iterator[tuple[str, bytes]]:
+def drawing_files(table: Table, stem: str, names: Names = OURS) -> Iterator[tuple[str, bytes]]:
     """File name and content of a table's figure, as PNG and as PDF; nothing for a table that is not drawn."""
-    if table.drawing is not None and _finite(table.rows).any():
-        yield from figure_files(stem, partial(draw_table, table, table.drawing))
+    if is_drawn(table) and table.drawing is not None:
+        yield from figure_files(stem, partial(draw_table, table, table.drawing, names))
+
+
+def is_drawn(table: Table) -> bool:
+    """Whether a table says how it is drawn, and has anything to draw."""
+    return table.drawing is not None and bool(_finite(table.rows).any())
 
 
 def _finite(rows: pd.DataFrame) -> "pd.Series[bool]":
     return rows["value"].map(math.isfinite)
 
 
-def draw_table(table: Table, drawing: Drawing) -> Figure:
-    """The figure of a table; a series looks the same in all panels, also in those where others are missing."""
-    panels = list(_panels(table, drawing))
-    look = series_look(list(dict.fromkeys(name for panel in panels for name in panel.rows["series"])))
+def drawn_panels(table: Table, drawing: Drawing, names: Names) -> tuple[list[Panel], dict[str, Style]]:
+    """The panels of a table's figure in words, and how series look: the same in all, also where others are missing."""
+    panels = list(_panels(table, drawing, names))
+    look = series_look(list(dict.fromkeys(code for panel in panels for code in panel.rows["series"])))
+
+    def told(code: str) -> str:
+        return names.label(drawing.series or "", code)
+
+    panels = [replace(panel, rows=panel.rows.assign(series=panel.rows["series"].map(told))) for panel in panels]
+    return panels, {told(code): style for code, style in look.items()}
+
+
+def draw_table(table: Table, drawing: Drawing, names: Names = OURS) -> Figure:
+    """The figure of a table, with people's names in place of code names."""
+    panels, look = drawn_panels(table, drawing, names)
 
     def draw(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
         _DRAWERS[drawing.kind](axes, rows, look)
@@ -41,7 +60,9 @@ def draw_table(table: Table, drawing: Drawing) -> Figure:
             axis.set_major_formatter(LogFormatter())
             axis.set_minor_formatter(LogFormatter(labelOnlyBase=False))
 
-    return draw_panels(shortened(table.title, _TITLE), panels, look, draw, _panel_size(panels, drawing))
+    return draw_panels(
+        shortened(names.text(table.title, table), _TITLE), panels, look, draw, _panel_size(panels, drawing)
+    )
 
 
 def _panel_size(panels: list[Panel], drawing: Drawing) -> PanelSize:
@@ -57,29 +78,37 @@ def _panel_size(panels: list[Panel], drawing: Drawing) -> PanelSize:
     return PanelSize(*size, left=0.3 + 0.058 * max(down), bottom=0.3 + 0.042 * max(across))
 
 
-def _panels(table: Table, drawing: Drawing) -> Iterator[Panel]:
+def _panels(table: Table, drawing: Drawing, names: Names) -> Iterator[Panel]:
     """One panel per metric (one in all for scatter and heat), times one per value of the panel columns."""
     parts = table.rows.groupby(list(drawing.panels), sort=False) if drawing.panels else [((), table.rows)]
     for values, part in parts:
-        title = " · ".join(map(str, values))
+        title = " · ".join(map(names.label, drawing.panels, values))
         if drawing.kind == "scatter":
             yield Panel(_points(table, part, drawing), shortened(title, NAME), drawing.x, drawing.y[0])
         elif drawing.kind == "heat":
             cells = part if drawing.value is None else part[part["metric"] == drawing.value]
-            yield Panel(_named(cells, drawing), shortened(title, NAME))
+            yield Panel(_named(table, cells, drawing, names), shortened(title, NAME))
         else:
             for metric in drawing.y:
-                shown = _named(part[(part["metric"] == metric) & _finite(part)], drawing)
+                shown = _named(table, part[(part["metric"] == metric) & _finite(part)], drawing, names)
                 if len(shown):
-                    name = shortened(" · ".join(filter(None, [title, metric])), NAME)
+                    name = shortened(" · ".join(filter(None, [title, names.heading(table, metric)])), NAME)
                     yield Panel(shown, name, drawing.x if drawing.kind == "curves" else "")
 
 
-def _named(rows: pd.DataFrame, drawing: Drawing) -> pd.DataFrame:
-    """The figures with their `series`, and with what `x` and (of heat maps) `y` are."""
+def _named(table: Table, rows: pd.DataFrame, drawing: Drawing, names: Names) -> pd.DataFrame:
+    """The figures with their `series` as a code name, and with what `x` and (of heat maps) `y` are in words."""
     series = "" if drawing.series is None else rows[drawing.series].map(str)
-    x = pd.to_numeric(rows[drawing.x]) if drawing.kind == "curves" else rows[drawing.x]
-    return rows[["value", "low", "high"]].assign(series=series, x=x, y=rows.get(drawing.y[0], ""))
+    figures = rows[["value", "low", "high"]].assign(series=series)
+    if drawing.kind == "curves":
+        return figures.assign(x=pd.to_numeric(rows[drawing.x]), y="")
+
+    def told(column: str) -> Any:
+        if column == "metric":
+            return rows[column].map(partial(names.heading, table))
+        return rows[column].map(partial(names.label, column)) if column in rows else ""
+
+    return figures.assign(x=told(drawing.x), y=told(drawing.y[0]))
 
 
 def _points(table: Table, rows: pd.DataFrame, drawing: Drawing) -> pd.DataFrame:

@@ -1,9 +1,15 @@
-"""Texts, figures and tables as LaTeX (booktabs), to be read by `\\input`."""
+"""Texts and figures as LaTeX, and what its tables share."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TypeVar
 
-from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
-from benchmark.results.wording import bounds, number
+from benchmark.report.printed import PrintedEntry
+from benchmark.report.terminal import margin
+from benchmark.results.wording import number
+
+Column = TypeVar("Column")
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
@@ -11,7 +17,8 @@ _SPECIAL = {
     "|": r"\textbar{}", "[": "{[}", "]": "{]}", "*": "{*}",  # after \\ a bracket or a star would be its argument
     "–": "--", "—": "---", "·": r"\textperiodcentered{}", "×": r"$\times$", "…": r"\dots{}",
     "≥": r"$\geq$", "≤": r"$\leq$", "τ": r"$\tau$", "α": r"$\alpha$", "β": r"$\beta$", "λ": r"$\lambda$",
-    "γ": r"$\gamma$", "ε": r"$\epsilon$", "±": r"$\pm$", "∞": r"$\infty$", "−": "$-$",
+    "γ": r"$\gamma$", "η": r"$\eta$", "ρ": r"$\rho$", "²": r"$^2$", "→": r"$\to$",
+    "ε": r"$\epsilon$", "±": r"$\pm$", "∞": r"$\infty$", "−": "$-$",
 }  # fmt: skip
 ARROWS = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}
 
@@ -29,51 +36,47 @@ def as_math(value: str) -> str:
     return rf"{digits}{{\times}}10^{{{int(power)}}}" if power and power.lstrip("+-").isdigit() else value
 
 
-def _entry(entry: PrintedEntry) -> str:
-    """The figure, its interval in small type, and what is said of it."""
-    mark = "" if entry.mark is None else rf"\textsuperscript{{{entry.mark}}}"
+def fitted(width: str) -> str:
+    """The table in box 0, shrunk where it is wider than `\\columnwidth` or `\\textwidth`."""
+    return rf"\ifdim\wd0>{width}\resizebox{{{width}}}{{!}}{{\usebox0}}\else\usebox0\fi"
+
+
+def intervals_told(interval: str) -> str:
+    """What subscripts are, for a caption; with a blank behind it."""
+    return {
+        "half": r"Subscripts: half width of the 95\,\% interval (the larger side). ",
+        "bounds": r"Subscripts: 95\,\% intervals. ",
+        "none": "",
+    }[interval]
+
+
+def figure(entry: PrintedEntry, marks: str, most: int, interval: str) -> str:
+    """A figure with its interval and daggers, as math.
+
+    Args:
+        entry: the figure.
+        marks: its daggers.
+        most: the most daggers of a figure of its column, for which room is left so that figures align.
+        interval: `half`, `bounds` or `none`.
+    """
+    mark = "" if entry.mark is None else str(entry.mark)
     if entry.value is None:
-        return escape(entry.words) + mark
+        return ("--" if entry.words == "–" else escape(entry.words)) + (f"$^{{{mark}}}$" if mark else "")
     value = as_math(number(entry.value))
-    shown = {1: rf"$\mathbf{{{value}}}$", 2: rf"\underline{{${value}$}}"}.get(entry.rank or 0, f"${value}$")
-    return " ".join(filter(None, [shown + mark, _interval(entry), f"({escape(entry.words)})" if entry.words else ""]))
+    value = {1: rf"\mathbf{{{value}}}", 2: rf"\underline{{{value}}}"}.get(entry.rank or 0, value)
+    width = margin(entry.value, entry.low, entry.high)
+    below = ""
+    if interval != "none" and math.isfinite(width):
+        ends = f"[{as_math(number(entry.low))}, {as_math(number(entry.high))}]"
+        below = rf"\pm {as_math(number(width))}" if interval == "half" else ends
+    above = marks.replace("†", r"\dagger ").replace("‡", r"\ddagger ").strip()
+    above += r"\phantom{" + r"\dagger" * (most - len(marks)) + "}" if len(marks) < most else ""
+    above = f"{above}{',' if above and mark else ''}{mark}"
+    return f"${value}{f'_{{{below}}}' if below else ''}{f'{{}}^{{{above}}}' if above else ''}$"
 
 
-def _interval(entry: PrintedEntry) -> str:
-    ends = [as_math(end) for end in bounds(entry.low, entry.high).strip("[]").split(", ")]
-    return rf"{{\scriptsize $[{', '.join(ends)}]$}}" if any(ends) else ""
-
-
-def _line(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"
-
-
-def _group(table: PrintedTable) -> list[str]:
-    """The line above the headings that names the group of them all; nothing where they are of several or of none."""
-    first, last = len(table.labels) + 1, len(table.labels) + len(table.columns)
-    groups = {heading.group for heading in table.columns}
-    if len(groups) > 1 or not any(groups):
-        return []
-    named = rf"\multicolumn{{{len(table.columns)}}}{{c}}{{{escape(*groups)}}}"
-    return [f"{' &' * len(table.labels)} {named} & \\\\", rf"\cmidrule(lr){{{first}-{last}}}"]
-
-
-def tabular(table: PrintedTable) -> Iterator[str]:
-    """The lines of a `tabular`; a rule stands between groups of lines."""
-    yield rf"\begin{{tabular}}{{{'l' * len(table.labels)}{'r' * (len(table.columns) + table.counted)}}}"
-    yield r"\toprule"
-    yield from _group(table)
-
-    def title(heading: Heading) -> str:
-        return escape(heading.name) + ARROWS[heading.higher_is_better]
-
-    def line(row: PrintedRow) -> str:
-        count = [escape(row.examples)] if table.counted else []
-        return _line([*map(escape, row.labels), *map(_entry, row.entries), *count])
-
-    yield _line([*map(escape, table.labels), *map(title, table.columns), *(["$n$"] if table.counted else [])])
-    for rows in filter(None, table.groups.values()):
-        yield r"\midrule"
-        yield from map(line, rows)
-    yield r"\bottomrule"
-    yield r"\end{tabular}"
+def evenly(columns: Sequence[Column], most: int) -> list[Sequence[Column]]:
+    """The columns in as few parts as may be, of about one size."""
+    parts = math.ceil(len(columns) / most)
+    ends = [round(place * len(columns) / parts) for place in range(parts + 1)] if parts else []
+    return [columns[start:end] for start, end in pairwise(ends)]

@@ -1,6 +1,5 @@
 """The leaderboard for a paper: an overview that fits a column or a page, and all scalar metrics for an appendix."""
 
-import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,7 @@ import pandas as pd
 from benchmark.errors import UserError, near
 from benchmark.report.arrangement import is_control
 from benchmark.report.cells import NamedCell
-from benchmark.report.latex import ARROWS, as_math, escape
-from benchmark.report.latex_settings import LatexSettings
+from benchmark.report.latex import ARROWS, escape, evenly, figure, fitted, intervals_told
 from benchmark.report.leaderboard import (
     MetricColumn,
     groups_with_figures,
@@ -22,17 +20,16 @@ from benchmark.report.leaderboard import (
 )
 from benchmark.report.pairs import MethodPairs
 from benchmark.report.pretty import method_title, without_fingerprint
-from benchmark.report.printed import PrintedEntry, PrintedRow, PrintedTable
-from benchmark.report.terminal import margin
+from benchmark.report.printed import PrintedRow, PrintedTable
 from benchmark.report.verdicts import against_random
 from benchmark.results.statistics import ALPHA
-from benchmark.results.wording import number, slug, span
+from benchmark.results.wording import slug, span
+from benchmark.settings.latex_settings import LatexSettings
 
 _OF_COLUMN, _OF_PAGE, _OF_APPENDIX = 3, 6, 4  # metrics of a table without choice of ours, at a legible size
 _OF_FLOAT = 30  # methods of a table that cannot break across pages
 _LETTERS = 11  # of a heading's line
 _PREAMBLE = "% needs \\usepackage{booktabs,graphicx}"
-_FIT = r"\ifdim\wd0>{width}\resizebox{{{width}}}{{!}}{{\usebox0}}\else\usebox0\fi"
 _TEST = (
     rf"two-sided test of paired differences over the same examples (sign flips; swaps for ratios of sums), "
     rf"Holm-corrected, {ALPHA * 100:g}\,\%"
@@ -72,24 +69,6 @@ def _marks(members: Sequence[NamedCell], pairs: Sequence[MethodPairs]) -> dict[t
             worse = method != of_metric.methods[0] and of_metric.better(of_metric.methods[0], method)
             marks[method, column.evaluation, column.metric] = "†" * (method in better) + "‡" * worse
     return marks
-
-
-def _value(entry: PrintedEntry, marks: str, most: int, interval: str) -> str:
-    """A figure with its interval and daggers, as math; with room for the most daggers of its column, so that it aligns."""
-    mark = "" if entry.mark is None else str(entry.mark)
-    if entry.value is None:
-        return ("--" if entry.words == "–" else escape(entry.words)) + (f"$^{{{mark}}}$" if mark else "")
-    value = as_math(number(entry.value))
-    value = {1: rf"\mathbf{{{value}}}", 2: rf"\underline{{{value}}}"}.get(entry.rank or 0, value)
-    width = margin(entry.value, entry.low, entry.high)
-    below = ""
-    if interval != "none" and math.isfinite(width):
-        ends = f"[{as_math(number(entry.low))}, {as_math(number(entry.high))}]"
-        below = rf"\pm {as_math(number(width))}" if interval == "half" else ends
-    above = marks.replace("†", r"\dagger ").replace("‡", r"\ddagger ").strip()
-    above += r"\phantom{" + r"\dagger" * (most - len(marks)) + "}" if len(marks) < most else ""
-    above = f"{above}{',' if above and mark else ''}{mark}"
-    return f"${value}{f'_{{{below}}}' if below else ''}{f'{{}}^{{{above}}}' if above else ''}$"
 
 
 def _notes(board: PrintedTable) -> list[str]:
@@ -135,7 +114,7 @@ def _row(group: _Group, row: PrintedRow, columns: Sequence[MetricColumn]) -> str
     method = row.labels[0]
     marks = [group.marks.get((method, column.evaluation, column.metric), "") for column in columns]
     most = [_most_marks(group, column) for column in columns]
-    values = [_value(*pair, group.settings.interval) for pair in zip(row.entries, marks, most, strict=True)]
+    values = [figure(*pair, group.settings.interval) for pair in zip(row.entries, marks, most, strict=True)]
     return rf"{group.name(method)} & {' & '.join(values)} \\"
 
 
@@ -147,11 +126,7 @@ def _most_marks(group: _Group, column: MetricColumn) -> int:
 
 def _caption(group: _Group, board: PrintedTable) -> str:
     counted = span(entry.n for row in board.rows for entry in row.entries if entry.n)
-    shown = {
-        "half": r"Subscripts: half width of the 95\,\% interval (the larger side). ",
-        "bounds": r"Subscripts: 95\,\% intervals. ",
-        "none": "",
-    }[group.settings.interval]
+    shown = intervals_told(group.settings.interval)
     daggers = {
         mark for row in board.rows for key, own in group.marks.items() if key[0] == row.labels[0] for mark in own
     }
@@ -181,7 +156,7 @@ def _float(group: _Group, columns: Sequence[MetricColumn], *, wide: bool, place:
         "", rf"\begin{{table{star}}}", r"\centering", r"\footnotesize", r"\setlength{\tabcolsep}{3pt}",
         rf"\caption{{{_caption(group, board)}{told}}}", rf"\label{{{label}}}", r"\medskip",
         rf"\sbox0{{\begin{{tabular}}{{l{'r' * len(columns)}}}", *_lines(group, board, columns), r"\end{tabular}}%",
-        _FIT.format(width=width), *_notes(board), rf"\end{{table{star}}}",
+        fitted(width), *_notes(board), rf"\end{{table{star}}}",
     ]  # fmt: skip
 
 
@@ -197,14 +172,6 @@ def _chosen(group: _Group) -> list[MetricColumn]:
     return found
 
 
-def _check_methods(groups: Sequence[_Group]) -> None:
-    known = {str(method) for group in groups for method in group.part["method"]}
-    for group in groups[:1]:
-        for name in (*group.settings.methods, *group.settings.names):
-            if name not in known:
-                raise UserError(f"report.latex: there is no method {name}; {near(name, sorted(known))}")
-
-
 def _overview(group: _Group) -> Iterator[str]:
     """The floats of one task and model."""
     two, given = group.settings.columns == "two", _chosen(group)
@@ -214,15 +181,8 @@ def _overview(group: _Group) -> Iterator[str]:
     first = [*columns] if given else columns[: _OF_COLUMN if two else _OF_PAGE]
     yield from _float(group, first, wide=False, place=1)
     others = columns if two and len(first) < len(columns) else columns[len(first) :]
-    for place, chunk in enumerate(_evenly(others, _OF_PAGE), 2):
+    for place, chunk in enumerate(evenly(others, _OF_PAGE), 2):
         yield from _float(group, chunk, wide=two, place=place)
-
-
-def _evenly(columns: Sequence[MetricColumn], most: int) -> list[Sequence[MetricColumn]]:
-    """The columns in as few parts as may be, of about one size."""
-    parts = math.ceil(len(columns) / most)
-    ends = [round(place * len(columns) / parts) for place in range(parts + 1)] if parts else []
-    return [columns[start:end] for start, end in pairwise(ends)]
 
 
 def _appendix(group: _Group) -> Iterator[str]:
@@ -230,7 +190,7 @@ def _appendix(group: _Group) -> Iterator[str]:
     for evaluation in dict.fromkeys(column.evaluation for column in scalar_columns(group.part)):
         rows = group.part[group.part["evaluation"] == evaluation]
         figures = rows[rows["value"].notna()]  # a metric that no method has a figure of has no column
-        for place, chunk in enumerate(_evenly(scalar_columns(figures), _OF_APPENDIX)):
+        for place, chunk in enumerate(evenly(scalar_columns(figures), _OF_APPENDIX)):
             board = make_board(rows, chunk)
             first, *others = _lines(group, board, chunk)
             head = others[: others.index(r"\midrule")]
@@ -265,7 +225,7 @@ def latex_files(
         _Group(task, model, part, _marks(members, pairs[task, model]), settings)
         for task, model, members, part in groups_with_figures(cells, table)
     ]
-    _check_methods(groups)
+    settings.check_methods({str(method) for group in groups for method in group.part["method"]})
     overview = [_PREAMBLE, *(line for group in groups for line in _overview(group))]
     yield "leaderboard.tex", ("\n".join(overview) + "\n").encode()
     needs = "% needs \\usepackage{booktabs,longtable}; in a two-column document after \\onecolumn"

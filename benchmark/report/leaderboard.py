@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -170,7 +170,18 @@ def scalar_columns(table: pd.DataFrame) -> list[MetricColumn]:
     firsts = scalars.drop_duplicates(["evaluation", "metric"])
     columns = [MetricColumn(**{str(name): value for name, value in row.items()}) for row in firsts.to_dict("records")]
     order = {name: place for place, name in enumerate(dict.fromkeys(column.evaluation for column in columns))}
-    return sorted(columns, key=lambda column: order[column.evaluation])
+    return _told_apart(sorted(columns, key=lambda column: order[column.evaluation]))
+
+
+def _told_apart(columns: Sequence[MetricColumn]) -> list[MetricColumn]:
+    """The columns, with the test behind a title or short title that metrics of several tests share."""
+
+    def told(column: MetricColumn, name: str) -> str:
+        text = getattr(column, name)
+        tests = {other.evaluation for other in columns if text and getattr(other, name) == text}
+        return f"{text} ({column.evaluation.replace('_', ' ')})" if len(tests) > 1 else text
+
+    return [replace(column, title=told(column, "title"), short=told(column, "short")) for column in columns]
 
 
 def headline_columns(table: pd.DataFrame) -> list[MetricColumn]:

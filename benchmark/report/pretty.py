@@ -8,13 +8,19 @@ _WORDS = {
     "smoothgrad": "SmoothGrad", "taylor": "Taylor", "shapley": "Shapley", "captum": "Captum", "sam": "SAM", "x": "×",
     "l2": "L2", "alpha": "α", "beta": "β", "gamma": "γ", "epsilon": "ε",
 }  # fmt: skip
+_WHOLE = {"grad_cam": "Grad-CAM", "gauss_legendre": "Gauss–Legendre", "leave_one_out": "Leave-one-out"}
+
+
+def is_abbreviation(word: str) -> bool:
+    """Whether a word is written in letters of its own: `attattr`, but not `random`."""
+    return word in _WORDS
 
 
 def method_title(shown: str) -> str:
     """A method's shown name in words; what stands in brackets behind it stays as it is."""
     name, _, detail = shown.partition(" (")
     words = [_WORDS.get(word, word) for word in re.split(r"[_\s]+", name)]
-    title = " ".join(words)
+    title = _WHOLE.get(name) or " ".join(words)
     if title[:1].islower():
         title = title[:1].upper() + title[1:]
     return f"{title} ({detail}" if detail else title

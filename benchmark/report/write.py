@@ -12,7 +12,6 @@ from benchmark.report.cells import NamedCell
 from benchmark.report.curve_figures import curve_files
 from benchmark.report.graphs import graph_files
 from benchmark.report.interchange import leaderboard_json
-from benchmark.report.latex_settings import LatexSettings
 from benchmark.report.latex_tables import latex_files
 from benchmark.report.leaderboard import (
     CSV_COLUMNS,
@@ -20,12 +19,14 @@ from benchmark.report.leaderboard import (
     frame,
 )
 from benchmark.report.markdown import markdown
+from benchmark.report.naming import Names
 from benchmark.report.page.document import comparison_page
 from benchmark.report.pairs import differences, every_pair
 from benchmark.report.spreadsheet import csv_bytes
 from benchmark.results.cache import atomic_path
 from benchmark.results.comparison_folders import COMMAND
 from benchmark.results.tables import Table
+from benchmark.settings.latex_settings import LatexSettings
 
 _DESCRIPTIONS = {
     "leaderboard.md": "all tables, calibration of the tests, methods against random and against each other",
@@ -56,7 +57,7 @@ def _files(
     cells: Sequence[NamedCell], tables: Sequence[Table], latex: LatexSettings, command: str
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of every file of the report; equal cells and tables give equal bytes."""
-    table = frame(cells)
+    table, names = frame(cells), Names.of(cells, latex.names)
     scalars = table[table["x"].isna()]
     yield "leaderboard.json", leaderboard_json(cells, table)
     yield "leaderboard.csv", csv_bytes(scalars[list(CSV_COLUMNS)])
@@ -66,9 +67,9 @@ def _files(
     yield "differences.csv", csv_bytes(differences(pairs))
     yield "leaderboard.md", markdown(cells, table, pairs).encode()
     yield from latex_files(cells, table, pairs, latex)
-    yield from (*curve_files(cells, table), *graph_files(cells), *table_files(tables))
+    yield from (*curve_files(cells, table), *graph_files(cells), *table_files(tables, names, latex))
     links = {name: what for name, what in _DESCRIPTIONS.items() if tables or not name.startswith("analyses")}
-    yield "index.html", comparison_page(cells, table, pairs, links, command).encode()
+    yield "index.html", comparison_page(cells, table, pairs, links, command, tables, names).encode()
 
 
 def _command(folder: Path) -> str:
@@ -86,7 +87,7 @@ def write_report(cells: Sequence[NamedCell], folder: Path, latex: LatexSettings 
     Args:
         cells: what run folders hold (`benchmark.report.cells.load_cells`).
         folder: where the files go; it is made where it does not exist. Tables that analyses left there are taken in.
-        latex: how the LaTeX tables look.
+        latex: how the LaTeX tables look; what it calls methods, figures of analyses and the page call them too.
 
     Returns:
         The files written.

@@ -10,6 +10,7 @@ from benchmark.errors import UserError, near
 from benchmark.settings.configuration import KEYED, compose, missing_keys, options, resolved
 from benchmark.settings.declared import AtLeast, fits
 from benchmark.settings.early import SPLITS, Surroundings
+from benchmark.settings.latex_settings import LatexSettings
 from benchmark.settings.mistakes import check_objects
 
 _SINGLE_GROUPS = ("task", "model", "tracking")
@@ -37,6 +38,7 @@ def check(config: DictConfig) -> None:
         raise UserError(f"{missing[0]} is not set; give it on the command line: {missing[0]}=...")
     resolved(config)
     _check_values(config)
+    LatexSettings.read(config.get("report", {}).get("latex")).check_methods(list(map(str, config.methods)))
     check_parts(config, [*_SINGLE_GROUPS, *KEYED])
 
 

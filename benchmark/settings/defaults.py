@@ -18,6 +18,9 @@ from benchmark.settings.read_modules import outline_of
 
 Plain = dict[str, Any]
 
+OWN_NAMES = ("report.latex.names",)
+"""Settings of no class whose keys are a person's own words."""
+
 _REQUIRED = object()
 
 
@@ -106,6 +109,8 @@ def additions(config: Plain, key: str) -> list[str] | None:
     Raises:
         UserError: no class has such a setting; with the nearest names.
     """
+    if any(key.rpartition(".")[0] == own or f"{own}.".startswith(f"{key}.") for own in OWN_NAMES):
+        return []
     node: Any = config
     before: list[str] = []
     parts = key.split(".")

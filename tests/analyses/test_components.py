@@ -69,7 +69,7 @@ class Slow:
 def test_ablations_equal_a_loop(family, tmp_path):
     model = tiny_models.load(family, tmp_path)
     inputs = tiny_models.inputs(family, (6, 4))
-    batch, slow = model.encode(inputs), Slow(family, folder)
+    batch, slow = model.encode(inputs), Slow(family, tmp_path / family)
     plan = ablation_plan(model.n_layers)
     before = {name: tensor.clone() for name, tensor in model.model.state_dict().items()}
     found = ablated_logits(model, batch, blocks_parts(model, batch), plan)

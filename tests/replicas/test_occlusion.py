@@ -93,7 +93,9 @@ def test_words_of_a_truncated_pair_keep_their_own_drops(reader):
 
 def test_occlusion_of_an_image_slides_a_square(tmp_path):
     model = tiny_models.load("vit", tmp_path)
-    eager = AutoModelForImageClassification.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64)
+    eager = AutoModelForImageClassification.from_pretrained(
+        tmp_path / "vit", attn_implementation="eager", dtype=torch.float64
+    )
     batch = model.encode(tiny_models.inputs("vit"))
     found = Occlusion(window=2, operator="mean", output="logit")(model, batch, torch.tensor([0, 1, 2])).tokens
     for row in range(3):

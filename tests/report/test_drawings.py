@@ -23,8 +23,8 @@ def test_a_series_looks_the_same_in_every_panel_and_in_the_legend():
         {line.get_label(): (line.get_color(), line.get_marker()) for line in axes.get_lines()}
         for axes in (first, second)
     ]
-    assert set(looks[0]) == {"p", "r"}
-    assert set(looks[1]) == {"p", "q", "r"}
+    assert set(looks[0]) == {"P", "R"}
+    assert set(looks[1]) == {"P", "Q", "R"}
     assert len(set(looks[1].values())) == 3
     for name, look in looks[0].items():
         assert looks[1][name] == look

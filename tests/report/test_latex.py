@@ -9,11 +9,11 @@ from omegaconf import OmegaConf
 
 from benchmark.errors import UserError
 from benchmark.report.cells import load_cells
-from benchmark.report.latex_settings import LatexSettings
 from benchmark.report.latex_tables import latex_files
 from benchmark.report.leaderboard import frame
 from benchmark.report.pairs import every_pair
 from benchmark.report.pretty import method_title, without_fingerprint
+from benchmark.settings.latex_settings import LatexSettings
 from tests.report.folders import Plan, write_cells
 
 
@@ -93,6 +93,7 @@ def test_metrics_methods_interval_and_names_are_chosen(made):
         ({"names": "x"}, r"report\.latex\.names=x must be a mapping"),
         ({"metrics": ["rationale.auprk"]}, r"metrics=rationale\.auprk is unknown; did you mean rationale\.auprc"),
         ({"methods": ["rolout"]}, "no method rolout; did you mean rollout"),
+        ({"names": {"rolout": "X"}}, r"names\.rolout: there is no method rolout; did you mean rollout"),
         ("two", "must be a mapping"),
     ],
 )

@@ -1,17 +1,19 @@
 """Pairs of methods, the calibration of each test and the methods against random, as the page shows them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from benchmark.report.cells import NamedCell
 from benchmark.report.gains import Gain
+from benchmark.report.naming import Names
 from benchmark.report.page.packed import all_shown, whole
 from benchmark.report.pairs import MethodPairs
 from benchmark.report.verdicts import UNPAIRED, against_random, calibration
 
 
 def contrasts(
-    cells: Sequence[NamedCell], pairs: Sequence[MethodPairs], places: Mapping[str, int]
+    cells: Sequence[NamedCell], pairs: Sequence[MethodPairs], places: Mapping[str, int], called: Names
 ) -> list[dict[str, Any]]:
     """What follows of each judged metric: sentences, and all pairs in columns.
 
@@ -19,20 +21,49 @@ def contrasts(
         cells: of one task and model.
         pairs: of the same (`pairs.every_pair`).
         places: the place of each method in the page's lists.
+        called: what sentences call methods.
     """
     return [
         {
             "test": of_metric.column.evaluation,
             "name": of_metric.column.metric,
             "calibration": calibration(cells, of_metric.column).replace("**", ""),
-            "random": None if (verdict := against_random(cells, of_metric.column)) is None else verdict.sentence,
-            "sentences": of_metric.sentences,
+            "random": _against_random(cells, of_metric, called),
+            "sentences": _worded(of_metric, called).sentences,
             "methods": [places[name] for name in of_metric.methods],
             "controls": [places[name] for name in of_metric.controls],
             **_columns(of_metric, places),
         }
         for of_metric in pairs
     ]
+
+
+def _against_random(cells: Sequence[NamedCell], of_metric: MethodPairs, called: Names) -> str | None:
+    verdict = against_random(cells, of_metric.column)
+    if verdict is None:
+        return None
+
+    def told(methods: Sequence[str]) -> tuple[str, ...]:
+        return tuple(map(called.method, methods))
+
+    return replace(
+        verdict, above=told(verdict.above), undecided=told(verdict.undecided), below=told(verdict.below),
+        missing=told(verdict.missing),
+    ).sentence  # fmt: skip
+
+
+def _worded(of_metric: MethodPairs, called: Names) -> MethodPairs:
+    """The same with methods by their titles."""
+
+    def told(pair: tuple[str, str]) -> tuple[str, str]:
+        return called.method(pair[0]), called.method(pair[1])
+
+    return replace(
+        of_metric,
+        methods=tuple(map(called.method, of_metric.methods)),
+        comparisons={told(pair): gain for pair, gain in of_metric.comparisons.items()},
+        adjusted={told(pair): p for pair, p in of_metric.adjusted.items()},
+    )
 
 
 def _columns(of_metric: MethodPairs, places: Mapping[str, int]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Methods, metrics, figures and curves of one task and model, in columns: a list over methods for each metric."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -14,6 +15,7 @@ from benchmark.report.leaderboard import (
     scalar_columns,
 )
 from benchmark.report.looks import Style, style_of
+from benchmark.report.naming import Names
 from benchmark.report.page.packed import all_shown, significant, whole
 from benchmark.report.printed import PrintedEntry
 from benchmark.results.record import CostRecord, Metric
@@ -32,14 +34,15 @@ _UNKNOWN = "tests"
 _DIRECTIONS = {True: 1, False: -1, None: 0}
 
 
-def method_facts(cells: Mapping[str, NamedCell], names: Sequence[str]) -> list[dict[str, Any]]:
-    """What is known of each method: how it is drawn, what it cost, why it has no figures."""
+def method_facts(cells: Mapping[str, NamedCell], names: Sequence[str], called: Names) -> list[dict[str, Any]]:
+    """What is known of each method: its title, how it is drawn, what it cost, why it has no figures."""
     return [
         {
             "name": name,
+            "title": called.method(name),
             "control": is_control(name),
             "dash": cells[name].dash,
-            "look": _look(style_of(name)),
+            "look": drawn_look(style_of(name)),
             "cost": dict(zip(COSTS, _costs(cells[name].record.cost), strict=True)),
         }
         for name in names
@@ -52,7 +55,8 @@ def _costs(cost: CostRecord) -> list[float | None]:
     return [significant(value) for value in (cost.seconds, cost.forward_passes, cost.backward_passes, megabytes)]
 
 
-def _look(style: Style) -> dict[str, Any]:
+def drawn_look(style: Style) -> dict[str, Any]:
+    """How the page draws a series."""
     dashes = [] if isinstance(style.line, str) else [2 * length for length in style.line[1]]
     return {"colour": style.colour, "dash": dashes, "marker": style.marker}
 
@@ -79,7 +83,7 @@ def scalars(cells: Sequence[NamedCell], table: pd.DataFrame, names: Sequence[str
     lines = {row.labels[0]: row.entries for row in board.rows}
     found = []
     for place, column in enumerate(columns):
-        metric = declared[column.evaluation][column.metric]
+        metric = replace(declared[column.evaluation][column.metric], title=column.title, short=column.short)
         facts = metric_facts(column.evaluation, column.metric, metric, about[column.evaluation].about.kind)
         figures = _figures([lines[name][place] for name in names], board.notes)
         found.append(facts | {"headline": column in headline} | figures)

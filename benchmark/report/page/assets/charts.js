@@ -100,7 +100,7 @@ function readoutTable(chart, index) {
   const rows = chosen.slice(0, MOST_READ).map((line) =>
     el("tr", {}, el("td", {}, swatch(line.look)), el("th", { scope: "row" }, line.name), el("td", {}, figureText(line.value[index], line.low?.[index], line.high?.[index]))),
   );
-  return el("table", {}, el("caption", {}, `${chart.axis}: ${chart.names?.[index] ?? number(chart.x[index])}`), el("tbody", {}, rows));
+  return el("table", {}, el("caption", {}, `${chart.axis}: ${chart.names?.[index] ?? (Number.isInteger(chart.x[index]) ? chart.x[index] : number(chart.x[index]))}`), el("tbody", {}, rows));
 }
 
 function axisLook() {
@@ -128,7 +128,7 @@ function drawChart(host, chart) {
       legend: { show: false },
       cursor: { drag: { x: false, y: false }, focus: { prox: 24 }, points: { show: chart.joined } },
       focus: { alpha: 0.3 },
-      scales: { x: { time: false, distr: chart.logarithmic ? 3 : 1, range: few === 1 || !chart.joined ? padded(chart) : undefined }, y: chart.joined ? { auto: true } : { range: heights(chart) } },
+      scales: { x: { time: false, distr: chart.logarithmic ? 3 : 1, range: few === 1 || !chart.joined || chart.logarithmic ? padded(chart) : undefined }, y: chart.joined ? { auto: true, distr: chart.tall ? 3 : 1 } : { range: heights(chart) } },
       axes: [{ ...axisLook(), label: chart.axis, size: 36, labelSize: 22, ...(chart.names ? { splits: () => chart.x, values: () => chart.names } : {}) }, { ...axisLook(), label: chart.title, size: 58 }],
       series,
       bands,
@@ -165,7 +165,7 @@ function heights(chart) {
 /* Ends of the horizontal axis with room for markers and names. */
 function padded(chart) {
   const [first, last] = [chart.x[0], chart.x.at(-1)];
-  if (chart.logarithmic) return [first / 2, last * 3];
+  if (chart.logarithmic) return chart.named ? [first / 2, last * 3] : [first / 1.2, last * 1.2];
   const room = (last - first || Math.abs(first) || 1) * 0.08;
   return [first - room, last + 2 * room];
 }

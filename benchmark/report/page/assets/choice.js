@@ -31,7 +31,7 @@ function legend(board, choice) {
       if (!next.delete(place)) next.add(place);
       choose(choice, next);
     };
-    return el("button", { type: "button", onclick: toggle }, swatch(method.look), method.name);
+    return tip(el("button", { type: "button", onclick: toggle }, swatch(method.look), method.title), codeOf(method));
   });
   const preset = (text, places) =>
     el("button", { type: "button", class: "preset", onclick: () => choose(choice, places()) }, text);

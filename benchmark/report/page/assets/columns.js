@@ -1,10 +1,10 @@
 "use strict";
 /* The leaderboard's part of the page: search, choice of columns, and a sign that the table goes on. */
 
-function columnPicker(view, change) {
+function columnPicker(board, view, change) {
   const groups = new Map();
   for (const column of view.columns) {
-    const name = `${column.kind}: ${column.test}`;
+    const name = column.kind === column.test ? column.kind : `${column.kind}: ${board.tests[column.test] ?? column.test}`;
     if (!groups.has(name)) groups.set(name, []);
     groups.get(name).push(column);
   }
@@ -90,7 +90,7 @@ function showLeaderboard(host, board, costs) {
     el("p", { class: "note" }, "Point and whisker: value and 95 % interval over examples, on one scale per column (its ends are under the heading). ",
       el("b", {}, "Bold"), " is the best real method, ", el("u", {}, "underlined"), " the second. Methods are compared on the same examples (below), never by whether two intervals overlap. ↑ higher is better, ↓ lower is better, no arrow: descriptive."),
     el("div", { class: "tools" }, el("label", {}, "Filter", search), checkbox("controls", true, (on) => { view.controls = on; draw(); })),
-    columnPicker(view, draw),
+    columnPicker(board, view, draw),
     ...pane.parts,
     status,
     board.hidden && el("p", { class: "note" }, board.hidden),

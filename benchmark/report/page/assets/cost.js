@@ -8,7 +8,7 @@ function costChart(board, cost, metric, choice, logarithmic) {
   const lines = usable.map((place) => {
     const only = (value) => x.map((one) => (one === of(place) ? value : null));
     const method = board.methods[place];
-    return { name: method.name, look: method.look, chosen: choice.chosen.has(place), value: only(metric.value[place]), low: only(metric.low[place]), high: only(metric.high[place]) };
+    return { name: method.title, look: method.look, chosen: choice.chosen.has(place), value: only(metric.value[place]), low: only(metric.low[place]), high: only(metric.high[place]) };
   });
   lines.sort((a, b) => a.chosen - b.chosen);
   const left = board.methods.length - usable.length;

@@ -6,7 +6,7 @@ function curveChart(board, curve, choice, others) {
   board.methods.forEach((method, place) => {
     const line = curve.lines[place];
     const chosen = choice.chosen.has(place);
-    if (line && (chosen || others)) lines.push({ name: method.name, look: method.look, chosen, ...line });
+    if (line && (chosen || others)) lines.push({ name: method.title, look: method.look, chosen, ...line });
   });
   lines.sort((a, b) => a.chosen - b.chosen);
   return { axis: (curve.axis || "x").replaceAll("_", " "), title: titled(curve), x: curve.x, names: curve.names, lines, joined: curve.joined, better: curve.better };
@@ -18,7 +18,7 @@ function valuesTable(board, curve) {
     "table",
     {},
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "method"), curve.x.map((x, index) => el("th", { scope: "col" }, curve.names?.[index] ?? number(x))))),
-    el("tbody", {}, rows.map(([method, line]) => el("tr", {}, el("th", { scope: "row" }, method.name), curve.x.map((x, index) => el("td", { title: interval(line.low[index], line.high[index]) }, number(line.value[index])))))),
+    el("tbody", {}, rows.map(([method, line]) => el("tr", {}, el("th", { scope: "row", title: codeOf(method) || null }, method.title), curve.x.map((x, index) => el("td", { title: interval(line.low[index], line.high[index]) }, number(line.value[index])))))),
   );
 }
 

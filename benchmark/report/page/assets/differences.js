@@ -32,7 +32,7 @@ function pairWords(pair, row, column) {
 }
 
 function matrixTable(board, contrast, say) {
-  const names = (place) => board.methods[place].name;
+  const names = (place) => board.methods[place].title;
   const across = [...contrast.methods, ...contrast.controls];
   const wide = across.length > WITH_NUMBERS;
   const pair = pairOf(contrast);
@@ -52,10 +52,10 @@ function matrixTable(board, contrast, say) {
       return cell;
     });
     grid.push(cells);
-    return el("tr", {}, el("th", { scope: "row" }, breakable(names(row))), cells);
+    return el("tr", {}, el("th", { scope: "row" }, titledCode(board.methods[row])), cells);
   });
   roving(grid);
-  const heads = across.map((place) => el("th", { scope: "col" }, breakable(names(place))));
+  const heads = across.map((place) => tip(el("th", { scope: "col" }, breakable(names(place))), codeOf(board.methods[place])));
   return el(
     "table",
     { class: wide ? "matrix wide" : "matrix" },

@@ -25,6 +25,17 @@ function breakable(name) {
   return name.split(/(?<=[_.])/).flatMap((part, place) => (place ? [el("wbr"), part] : [part]));
 }
 
+/* What settings and CSV files call a method, where that is not its title. */
+function codeOf(method) {
+  return method.title === method.name ? "" : method.name;
+}
+
+/* A title with the code name below it. */
+function titledCode(method) {
+  const code = codeOf(method);
+  return [breakable(method.title), code && el("span", { class: "code" }, breakable(code))];
+}
+
 function unseen(text) {
   return el("span", { class: "unseen" }, text);
 }

@@ -30,7 +30,7 @@ function wordCards(board, shown, place, choice, values) {
   shown.methods.forEach((method, index) => {
     const scores = shown.scores[index][place];
     if (!choice.chosen.has(method) || !scores) return;
-    cards.push(wordCard(board.methods[method].name, shown.words[place], scores, shown.rationale[place], values));
+    cards.push(wordCard(board.methods[method].title, shown.words[place], scores, shown.rationale[place], values));
   });
   return cards.length ? cards : [el("p", { class: "note" }, "None of the methods that are chosen scores the words of this example.")];
 }
@@ -38,7 +38,7 @@ function wordCards(board, shown, place, choice, values) {
 function exampleCurve(board, shown, curve, place, choice) {
   const lines = curve.lines
     .filter(([method, values]) => choice.chosen.has(method) && values[place].some((value) => value !== null))
-    .map(([method, values]) => ({ name: board.methods[method].name, look: board.methods[method].look, chosen: true, value: values[place] }));
+    .map(([method, values]) => ({ name: board.methods[method].title, look: board.methods[method].look, chosen: true, value: values[place] }));
   return { axis: (curve.axis || "x").replaceAll("_", " "), title: titled(curve), x: curve.x, lines, joined: true, better: curve.better };
 }
 
@@ -46,8 +46,8 @@ function exampleGraphs(board, shown, place) {
   const found = shown.graphs.filter(([, example]) => example === place);
   if (!found.length) return [];
   const drawn = found.map(([method, , graph]) => [
-    el("p", { class: "facts" }, el("b", {}, board.methods[method].name), ` · ${graph.note}`),
-    el("div", { class: "drawing", tabindex: 0, role: "region", "aria-label": `Attribution graph by ${board.methods[method].name}` }, graphDrawing(graph)),
+    el("p", { class: "facts" }, el("b", {}, board.methods[method].title), ` · ${graph.note}`),
+    el("div", { class: "drawing", tabindex: 0, role: "region", "aria-label": `Attribution graph by ${board.methods[method].title}` }, graphDrawing(graph)),
     graphWords(graph),
   ]);
   const key = "An arrow leads from the token that is read to the one that reads it, at the height of the layer. Diamond: top node; filled circle: a token that passes on what it read; open circle: a leaf; square: what the classifier reads.";

@@ -27,6 +27,7 @@ function makePainter(data) {
     const parts = [
       () => showDifferences(bodyOf("differences"), board),
       () => showCurves(bodyOf("curves"), board, choice),
+      () => showAnalyses(bodyOf("analyses"), data.analyses),
       () => showCost(bodyOf("cost"), board, data.costs, choice),
       () => showRun(bodyOf("run"), board, data.links, data.command),
     ];

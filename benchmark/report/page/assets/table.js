@@ -99,10 +99,10 @@ function boardTable(board, view, sort) {
     el(
       "tr",
       { "data-method": board.methods[place].name },
-      el("th", { scope: "row" }, breakable(board.methods[place].name)),
+      el("th", { scope: "row" }, titledCode(board.methods[place])),
       columns.map((column, index) => figureCell(column, place, scales[index], footnote)),
     );
-  const matching = board.methods.map((method, place) => place).filter((place) => board.methods[place].name.toLowerCase().includes(view.text));
+  const matching = board.methods.map((method, place) => place).filter((place) => `${board.methods[place].name} ${board.methods[place].title}`.toLowerCase().includes(view.text));
   const body = (name, places) =>
     places.length
       ? el("tbody", { class: name }, el("tr", { class: "block" }, el("th", { scope: "rowgroup", class: "corner" }, name), el("th", { colspan: Math.max(1, columns.length), "aria-hidden": "true" }, name === "controls" ? "test the tests, never ranked" : "")), sorted(places, view).map(row))

@@ -2,7 +2,7 @@
 /* One tooltip for the whole page. It opens on hover and on focus, and closes on Escape. */
 
 function tip(node, text) {
-  node.dataset.tip = text;
+  if (text) node.dataset.tip = text;
   return node;
 }
 

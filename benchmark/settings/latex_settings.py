@@ -1,6 +1,6 @@
 """What a person may choose of the LaTeX tables: `report.latex` of a comparison, options of `python -m benchmark.report`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
@@ -50,8 +50,18 @@ class LatexSettings:
         names = given.get("names") or {}
         if not isinstance(names, Mapping):
             raise UserError(f"{path}.names={names} must be a mapping from a method to its name")
-        called = {str(method): str(name) for method, name in names.items()}
+        called = {str(method): str(name) for method, name in names.items() if name is not None}
         return LatexSettings(**{**given, **lists, "names": called})
+
+    def check_methods(self, known: Collection[str]) -> None:
+        """UserError where a method is chosen or named that is none of these."""
+        chosen = [
+            *((f"methods={name}", name) for name in self.methods),
+            *((f"names.{name}", name) for name in self.names),
+        ]
+        for setting, name in chosen:
+            if name not in known:
+                raise UserError(f"report.latex.{setting}: there is no method {name}; {near(name, sorted(known))}")
 
 
 def _texts(given: Any, path: str) -> tuple[str, ...]:

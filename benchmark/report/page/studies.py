@@ -1,0 +1,128 @@
+"""The analyses of a comparison: their sentences, their tables in columns, and what their figures draw."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from benchmark.report.analysis_tables import printed
+from benchmark.report.drawings import drawn_panels, is_drawn
+from benchmark.report.figures import Panel
+from benchmark.report.looks import Style
+from benchmark.report.naming import Names
+from benchmark.report.page.overview import drawn_look
+from benchmark.report.page.packed import all_shown, significant
+from benchmark.results.tables import Table
+
+
+def studies(tables: Sequence[Table], names: Names) -> list[dict[str, Any]]:
+    """Every table of the analyses, in the order of their files."""
+    return [_study(table, names) for table in tables]
+
+
+def _study(table: Table, names: Names) -> dict[str, Any]:
+    told, worded = printed(table, names), names.worded(table)
+    rows = told.rows
+    codes = [[str(value) for value in labels] for labels in _labels(table)]
+    return {
+        "title": worded.title,
+        "name": table.name,
+        "sentences": worded.sentences,
+        "labels": table.labels,
+        "rows": [row.labels for row in rows],
+        "codes": [
+            [
+                code if code != text and not _is_number(code) else None
+                for code, text in zip(own, row.labels, strict=True)
+            ]
+            for own, row in zip(codes, rows, strict=True)
+        ],
+        "n": [row.examples for row in rows],
+        "columns": [
+            {
+                "title": heading.name,
+                "code": heading.code,
+                "value": all_shown(row.entries[place].value for row in rows),
+                "low": all_shown(row.entries[place].low for row in rows),
+                "high": all_shown(row.entries[place].high for row in rows),
+                "words": [row.entries[place].words for row in rows],
+            }
+            for place, heading in enumerate(told.columns)
+        ],
+        "figure": _figure(table, names),
+    }
+
+
+def _labels(table: Table) -> list[tuple[Any, ...]]:
+    """The label values of each line of the printed table, as the analysis wrote them."""
+    return [labels for labels, _ in table.rows.groupby(list(table.labels), sort=False, dropna=False)]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _figure(table: Table, names: Names) -> dict[str, Any] | None:
+    """What is drawn, panel by panel; None where nothing is."""
+    if table.drawing is None or not is_drawn(table):
+        return None
+    panels, look = drawn_panels(table, table.drawing, names)
+    make: Callable[[Panel, Mapping[str, Style]], dict[str, Any]]
+    make = {"curves": _lines, "scatter": _lines, "bars": _bars, "heat": _heat}[table.drawing.kind]
+    return {
+        "kind": table.drawing.kind,
+        "axis": table.drawing.x,
+        "logarithmic": "x" in table.drawing.logarithmic,
+        "tall": "y" in table.drawing.logarithmic,
+        "panels": [{"title": panel.title} | make(panel, look) for panel in panels],
+    }
+
+
+def _of_series(panel: Panel, look: Mapping[str, Style]) -> list[tuple[dict[str, Any], pd.DataFrame]]:
+    """Name and look of each series of a panel, and its rows."""
+    rows = panel.rows
+    present = [name for name in look if (rows["series"] == name).any()]
+    return [({"name": name, "look": drawn_look(look[name])}, rows[rows["series"] == name]) for name in present]
+
+
+def _lines(panel: Panel, look: Mapping[str, Style]) -> dict[str, Any]:
+    """Lines or points over all x of a panel, which may occur several times."""
+    rows = panel.rows.reset_index(drop=True)
+    curves = "low" in rows
+    x = sorted(set(rows["x"])) if curves else sorted(rows["x"])
+    lines = []
+    for facts, own in _of_series(Panel(rows), look):
+        if curves:
+            at = own.drop_duplicates("x", keep="last").set_index("x").reindex(x)
+            columns = {name: all_shown(at[name]) for name in ("value", "low", "high")}
+        else:
+            order = rows["x"].sort_values(kind="stable").index
+            columns = {"value": [significant(value) for value in own["y"].reindex(order)]}
+        lines.append(facts | columns)
+    return {"axis": panel.x, "y": panel.y, "x": [float(value) for value in x], "lines": lines}
+
+
+def _bars(panel: Panel, look: Mapping[str, Style]) -> dict[str, Any]:
+    """Of every series the bars that it has, by the place of their names."""
+    places = list(dict.fromkeys(map(str, panel.rows["x"])))
+    found = []
+    for facts, own in _of_series(panel, look):
+        at = own.assign(x=own["x"].map(str)).drop_duplicates("x", keep="last").set_index("x").reindex(places)
+        found.append(facts | {name: all_shown(at[name]) for name in ("value", "low", "high")})
+    return {"names": places, "series": found}
+
+
+def _heat(panel: Panel, _look: Mapping[str, Style]) -> dict[str, Any]:
+    """A grid of figures with their intervals."""
+    rows = panel.rows.drop_duplicates(["x", "y"], keep="last")
+    across, down = (list(dict.fromkeys(rows[name])) for name in ("x", "y"))
+    grids = {}
+    for name in ("value", "low", "high"):
+        cells = rows.pivot(index="y", columns="x", values=name).reindex(index=down, columns=across)
+        grids[name] = [all_shown(None if math.isnan(v) else v for v in line) for line in cells.to_numpy(dtype=float)]
+    return {"across": [str(name) for name in across], "down": [str(name) for name in down], **grids}
