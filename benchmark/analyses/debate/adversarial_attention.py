@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate import adversary_tables as tables
 from benchmark.analyses.debate.adversary import Search, search
-from benchmark.analyses.debate.divergences import largest_jensen_shannon
+from benchmark.analyses.debate.distances import largest_jensen_shannon
 from benchmark.analyses.debate.edited_runs import Selected, Unedited
 from benchmark.analyses.debate.found_attention import chosen, read_tokens, stored
 from benchmark.analyses.debate.resumed import Arrays, by_example

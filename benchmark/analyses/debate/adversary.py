@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.analyses.debate.divergences import entropy, jensen_shannon, total_variation
+from benchmark.analyses.debate.distances import entropy, jensen_shannon, total_variation
 from benchmark.analyses.debate.edited_runs import Selected, Weights, taken
 from benchmark.settings.randomness import generator
 

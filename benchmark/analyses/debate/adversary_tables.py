@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from benchmark.analyses.debate.divergences import MOST
+from benchmark.analyses.debate.distances import MOST
 from benchmark.analyses.debate.means import SHARE, mean_line
 from benchmark.results.store import Ragged
 from benchmark.results.tables import FIGURE_COLUMNS, Drawing, Table, line

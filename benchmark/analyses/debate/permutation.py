@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.divergences import total_variation
+from benchmark.analyses.debate.distances import total_variation
 from benchmark.analyses.debate.edited_runs import Selected, Unedited, Weights
 from benchmark.analyses.debate.means import SHARE, mean_line
 from benchmark.analyses.debate.resumed import Arrays, by_example

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.divergences import MOST, jensen_shannon, total_variation
+from benchmark.analyses.debate.distances import MOST, jensen_shannon, total_variation
 from benchmark.analyses.debate.edited_runs import Selected, Unedited, Weights, taken
 from benchmark.analyses.debate.means import SHARE, mean_line
-from benchmark.analyses.debate.removal import Order, another, largest, movable_count, ranked, without
+from benchmark.analyses.debate.removed_weights import Order, another, largest, movable_count, ranked, without
 from benchmark.analyses.debate.resumed import Arrays, by_example
 from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, ScopeNames, scopes
 from benchmark.results.store import Ragged

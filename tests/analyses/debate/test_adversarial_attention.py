@@ -10,7 +10,7 @@ import torch
 import benchmark
 from benchmark.analyses.debate import adversarial_attention
 from benchmark.analyses.debate.adversary import Search, checked, search
-from benchmark.analyses.debate.divergences import MOST
+from benchmark.analyses.debate.distances import MOST
 from benchmark.analyses.debate.edited_runs import Unedited
 from benchmark.analyses.debate.found_attention import restored
 from benchmark.analyses.debate.resumed import kept_file

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
 from benchmark.analyses.ablation import ablated_logits, ablation_plan
-from benchmark.analyses.debate.divergences import MOST, jensen_shannon, largest_jensen_shannon, total_variation
+from benchmark.analyses.debate.distances import MOST, jensen_shannon, largest_jensen_shannon, total_variation
 from benchmark.analyses.debate.scopes import scopes
 from benchmark.analyses.debate.uniform_attention import uniform
 from benchmark.models.parts import blocks_parts

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import benchmark
-from benchmark.analyses.debate import removal, uniform_attention, weight_removal
+from benchmark.analyses.debate import removed_weights, uniform_attention, weight_removal
 from tests.analyses.debate.conftest import told, within
 
 
@@ -44,8 +44,8 @@ def test_one_weight_of_two_tokens_by_hand(unedited, renormalise):
 
 def test_a_random_weight_is_another_one_and_each_is_as_likely(unedited):
     selected = within(unedited("bert", (4,)), 0)
-    top = removal.largest(selected)[2]
-    drawn = torch.stack([removal.another(selected, draw, 0)[2] for draw in range(300)])
+    top = removed_weights.largest(selected)[2]
+    drawn = torch.stack([removed_weights.another(selected, draw, 0)[2] for draw in range(300)])
     assert (drawn.sum(-1) == 1).all()
     assert not (drawn & top).any()
     shares = drawn.double().mean(0)[0, 0, 0][~top[0, 0, 0]]
@@ -54,8 +54,8 @@ def test_a_random_weight_is_another_one_and_each_is_as_likely(unedited):
 
 def test_renormalised_rows_keep_their_sum_and_untouched_ones_every_bit(unedited):
     selected = within(unedited("gpt2"), -1)
-    dropped = removal.largest(selected)
-    for i, new in removal.without(selected.weights, dropped, renormalise=True).items():
+    dropped = removed_weights.largest(selected)
+    for i, new in removed_weights.without(selected.weights, dropped, renormalise=True).items():
         own = selected.weights[i]
         assert torch.allclose(new.sum(-1), own.sum(-1))
         touched = dropped[i].any(-1)
@@ -76,7 +76,7 @@ def test_the_smallest_set_equals_removing_weight_after_weight(unedited, order):
             "attention": own,
             "gradient": gradient[b, :, 0, :length],
             "attention × gradient": own * gradient[b, :, 0, :length],
-            "random": removal.random_keys(selected, 2, "order of removal", 0)[b, :, 0, :length],
+            "random": removed_weights.random_keys(selected, 2, "order of removal", 0)[b, :, 0, :length],
         }
         cells = of_order[order].flatten().argsort(descending=True)
         dropped, expected = torch.zeros(4, base.batch.units.shape[1], dtype=torch.bool), float("inf")
