@@ -119,7 +119,7 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
         store.write_json(
             folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders], "tests": tests}
         )
-        analyse(analyses, Context(setting, cells, evaluations), folder)
+        analyse(analyses, Context(setting, cells, evaluations, folder), folder)
         start = time.monotonic()
         with progress.scope("report", "tables and figures"):
             files = write_report(loaded, folder, latex)

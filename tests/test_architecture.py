@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "training": BASE | {"models", "results"},
     "evaluations": BASE | {"models", "results"},
     "run": BASE | {"models", "evaluations", "results"},
-    "analyses": BASE | {"models", "evaluations", "results", "run"},
+    "analyses": BASE | {"models", "training", "evaluations", "results", "run"},
     "report": WORDS | {"results", "exits", "progress", "settings.latex_settings"},
     "tracking": WORDS | {"results", "report", "settings"},
     "methods": BASE | {"models"},
@@ -164,11 +164,14 @@ def test_the_doors_are_few():
 
 
 def test_configurations_hold_what_differs():
-    assert sum(len(path.read_text().splitlines()) for path in CONF.rglob("*.yaml")) <= 650
+    """A mean of few lines, most of them the comment, the name and the class."""
+    lines = [len(path.read_text().splitlines()) for path in YAML_FILES]
+    assert sum(lines) <= 6 * len(lines)
 
 
 CONF = REPOSITORY / "conf"
-YAMLS = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml"))
+YAML_FILES = sorted(CONF.rglob("*.yaml"))
+YAMLS = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in YAML_FILES)
 
 
 @pytest.mark.parametrize("name", YAMLS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
 
 from jaxtyping import Int
@@ -22,11 +23,13 @@ class Context:
         setting: its task, model, examples and configuration.
         cells: its methods' cells by name; their attributions and rows are on disk.
         evaluations: its tests by name.
+        folder: where the comparison's report goes, and what an analysis keeps beside its tables; None: nothing is kept.
     """
 
     setting: Setting
     cells: Mapping[str, Cell]
     evaluations: Mapping[str, Evaluation]
+    folder: Path | None = None
 
     @property
     def tests(self) -> dict[str, str]:

@@ -39,6 +39,7 @@ class Tape:
         value_edits: applied in order to the value vectors of every layer, one set for each query head.
         replace: probabilities that stand in for those of a layer; its scores are then not computed.
         record: keep the (edited) probabilities.
+        record_permitted: keep which keys each query may attend to.
         grad: make the recorded probabilities part of the graph, so that gradients with respect to them exist.
         first: calls before this one are computed, but neither recorded nor made part of the graph.
         layer: number of the next attention call. Calls are numbered in the order of the forward pass; a layer that is used
@@ -50,10 +51,12 @@ class Tape:
     value_edits: Sequence[ValueEdit] = ()
     replace: Mapping[int, Tensor] = field(default_factory=dict)
     record: bool = False
+    record_permitted: bool = False
     grad: bool = False
     first: int = 0
     layer: int = 0
     attentions: list[Tensor] = field(default_factory=list)
+    permitted: list[Tensor] = field(default_factory=list)
     callers: list[nn.Module] = field(default_factory=list)
 
 
@@ -113,6 +116,8 @@ def attention_forward(
     else:
         probabilities = _probabilities(module, query, key, attention_mask, scaling, dropout)
     if tape is not None:
+        if tape.record_permitted and tape.layer >= tape.first:
+            tape.permitted.append(_permitted(query, key, attention_mask))
         for edit in tape.value_edits:
             value = edit(tape.layer, value)
         probabilities = _apply_and_record(tape, module, probabilities)
@@ -138,6 +143,15 @@ def _probabilities(
     precision = torch.promote_types(query.dtype, torch.float32)
     probabilities = F.softmax(scores, dim=-1, dtype=precision).to(query.dtype)
     return F.dropout(probabilities, p=dropout) if module.training else probabilities
+
+
+def _permitted(query: Tensor, key: Tensor, attention_mask: Tensor | None) -> Bool[Tensor, "B 1 T T"]:
+    """Which keys the mask leaves to each query; a mask that also holds biases of positions forbids by its lowest number."""
+    shape = (len(query), 1, query.shape[2], key.shape[2])
+    if attention_mask is None:
+        return torch.ones(shape, dtype=torch.bool, device=query.device)
+    allowed = attention_mask > torch.finfo(attention_mask.dtype).min / 2
+    return allowed.any(1, keepdim=True).expand(shape)
 
 
 def _apply_and_record(tape: Tape, module: nn.Module, probabilities: Tensor) -> Tensor:

@@ -182,7 +182,7 @@ class Classifier:
             edits: applied to the attention probabilities of every layer.
             replace: by layer, probabilities [B H T T] that stand in for the layer's own, which are not computed.
             embedding_edit: applied to the output of the token embeddings.
-            record: any of "attentions", "embeddings", "hidden".
+            record: any of "attentions", "permitted", "embeddings", "hidden".
             grad: build the graph from what is recorded on; without it nothing is kept.
             start: (l, hidden [B T D]): skip the blocks before that of attention call l, which reads `hidden`. `inputs` must
                 have the batch dimension of `hidden`: repeat its rows where `hidden` is an expanded batch. Attentions and
@@ -190,8 +190,10 @@ class Classifier:
                 computes the encoder anew, with all edits, since cross-attention reads it.
         """
         tensors = inputs.tensors if isinstance(inputs, Batch) else inputs
-        if unknown := set(record) - {"attentions", "embeddings", "hidden"}:
-            raise ValueError(f"cannot record {sorted(unknown)}; record takes attentions, embeddings and hidden")
+        if unknown := set(record) - {"attentions", "permitted", "embeddings", "hidden"}:
+            raise ValueError(
+                f"cannot record {sorted(unknown)}; record takes attentions, permitted, embeddings and hidden"
+            )
         first_call = start[0] if start is not None else 0
         first_of_stream = self.streams.entries[self.streams.queries[first_call]]
         tape = Tape(
@@ -199,6 +201,7 @@ class Classifier:
             edits=edits,
             replace=replace,
             record="attentions" in record,
+            record_permitted="permitted" in record,
             grad=grad and "attentions" in record,
             first=first_call,
         )
@@ -218,6 +221,7 @@ class Classifier:
         return Trace(
             logits=logits,
             attentions=tuple(tape.attentions),
+            permitted=tuple(tape.permitted),
             embeddings=embeddings[0] if embeddings else None,
             hidden=tuple(block_tape.hidden) if "hidden" in record else (),
         )

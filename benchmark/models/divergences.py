@@ -1,5 +1,6 @@
 """How far two outputs, or two attentions, lie apart (docs/protocols.md, section 16). Natural logarithms."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -10,6 +11,9 @@ from torch import Tensor
 Divergence = Literal["kl_adversary_base", "kl_base_adversary", "jsd"]
 
 Measure = Callable[[Tensor, Tensor], Tensor]
+
+LARGEST_JSD = math.log(2)
+"""It is reached by distributions that share nothing."""
 
 
 def total_variation(first: Float[Tensor, "*n K"], second: Float[Tensor, "*n K"]) -> Float[Tensor, "*n"]:
@@ -26,9 +30,25 @@ def kl(first: Float[Tensor, "*n K"], second: Float[Tensor, "*n K"]) -> Float[Ten
 
 
 def jsd(first: Float[Tensor, "*n K"], second: Float[Tensor, "*n K"]) -> Float[Tensor, "*n"]:
-    """½ KL(p ‖ m) + ½ KL(q ‖ m) with m = (p + q) / 2, in [0, ln 2]."""
-    log_middle = _log((first + second) / 2)
-    return (first * (_log(first) - log_middle) + second * (_log(second) - log_middle)).sum(-1) / 2
+    """H((p + q) / 2) − (H(p) + H(q)) / 2 = ½ KL(p ‖ m) + ½ KL(q ‖ m) with m = (p + q) / 2, in [0, ln 2]; symmetric."""
+    return (entropy((first + second) / 2) - (entropy(first) + entropy(second)) / 2).clamp(0, LARGEST_JSD)
+
+
+def entropy(p: Float[Tensor, "*n K"]) -> Float[Tensor, "*n"]:
+    """−Σ_k p_k log p_k, with 0 log 0 = 0; a probability of 0 gives the gradient no NaN."""
+    return -(p * _log(p)).sum(-1)
+
+
+def largest_jsd(p: Float[Tensor, "*n K"], movable: Bool[Tensor, "*n K"]) -> Float[Tensor, "*n"]:
+    """The largest JSD(p, q) of all q that differ from p in the movable entries alone, with their sum kept.
+
+    JSD is convex in q, so that its maximum lies at a corner: all of the sum m in one entry, the smallest p_j. With what is
+    outside equal in both, only the movable entries count. 0 where none is movable.
+    """
+    inside = p * movable
+    smallest = p.masked_fill(~movable, torch.inf).argmin(-1, keepdim=True)
+    corner = torch.zeros_like(p).scatter(-1, smallest, inside.sum(-1, keepdim=True))
+    return jsd(inside, corner)
 
 
 MEASURES: Mapping[Divergence, Measure] = {

@@ -25,6 +25,7 @@ class Trace:
     Attributes:
         logits: one per class, in `Classifier.scores_dtype`.
         attentions: per attention call the probabilities [B H T T] after edits, if recorded.
+        permitted: per attention call the keys that its mask leaves to each query [B 1 T T], if recorded.
         embeddings: output of the token (or patch) embedding module [B T D], before positions are added, if recorded. An
             encoder and its decoder both read this one tensor: a gradient with respect to it is the sum over both uses.
         hidden: per attention call the input of its block [B T D], if recorded.
@@ -32,6 +33,7 @@ class Trace:
 
     logits: Float[Tensor, "B C"]
     attentions: tuple[Tensor, ...] = ()
+    permitted: tuple[Tensor, ...] = ()
     embeddings: Tensor | None = None
     hidden: tuple[Tensor, ...] = ()
 

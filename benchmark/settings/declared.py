@@ -211,8 +211,8 @@ def described(hint: Any) -> str:
             return f"{ranges} {of_items}" if of_items else f"{described(arguments[0])}: {ranges}"
         return f"whole {ranges}" if arguments[0] is int else ranges or described(arguments[0])
     if origin in (Union, types.UnionType):
-        plain = [part for part in arguments if not _is_class(part)] or arguments  # nobody types an object
-        return ", and ".join(dict.fromkeys(map(described, plain)))
+        typed = [part for part in arguments if not isinstance(part, type) or part in _SCALARS]  # nobody types an object
+        return ", and ".join(dict.fromkeys(map(described, typed or arguments)))
     if (item := values_of(hint)) is not None:
         return (
             "names with values, {NAME: VALUE, ...}" if item is Any else f"names with {described(item)}, {{NAME: ...}}"

@@ -1,0 +1,188 @@
+"""What adversarial attention found, as tables."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from benchmark.analyses.debate.means import SHARE, mean_line
+from benchmark.models.divergences import LARGEST_JSD
+from benchmark.results.store import Ragged
+from benchmark.results.tables import FIGURE_COLUMNS, Drawing, Table, line
+from benchmark.types import Batch
+from benchmark.units import pool
+
+DIVERGENCE, CHANGE, BETWEEN, POSSIBLE = "JSD", "change", "between", "largest possible"
+OWN, FOUND = "read tokens/own", "read tokens/found"
+
+_LARGEST = "largest JSD"
+_SHARE = "share of examples"
+_EDGES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+_NOTHING = "no attention to edit"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was found, and what it is called.
+
+    Attributes:
+        found: arrays of the examples.
+        labels: of the classes.
+        tolerance: ε.
+        threshold: see `AdversarialAttention`.
+        restarts: K.
+    """
+
+    found: Ragged
+    labels: Sequence[str]
+    tolerance: float
+    threshold: float
+    restarts: int
+
+    def of(self, scope: str, name: str) -> NDArray[Any]:
+        """An array of a scope."""
+        return self.found.arrays[f"{scope}/{name}"]
+
+    def largest(self, scope: str) -> NDArray[Any]:
+        """The largest JSD of each example."""
+        largest: NDArray[Any] = self.of(scope, DIVERGENCE).max(axis=1)
+        return largest
+
+    @property
+    def predicted(self) -> list[str]:
+        """The class that each example is predicted to be of."""
+        return [self.labels[int(c)] for c in self.found.arrays["predicted"]]
+
+
+def means(told: Told, scopes: Sequence[str], refused: Mapping[str, str]) -> Table:
+    """By scope and predicted class: largest JSD, how often it is large, how many restarts find one and how they differ."""
+    rows = []
+    classes = {"all": np.ones(len(told.found.uids), dtype=bool)}
+    classes |= {name: np.array(told.predicted) == name for name in told.labels}
+    for scope in scopes:
+        restarts = told.of(scope, DIVERGENCE)
+        largest, defined = told.largest(scope), ~np.isnan(restarts[:, 0])
+        metrics = {
+            _LARGEST: (largest, (0.0, LARGEST_JSD), _NOTHING),
+            f"share with JSD > {told.threshold:g}": (_where(defined, largest > told.threshold), SHARE, _NOTHING),
+            "restarts that find one": (_where(defined, (restarts > told.threshold).mean(axis=1)), SHARE, _NOTHING),
+            "JSD between restarts": (told.of(scope, BETWEEN), (0.0, LARGEST_JSD), "no example has two"),
+            "largest possible JSD": (told.of(scope, POSSIBLE), (0.0, LARGEST_JSD), _NOTHING),
+        }
+        for called, chosen in classes.items():
+            place = {"scope": scope, "predicted class": called}
+            for name, (values, bounds, nothing) in metrics.items():
+                rows.append(mean_line(place, name, values[chosen], bounds, nothing))
+    rows += [
+        line({"scope": s, "predicted class": "all"}, _LARGEST, note=f"left out: {why}") for s, why in refused.items()
+    ]
+    return Table(
+        name="adversarial_attention",
+        title=f"Adversarial attention: how different it can be while the output changes by at most {told.tolerance:g}",
+        labels=("scope", "predicted class"),
+        rows=pd.DataFrame(rows),
+        sentences=(
+            "JSD is the Jensen–Shannon divergence from the model's own attention, at most "
+            f"ln 2 = {LARGEST_JSD:.3f} nats, as a mean over edited rows and heads; of {told.restarts} restarts the largest one "
+            "whose output is within "
+            f"{told.tolerance:g} in total variation, checked in a run of its own.",
+            "That such attention exists does not say that the model's own is arbitrary: the restarts that find one differ "
+            "from each other as much as JSD between restarts says.",
+        ),
+    )
+
+
+def histogram(told: Told, scopes: Sequence[str]) -> Table:
+    """Share of the examples in each bin of the largest JSD."""
+    rows = []
+    for scope in scopes:
+        largest = told.largest(scope)
+        place = np.clip(np.digitize(largest, _EDGES) - 1, 0, len(_EDGES) - 2)
+        for i in range(len(_EDGES) - 1):
+            labels = {"scope": scope, _LARGEST: f"{_EDGES[i]:g} to {_EDGES[i + 1]:g}"}
+            rows.append(mean_line(labels, _SHARE, _where(~np.isnan(largest), place == i), SHARE, _NOTHING))
+    return Table(
+        name="adversarial_histogram",
+        title=f"Histogram of the largest JSD of adversarial attention within {told.tolerance:g} of the output",
+        labels=("scope", _LARGEST),
+        rows=pd.DataFrame(rows),
+        drawing=Drawing("bars", x=_LARGEST, y=(_SHARE,), panels=("scope",)) if any(r["n"] for r in rows) else None,
+        printed=False,
+    )
+
+
+def examples(told: Told, scopes: Sequence[str]) -> Table:
+    """Each example's figures."""
+    labels = ("scope", "predicted class", "example")
+    rows = []
+    for scope in scopes:
+        restarts, change = told.of(scope, DIVERGENCE), told.of(scope, CHANGE)
+        best = np.nan_to_num(restarts).argmax(axis=1)
+        for i, (uid, called) in enumerate(zip(told.found.uids, told.predicted, strict=True)):
+            figures = {
+                _LARGEST: restarts[i, best[i]],
+                "change of the output": change[i, best[i]],
+                "restarts that find one": (restarts[i] > told.threshold).mean(),
+                "JSD between restarts": told.of(scope, BETWEEN)[i],
+                "largest possible JSD": told.of(scope, POSSIBLE)[i],
+            }
+            place = dict(zip(labels, (scope, called, uid), strict=True))
+            rows += [line(place, name, float(value), n=1) for name, value in figures.items() if not np.isnan(value)]
+    title = "Adversarial attention of each example"
+    return Table("adversarial_examples", title, labels, _frame(labels, rows), printed=False)
+
+
+def words(told: Told, batches: Sequence[Batch]) -> Table:
+    """The attention to each word, the model's own and the one found, where one was found."""
+    labels = ("example", "place", "word")
+    place = {uid: i for i, uid in enumerate(told.found.uids)}
+    lengths = {uid: int(n) for batch in batches for uid, n in zip(batch.uids, batch.attention_mask.sum(1), strict=True)}
+    ends = np.cumsum([lengths[uid] for uid in told.found.uids])
+    scope = next(name.split("/")[0] for name in told.found.arrays if name.startswith("last layer"))
+    largest = told.largest(scope)
+    rows = []
+    for batch in batches:
+        for b, uid in enumerate(batch.uids):
+            if largest[place[uid]] > 0:
+                part = slice(ends[place[uid]] - lengths[uid], ends[place[uid]])
+                tokens = np.stack([told.found.arrays[name][part] for name in (OWN, FOUND)])
+                rows += _of_words(batch, b, tokens)
+    return Table(
+        name="adversarial_words",
+        title="Attention of the token that the classifier reads to each word: the model's own and an adversarial one",
+        labels=labels,
+        rows=_frame(labels, rows),
+        sentences=(
+            "Mean over heads of the last layer, summed over the tokens of a word; each column of an example adds up "
+            "to 1 with its special tokens.",
+        ),
+        printed=False,
+    )
+
+
+def _of_words(batch: Batch, b: int, tokens: NDArray[np.float64]) -> list[dict[str, Any]]:
+    """Both attentions [2 T] to each word of an example, and at the end to its special tokens."""
+    units = batch.units[b, : tokens.shape[1]].cpu()
+    sums, visible = pool(torch.from_numpy(tokens), units.expand(2, -1), "sum")
+    special = tokens[:, (units < 0).numpy()].sum(axis=1)
+    rows = []
+    for place in visible[0].nonzero()[:, 0].tolist():
+        rows.append((place, batch.words[b][place], sums[:, place].tolist()))
+    rows.append((len(batch.words[b]), "(special tokens)", special.tolist()))
+    return [
+        line({"example": batch.uids[b], "place": place, "word": word}, name, value, n=1)
+        for place, word, both in rows
+        for name, value in zip(("attention", "adversarial attention"), both, strict=True)
+    ]
+
+
+def _frame(labels: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=[*labels, *FIGURE_COLUMNS])
+
+
+def _where(defined: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[np.float64]:
+    return np.where(defined, values, np.nan)
