@@ -1,6 +1,6 @@
 """Could attention be quite another and the prediction the same (Jain & Wallace 2019)?
 
-Defined in docs/protocols.md, section "Attention and explanation".
+Defined in docs/protocols.md, section 16.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Adversarial attention: weights that differ most from a model's own while its prediction stays (Jain & Wallace 2019).
 
-Defined in docs/protocols.md, section "Attention and explanation".
+Defined in docs/protocols.md, section 16.
 """
 
 from collections.abc import Mapping

@@ -87,8 +87,8 @@ def means(told: Told, scopes: Sequence[str], refused: Mapping[str, str]) -> Tabl
         rows=pd.DataFrame(rows),
         sentences=(
             "JSD is the Jensen–Shannon divergence from the model's own attention, at most "
-            f"ln 2 = {LARGEST_JSD:.3f} nats, as a mean over edited rows and heads; of {told.restarts} restarts the largest one "
-            "whose output is within "
+            f"ln 2 = {LARGEST_JSD:.3f} nats, as a mean over edited rows and heads; of {told.restarts} restarts the "
+            "largest one whose output is within "
             f"{told.tolerance:g} in total variation, checked in a run of its own.",
             "That such attention exists does not say that the model's own is arbitrary: the restarts that find one differ "
             "from each other as much as JSD between restarts says.",

@@ -1,6 +1,6 @@
 """Does it matter which token has which attention weight? Random permutations of a model's attention.
 
-Defined in docs/protocols.md, section "Attention and explanation".
+Defined in docs/protocols.md, section 16.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Which attention weights of a finished model an analysis edits: layers, rows and keys, decided here alone.
 
-Defined in docs/protocols.md, section "Attention and explanation".
+Defined in docs/protocols.md, section 16.
 """
 
 from collections.abc import Sequence

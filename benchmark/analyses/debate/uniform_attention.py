@@ -1,6 +1,6 @@
 """Does a finished model need its attention? Uniform attention at test time (Wiegreffe & Pinter 2019).
 
-Defined in docs/protocols.md, section "Attention and explanation".
+Defined in docs/protocols.md, section 16.
 """
 
 from collections.abc import Mapping, Sequence

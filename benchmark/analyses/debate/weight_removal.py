@@ -1,6 +1,6 @@
 """Does attention matter at all? Attention weights are set to 0, one in a row or as many as it takes (Serrano & Smith 2019).
 
-Defined in docs/protocols.md, section "Attention and explanation".
+Defined in docs/protocols.md, section 16.
 """
 
 from collections.abc import Mapping, Sequence
