@@ -327,7 +327,8 @@ def test_help_explains_the_command():
     methods = sorted(["all", *(path.stem for path in Path("conf", "methods").glob("*.yaml"))])
     for text in (
         "python -m benchmark [SETTING=VALUE ...]", "limit=N", "+experiment=NAME", "--config-dir DIR", "Examples",
-        f"methods: {', '.join(methods)}\n", "evaluations: agreement", "task: eraser", "model: hf, tiny",
+        f"methods: {', '.join(methods)}\n", "evaluations: agreement", "task: eraser",
+        "model: adversarial, deceptive, hf, tiny",
         "batch_size: 16", "python -m benchmark.report RUNS",
     ):  # fmt: skip
         assert text in done.stdout

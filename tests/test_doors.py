@@ -166,8 +166,9 @@ def test_what_is_shown_is_for_a_person_who_types(monkeypatch):
 
 def test_one_group_is_listed_alone():
     lines = listing("model").splitlines()
-    assert [line.split()[0] for line in lines[:3]] == ["model", *options("model")]
-    assert lines[3] == ""
+    names = ["model", *options("model")]
+    assert [line.split()[0] for line in lines[: len(names)]] == names
+    assert lines[len(names)] == ""
 
 
 def test_a_list_fits_the_terminal(monkeypatch):

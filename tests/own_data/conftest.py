@@ -3,6 +3,7 @@
 import pytest
 
 import benchmark
+from benchmark.models.label_matching import with_labels
 from tests import text_models
 
 
@@ -20,10 +21,10 @@ def loaded_once():
     """Each checkpoint is loaded once for all tests."""
     kept = {}
 
-    def load(path, **settings):
+    def load(path, labels=None, **settings):
         if path not in kept:
             kept[path] = benchmark.load_model(path, **settings)
-        return kept[path]
+        return with_labels(kept[path], labels)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("benchmark.run.workbench.load_model", load)

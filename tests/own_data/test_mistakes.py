@@ -59,7 +59,7 @@ MISTAKES = {
     "no file": ("named", None, "", (), "a.csv is missing; set task.files.test to the table of the test split"),
     "a folder": ("named", None, "", ("task.files={test: .}",), ". is a folder; set task.files.test"),
     "no split": ("named", "a.csv", "text,label\nfine,POS\n", ("task.files=a.csv",),
-        "task.files=a.csv: allowed are names with texts, {NAME: ...}, and null"),
+        "task.files=a.csv: allowed are null, and the file of each split, {test: FILE}"),
     "an unknown split": ("named", "a.csv", "text,label\nfine,POS\n", ("task.files={tset: a.csv}",),
         "task.files has the unknown split 'tset'; allowed are train, validation, test"),
     "another split": ("named", "a.csv", "text,label\nfine,POS\n", ("split=train",),
