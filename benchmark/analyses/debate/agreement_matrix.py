@@ -14,6 +14,7 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from benchmark.analyses.context import Context
+from benchmark.analyses.debate.means import CORRELATION, SHARE, correlation_lines, mean_line
 from benchmark.analyses.debate.word_scores import WordScores, word_scores
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
@@ -30,7 +31,6 @@ Values = NDArray[np.float64]
 
 _TAU, _OVERLAP, _UNDEFINED = "Kendall τ_b", "overlap of the top words", "share undefined"
 _OTHERS = "mean τ_b with the other methods"
-_SHARE = (0.0, 1.0)
 
 
 @configurable
@@ -106,12 +106,11 @@ class AgreementMatrix:
         for place, name in enumerate(names):
             for reference in self.references:
                 if name != reference:
-                    of_pair = taus[:, place, names.index(reference)]
-                    rows.append(figure_line({"method": name}, f"τ_b with {reference}", defined_mean(of_pair)))
-                    rows.append(figure_line({"method": name}, f"undefined with {reference}", _share_undefined(of_pair)))
+                    rows += correlation_lines({"method": name}, reference, taus[:, place, names.index(reference)])
             besides = [other for other in range(others) if other != place]
             if place < others and besides:
-                rows.append(figure_line({"method": name}, _OTHERS, defined_mean(_row_means(taus[:, place, besides]))))
+                means = _row_means(taus[:, place, besides])
+                rows.append(mean_line({"method": name}, _OTHERS, means, CORRELATION, "undefined in every example"))
         for first, second in combinations(self.references, 2):
             yardstick = defined_mean(taus[:, names.index(first), names.index(second)])
             sentences.append(
@@ -169,14 +168,14 @@ class AgreementMatrix:
 
 def _figures_of_pair(pair: tuple[int, int], taus: Values, overlaps: Values) -> tuple[Interval, Interval, Interval]:
     of_pair = (slice(None), *pair)
-    return defined_mean(taus[of_pair]), defined_mean(overlaps[of_pair], _SHARE), _share_undefined(taus[of_pair])
+    return defined_mean(taus[of_pair]), defined_mean(overlaps[of_pair], SHARE), _share_undefined(taus[of_pair])
 
 
 def _stacked(example: WordScores) -> Values:
     return np.stack(list(example.scores.values()))
 
 
-def defined_mean(values: Values, reach: tuple[float, float] = (-1.0, 1.0)) -> Interval:
+def defined_mean(values: Values, reach: tuple[float, float] = CORRELATION) -> Interval:
     """The mean of the examples where the value is defined, and its interval."""
     return interval(values[np.isfinite(values)], bounds=reach)
 
@@ -190,7 +189,7 @@ def _row_means(values: Values) -> Values:
 
 
 def _share_undefined(values: Values) -> Interval:
-    return interval(np.isnan(values).astype(float), bounds=_SHARE)
+    return interval(np.isnan(values).astype(float), bounds=SHARE)
 
 
 def clustered(agreement: Values) -> list[int]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.analyses.context import Context
+from benchmark.analyses.debate.means import SHARE, correlation_lines
 from benchmark.analyses.differences import Difference, difference_lines
 from benchmark.analyses.measured import figure_line
 from benchmark.evaluations import ranks
@@ -72,12 +73,8 @@ class Contextualisation:
             taus[layers], correct = measured(model, examples)
             labels = {"contextual layers": layers}
             for place, reference in enumerate(_REFERENCES):
-                values = taus[layers][:, place]
-                found = interval(values[np.isfinite(values)], bounds=(-1.0, 1.0))
-                rows.append(figure_line(labels, f"τ_b with {reference}", found))
-                undefined = interval(np.isnan(values).astype(float), bounds=(0.0, 1.0))
-                rows.append(figure_line(labels, f"undefined with {reference}", undefined))
-            rows.append(figure_line(labels, "accuracy", interval(correct, bounds=(0.0, 1.0))))
+                rows += correlation_lines(labels, reference, taus[layers][:, place])
+            rows.append(figure_line(labels, "accuracy", interval(correct, bounds=SHARE)))
         return [
             Table(
                 name="contextualisation",

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmark.analyses.context import Context
+from benchmark.analyses.debate.means import CORRELATION, SHARE, mean_line
 from benchmark.analyses.debate.read_attention import read_attention
 from benchmark.analyses.measured import figure_line
 from benchmark.evaluations import ranks
@@ -88,7 +89,9 @@ class HeadsAgreement:
         for r, reference in enumerate(self.references):
             for layer, head in np.ndindex(*taus.shape[2:]):
                 labels = {"reference": reference, "layer": names[layer], "head": int(head)}
-                rows += _lines(labels, taus[:, r, layer, head])
+                values = taus[:, r, layer, head]
+                rows.append(mean_line(labels, _TAU, values, CORRELATION, "undefined in every example"))
+                rows.append(figure_line(labels, _UNDEFINED, interval(np.isnan(values).astype(float), bounds=SHARE)))
         return Table(
             name="heads_agreement",
             title="Agreement of each head's attention with importance (Kendall's τ_b, from the token read)",
@@ -101,13 +104,9 @@ class HeadsAgreement:
     def _layers(self, taus: Values, cones: Values, names: Sequence[str]) -> Table:
         rows: list[dict[str, Any]] = []
         for layer, name in enumerate(names):
-            rows.append(figure_line({"layer": name}, _CONICITY, interval(cones[:, layer], bounds=(-1.0, 1.0))))
+            rows.append(figure_line({"layer": name}, _CONICITY, interval(cones[:, layer], bounds=CORRELATION)))
             for r, reference in enumerate(self.references):
-                tau, undefined = _lines({"layer": name}, taus[:, r, layer])
-                rows += [
-                    tau | {"metric": f"τ_b with {reference}"},
-                    undefined | {"metric": f"undefined with {reference}"},
-                ]
+                rows += correlation_lines({"layer": name}, reference, taus[:, r, layer])
         return Table(
             name="layers_agreement",
             title="Agreement of each layer's attention with importance, and the conicity of the states that it reads",
@@ -124,11 +123,3 @@ def _taus(scores: Values, reference: Values) -> Values:
     flat = scores.reshape(-1, scores.shape[-1])
     taus: Values = ranks.tau_b(flat, reference).reshape(scores.shape[:-1])
     return taus
-
-
-def _lines(labels: Mapping[str, Any], taus: Values) -> list[dict[str, Any]]:
-    """The mean of the defined τ_b, and the share that is undefined."""
-    return [
-        figure_line(labels, _TAU, interval(taus[np.isfinite(taus)], bounds=(-1.0, 1.0))),
-        figure_line(labels, _UNDEFINED, interval(np.isnan(taus).astype(float), bounds=(0.0, 1.0))),
-    ]

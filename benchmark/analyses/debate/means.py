@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from benchmark.analyses.measured import figure_line
 from benchmark.results import statistics
 
-SHARE = (0.0, 1.0)
+SHARE, CORRELATION = (0.0, 1.0), (-1.0, 1.0)
 
 
 def mean_line(
@@ -19,3 +19,12 @@ def mean_line(
     numbers = np.asarray(values, dtype=np.float64)
     figure = statistics.interval(numbers[~np.isnan(numbers)], bounds=bounds)
     return figure_line(labels, metric, figure, "" if figure.n else nothing)
+
+
+def correlation_lines(labels: Mapping[str, Any], with_what: str, taus: NDArray[Any]) -> list[dict[str, Any]]:
+    """The mean of the τ_b [N] that are defined, and the share of examples in which τ_b is not (NaN)."""
+    undefined = statistics.interval(np.isnan(taus).astype(float), bounds=SHARE)
+    return [
+        mean_line(labels, f"τ_b with {with_what}", taus, CORRELATION, "undefined in every example"),
+        figure_line(labels, f"undefined with {with_what}", undefined),
+    ]
