@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.means import CORRELATION, SHARE, mean_line
+from benchmark.analyses.debate.means import CORRELATION, SHARE, correlation_lines, mean_line
 from benchmark.analyses.debate.read_attention import read_attention
 from benchmark.analyses.measured import figure_line
 from benchmark.evaluations import ranks
