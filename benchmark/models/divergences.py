@@ -59,7 +59,7 @@ MEASURES: Mapping[Divergence, Measure] = {
 """Of the adversary's attention and the base model's, in this order."""
 
 
-def over_rows(values: Float[Tensor, "*n T"], rows: Float[Tensor, "*n T"]) -> Float[Tensor, "*n"]:
+def over_rows(values: Float[Tensor, "*#n T"], rows: Float[Tensor, "*#n T"]) -> Float[Tensor, "*m"]:
     """Mean of a value of each query over the queries, with weights that sum to 1; queries of weight 0 count for nothing."""
     return torch.where(rows > 0, values * rows, 0).sum(-1)
 
