@@ -14,12 +14,19 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.means import CORRELATION, SHARE, correlation_lines, mean_line
+from benchmark.analyses.debate.means import (
+    CORRELATION,
+    SHARE,
+    correlation_lines,
+    defined_mean,
+    mean_line,
+    share_undefined,
+)
 from benchmark.analyses.debate.word_scores import WordScores, word_scores
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks
-from benchmark.results.statistics import Interval, interval
+from benchmark.results.statistics import Interval
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.results.wording import bounds, number
 from benchmark.settings.declared import Count, Share, configurable
@@ -112,7 +119,7 @@ class AgreementMatrix:
                 means = _row_means(taus[:, place, besides])
                 rows.append(mean_line({"method": name}, _OTHERS, means, CORRELATION, "undefined in every example"))
         for first, second in combinations(self.references, 2):
-            yardstick = defined_mean(taus[:, names.index(first), names.index(second)])
+            yardstick = defined_mean(taus[:, names.index(first), names.index(second)], CORRELATION)
             sentences.append(
                 f"The yardstick: {first} and {second} themselves agree at τ_b = {number(yardstick.value)} "
                 f"{bounds(yardstick.low, yardstick.high)} (n = {yardstick.n})."
@@ -168,16 +175,15 @@ class AgreementMatrix:
 
 def _figures_of_pair(pair: tuple[int, int], taus: Values, overlaps: Values) -> tuple[Interval, Interval, Interval]:
     of_pair = (slice(None), *pair)
-    return defined_mean(taus[of_pair]), defined_mean(overlaps[of_pair], SHARE), _share_undefined(taus[of_pair])
+    return (
+        defined_mean(taus[of_pair], CORRELATION),
+        defined_mean(overlaps[of_pair], SHARE),
+        share_undefined(taus[of_pair]),
+    )
 
 
 def _stacked(example: WordScores) -> Values:
     return np.stack(list(example.scores.values()))
-
-
-def defined_mean(values: Values, reach: tuple[float, float] = CORRELATION) -> Interval:
-    """The mean of the examples where the value is defined, and its interval."""
-    return interval(values[np.isfinite(values)], bounds=reach)
 
 
 def _row_means(values: Values) -> Values:
@@ -186,10 +192,6 @@ def _row_means(values: Values) -> Values:
     sums = np.nansum(values, axis=1)
     means: Values = np.divide(sums, counts, out=np.full(len(values), np.nan), where=counts > 0)
     return means
-
-
-def _share_undefined(values: Values) -> Interval:
-    return interval(np.isnan(values).astype(float), bounds=SHARE)
 
 
 def clustered(agreement: Values) -> list[int]:

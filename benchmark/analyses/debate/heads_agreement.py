@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.means import CORRELATION, SHARE, correlation_lines, mean_line
+from benchmark.analyses.debate.means import CORRELATION, correlation_lines, mean_line, share_undefined
 from benchmark.analyses.debate.read_attention import read_attention
 from benchmark.analyses.measured import figure_line
 from benchmark.evaluations import ranks
@@ -91,7 +91,7 @@ class HeadsAgreement:
                 labels = {"reference": reference, "layer": names[layer], "head": int(head)}
                 values = taus[:, r, layer, head]
                 rows.append(mean_line(labels, _TAU, values, CORRELATION, "undefined in every example"))
-                rows.append(figure_line(labels, _UNDEFINED, interval(np.isnan(values).astype(float), bounds=SHARE)))
+                rows.append(figure_line(labels, _UNDEFINED, share_undefined(values)))
         return Table(
             name="heads_agreement",
             title="Agreement of each head's attention with importance (Kendall's τ_b, from the token read)",

@@ -12,19 +12,28 @@ from benchmark.results import statistics
 SHARE, CORRELATION = (0.0, 1.0), (-1.0, 1.0)
 
 
+def defined_mean(values: NDArray[Any], bounds: tuple[float, float]) -> statistics.Interval:
+    """The mean of the examples that have a value (no NaN), and its interval."""
+    numbers = np.asarray(values, dtype=np.float64)
+    return statistics.interval(numbers[~np.isnan(numbers)], bounds=bounds)
+
+
+def share_undefined(values: NDArray[Any]) -> statistics.Interval:
+    """The share of examples that have no value (NaN), and its interval."""
+    return statistics.interval(np.isnan(values).astype(float), bounds=SHARE)
+
+
 def mean_line(
     labels: Mapping[str, Any], metric: str, values: NDArray[Any], bounds: tuple[float, float], nothing: str
 ) -> dict[str, Any]:
     """The mean of the examples that have a value, with its interval, as a line; where none has, `nothing` says why."""
-    numbers = np.asarray(values, dtype=np.float64)
-    figure = statistics.interval(numbers[~np.isnan(numbers)], bounds=bounds)
+    figure = defined_mean(values, bounds)
     return figure_line(labels, metric, figure, "" if figure.n else nothing)
 
 
 def correlation_lines(labels: Mapping[str, Any], with_what: str, taus: NDArray[Any]) -> list[dict[str, Any]]:
     """The mean of the τ_b [N] that are defined, and the share of examples in which τ_b is not (NaN)."""
-    undefined = statistics.interval(np.isnan(taus).astype(float), bounds=SHARE)
     return [
         mean_line(labels, f"τ_b with {with_what}", taus, CORRELATION, "undefined in every example"),
-        figure_line(labels, f"undefined with {with_what}", undefined),
+        figure_line(labels, f"undefined with {with_what}", share_undefined(taus)),
     ]
