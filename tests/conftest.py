@@ -4,10 +4,16 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # before torch and transformers are imported, and for the processes that tests start
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may wait for a network
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # models this small only lose by more threads
+
+# the same examples in every run of the suite; new ones with `--hypothesis-profile=explore`
+settings.register_profile("same", derandomize=True, deadline=None, database=None)
+settings.register_profile("explore", deadline=None, max_examples=1000)
+settings.load_profile("same")
 
 REPOSITORY = Path(__file__).parents[1]
 SHARED = REPOSITORY.parent / "shared"

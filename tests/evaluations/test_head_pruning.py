@@ -58,7 +58,7 @@ def slow_mask(importance, share, scope, descending):
     return keep
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 4), st.integers(1, 12), st.sampled_from(["global", "layer"]), st.booleans(), st.integers(0, 99))
 def test_masks_equal_the_slow_ones(n_layers, n_heads, scope, descending, seed):
     importance = np.random.default_rng(seed).normal(size=(2, n_layers, n_heads))

@@ -46,7 +46,7 @@ def test_a_prefix_holds_the_first_units_of_the_order():
     assert prefixes(np.array([2, 0, 1])).tolist() == [[False, False, True], [True, False, True], [True, True, True]]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 6), st.integers(0, 999))
 def test_exact_bounds_equal_those_over_all_permutations(n, seed):
     drop = random_drops(n, seed)
@@ -55,7 +55,7 @@ def test_exact_bounds_equal_those_over_all_permutations(n, seed):
     assert (bounds.low, bounds.high) == pytest.approx((min(every), max(every)), abs=1e-12)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 7), st.integers(0, 999), st.integers(1, 6))
 def test_a_beam_finds_orders_that_exist_within_the_exact_bounds(n, seed, width):
     drop = random_drops(n, seed)

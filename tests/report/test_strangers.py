@@ -207,7 +207,7 @@ def test_the_terminal_gets_no_control_sequence(strange):
         assert name in text
 
 
-@settings(max_examples=150, deadline=None, database=None)
+@settings(max_examples=150)
 @given(st.text(st.characters(codec=None), max_size=30))
 @example("[a](b)[0.1, 0.2]: c")
 @example("\\")

@@ -94,7 +94,7 @@ def examples(draw):
     return scores, draw(st.sampled_from([None, 0, n_tokens - 1]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(examples(), st.sampled_from([0.0, 0.1, 0.4, 1.0]), st.sampled_from(["paper", "script"]))
 def test_equals_the_slow_transcription(example, threshold, construction):
     scores, terminal = example
@@ -105,7 +105,7 @@ def test_equals_the_slow_transcription(example, threshold, construction):
     assert list(graph.states) == states
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(examples(), st.sampled_from(["paper", "script"]))
 def test_laws(example, construction):
     """A tree below the top node; fixed tokens have children; a lower τ loses no node; scale does not matter."""

@@ -89,13 +89,15 @@ def test_uniform_attention_equals_the_ablation(unedited):
         assert not torch.allclose(found, base.probabilities, atol=1e-4)
 
 
-ROWS = st.lists(st.floats(0, 1), min_size=2, max_size=6).filter(lambda row: sum(row) > 1e-3)
+# 0, or large enough that half of it is not 0: scipy's divergence of the smallest float is infinite
+WEIGHT = st.just(0.0) | st.floats(1e-12, 1)
+ROWS = st.lists(WEIGHT, min_size=2, max_size=6).filter(lambda row: sum(row) > 1e-3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ROWS, st.data())
 def test_divergences_are_those_of_scipy_and_bounded(row, data):
-    other = data.draw(st.lists(st.floats(0, 1), min_size=len(row), max_size=len(row)).filter(lambda r: sum(r) > 1e-3))
+    other = data.draw(st.lists(WEIGHT, min_size=len(row), max_size=len(row)).filter(lambda r: sum(r) > 1e-3))
     p, q = (torch.tensor(values, dtype=torch.float64) for values in (row, other))
     p, q = p / p.sum(), q / q.sum()
     assert 0 <= float(jsd(p, q)) <= LARGEST_JSD

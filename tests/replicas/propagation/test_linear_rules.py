@@ -131,7 +131,7 @@ def test_linear(layer, rule, shares, with_bias):
 WEIGHTS = st.lists(st.floats(-10, 10).filter(lambda v: v == 0 or abs(v) > 1e-3), min_size=12, max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(weights=WEIGHTS, inputs=st.lists(st.floats(-10, 10), min_size=4, max_size=4), gamma=st.floats(0, 10))
 def test_a_linear_layer_conserves_the_relevance_of_every_output_that_has_a_share(weights, inputs, gamma):
     """Σ_i R_i = Σ_j R_j ρ_j with ρ_j = z_j/(z_j + ε sign z_j); for α-β each sign with its own."""

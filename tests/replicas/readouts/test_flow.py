@@ -61,7 +61,7 @@ def test_flow_of_two_layers_is_what_fits_through_each_token_between():
         assert float(found[b, j]) == pytest.approx(slow, abs=ROUNDED)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     edges=st.integers(1, 4).flatmap(lambda n: arrays(np.float64, (n, T, T), elements=st.floats(0, 5))),
     position=st.integers(0, T - 1),

@@ -72,7 +72,7 @@ def test_columns_equal_single_columns():
         assert (found.value, *ends(found)) == pytest.approx((single.value, *ends(single)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(COLUMN)
 def test_the_interval_holds_the_value_and_stays_within_the_range(values):
     result = interval(values, bounds=UNIT)
@@ -80,7 +80,7 @@ def test_the_interval_holds_the_value_and_stays_within_the_range(values):
     assert result.low < result.high
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000), st.integers(5, 40), st.floats(-3, 3))
 def test_shift_and_scale(seed, n, shift):
     values = np.random.default_rng(seed).normal(size=n)
