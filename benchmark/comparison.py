@@ -6,14 +6,14 @@ Defined in docs/protocols.md, section 15.
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from omegaconf import DictConfig
 
 from benchmark import progress
-from benchmark.analyses.context import Analysis, Context, ReadsElsewhere
+from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, ReadsTables
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.report import load_cells, write_report
@@ -23,7 +23,7 @@ from benchmark.results import commits, statistics, store
 from benchmark.results.comparison_folders import ComparisonFolder
 from benchmark.results.digests import digest, sealed
 from benchmark.results.locks import beside
-from benchmark.results.tables import not_applicable
+from benchmark.results.tables import Table, not_applicable
 from benchmark.run.cell import Cell
 from benchmark.run.records import finish, pending
 from benchmark.run.workbench import Setting, open_setting
@@ -215,17 +215,29 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) ->
 
     What is not in the comparison's name, since it lies elsewhere (`ReadsElsewhere`), is written beside the tables.
     """
-    for index, (name, analysis) in enumerate(analyses.items(), start=1):
+    for index, (name, analysis) in enumerate(in_order(analyses), start=1):
         start = time.monotonic()
+        path = folder / "analyses" / f"{name}.json"
         with progress.scope("analysis", name):
-            computed = _analyse(analysis, name, context, folder / "analyses" / f"{name}.json")
+            computed = _analyse(analysis, name, context, path)
+        tables = [Table.from_json(facts) for facts in store.read_sealed(path)["tables"]]
+        context = replace(context, tables={**context.tables, name: tables})
         done = f"computed in {progress.duration(time.monotonic() - start)}" if computed else "reused"
         logger.info("%s: %s (analysis %d of %d)", name, done, index, len(analyses))
 
 
+def in_order(analyses: Mapping[str, Analysis]) -> list[tuple[str, Analysis]]:
+    """As they are given, but those at the end that read the tables of the others."""
+    return sorted(analyses.items(), key=lambda item: isinstance(item[1], ReadsTables))
+
+
 def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> bool:
     """Run an analysis, unless its tables are there; whether it was run."""
-    reads = analysis.reads(context) if isinstance(analysis, ReadsElsewhere) else {}
+    reads = dict(analysis.reads(context)) if isinstance(analysis, ReadsElsewhere) else {}
+    if isinstance(analysis, ReadsTables):
+        reads |= {
+            f"tables of {other}": digest([t.to_json() for t in tables]) for other, tables in context.tables.items()
+        }
     if path.exists() and store.read_sealed(path)["reads"] == reads:
         return False
     try:

@@ -255,3 +255,10 @@ class Task(Protocol):
 
     def split(self, name: str) -> Sequence[Example]:
         """The examples of one split, in a fixed order; UserError where there is no such split or it is empty."""
+
+
+@runtime_checkable
+class KnowsTruth(Protocol):
+    """A task whose rationales are what its labels depend on, by construction; other rationales are what people marked."""
+
+    rationale_is_truth: ClassVar[Literal[True]]

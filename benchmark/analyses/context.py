@@ -1,9 +1,9 @@
 """What an analysis is given, and what it is."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from jaxtyping import Int
 from torch import Tensor
@@ -24,12 +24,14 @@ class Context:
         cells: its methods' cells by name; their attributions and rows are on disk.
         evaluations: its tests by name.
         folder: where the comparison's report goes, and what an analysis keeps beside its tables; None: nothing is kept.
+        tables: by name, those of the analyses that were run before; see `ReadsTables`.
     """
 
     setting: Setting
     cells: Mapping[str, Cell]
     evaluations: Mapping[str, Evaluation]
     folder: Path | None = None
+    tables: Mapping[str, Sequence[Table]] = field(default_factory=dict)
 
     @property
     def tests(self) -> dict[str, str]:
@@ -64,3 +66,10 @@ class ReadsElsewhere(Protocol):
 
     def reads(self, context: Context) -> Mapping[str, str]:
         """A digest of everything else that it reads, by name; tables of other digests are computed again."""
+
+
+@runtime_checkable
+class ReadsTables(Protocol):
+    """An analysis of the tables of the comparison's others: it is run after them, and again where one of them changed."""
+
+    reads_tables: ClassVar[Literal[True]]

@@ -56,7 +56,7 @@ class Deceptive(AttentionTrained):
 
     def check(self, task: Task) -> None:
         """UserError where no example of the training split has a rationale with a word in it."""
-        if not any(example.rationale is not None and example.rationale.any() for example in task.split("train")):
+        if not has_marked_words(task):
             raise UserError(
                 f"task {task.name} has no rationales in its training split, so that no word is impermissible; "
                 "model=deceptive needs another task"
@@ -97,3 +97,8 @@ class UnattendedWords:
         penalties = -elsewhere.clamp(torch.finfo(dtype).tiny, 1.0).log()
         by_head = over_rows(penalties, read.to(dtype)[:, None, None]).flatten(1)
         return by_head.mean(1) if self.heads == "mean" else by_head.amax(1)
+
+
+def has_marked_words(task: Task) -> bool:
+    """Whether an example of the training split has a rationale with a word in it."""
+    return any(example.rationale is not None and example.rationale.any() for example in task.split("train"))

@@ -5,16 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.deception import DECEPTIVE, GAIN, HONEST, Deception, explainer_lines, masses
 from benchmark.errors import NotApplicable
-from benchmark.models.divergences import even_rows
 from benchmark.models.marked_mass import marked_tokens, mass_elsewhere
 from benchmark.run.records import finish
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose, make
 from tests.analyses.test_analyses import config
+
+TINY = {"_target_": "benchmark.training.tiny.TinyModel"}
 
 
 def test_marked_tokens_are_those_of_the_rationales_words(place):
@@ -113,13 +115,24 @@ def test_a_comparison_of_a_deceptive_model_explains_its_base_too(place, tmp_path
     explainers.check()
 
 
-def test_a_model_without_a_base_has_nothing_to_compare(place):
-    context = Context(open_setting(config(place)), {}, {})
-    with pytest.raises(NotApplicable, match="has no base"):
-        Deception()(context)
-    assert Deception().reads(context) == {}
+def test_an_honest_model_has_a_deceptive_one_trained_from_it(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTENTION_BENCHMARK_CACHE", str(tmp_path))
+    given = ("methods=[raw_attention]", "evaluations=[rationale]", f"out={tmp_path / 'runs'}")
+    setting = open_setting(config(place, *given))
+    test = make(setting.config.evaluations.rationale)
+    context = Context(setting, {"raw_attention": setting.cell("raw_attention")}, {"rationale": test})
+    asked = Deception(deceptive=("model=deceptive", "model.course.steps=2"))
+    mass, explainers = asked(context)
+    other = ["task=tiny_task", "model=deceptive", f"model.base={place / 'bert'}", "model.course.steps=2"]
+    deceptive = open_setting(compose("config", [*other, "model.device=cpu"], str(place / "conf")))
+    found = mass.rows.set_index(["of", "metric"])["value"]
+    for name, model in ((HONEST, setting.model), (DECEPTIVE, deceptive.model)):
+        expected = masses(model, setting.data.batches)["all queries and layers"].mean()
+        assert found["mass on the words: all queries and layers", name] == pytest.approx(expected)
+    assert explainers.rows["n"].max() == 12
+    assert set(asked.reads(context)) == {"honest", "deceptive"}
 
 
-def test_even_rows_weigh_queries_that_are_no_padding():
-    mask = torch.tensor([[True, True, False], [True, False, False]])
-    assert even_rows(mask, torch.float64).tolist() == [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]
+def test_a_task_without_rationales_cannot_be_deceived(context):
+    with pytest.raises(NotApplicable, match="no rationales in its training split"):
+        Deception()(replace(context(), setting=replace(context().setting, config=OmegaConf.create({"model": TINY}))))

@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from omegaconf import DictConfig, OmegaConf
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.attention_pairs import head_divergences, in_order, matched, recorded_pairs, same_tokens
-from benchmark.analyses.debate.opening import composed, digests, with_model
+from benchmark.analyses.debate.opening import composed, digests, trained_from, with_model
 from benchmark.analyses.measured import figure_line
 from benchmark.models import AttentionEdit, Classifier
 from benchmark.models.divergences import attention_divergence, kl, total_variation
@@ -91,18 +90,13 @@ class AdversarialTraining:
     def _models(self, context: Context) -> dict[tuple[str, str], Setting]:
         settings = {}
         for weight in self.weights:
-            settings["adversary", f"λ = {weight:g}"] = with_model(context, self._adversary(context, float(weight)))
+            settings["adversary", f"λ = {weight:g}"] = with_model(
+                context, trained_from(context, self.adversary, divergence_weight=float(weight))
+            )
         for name, overrides in self.seeds.items():
             if overrides is not None:
                 settings["seed", name] = with_model(context, composed(overrides))
         return settings
-
-    def _adversary(self, context: Context, weight: float) -> DictConfig:
-        model = composed(self.adversary)
-        OmegaConf.set_struct(model, value=False)
-        model.base = context.setting.config.model
-        model.divergence_weight = weight
-        return model
 
 
 def measured(

@@ -76,7 +76,7 @@ class AgreementMatrix:
     top: Share = 0.2
     limit: Count | None = None
     seed: int = 0
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     @property
     def references(self) -> Mapping[str, Method]:
@@ -114,6 +114,11 @@ class AgreementMatrix:
             for reference in self.references:
                 if name != reference:
                     rows += correlation_lines({"method": name}, reference, taus[:, place, names.index(reference)])
+            if place < others:
+                gradient, of_method = (
+                    taus[:, at, names.index("leave-one-out")] for at in (names.index("gradient"), place)
+                )
+                rows.append(_less_the_yardstick(name, of_method, gradient))
             besides = [other for other in range(others) if other != place]
             if place < others and besides:
                 means = _row_means(taus[:, place, besides])
@@ -171,6 +176,12 @@ class AgreementMatrix:
             drawing=Drawing("violins", x="method", y=(_TAU,), series="class", panels=("reference",)),
             printed=False,
         )
+
+
+def _less_the_yardstick(name: str, of_method: Values, of_gradient: Values) -> dict[str, Any]:
+    """τ_b with leave-one-out of a method [N], less that of gradient [N], paired by example."""
+    metric = "τ_b with leave-one-out less gradient's"
+    return mean_line({"method": name}, metric, of_method - of_gradient, (-2.0, 2.0), "undefined in every example")
 
 
 def _figures_of_pair(pair: tuple[int, int], taus: Values, overlaps: Values) -> tuple[Interval, Interval, Interval]:

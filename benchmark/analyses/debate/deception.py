@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.opening import digests, with_model
+from benchmark.analyses.debate.opening import digests, trained_from, with_model
 from benchmark.analyses.differences import P_VALUE, Difference, columns, difference_lines
 from benchmark.analyses.measured import figure_line, tested
 from benchmark.errors import NotApplicable
@@ -22,8 +22,10 @@ from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.cell import Cell
 from benchmark.run.records import finish
 from benchmark.run.workbench import Setting
+from benchmark.settings.configuration import make
 from benchmark.settings.declared import configurable
 from benchmark.settings.early import OfComparison
+from benchmark.training.deceptive import Deceptive, has_marked_words
 from benchmark.types import Batch
 
 HONEST, DECEPTIVE, GAIN = "honest model", "deceptive model", "over random, deceptive model"
@@ -35,7 +37,9 @@ Values = Mapping[str, NDArray[np.float64]]
 
 @configurable
 class Deception:
-    """The comparison's model, trained to take its attention off the words of the rationale, against its honest base.
+    """A model that is trained to take its attention off the words of the rationale, against its honest base.
+
+    The comparison's model is the deceptive one (`model=deceptive`), or else the honest one that `deceptive` is trained from.
 
     Two tables (docs/protocols.md, section 16). `deception_mass`: accuracy, and the attention mass on impermissible words,
     before and after. `deception`: how well each explainer of the comparison finds those words on either model, by a metric
@@ -46,39 +50,47 @@ class Deception:
     Attributes:
         evaluation: a test of the comparison, of agreement with rationales.
         metric: one of its scalars that is a mean over examples or documents.
+        deceptive: overrides of the deceptive model's settings; its base is the comparison's model.
 
-    Cost: the explanations of the base model, which are kept in run folders of its own.
+    Cost: the training once, and the explanations of the other model, which are kept in run folders of its own.
     """
 
     version: ClassVar[int] = 1
 
     evaluation: Annotated[str, OfComparison("evaluations")] = "rationale"
     metric: str = "auprc"
+    deceptive: Sequence[str] = ("model=deceptive",)
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Mass and accuracy, and the explainers."""
-        honest = self._honest(context)
-        return [_mass_table(honest, context.setting), self._explainers(context, honest)]
+        both = self._both(context)
+        return [_mass_table(*both), self._explainers(context, both)]
 
     def reads(self, context: Context) -> Mapping[str, str]:
-        """The honest model, and the examples."""
+        """The other model, and the examples."""
         try:
-            return digests({"honest": self._honest(context)})
+            honest, deceptive = self._both(context)
         except NotApplicable:
             return {}
+        return digests({"honest": honest, "deceptive": deceptive})
 
-    def _honest(self, context: Context) -> Setting:
-        base = context.setting.config.model.get("base")
-        if base is None:
-            raise NotApplicable("the comparison's model has no base; with model=deceptive it has one")
-        return with_model(context, base)
+    def _both(self, context: Context) -> tuple[Setting, Setting]:
+        """The honest and the deceptive model, one of which is the comparison's own."""
+        model = context.setting.config.model
+        if isinstance(make(model), Deceptive):
+            return with_model(context, model.base), context.setting
+        if not has_marked_words(context.setting.task):
+            raise NotApplicable(f"task {context.setting.task.name} has no rationales in its training split")
+        return context.setting, with_model(context, trained_from(context, self.deceptive))
 
-    def _explainers(self, context: Context, honest: Setting) -> Table:
+    def _explainers(self, context: Context, both: tuple[Setting, Setting]) -> Table:
         scores: dict[str, tuple[Values, Values]] = {}
-        for name, cell in context.cells.items():
-            before = honest.cell(name)
-            finish(before, {self.evaluation: context.evaluations[self.evaluation]})
-            scores[name] = (self._values(before, context), self._values(cell, context))
+        for name in context.cells:
+            cells = [setting.cell(name) for setting in both]
+            for cell in cells:
+                finish(cell, {self.evaluation: context.evaluations[self.evaluation]})
+            before, after = (self._values(cell, context) for cell in cells)
+            scores[name] = (before, after)
         rows, sentences = explainer_lines(scores)
         shown = Drawing("scatter", x=HONEST, y=(DECEPTIVE,), series="explainer")
         title = f"{self.metric.upper()} of explainers on an honest and on a deceptive model"

@@ -36,6 +36,15 @@ def composed(overrides: Sequence[str]) -> DictConfig:
     return model
 
 
+def trained_from(context: Context, overrides: Sequence[str], **settings: Any) -> DictConfig:
+    """Settings of the model that these overrides describe, with the comparison's model as its base."""
+    model = composed(overrides)
+    OmegaConf.set_struct(model, value=False)
+    model.base = context.setting.config.model
+    model.update(settings)
+    return model
+
+
 def digests(settings: Mapping[str, Setting]) -> dict[str, str]:
     """What tables that read these models depend on, by name: weights and examples."""
     facts: dict[str, Any] = {name: asdict(setting.data.facts) for name, setting in settings.items()}
