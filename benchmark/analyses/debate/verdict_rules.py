@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
+
+import pandas as pd
 
 from benchmark.results.statistics import Interval
 from benchmark.results.tables import Table
@@ -40,6 +42,7 @@ class Rule:
         threshold: None where the literature has none, so that the figure stands without a verdict.
         where: the line of the table, by label: the first of these values that occurs. "{attention}" is the method that
             stands for attention, "{last}" the last layer.
+        beside: the lines, by label, whose intervals stand in place of the threshold.
         about: what is judged, where it is not the attention of the comparison's model.
     """
 
@@ -50,48 +53,47 @@ class Rule:
     above: Side
     threshold: float | None = 0.0
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    beside: Mapping[str, Sequence[str]] = field(default_factory=dict)
     about: str = ""
 
     def read(self, table: Table, names: Mapping[str, str]) -> Reading | None:
-        """The figure and what it says; None where the table has no such line."""
-        if not self.where.keys() <= set(table.labels):  # the analysis could not serve
+        """The figure and what it says; None where the table lacks its line, or those beside it."""
+        if not {*self.where, *self.beside} <= set(table.labels):  # the analysis could not serve
             return None
-        rows = table.rows[table.rows["metric"].str.startswith(self.metric)]
-        for label, values in self.where.items():
-            wanted = [value.format(**names) for value in values]
-            found = next((value for value in wanted if (rows[label] == value).any()), None)
-            rows = rows[rows[label] == found]
-        if rows.empty:
+        named = {label: [value.format(**names) for value in values] for label, values in self.where.items()}
+        rows, others = self._lines(table, named), self._lines(table, self.beside)
+        if rows.empty or others.empty:
             return None
-        first = rows.iloc[0]
-        figure = Interval(first["value"], first["low"], first["high"], int(first["n"]))
+        line = self.line(rows, table)
+        if line is None:
+            return Reading(Interval(float("nan"), float("nan"), float("nan"), 0), UNDECIDED, "no such model")
+        figure = Interval(line["value"], line["low"], line["high"], int(line["n"]))
         limits = None if self.threshold is None else (self.threshold, self.threshold)
-        return Reading(figure, said(figure, limits, self.above), str(first["note"]))
+        if self.beside:
+            limits = (others["low"].min(), others["high"].max())
+        return Reading(figure, said(figure, limits, self.above), line["note"])
+
+    def line(self, rows: pd.DataFrame, table: Table) -> "pd.Series[Any] | None":
+        """The line that is read, of those that are found: the first."""
+        return rows.iloc[0]
+
+    def _lines(self, table: Table, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+        rows = table.rows[table.rows["metric"].str.startswith(self.metric)]
+        for label, values in where.items():
+            found = next((value for value in values if (rows[label] == value).any()), None)
+            rows = rows[rows[label] == found]
+        return rows
 
 
 @dataclass(frozen=True)
-class BeyondSeeds(Rule):
-    """Attention of the strongest adversary that predicts alike, against that of other seeds.
+class OfAdversary(Rule):
+    """The line of the adversary with the largest weight on divergence, of those whose mean TVD is at most `TOLERANCE`."""
 
-    Of the adversaries whose TVD has an interval that ends below `threshold`, the one with the largest weight on divergence
-    is read. It lies beyond the seeds where its interval does not meet that of any seed.
-    """
-
-    def read(self, table: Table, names: Mapping[str, str]) -> Reading | None:
-        """As `Rule.read`."""
-        if "kind" not in table.labels:  # the analysis could not serve
-            return None
-        kinds = {kind: dict(iter(part.groupby("metric"))) for kind, part in table.rows.groupby("kind")}
-        if not {"adversary", "seed"} <= kinds.keys():
-            return None
-        distance, divergence = (kinds["adversary"][metric] for metric in ("TVD", self.metric))
-        alike = divergence[(distance["high"] <= self.threshold).to_numpy()]
-        if alike.empty:
-            nothing = Interval(float("nan"), float("nan"), float("nan"), 0)
-            return Reading(nothing, UNDECIDED, "no adversary predicts alike")
-        last, seeds = alike.iloc[-1], kinds["seed"][self.metric]
-        figure = Interval(last["value"], last["low"], last["high"], int(last["n"]))
-        return Reading(figure, said(figure, (seeds["low"].min(), seeds["high"].max()), self.above), str(last["model"]))
+    def line(self, rows: pd.DataFrame, table: Table) -> "pd.Series[Any] | None":
+        """None where no adversary predicts alike."""
+        distances = table.rows[table.rows["metric"] == "TVD"].set_index("model")
+        alike = rows[rows["model"].map(distances["value"]) <= TOLERANCE]
+        return None if alike.empty else alike.iloc[-1]
 
 
 def said(figure: Interval, limits: tuple[float, float] | None, above: Side) -> str:
@@ -184,21 +186,22 @@ RULES: tuple[Rule, ...] = (
         {"attention": ("uniform",), "layers": ("all",)},
     ),
     Rule(
-        "is it the same under another seed?",
-        "share of the seed in its word scores: 0 where seeds agree, 1 where they agree by chance; ½",
+        "is it less a matter of the training's seed than gradient is?",
+        "share of the seed in its word scores; that of gradient × input",
         "seeds_explainers",
         "share of the seed",
         AGAINST,
-        0.5,
-        {"explainer": ("{attention}",)},
+        where={"explainer": ("{attention}",)},
+        beside={"explainer": ("gradient_x_input",)},
     ),
-    BeyondSeeds(
+    OfAdversary(
         "can a model be trained to predict alike with attention beyond that of other seeds?",
-        f"JSD, heads matched, of the last adversary with TVD ≤ {TOLERANCE:g}; that of the seeds",
+        f"JSD, heads matched, of the last adversary with a mean TVD ≤ {TOLERANCE:g}; that of the seeds",
         "adversarial_training",
         "JSD, heads matched",
         AGAINST,
-        TOLERANCE,
+        where={"kind": ("adversary",)},
+        beside={"kind": ("seed",)},
     ),
     Rule(
         "does it find the words where training drives it away from them?",
