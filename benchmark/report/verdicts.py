@@ -97,9 +97,9 @@ class AgainstRandom:
         """All four groups in words, or that there are too few examples; empty groups are left out."""
         reason = "" if self.above + self.below else too_few(self.n, self.compared, f"{self.compared} methods")
         named = (
-            ("above random", self.above),
+            ("better than random", self.above),
             ("not distinguishable from random", () if reason else self.undecided),
-            ("below random", self.below),
+            ("worse than random", self.below),
             (UNPAIRED, self.missing),
         )
         groups = [f"{verdict}: {', '.join(methods)}" for verdict, methods in named if methods]

@@ -88,8 +88,8 @@ def test_markdown_gives_the_verdicts_below_each_table(report):
     assert "Holm-corrected over the methods" in perturbation
     against = perturbation.split("Against random")[1]
     assert re.search(
-        r"- positive_auc ↓ \(10 methods\): above random: transformer_attribution, .*; "
-        r"not distinguishable from random: rollout; below random: lrp",
+        r"- positive_auc ↓ \(10 methods\): better than random: transformer_attribution, .*; "
+        r"not distinguishable from random: rollout; worse than random: lrp",
         against,
     )
     agreement = (report[0] / "leaderboard.md").read_text().split("### agreement")[1].split("### ")[0]

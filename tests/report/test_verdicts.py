@@ -41,7 +41,7 @@ def test_methods_against_random(tmp_path, column):
     plans = [*CONTROLS, Plan("good", 0.5), Plan("same", 0.0), Plan("bad", -0.5), Plan("flow", dash="no attention")]
     verdict = against_random(load(tmp_path, *plans), column)
     assert (verdict.above, verdict.undecided, verdict.below, verdict.missing) == (("good",), ("same",), ("bad",), ())
-    assert verdict.sentence == "above random: good; not distinguishable from random: same; below random: bad"
+    assert verdict.sentence == "better than random: good; not distinguishable from random: same; worse than random: bad"
 
 
 def test_holm_makes_the_verdict_stricter_with_more_methods(tmp_path):
