@@ -48,6 +48,15 @@ class PooledClassifier(nn.Module):
         self.score = nn.Linear(hidden, 1, bias=False)
         self.output = nn.Linear(hidden, classes)
 
+    def states(self, embeddings: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """The states h that attention pools."""
+        states = embeddings
+        if self.positions is not None:
+            states = states + self.positions(torch.arange(states.shape[1], device=states.device))
+        for layer in self.layers:
+            states = layer(states, src_key_padding_mask=~mask)
+        return states
+
     def forward(
         self,
         embeddings: Float[Tensor, "B T D"],
@@ -55,11 +64,7 @@ class PooledClassifier(nn.Module):
         attention: Float[Tensor, "B T"] | None = None,
     ) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B T"]]:
         """Logits and attention; the attention that is given stands in for the model's own."""
-        states = embeddings
-        if self.positions is not None:
-            states = states + self.positions(torch.arange(states.shape[1], device=states.device))
-        for layer in self.layers:
-            states = layer(states, src_key_padding_mask=~mask)
+        states = self.states(embeddings, mask)
         if attention is None:
             scores = self.score(torch.tanh(self.project(states)))[..., 0]
             attention = scores.masked_fill(~mask, -torch.inf).softmax(-1).nan_to_num()  # no word at all: no attention
