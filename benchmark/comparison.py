@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 from omegaconf import DictConfig
 
 from benchmark import progress
-from benchmark.analyses.context import Analysis, Context, ReadsElsewhere
+from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, SaysNothing
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.report import load_cells, write_report
@@ -218,22 +218,25 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) ->
     for index, (name, analysis) in enumerate(analyses.items(), start=1):
         start = time.monotonic()
         with progress.scope("analysis", name):
-            computed = _analyse(analysis, name, context, folder / "analyses" / f"{name}.json")
-        done = f"computed in {progress.duration(time.monotonic() - start)}" if computed else "reused"
-        logger.info("%s: %s (analysis %d of %d)", name, done, index, len(analyses))
+            done = _analyse(analysis, name, context, folder / "analyses" / f"{name}.json")
+        took = f" in {progress.duration(time.monotonic() - start)}" if done == "computed" else ""
+        logger.info("%s: %s%s (analysis %d of %d)", name, done, took, index, len(analyses))
 
 
-def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> bool:
-    """Run an analysis, unless its tables are there; whether it was run."""
+def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> str:
+    """Run an analysis, unless its tables are there; what was done."""
     reads = analysis.reads(context) if isinstance(analysis, ReadsElsewhere) else {}
     if path.exists() and store.read_sealed(path)["reads"] == reads:
-        return False
+        return "reused"
+    done = "computed"
     try:
         tables = analysis(context)
     except NotApplicable as answer:
-        tables = [not_applicable(name, str(answer))]
+        says_nothing = isinstance(analysis, SaysNothing) and analysis.says_nothing
+        tables = [] if says_nothing else [not_applicable(name, str(answer))]
+        done = f"nothing to show, as {answer}" if says_nothing else done
     store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads}))
-    return True
+    return done
 
 
 def comparison_hash(

@@ -32,6 +32,9 @@ DANGEROUS = "plausible, not faithful"
 class PlausibilityAndFaithfulness:
     """Every method on the plane of plausibility and faithfulness, each beside random scores.
 
+    It is part of every comparison by default, and leaves no table in those that it cannot serve: of a task without
+    rationales, or without the tests or the control.
+
     Plausibility is agreement with human rationales; faithfulness a headline metric of a test that removes words. On each
     axis a method's advantage is its paired difference from the control, the sign turned where lower is better.
 
@@ -51,6 +54,7 @@ class PlausibilityAndFaithfulness:
     faithfulness: Sequence[str] = ("perturbation.positive_auc_mean", "aopc.comprehensiveness")
     control: str = "random"
     version: ClassVar[int] = 1
+    says_nothing: ClassVar[bool] = True
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """A line per method and plane, and the points.
