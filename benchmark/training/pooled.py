@@ -101,6 +101,11 @@ class PooledRecipe:
     The same settings give the same weights on the same machine. A trained model is cached under a digest of task and
     settings. One that was killed begins anew: each takes seconds to a minute.
 
+    More steps change little of what is measured. On `planted`, with 0, 1, 2 and 4 layers, 400 steps take a minute for all
+    four on one core, and 1200 take two and a half. From 400 to 1200, accuracy goes from .79, .86, .90, .90 to .88, .96,
+    1.00, .99 in training and from .81, .86, .84, .84 to .86, .85, .88, .87 on 200 texts of the test split (intervals of
+    ±.05), and attention's τ_b with the gradient from .71, .11, .10, .10 to .73, .10, .11, .09.
+
     Attributes:
         hidden, heads: size of embeddings and states, and attention heads of each contextual layer.
         vocabulary: how many words are known, the most frequent ones of the training split in lower case.
