@@ -46,12 +46,17 @@ class PlausibilityAndFaithfulness:
 
     Attributes:
         plausibility: TEST.METRIC.
-        faithfulness: TEST.METRIC, a plane each; what the comparison lacks is left out.
+        faithfulness: TEST.METRIC, a plane each; what the comparison lacks is left out. By default those of
+            `perturbation`, `aopc`, and `perturbation_target` with the published area.
         control: the method that both are held to.
     """
 
     plausibility: str = "rationale.auprc"
-    faithfulness: Sequence[str] = ("perturbation.positive_auc_mean", "aopc.comprehensiveness")
+    faithfulness: Sequence[str] = (
+        "perturbation.positive_auc_mean",
+        "perturbation_target.positive_auc_published",
+        "aopc.comprehensiveness",
+    )
     control: str = "random"
     version: ClassVar[int] = 1
     says_nothing: ClassVar[bool] = True
