@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 from omegaconf import DictConfig
 
 from benchmark import progress
-from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, ReadsTables
+from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, ReadsTables, SaysNothing
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.report import load_cells, write_report
@@ -219,11 +219,11 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) ->
         start = time.monotonic()
         path = folder / "analyses" / f"{name}.json"
         with progress.scope("analysis", name):
-            computed = _analyse(analysis, name, context, path)
+            done = _analyse(analysis, name, context, path)
         tables = [Table.from_json(facts) for facts in store.read_sealed(path)["tables"]]
         context = replace(context, tables={**context.tables, name: tables})
-        done = f"computed in {progress.duration(time.monotonic() - start)}" if computed else "reused"
-        logger.info("%s: %s (analysis %d of %d)", name, done, index, len(analyses))
+        took = f" in {progress.duration(time.monotonic() - start)}" if done == "computed" else ""
+        logger.info("%s: %s%s (analysis %d of %d)", name, done, took, index, len(analyses))
 
 
 def in_order(analyses: Mapping[str, Analysis]) -> list[tuple[str, Analysis]]:
@@ -231,21 +231,24 @@ def in_order(analyses: Mapping[str, Analysis]) -> list[tuple[str, Analysis]]:
     return sorted(analyses.items(), key=lambda item: isinstance(item[1], ReadsTables))
 
 
-def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> bool:
-    """Run an analysis, unless its tables are there; whether it was run."""
+def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> str:
+    """Run an analysis, unless its tables are there; what was done."""
     reads = dict(analysis.reads(context)) if isinstance(analysis, ReadsElsewhere) else {}
     if isinstance(analysis, ReadsTables):
         reads |= {
             f"tables of {other}": digest([t.to_json() for t in tables]) for other, tables in context.tables.items()
         }
     if path.exists() and store.read_sealed(path)["reads"] == reads:
-        return False
+        return "reused"
+    done = "computed"
     try:
         tables = analysis(context)
     except NotApplicable as answer:
-        tables = [not_applicable(name, str(answer))]
+        says_nothing = isinstance(analysis, SaysNothing) and analysis.says_nothing
+        tables = [] if says_nothing else [not_applicable(name, str(answer))]
+        done = f"nothing to show, as {answer}" if says_nothing else done
     store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads}))
-    return True
+    return done
 
 
 def comparison_hash(

@@ -61,6 +61,13 @@ class Analysis(Protocol):
 
 
 @runtime_checkable
+class SaysNothing(Protocol):
+    """An analysis that leaves no table where it is not applicable, so that comparisons of every kind may have it."""
+
+    says_nothing: ClassVar[bool]
+
+
+@runtime_checkable
 class ReadsElsewhere(Protocol):
     """An analysis whose tables depend on more than its comparison and its settings: models or data of its own."""
 

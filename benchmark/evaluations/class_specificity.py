@@ -7,14 +7,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float
 from numpy.typing import NDArray
-from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Averaged, rated_units, table
-from benchmark.evaluations.curves import counts
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Above, Natural, Share, configurable
@@ -93,21 +90,13 @@ class ClassSpecificity(Averaged):
         pooled = [pool(s.to(batch.units.device), batch.units, self.pool) for s in attribution.classes.unbind(1)]
         rated = rated_units(batch, pooled[0][1])
         scores = torch.stack([units for units, _ in pooled], dim=1)
-        chosen = self._best(batch, scores, rated)
+        best = ranks.best_share(scores.transpose(0, 1), rated, self.share, batch.uids, self.seed)
+        chosen = best.transpose(0, 1).cpu().numpy()
         values, is_rated = scores.double().cpu().numpy(), rated.cpu().numpy()
         measures = np.array([_pairs(values[b][:, is_rated[b]], chosen[b][:, is_rated[b]]) for b in range(len(batch))])
         defined = measures[:, 2] < 1
         parts = [table(batch.uids, name, measures[:, k], defined=defined) for k, name in enumerate(("tau", "overlap"))]
         return pd.concat([*parts, table(batch.uids, "undefined", measures[:, 2])], ignore_index=True)
-
-    def _best(
-        self, batch: Batch, scores: Float[Tensor, "B K U"], rated: Bool[Tensor, "B U"]
-    ) -> Bool[np.ndarray, "B K U"]:
-        """Which units are among the best k for each class."""
-        keys = ranks.tie_keys(batch.uids, scores.shape[2], self.seed)
-        count = counts(rated.sum(1), [self.share], "up")
-        best = [ranks.best(ranks.descending_ranks(units, rated, keys), count)[0] for units in scores.unbind(1)]
-        return torch.stack(best, dim=1).cpu().numpy()
 
 
 def _pairs(scores: NDArray[np.float64], best: NDArray[np.bool_]) -> tuple[float, float, float]:

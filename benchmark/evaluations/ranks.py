@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 from torch import Tensor
 
+from benchmark.evaluations.curves import counts
 from benchmark.settings.randomness import generator
 
 
@@ -54,6 +55,23 @@ def worst(ranks: Int[Tensor, "B N"], count: Int[Tensor, "K B"]) -> Bool[Tensor, 
     eligible = ranks < ranks.shape[1]
     n = eligible.sum(dim=1)
     return (ranks[None] >= (n[None] - count)[:, :, None]) & eligible[None]
+
+
+def best_share(
+    scores: Float[Tensor, "K B N"], eligible: Bool[Tensor, "B N"], share: float, uids: Sequence[str], seed: int
+) -> Bool[Tensor, "K B N"]:
+    """The best ⌈share · n⌉ of the n eligible units of each example, by each of K scores.
+
+    Args:
+        scores: K scores of each unit.
+        eligible: which units are ranked.
+        share: above 0, so that at least one of them is the best.
+        uids: of the examples.
+        seed: of the order of tied units, which is one and the same for all K scores of an example.
+    """
+    keys = tie_keys(uids, scores.shape[2], seed)
+    count = counts(eligible.sum(1), [share], "up")
+    return torch.stack([best(descending_ranks(each, eligible, keys), count)[0] for each in scores])
 
 
 def constant(rows: NDArray) -> NDArray[np.bool_]:

@@ -22,8 +22,8 @@ _TITLE = 300  # letters that are shown
 
 
 def drawing_files(table: Table, stem: str, names: Names = OURS) -> Iterator[tuple[str, bytes]]:
-    """File name and content of a table's figure, as PNG and as PDF; nothing for a table that is not drawn."""
-    if is_drawn(table) and table.drawing is not None:
+    """File name and content of a table's figure, as PNG and as PDF; nothing for one that is not drawn in files."""
+    if is_drawn(table) and table.drawing is not None and table.drawing.kind != "words":
         yield from figure_files(stem, partial(draw_table, table, table.drawing, names))
 
 

@@ -12,6 +12,9 @@ from benchmark.results.tables import Table
 _CODED = ("method", "importance", "edge score", "readout", "rule")
 """Label columns of analyses' tables whose values are names of methods or of their parts."""
 
+_TEXTS = ("word", "example")
+"""Label columns that hold texts of examples and identifiers: never names, whatever they are spelled like."""
+
 _CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
@@ -59,6 +62,8 @@ class Names:
     def label(self, column: str, value: object) -> str:
         """A value of a label column: names of methods, of their parts and of metrics in words, all else as it is."""
         text = f"{value:g}" if isinstance(value, float) else str(value)
+        if column in _TEXTS:
+            return text
         if known := self.methods.get(text) or self.metrics.get(text):
             return known
         return method_title(text) if column in _CODED and _CODE.fullmatch(text) else text

@@ -17,18 +17,20 @@ class Drawing:
 
     Attributes:
         kind: `curves` (x is a numeric label column, a line per series), `scatter` (x and y are metrics, a point per
-            row), `bars` (a bar per row), `violins` (the distribution of the rows of each x and series), or `heat` (x and y
-            are label columns, the colour is the metric).
+            row), `bars` (a bar per row), `violins` (the distribution of the rows of each x and series), `heat` (x and y
+            are label columns, the colour is the metric), or `words` (x is a label column of words in the order of the
+            table, which each metric shades in a row of its own, all rows of a panel on one scale; a line without a value
+            stands beside them with its note). Words are drawn in the page alone.
         x: label column, or metric for a scatter.
         y: metrics that are drawn, one panel each; for a scatter the metric on the y axis; for heat the label column of
-            the rows.
+            the rows; for words a row each.
         series: label column that names lines and bars, or None.
         panels: label columns; one panel per combination of their values.
         value: the metric of a heat map; None where the metrics themselves are its columns (x is "metric").
         logarithmic: axes with a logarithmic scale, "x", "y", "xy" or "".
     """
 
-    kind: Literal["curves", "scatter", "bars", "heat", "violins"]
+    kind: Literal["curves", "scatter", "bars", "heat", "violins", "words"]
     x: str
     y: tuple[str, ...]
     series: str | None = None

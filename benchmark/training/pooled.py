@@ -48,6 +48,15 @@ class PooledClassifier(nn.Module):
         self.score = nn.Linear(hidden, 1, bias=False)
         self.output = nn.Linear(hidden, classes)
 
+    def states(self, embeddings: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """The states h that attention pools."""
+        states = embeddings
+        if self.positions is not None:
+            states = states + self.positions(torch.arange(states.shape[1], device=states.device))
+        for layer in self.layers:
+            states = layer(states, src_key_padding_mask=~mask)
+        return states
+
     def forward(
         self,
         embeddings: Float[Tensor, "B T D"],
@@ -55,11 +64,7 @@ class PooledClassifier(nn.Module):
         attention: Float[Tensor, "B T"] | None = None,
     ) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B T"]]:
         """Logits and attention; the attention that is given stands in for the model's own."""
-        states = embeddings
-        if self.positions is not None:
-            states = states + self.positions(torch.arange(states.shape[1], device=states.device))
-        for layer in self.layers:
-            states = layer(states, src_key_padding_mask=~mask)
+        states = self.states(embeddings, mask)
         if attention is None:
             scores = self.score(torch.tanh(self.project(states)))[..., 0]
             attention = scores.masked_fill(~mask, -torch.inf).softmax(-1).nan_to_num()  # no word at all: no attention
@@ -95,6 +100,11 @@ class PooledRecipe:
 
     The same settings give the same weights on the same machine. A trained model is cached under a digest of task and
     settings. One that was killed begins anew: each takes seconds to a minute.
+
+    More steps change little of what is measured. On `planted`, with 0, 1, 2 and 4 layers, 400 steps take a minute for all
+    four on one core, and 1200 take two and a half. From 400 to 1200, accuracy goes from .79, .86, .90, .90 to .88, .96,
+    1.00, .99 in training and from .81, .86, .84, .84 to .86, .85, .88, .87 on 200 texts of the test split (intervals of
+    ±.05), and attention's τ_b with the gradient from .71, .11, .10, .10 to .73, .10, .11, .09.
 
     Attributes:
         hidden, heads: size of embeddings and states, and attention heads of each contextual layer.

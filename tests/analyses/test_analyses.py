@@ -1,5 +1,6 @@
 """Analyses over a real comparison of a tiny model: agreement of rankings, universality, cost of quadrature."""
 
+import logging
 from dataclasses import replace
 
 import numpy as np
@@ -157,6 +158,35 @@ def test_finished_analyses_are_reused_and_a_dash_has_its_reason(place):
     assert path.stat().st_mtime_ns == before
     without = run_comparison(config(place, *settings[:2]))
     assert without.folder != first.folder
+
+
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (["evaluations=[rationale,aopc]"], None),
+        (["evaluations=[rationale,perturbation_target]", "evaluations.perturbation_target.area=published"], None),
+        (["evaluations=[rationale]"], "it needs rationale.auprc and one of"),
+        (["evaluations=[rationale,aopc]", "task.rationales=false"], "it needs values of the control random"),
+    ],
+)
+def test_a_comparison_shows_which_methods_are_plausible_and_faithful_where_it_can(place, caplog, settings, why):
+    """By default; without rationales or tests of faithfulness no table stands in its place, and the log says why."""
+    caplog.set_level(logging.INFO, "benchmark")
+    comparison = run_comparison(config(place, "methods=[random]", "limit=4", *settings))
+    said = [message for message in caplog.messages if message.startswith("plausibility_and_faithfulness: ")]
+    shown = why is None
+    names = [table.name for table in read_tables(comparison.folder)]
+    assert names == ["plausibility_and_faithfulness"] * shown
+    assert (comparison.folder / "analyses.md").exists() == shown
+    assert ('id="analyses"' in (comparison.folder / "index.html").read_text()) == shown
+    assert said[0].startswith(f"plausibility_and_faithfulness: {f'nothing to show, as {why}' if why else 'computed'}")
+
+
+def test_analyses_that_are_named_replace_those_of_every_comparison():
+    assert list(compose("config", []).analyses) == ["plausibility_and_faithfulness"]
+    assert list(compose("config", ["analyses=[]"]).analyses) == []
+    assert list(compose("config", ["+experiment=deceive"]).analyses) == ["deception"]
 
 
 @pytest.mark.usefixtures("no_pictures")

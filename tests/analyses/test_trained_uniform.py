@@ -3,13 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 import benchmark
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.trained_uniform import TrainedUniform, macro_f1, macro_f1_columns, predicted
+from benchmark.analyses.debate.trained_uniform import TrainedUniform, predicted
 from benchmark.errors import UserError
 from benchmark.models import load_model
 from benchmark.models.attention_interface import Tape, recording
@@ -82,13 +81,6 @@ def test_what_cannot_be_fixed_is_a_mistake(trainer, tmp_path):
         Fresh(local_layers=1)(gpt2)
     with pytest.raises(UserError, match="is an encoder–decoder"):
         trainable(tiny_models.load("bart", tmp_path))
-
-
-def test_macro_f1_by_hand():
-    """Class 0: 1 hit of 2 predicted and 2 annotated; class 1: 2 hits of 3 and 3."""
-    label, found = np.array([0, 0, 1, 1, 1]), np.array([0, 1, 0, 1, 1])
-    columns = macro_f1_columns(label, found)
-    assert macro_f1(columns.mean(0, keepdims=True)) == pytest.approx([(2 * 1 / 4 + 2 * 2 / 6) / 2])
 
 
 def test_the_table_has_a_line_for_every_model(place, trainer):

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from benchmark.evaluations.ranks import best, constant, descending_ranks, kendall, tau_b, tie_keys, worst
+from benchmark.evaluations.ranks import best, best_share, constant, descending_ranks, kendall, tau_b, tie_keys, worst
 
 SCORES = st.lists(st.integers(-3, 3), min_size=1, max_size=12)
 
@@ -35,6 +35,19 @@ def test_ties_depend_on_the_example_and_the_seed_alone():
     assert not together.equal(descending_ranks(scores, eligible, tie_keys(uids, 8, 1)))
     first = (together == 0).float().argmax(1)
     assert len(set(first.tolist())) >= 6  # no position is preferred
+
+
+def test_the_best_share_is_rounded_up_and_breaks_ties_alike_for_all_scores():
+    scores = torch.tensor([[[3.0, 1, 2, 0, 0, 9], [1] * 6], [[0] * 6, [0, 0, 0, 5, 5, 5]]])
+    eligible = torch.tensor([[True] * 5 + [False], [True] * 6])
+    found = best_share(scores, eligible, 0.3, ["a", "b"], 0)  # 1.5 of five units, 1.8 of six
+    assert found.sum(-1).tolist() == [[2, 2], [2, 2]]
+    assert found[0, 0].tolist() == [True, False, True, False, False, False]
+    assert not (found & ~eligible).any()
+    tied = best_share(torch.zeros(2, 1, 6), eligible[:1], 0.3, ["a"], 0)
+    assert tied[0].equal(tied[1])
+    assert tied[0].equal(found[1, :1])
+    assert best_share(scores[:, :1], eligible[:1], 0.4, ["a"], 0).sum() == 4, "exactly two of five stay two"
 
 
 def test_padding_to_more_columns_keeps_the_order_of_ties():

@@ -13,6 +13,7 @@ from benchmark.report import load_cells
 from benchmark.report.page.document import comparison_page
 from benchmark.results.tables import Drawing, Table, line
 from tests.report.folders import Plan, changed, resealed, write_cells
+from tests.report.test_drawings import shaded
 from tests.report.test_graphs import entry, example
 from tests.report.test_naming import curves, heat, questions
 
@@ -82,7 +83,9 @@ def opened(driver, path):
 @pytest.fixture(scope="module")
 def path(cells, tmp_path_factory):
     place = tmp_path_factory.mktemp("page") / "index.html"
-    place.write_text(comparison_page(cells, tables=[heat(), curves(), bars(), questions()]), encoding="utf-8")
+    place.write_text(
+        comparison_page(cells, tables=[heat(), curves(), bars(), shaded(EVIL, EVIL, 2), questions()]), encoding="utf-8"
+    )
     return place
 
 
@@ -243,7 +246,7 @@ def test_methods_are_called_by_their_titles_with_the_code_name_beside(page):
 
 def test_analyses_are_shown_with_sentences_figures_and_tables(page):
     article = {part.get_attribute("aria-label"): part for part in page.all("#analyses article")}
-    assert [*article] == ["aopc: compr: every edge score", "A drop", "Shares", "Questions (η²)"]
+    assert [*article] == ["aopc: compr: every edge score", "A drop", "Shares", "A title", "Questions (η²)"]
     assert (
         "The best is Attention × input norm with Rollout without residual."
         in article["aopc: compr: every edge score"].text
@@ -268,6 +271,27 @@ def test_analyses_are_shown_with_sentences_figures_and_tables(page):
     assert lengths[1]["right"] == pytest.approx(lengths[0]["left"], abs=1), "on either side of 0"
     assert "layer 0" in article["Shares"].text
     assert EVIL in article["Shares"].text
+
+
+def test_words_are_shaded_in_rows_on_one_scale(page):
+    """Down goes to the same word of the next row; markup in words and notes is text."""
+    rows = page.all("#analyses .stacked .words")
+    assert [row.get_attribute("aria-label") for row in rows] == ["Words by a", "Words by b"]
+    assert {*page.texts("#analyses .stacked .facts")} == {f"output: {EVIL}"}
+    (first, *_), (second, *_) = (row.find_elements("css selector", "span") for row in rows)
+    assert [first.text, second.text] == [EVIL, f"−{EVIL}"] or second.text == EVIL
+    page.press(first, webdriver.Keys.ARROW_DOWN)
+    assert page.run("return document.activeElement") == second
+    assert page.run(TIP) == f"{EVIL}: −1.00, -100 % of the largest"
+    shade = [page.run("return arguments[0].style.backgroundColor", word) for word in (first, second)]
+    assert "12%" in shade[0]
+    assert "100%" in shade[1]
+    chooser = page.one("#analyses article[aria-label='A title'] select")
+    page.press(chooser, webdriver.Keys.ARROW_DOWN)
+    assert page.texts("#analyses article[aria-label='A title'] .note")[0].startswith("The full colour is +1.12")
+    box = page.one("#analyses article[aria-label='A title'] input[type=checkbox]")
+    page.press(box, webdriver.Keys.SPACE)
+    assert page.texts("#analyses .stacked .words small")[:2] == ["+1.12", "+1.12"]
 
 
 def test_methods_are_put_in_and_out_by_the_legend_of_any_part(page):

@@ -75,6 +75,51 @@ def test_many_points_are_in_the_file_and_not_in_the_page():
         assert len(studies([table], Names())[0]["rows"]) == count
 
 
+def shaded(word="random", note="yes 0.900, no 0.100", examples=1):
+    """Two words with two figures each, and what stands beside them."""
+    labels = ("example", "place", "word")
+    rows = [
+        line({"example": f"e{i}", "place": place, "word": text}, metric, value + i, n=1)
+        for i in range(examples) for place, text in enumerate((word, "")) for metric, value in (("a", 0.123456), ("b", -1))
+    ]  # fmt: skip
+    rows += [
+        line({"example": f"e{i}", "place": 2, "word": "output"}, name, note=note)
+        for i in range(examples)
+        for name in "ab"
+    ]
+    drawing = Drawing("words", x="word", y=("a", "b"), panels=("example",))
+    return Table("t", "A title", labels, pd.DataFrame(rows), drawing=drawing, printed=False)
+
+
+def test_words_are_drawn_in_the_page_a_row_for_each_metric():
+    """A word that is spelled like a method is no method; a word of blanks has a box."""
+    table = shaded()
+    table.check()
+    (study,) = studies([Table.from_json(table.to_json())], Names({"random": "Random scores"}))
+    assert study["figure"] == {
+        "kind": "words",
+        "panels": [
+            {
+                "title": "e0",
+                "words": ["random", "▢"],
+                "rows": [
+                    {"name": "a", "values": [0.123, 0.123], "notes": ["output: yes 0.900, no 0.100"]},
+                    {"name": "b", "values": [-1.0, -1.0], "notes": ["output: yes 0.900, no 0.100"]},
+                ],
+            }
+        ],
+        "left_out": 0,
+    }
+    assert [row[2] for row in study["rows"]] == ["random", "", "output"]
+    assert list(drawing_files(table, "t")) == []
+
+
+def test_the_page_draws_the_first_examples_of_many():
+    figure = studies([shaded(examples=15)], Names())[0]["figure"]
+    assert [panel["title"] for panel in figure["panels"]] == [f"e{i}" for i in range(12)]
+    assert figure["left_out"] == 3
+
+
 def test_points_have_their_intervals():
     rows = [line({"method": "p"}, "a", 1, 0, 2, 9), line({"method": "p"}, "b", 5, 4, 6, 9)]
     drawing = Drawing("scatter", x="a", y=("b",), series="method")

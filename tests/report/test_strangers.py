@@ -338,6 +338,9 @@ MALFORMED = {
     "analyses": lambda folder: written("drawn.json", sealed_tables({"name": "x"}))(analyses_of(folder)),
     "analyses drawing": lambda folder: written("drawn.json", sealed_tables(drawn(x="nowhere")))(analyses_of(folder)),
     "analyses kind": lambda folder: written("drawn.json", sealed_tables(drawn(kind="pie")))(analyses_of(folder)),
+    "analyses words": lambda folder: written("drawn.json", sealed_tables(drawn(kind="words", y=["no"], logarithmic="")))(
+        analyses_of(folder)
+    ),
     "analyses number": lambda folder: written("drawn.json", sealed_tables(drawn(label="x")))(analyses_of(folder)),
     "analyses depth": lambda folder: written("drawn.json", "[" * DEEP)(analyses_of(folder)),
 }  # fmt: skip
@@ -401,10 +404,21 @@ def test_tables_of_analyses_are_shown_whatever_they_are_called(runs, plain):
     tables = [table, {**table, "name": "T $x_{{"}, {**table, "name": "=1", "title": "=1", "labels": ["=τ"]}]
     tables[2]["rows"] = [{"=τ" if key == "τ" else key: value for key, value in row.items()} for row in table["rows"]]
     tables[2]["drawing"] = {**table["drawing"], "x": "=τ"}
+    words = [{**row, "τ": nasty, "place": 0} for row in table["rows"] for nasty in NASTY]
+    noted = [{**row, "value": None, "note": row["τ"], "place": 1} for row in words]
+    shaded = {**table["drawing"], "kind": "words", "logarithmic": ""}
+    tables.append({**table, "name": "words", "labels": ["τ", "place"], "rows": [*words, *noted], "drawing": shaded})
     written("drawn.json", sealed_tables(*tables))(analyses_of(folder))
     assert main([str(runs)]) == 0
     report = runs / "report"
-    assert len(list(report.glob("table-*.csv"))) == len(list(report.glob("table-*.png"))) == 3
+    assert len(list(report.glob("table-*.csv"))) == 4
+    assert len(list(report.glob("table-*.png"))) == 3, "words are drawn in the page"
+    page = (report / "index.html").read_text()
+    found = carried(page)["overview-data"]["analyses"][3]["figure"]["panels"][0]
+    shown = [*dict.fromkeys(printable(nasty) or "▢" for nasty in NASTY)]
+    assert found["words"] == shown
+    assert len(found["rows"][0]["notes"]) == len(shown)
+    assert Page(page).tags == Page(comparison_page(load_cells(plain[1]))).tags
     assert markdown_page((report / "analyses.md").read_text()).tags <= TAGS
     assert "'=τ" in "".join(path.read_text() for path in report.glob("table-*.csv"))
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate import adversary_tables as tables
 from benchmark.analyses.debate.adversary import Search, search
-from benchmark.analyses.debate.edited_runs import Selected, Unedited
+from benchmark.analyses.debate.edited_runs import Selected, Unedited, Weights, taken
 from benchmark.analyses.debate.found_attention import chosen, read_tokens, stored
 from benchmark.analyses.debate.resumed import Arrays, by_example
 from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, Scope, ScopeNames, scopes
@@ -43,7 +43,7 @@ class AdversarialAttention:
     share of the K whose JSD exceeds `threshold`, `JSD between restarts` how different those are from each other.
 
     Tables: means; a histogram; each example; and for each word the attention that the classifier's token pays to it in the
-    last layer, the model's own and the one found. The attention itself is kept in
+    last layer, the model's own and the one found, with both outputs, which the page draws. The attention itself is kept in
     `analyses/adversarial_attention-….safetensors` of the comparison's folder (`found_attention.restored` reads it): of the
     read row all restarts, of other scopes the best one.
 
@@ -65,7 +65,7 @@ class AdversarialAttention:
     model about 7 s an example on one core.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     tolerance: Annotated[float, Above(0)] = 0.05
     train: Annotated[float | int, AtLeast(0)] = 0.01
@@ -143,11 +143,20 @@ class AdversarialAttention:
         }
         arrays = {f"{selected.scope.name}/{name}": value.cpu().numpy() for name, value in facts.items()}
         if reads:
-            (layer,) = selected.rows
-            one = chosen(found.weights, best)[layer][:, 0]
-            arrays[tables.OWN] = np.concatenate(read_tokens(selected, selected.weights[layer]))
-            arrays[tables.FOUND] = np.concatenate(read_tokens(selected, one))
+            arrays |= _read(selected, {i: given[:, 0] for i, given in chosen(found.weights, best).items()})
         return arrays | dict(stored(selected, kept))
+
+
+def _read(selected: Selected, found: Weights) -> dict[str, NDArray]:
+    """What the classifier's token reads with its own attention and with the one found [B H R T], and both outputs."""
+    (layer,) = selected.rows
+    example = torch.arange(len(selected.count), device=selected.count.device)
+    return {
+        tables.OWN: np.concatenate(read_tokens(selected, selected.weights[layer])),
+        tables.FOUND: np.concatenate(read_tokens(selected, found[layer])),
+        tables.OWN_OUTPUT: selected.unedited.probabilities.cpu().numpy(),
+        tables.FOUND_OUTPUT: selected.probabilities(example, taken(found)).cpu().numpy(),
+    }
 
 
 def largest_possible(selected: Selected) -> torch.Tensor:

@@ -13,16 +13,22 @@ from benchmark.analyses.debate.means import SHARE, mean_line
 from benchmark.models.divergences import LARGEST_JSD
 from benchmark.results.store import Ragged
 from benchmark.results.tables import FIGURE_COLUMNS, Drawing, Table, line
+from benchmark.results.wording import number
+from benchmark.settings.randomness import generator
 from benchmark.types import Batch
 from benchmark.units import pool
 
 DIVERGENCE, CHANGE, BETWEEN, POSSIBLE = "JSD", "change", "between", "largest possible"
 OWN, FOUND = "read tokens/own", "read tokens/found"
+OWN_OUTPUT, FOUND_OUTPUT = "read tokens/own output", "read tokens/found output"
 
+_ATTENTION = ("attention", "adversarial attention")
 _LARGEST = "largest JSD"
 _SHARE = "share of examples"
 _EDGES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 _NOTHING = "no attention to edit"
+_MOST_DIFFERENT = 6  # examples that stand before those in random order
+_MOST_CLASSES = 3  # whose probabilities are told
 
 
 @dataclass(frozen=True)
@@ -137,20 +143,23 @@ def examples(told: Told, scopes: Sequence[str]) -> Table:
 
 
 def words(told: Told, batches: Sequence[Batch]) -> Table:
-    """The attention to each word, the model's own and the one found, where one was found."""
+    """The attention to each word, the model's own and the one found, where one was found, with the outputs of both."""
     labels = ("example", "place", "word")
     place = {uid: i for i, uid in enumerate(told.found.uids)}
     lengths = {uid: int(n) for batch in batches for uid, n in zip(batch.uids, batch.attention_mask.sum(1), strict=True)}
     ends = np.cumsum([lengths[uid] for uid in told.found.uids])
     scope = next(name.split("/")[0] for name in told.found.arrays if name.startswith("last layer"))
     largest = told.largest(scope)
-    rows = []
+    of_example = {}
     for batch in batches:
         for b, uid in enumerate(batch.uids):
             if largest[place[uid]] > 0:
                 part = slice(ends[place[uid]] - lengths[uid], ends[place[uid]])
                 tokens = np.stack([told.found.arrays[name][part] for name in (OWN, FOUND)])
-                rows += _of_words(batch, b, tokens)
+                outputs = _of_outputs(told, scope, place[uid], len(batch.words[b]) + 1)
+                of_example[uid] = [*_of_words(batch, b, tokens), *outputs]
+    order = _in_order({uid: float(largest[place[uid]]) for uid in of_example})
+    rows = [row for uid in order for row in of_example[uid]]
     return Table(
         name="adversarial_words",
         title="Attention of the token that the classifier reads to each word: the model's own and an adversarial one",
@@ -159,7 +168,10 @@ def words(told: Told, batches: Sequence[Batch]) -> Table:
         sentences=(
             "Mean over heads of the last layer, summed over the tokens of a word; each column of an example adds up "
             "to 1 with its special tokens.",
+            f"The {_MOST_DIFFERENT} examples in which it differs most come first, then the others in an order drawn at "
+            "random; examples for which none was found are left out.",
         ),
+        drawing=Drawing("words", x="word", y=_ATTENTION, panels=("example",)) if rows else None,
         printed=False,
     )
 
@@ -176,8 +188,26 @@ def _of_words(batch: Batch, b: int, tokens: NDArray[np.float64]) -> list[dict[st
     return [
         line({"example": batch.uids[b], "place": place, "word": word}, name, value, n=1)
         for place, word, both in rows
-        for name, value in zip(("attention", "adversarial attention"), both, strict=True)
+        for name, value in zip(_ATTENTION, both, strict=True)
     ]
+
+
+def _of_outputs(told: Told, scope: str, i: int, place: int) -> list[dict[str, Any]]:
+    """The probabilities of the most probable classes with both attentions, and how far the two are apart."""
+    own, found = (told.found.arrays[name][i] for name in (OWN_OUTPUT, FOUND_OUTPUT))
+    classes = np.argsort(-own, kind="stable")[:_MOST_CLASSES]
+    notes = [", ".join(f"{told.labels[c]} {number(float(output[c]))}" for c in classes) for output in (own, found)]
+    change, divergence = float(np.abs(own - found).sum() / 2), float(told.largest(scope)[i])
+    notes[1] += f"; total variation {number(change)}, JSD {number(divergence)}"
+    labels = {"example": told.found.uids[i], "place": place, "word": "output"}
+    return [line(labels, name, note=note) for name, note in zip(_ATTENTION, notes, strict=True)]
+
+
+def _in_order(largest: Mapping[str, float]) -> list[str]:
+    """Those with the largest values first, then the others at random, in an order that an example's identifier decides."""
+    falling = sorted(largest, key=lambda uid: -largest[uid])
+    first, others = falling[:_MOST_DIFFERENT], falling[_MOST_DIFFERENT:]
+    return [*first, *sorted(others, key=lambda uid: generator(0, "order of examples", uid).random())]
 
 
 def _frame(labels: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -5,10 +5,11 @@ Jain & Wallace 2019 compare attention with the last two; defined in docs/protoco
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, combinations_with_replacement
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
@@ -29,8 +30,7 @@ from benchmark.evaluations import ranks
 from benchmark.results.statistics import Interval
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.results.wording import bounds, number
-from benchmark.settings.declared import Count, Share, configurable
-from benchmark.settings.randomness import generator
+from benchmark.settings.declared import Above, Count, Natural, Share, configurable
 from benchmark.types import Method, Target
 from benchmark.units import Pool
 
@@ -48,8 +48,8 @@ class AgreementMatrix:
     the pairs of visible, rated words of an example. It is undefined where one of the two methods gives all words the same
     score, or where there are fewer than two words; such an example is counted (`share undefined`) and is in no mean.
 
-    The overlap is `|top_k(a) ∩ top_k(b)| / k` with `k = max(1, round(top · n))` of n words, tied words in an order that is
-    drawn per example. Two orders drawn at random overlap in k/n on average.
+    The overlap is `|top_k(a) ∩ top_k(b)| / k` with k = ⌈top · n⌉ of n words, tied words in an order that is drawn per
+    example. Two orders drawn at random overlap in k/n on average.
 
     The references are part of the matrix. How far they agree with each other is the yardstick for every other figure: a
     method cannot be asked to agree with both more than they do.
@@ -73,9 +73,9 @@ class AgreementMatrix:
     leave_one_out: Method
     target: Target = "predicted"
     pool: Pool = "max"
-    top: Share = 0.2
+    top: Annotated[Share, Above(0)] = 0.2
     limit: Count | None = None
-    seed: int = 0
+    seed: Natural = 0
     version: ClassVar[int] = 2
 
     @property
@@ -96,14 +96,10 @@ class AgreementMatrix:
 
     def _overlaps(self, example: WordScores) -> Values:
         """[M M] of one example."""
-        scores = _stacked(example)
-        n = scores.shape[1]
-        k = max(1, round(self.top * n))
-        keys = generator(self.seed, "ties", example.uid).random(n)
-        order = np.lexsort((np.broadcast_to(keys, scores.shape), -scores), axis=1)
-        highest = np.zeros(scores.shape)
-        np.put_along_axis(highest, order[:, :k], 1.0, axis=1)
-        shared: Values = highest @ highest.T / k if n else np.full((len(scores),) * 2, np.nan)
+        scores = torch.from_numpy(_stacked(example))[:, None]
+        eligible = torch.ones(scores.shape[1:], dtype=torch.bool)
+        best = ranks.best_share(scores, eligible, self.top, [example.uid], self.seed)[:, 0].double().numpy()
+        shared: Values = best @ best.T / best[0].sum() if best.size else np.full((len(best),) * 2, np.nan)
         return shared
 
     def _summary(self, names: Sequence[str], taus: Values) -> Table:

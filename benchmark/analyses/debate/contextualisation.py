@@ -4,7 +4,7 @@ Defined in docs/protocols.md, section 16.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.means import SHARE, correlation_lines
+from benchmark.analyses.debate.means import CORRELATION, SHARE, correlation_lines, mean_line
+from benchmark.analyses.debate.read_attention import conicity
 from benchmark.analyses.differences import Difference, difference_lines
 from benchmark.analyses.measured import figure_line
 from benchmark.evaluations import ranks
@@ -30,8 +31,24 @@ from benchmark.types import Example
 Values = NDArray[np.float64]
 
 _REFERENCES = ("gradient", "leave-one-out")
+_CONICITY, _ACCURACY = "conicity", "accuracy"
 _ROWS = 2048  # texts with one word left out that are run at once
 _BATCH = 32
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is measured of a word classifier on N examples.
+
+    Attributes:
+        taus: [N 2], τ_b of attention with gradient and with leave-one-out importance; NaN where it is undefined.
+        conicity: [N], of the states that attention pools; NaN for a text without words.
+        correct: [N], 1 where the predicted class is the annotated one, else 0.
+    """
+
+    taus: Values
+    conicity: Values
+    correct: Values
 
 
 @configurable
@@ -44,6 +61,9 @@ class Contextualisation:
     - gradient: `|Σ_d ∂p_t/∂e[j,d] · e[j,d]|` for the predicted class t, with α held constant;
     - leave-one-out: total variation between the outputs for the text and for the text without word j.
 
+    Beside them stands the conicity `mean_i cos(h_i, mean_j h_j)` of the states h that α pools (`read_attention.conicity`):
+    Mohankumar et al. 2020 find that attention agrees less with importance where they lie in a narrow cone.
+
     There is one classifier for each number of layers. The intervals are over examples, and not over trainings.
 
     Attributes:
@@ -52,7 +72,8 @@ class Contextualisation:
         limit: how many examples of the comparison's split; None for all.
         seed: of the draw of the examples.
 
-    Source: Jain & Wallace 2019, section 4.1: τ_b with the gradient is lower over a BiLSTM than over averaged embeddings.
+    Source: Jain & Wallace 2019, section 4.1: τ_b with the gradient is lower over a BiLSTM than over averaged embeddings;
+    Mohankumar et al. 2020 for conicity.
     Cost: the trainings once per task (seconds to a minute each), and a forward pass of a small model per word.
     """
 
@@ -60,31 +81,32 @@ class Contextualisation:
     recipe: PooledRecipe = field(default_factory=PooledRecipe)
     limit: Count | None = 200
     seed: Natural = 0
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __call__(self, context: Context) -> Sequence[Table]:
-        """τ_b and accuracy by number of layers; and how the deepest differs from the shallowest."""
+        """τ_b, conicity and accuracy by number of layers; and how the deepest differs from the shallowest."""
         task = context.setting.task
         examples = sample(task.split(context.setting.config.split), self.limit, self.seed)
         taus: dict[int, Values] = {}
         rows: list[dict[str, Any]] = []
         for layers in self.layers:
-            model = self.recipe.model(task, layers)
-            taus[layers], correct = measured(model, examples)
+            found = measured(self.recipe.model(task, layers), examples)
+            taus[layers] = found.taus
             labels = {"contextual layers": layers}
             for place, reference in enumerate(_REFERENCES):
-                rows += correlation_lines(labels, reference, taus[layers][:, place])
-            rows.append(figure_line(labels, "accuracy", interval(correct, bounds=SHARE)))
+                rows += correlation_lines(labels, reference, found.taus[:, place])
+            rows.append(mean_line(labels, _CONICITY, found.conicity, CORRELATION, "no text has words"))
+            rows.append(figure_line(labels, _ACCURACY, interval(found.correct, bounds=SHARE)))
         return [
             Table(
                 name="contextualisation",
-                title="Attention's agreement with importance, and accuracy, by number of contextual layers",
+                title="Attention's agreement with importance, conicity, and accuracy, by number of contextual layers",
                 labels=("contextual layers",),
                 rows=pd.DataFrame(rows),
                 drawing=Drawing(
                     "curves",
                     x="contextual layers",
-                    y=(*(f"τ_b with {reference}" for reference in _REFERENCES), "accuracy"),
+                    y=(*(f"τ_b with {reference}" for reference in _REFERENCES), _CONICITY, _ACCURACY),
                 ),
             ),
             _differences(taus[min(self.layers)], taus[max(self.layers)], min(self.layers), max(self.layers)),
@@ -107,14 +129,15 @@ def _differences(shallow: Values, deep: Values, fewest: int, most: int) -> Table
     )
 
 
-def measured(model: WordModel, examples: Sequence[Example]) -> tuple[Values, Values]:
-    """τ_b of each example with gradient and leave-one-out [N 2] (NaN: undefined), and whether its class is right [N]."""
-    taus, correct = [], []
+def measured(model: WordModel, examples: Sequence[Example]) -> Measured:
+    """The word classifier's figures of every example."""
+    taus, cones, correct = [], [], []
     for start in range(0, len(examples), _BATCH):
         part = examples[start : start + _BATCH]
         ids, mask = model.encode(part)
         attention, gradient, predicted = gradient_importance(model, ids, mask)
         removal = leave_one_out(model, ids, mask)
+        cones += conicity(model.network.states(model.network.embeddings(ids), mask), mask).tolist()
         for b, example in enumerate(part):
             words = mask[b]
             row = attention[b, words].double().numpy()[None]
@@ -122,7 +145,7 @@ def measured(model: WordModel, examples: Sequence[Example]) -> tuple[Values, Val
                 [float(ranks.tau_b(row, column[b, words].double().numpy())[0]) for column in (gradient, removal)]
             )
             correct.append(float(predicted[b] == example.label))
-    return np.array(taus), np.array(correct)
+    return Measured(np.array(taus), np.array(cones), np.array(correct))
 
 
 def gradient_importance(

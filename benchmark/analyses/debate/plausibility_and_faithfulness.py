@@ -32,6 +32,9 @@ DANGEROUS = "plausible, not faithful"
 class PlausibilityAndFaithfulness:
     """Every method on the plane of plausibility and faithfulness, each beside random scores.
 
+    It is part of every comparison by default, and leaves no table in those that it cannot serve: of a task without
+    rationales, or without the tests or the control.
+
     Plausibility is agreement with human rationales; faithfulness a headline metric of a test that removes words. On each
     axis a method's advantage is its paired difference from the control, the sign turned where lower is better.
 
@@ -43,14 +46,20 @@ class PlausibilityAndFaithfulness:
 
     Attributes:
         plausibility: TEST.METRIC.
-        faithfulness: TEST.METRIC, a plane each; what the comparison lacks is left out.
+        faithfulness: TEST.METRIC, a plane each; what the comparison lacks is left out. By default those of
+            `perturbation`, `aopc`, and `perturbation_target` with the published area.
         control: the method that both are held to.
     """
 
     plausibility: str = "rationale.auprc"
-    faithfulness: Sequence[str] = ("perturbation.positive_auc_mean", "aopc.comprehensiveness")
+    faithfulness: Sequence[str] = (
+        "perturbation.positive_auc_mean",
+        "perturbation_target.positive_auc_published",
+        "aopc.comprehensiveness",
+    )
     control: str = "random"
     version: ClassVar[int] = 1
+    says_nothing: ClassVar[bool] = True
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """A line per method and plane, and the points.

@@ -11,6 +11,7 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 
 from benchmark.analyses.context import Context
+from benchmark.analyses.debate.macro_f1 import macro_f1_line
 from benchmark.analyses.debate.opening import digests, with_model
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
@@ -21,8 +22,6 @@ from benchmark.run.workbench import Setting
 from benchmark.settings.configuration import make
 from benchmark.settings.declared import configurable
 from benchmark.types import Batch, Task
-
-_MOST_CORNERS = 12  # columns: of a sample that hardly varies the interval is taken over 2^columns corners
 
 Labels = Int[NDArray[np.int64], "N"]
 
@@ -62,7 +61,7 @@ class TrainedUniform:
     Cost: 1 + 2 trainings, with `each_layer` 2 L more; trained models are kept.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     trainer: TrainsFixed
     kinds: Sequence[Literal["uniform", "frozen"]] = ("uniform", "frozen")
@@ -119,29 +118,11 @@ def predicted(model: Classifier, batches: Sequence[Batch], edits: Sequence[Atten
     return classes
 
 
-def macro_f1_columns(label: Labels, predicted: Labels) -> NDArray[np.float64]:
-    """Whether an example is a hit, predicted and annotated, for each class that is annotated [N, 3 C]."""
-    classes = np.unique(label)
-    hits = [(label == c) & (predicted == c) for c in classes]
-    return np.stack([*hits, *(predicted == c for c in classes), *(label == c for c in classes)], axis=1).astype(float)
-
-
-def macro_f1(means: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean over classes of 2 · hits / (predicted + annotated) [r], from column means [r, 3 C]; 0 for a class of neither."""
-    hits, chosen, gold = np.split(means, 3, axis=1)
-    both = chosen + gold
-    scores: NDArray[np.float64] = np.divide(2 * hits, both, out=np.zeros_like(hits), where=both > 0).mean(axis=1)
-    return scores
-
-
 def _lines(labels: Mapping[str, str], label: Labels, found: Labels, reference: Labels | None) -> list[dict[str, Any]]:
     right = (found == label).astype(float)
-    columns = macro_f1_columns(label, found)
-    ranges = ((0.0, 1.0),) * columns.shape[1] if columns.shape[1] <= _MOST_CORNERS else None
-    f1 = interval(columns, macro_f1, bounds=(0.0, 1.0), ranges=ranges)
     lines = [
         figure_line(labels, "accuracy", interval(right, bounds=(0.0, 1.0))),
-        figure_line(labels, "macro-F1", f1),
+        macro_f1_line(labels, label, found),
     ]
     if reference is not None:
         change = interval(right - (reference == label), bounds=(-1.0, 1.0))

@@ -13,6 +13,7 @@ from benchmark.report.looks import Style
 from benchmark.report.naming import Names
 from benchmark.report.page.overview import drawn_look
 from benchmark.report.page.packed import all_shown, significant
+from benchmark.report.page.shaded_words import shaded_words
 from benchmark.results.tables import Table
 
 _MOST_POINTS = 500  # lines of a table that is only drawn; its CSV holds all of them
@@ -77,6 +78,8 @@ def _figure(table: Table, names: Names) -> dict[str, Any] | None:
     """What is drawn, panel by panel; None where nothing is."""
     if table.drawing is None or not is_drawn(table):
         return None
+    if table.drawing.kind == "words":
+        return shaded_words(table, table.drawing, names)
     panels, look = drawn_panels(table, table.drawing, names)
     make: Callable[[Panel, Mapping[str, Style]], dict[str, Any]]
     make = {"curves": _lines, "scatter": _lines, "bars": _bars, "heat": _heat, "violins": _medians}[table.drawing.kind]

@@ -10,13 +10,14 @@ import torch
 import benchmark
 from benchmark.analyses.debate import adversarial_attention
 from benchmark.analyses.debate.adversary import Search, checked, search
-from benchmark.analyses.debate.edited_runs import Unedited
+from benchmark.analyses.debate.edited_runs import Unedited, taken
 from benchmark.analyses.debate.found_attention import restored
 from benchmark.analyses.debate.resumed import kept_file
 from benchmark.analyses.debate.scopes import scopes
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.divergences import LARGEST_JSD
 from benchmark.results.store import Ragged
+from benchmark.results.wording import number
 from tests import tiny_models
 from tests.analyses.debate.conftest import ALL, told, within
 
@@ -118,6 +119,38 @@ def test_the_words_show_both_rows_as_they_add_up_to_one(context):
     sums = words.rows.groupby(["example", "metric"])["value"].sum()
     assert len(sums) > 0
     assert sums.to_numpy() == pytest.approx(1, abs=1e-5)
+
+
+def test_the_words_stand_beside_the_outputs_of_both_runs(kept_context, model, batches):
+    """The output that is told is that of a run on the stored attention; the largest differences come first."""
+    analysis = build("scopes=[read_row]")
+    *_, examples, words = analysis(kept_context)
+    assert words.drawing.kind == "words"
+    found = Ragged.read(kept_file(kept_context.folder, analysis))
+    (scope,), names = scopes(model, ["read_row"]), kept_context.setting.data.labels
+    told_of = words.rows[words.rows["word"] == "output"].set_index(["example", "metric"])["note"]
+    jsd = examples.rows[examples.rows["metric"] == "largest JSD"].set_index("example")["value"]
+    seen = 0
+    for batch in batches:
+        base = Unedited.of(model, batch)
+        selected = base.within(scope, "tokens")
+        weights = restored(found, selected)
+        restarts = checked(selected, weights, tolerance=1.0, threshold=0.4).divergence.argmax(1).tolist()
+        for b, uid in enumerate(batch.uids):
+            if uid not in told_of.index:
+                continue
+            seen += 1
+            best = {i: given[:, restarts[b]] for i, given in weights.items()}
+            outputs = base.probabilities[b], selected.probabilities(torch.arange(len(batch)), taken(best))[b]
+            order = outputs[0].argsort(descending=True).tolist()
+            texts = [", ".join(f"{names[c]} {number(float(p[c]))}" for c in order) for p in outputs]
+            change = float((outputs[0] - outputs[1]).abs().sum() / 2)
+            assert change <= analysis.tolerance
+            texts[1] += f"; total variation {number(change)}, JSD {number(jsd[uid])}"
+            assert [*told_of[uid]] == texts
+    assert seen == len(told_of) / 2 > 0
+    shown = [*dict.fromkeys(words.rows["example"])]
+    assert [jsd[uid] for uid in shown] == sorted(jsd[jsd > 0], reverse=True), "up to six of them"
 
 
 def test_a_killed_run_resumes_to_the_same_tables(kept_context, monkeypatch, tmp_path):

@@ -10,7 +10,8 @@ from benchmark.analyses.debate.agreement_and_quality import AgreementAndQuality,
 from benchmark.analyses.debate.agreement_matrix import clustered
 from benchmark.analyses.debate.plausibility_and_faithfulness import PlausibilityAndFaithfulness, verdicts
 from benchmark.analyses.debate.read_attention import conicity, read_attention
-from benchmark.errors import NotApplicable
+from benchmark.analyses.debate.word_scores import WordScores
+from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import ranks
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import build, compose
@@ -68,6 +69,18 @@ def test_the_matrix_is_symmetric_and_its_diagonal_is_one(context):
         np.testing.assert_array_equal(wide, wide.T)
         assert np.diag(wide) == pytest.approx(1.0)
     assert {*wide.index} == {"raw_attention", "gradient_x_input", "random", "gradient", "leave-one-out"}
+
+
+def test_the_overlap_is_that_of_the_best_fifth_rounded_up():
+    """Of eleven words three are the best: the two methods share two of them."""
+    descending = [float(11 - word) for word in range(11)]
+    example = WordScores("a", 0, {"one": np.array(descending), "two": np.array([0.0, *descending[1:4], *[0.5] * 7])})
+    found = build("analyses/agreement_matrix")._overlaps(example)
+    assert found == pytest.approx(np.array([[1, 2 / 3], [2 / 3, 1]]))
+    assert build("analyses/agreement_matrix", "top=.05")._overlaps(example) == pytest.approx(np.eye(2))
+    for refused in ("top=0", "seed=-1"):
+        with pytest.raises(UserError, match=refused.split("=")[0]):
+            build("analyses/agreement_matrix", refused)
 
 
 def test_the_yardstick_is_said(context):

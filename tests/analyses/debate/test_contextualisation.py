@@ -71,6 +71,28 @@ def test_padding_changes_nothing(layers):
         assert a.tolist() == pytest.approx(b.tolist(), abs=1e-7)
 
 
+@pytest.mark.parametrize("layers", [0, 1])
+def test_conicity_is_of_the_states_that_attention_pools(layers):
+    """Written out for a text of two words, beside a longer one: the mean cosine of both states with their mean."""
+    model = word_model(layers)
+    network = model.network
+    ids, mask = model.encode([Example("x", "a c", 0)])
+    states = network.embeddings(ids)
+    if layers:
+        states = network.layers[0](states + network.positions.weight[:2])
+    logits, attention = network(network.embeddings(ids), mask)
+    pooled = (attention[..., None] * states).sum(1)
+    assert torch.allclose(network.output(pooled), logits), "these are the states that it pools"
+    first, second = states[0].numpy()
+    mean = (first + second) / 2
+
+    def cosine(a, b):
+        return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+
+    found = measured(model, [Example("x", "a c", 0), Example("y", "b d e a", 1)])
+    assert found.conicity[0] == pytest.approx((cosine(first, mean) + cosine(second, mean)) / 2)
+
+
 def test_where_no_word_needs_its_context_attention_is_importance():
     """Each word votes ±1 and its weight is all that differs: gradient importance is then proportional to attention."""
     network = PooledClassifier(7, 2, 0, 2, 1, 16).double().eval()
@@ -90,7 +112,7 @@ def test_where_no_word_needs_its_context_attention_is_importance():
         words = mask[b]
         ratio = gradient[b, words] / attention[b, words]
         assert ratio.tolist() == pytest.approx([float(ratio[0])] * len(ratio))
-    assert measured(model, texts)[0][:, 0].tolist() == [1.0, 1.0]
+    assert measured(model, texts).taus[:, 0].tolist() == [1.0, 1.0]
 
 
 def test_the_table_holds_the_means_and_models_are_trained_once(tmp_path, monkeypatch):
@@ -99,13 +121,17 @@ def test_the_table_holds_the_means_and_models_are_trained_once(tmp_path, monkeyp
     context = SimpleNamespace(setting=SimpleNamespace(task=task, config=SimpleNamespace(split="test")))
     analysis = Contextualisation((0, 1), SMALL, limit=None)
     table, differences = analysis(context)
-    taus = {layers: measured(SMALL.model(task, layers), task.split("test"))[0] for layers in (0, 1)}
-    for layers, values in taus.items():
+    for layers in (0, 1):
+        measures = measured(SMALL.model(task, layers), task.split("test"))
+        values = measures.taus
         found = table.rows[table.rows["contextual layers"] == layers].set_index("metric")
         for place, reference in enumerate(("gradient", "leave-one-out")):
             defined = values[np.isfinite(values[:, place]), place]
             assert found.loc[f"τ_b with {reference}", "value"] == pytest.approx(defined.mean())
             assert found.loc[f"undefined with {reference}", "value"] == pytest.approx(1 - len(defined) / len(values))
+        assert found.loc["conicity", "value"] == pytest.approx(measures.conicity.mean())
+        assert found.loc["accuracy", "value"] == pytest.approx(measures.correct.mean())
+    assert "conicity" in table.drawing.y
     assert set(differences.rows["metric"]) == {"difference", "p (Holm)"}
     monkeypatch.setattr(PooledRecipe, "_train", None)
     assert analysis(context)[0].rows.equals(table.rows), "nothing is trained again"
@@ -113,8 +139,9 @@ def test_the_table_holds_the_means_and_models_are_trained_once(tmp_path, monkeyp
 
 def test_a_text_of_one_word_has_no_order():
     model = word_model(0)
-    taus, _ = measured(model, [Example("x", "a", 0)])
-    assert np.isnan(taus).all()
+    found = measured(model, [Example("x", "a", 0)])
+    assert np.isnan(found.taus).all()
+    assert found.conicity == pytest.approx(1)
     assert ranks.constant(np.ones((1, 1)))[0]
 
 

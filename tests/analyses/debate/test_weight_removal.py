@@ -1,11 +1,10 @@
-"""Weights that are removed, and what it changes, equal loops over single examples; macro-F1 is that of a library."""
+"""Weights that are removed, and what it changes, equal loops over single examples."""
 
-import numpy as np
 import pytest
 import torch
 
 import benchmark
-from benchmark.analyses.debate import removed_weights, uniform_attention, weight_removal
+from benchmark.analyses.debate import removed_weights, weight_removal
 from tests.analyses.debate.conftest import told, within
 
 
@@ -123,10 +122,3 @@ def test_uniform_attention_beside_the_model_as_it_is(context):
         for scope in wide.index.drop("none: the model as it is"):
             assert wide.loc[scope, f"difference of {metric}"] == pytest.approx(wide.loc[scope, metric] - base)
     assert set(table.rows.query("metric == 'accuracy'")["n"]) == {4}, "one of five examples has no label"
-
-
-def test_macro_f1_leaves_out_classes_that_do_not_occur():
-    label, predicted = np.array([0, 0, 1, 1, 1]), np.array([0, 1, 1, 1, 0])
-    means = uniform_attention._counts(label, predicted, 3).mean(axis=0)[None]
-    f1 = [2 * 1 / (2 + 2), 2 * 2 / (3 + 3)]
-    assert uniform_attention.macro_f1(means)[0] == pytest.approx(sum(f1) / 2)

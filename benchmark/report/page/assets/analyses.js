@@ -58,7 +58,7 @@ function chartOf(figure, panel) {
 }
 
 /* A line chart or points, one panel at a time; the names of its lines stand in the list of values beside it. */
-function chartPane(figure) {
+function chartPane({ figure }) {
   const area = el("div");
   const draw = (place) => drawChart(area, chartOf(figure, figure.panels[place]));
   const only = figure.kind === "scatter" && figure.panels.length === 1 && figure.panels[0].title;
@@ -76,6 +76,7 @@ function boxesPane(study) {
   return { parts, start: () => {} };
 }
 
+const PANES = { heat: boxesPane, bars: boxesPane, words: wordsPane };
 const FIRST_SENTENCES = 6;
 
 function findings(sentences) {
@@ -89,7 +90,7 @@ function showAnalyses(host, studies) {
   if (!host || host.firstChild) return;
   const starts = [];
   const article = (study) => {
-    const figure = study.figure && (study.figure.kind === "heat" || study.figure.kind === "bars" ? boxesPane(study) : chartPane(study.figure));
+    const figure = study.figure && (PANES[study.figure.kind] || chartPane)(study);
     if (figure) starts.push(figure.start);
     return el("article", { "aria-label": study.title, class: "study-part" }, el("h3", {}, study.title, " ", el("span", { class: "code" }, study.name)), findings(study.sentences), figure && figure.parts, studyValues(study));
   };
