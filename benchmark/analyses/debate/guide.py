@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.guide_tables import Classes, Results, difference_table, quality_table
 from benchmark.analyses.debate.guide_weights import Scores, Texts, training_split
-from benchmark.analyses.debate.guides import LEARNED, NO_CLASS, ORACLE, PREDICTED, RANDOM, RANDOM_CLASS, UNIFORM, Guide
+from benchmark.analyses.debate.guides import DRAWN, LEARNED, NO_CLASS, ORACLE, PREDICTED, RANDOM, UNIFORM, Guide
 from benchmark.analyses.debate.word_scores import explained
 from benchmark.errors import NotApplicable, UserError
 from benchmark.results.control_names import control_order
@@ -42,13 +42,13 @@ class GuideTest:
 
     Scores that are explained for the predicted class carry the prediction: a guide can show the words of that class
     alone. A method that looks at the class therefore has three lines: explained for the predicted class, for one class that
-    is the same for all examples, and for a class drawn per example. The difference of the first and the last is the most
-    that can be leak: it also holds what is lost where the class that is drawn is not that of the words.
+    is the same for all examples, and for a class drawn per example. The first less the last shows the leak. It is too large
+    by what is lost where the drawn class is not that of the words, and too small by what its scores tell of the prediction.
 
-    Two tables. `guide`: a line per guide; `uniform`, `oracle` (words of the rationale, which carries the label) and
-    `random scores` are controls, `learned attention` is trained with the classifier and is the yardstick, and the
-    comparison's model is shown beside them. `guide_differences`: the accuracy of each guide less that of uniform weights,
-    and less that of its own weights in another order within the example, paired by example and seed.
+    Two tables. `guide`: a line per guide; uniform, oracle (words of the rationale, which carries the label) and random
+    weights are controls, learned ones are trained with the classifier and are the yardstick, and the comparison's model is
+    shown beside them. `guide_differences`: the accuracy of each guide less that of uniform weights, and less that of its own
+    weights in another order within the example, paired by example and seed.
 
     Attributes:
         methods: of the comparison; None for those that do not look at the class, and the first `others` that do,
@@ -99,7 +99,7 @@ class GuideTest:
         if not cell.method.class_specific:
             return {NO_CLASS: "predicted"}
         fixed = f"always {cell.model.labels[self.fixed_class]}"
-        return {PREDICTED: "predicted", fixed: OneClass(self.fixed_class), RANDOM_CLASS: DrawnClass(self.seed)}
+        return {PREDICTED: "predicted", fixed: OneClass(self.fixed_class), DRAWN: DrawnClass(self.seed)}
 
     def _pairs(self, context: Context, train: Texts, scored: Texts) -> tuple[dict[Guide, Pair], dict[Guide, str]]:
         """Scores by guide; and why some have none."""

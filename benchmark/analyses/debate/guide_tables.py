@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from scipy import stats
 
-from benchmark.analyses.debate.guides import MODEL, NO_CLASS, PREDICTED, RANDOM_CLASS, UNIFORM, Guide
+from benchmark.analyses.debate.guides import DRAWN, MODEL, NO_CLASS, PREDICTED, UNIFORM, Guide
 from benchmark.analyses.debate.means import SHARE
 from benchmark.analyses.debate.uniform_attention import macro_f1
 from benchmark.analyses.differences import P_VALUE, Difference, difference_lines
@@ -22,7 +22,7 @@ Classes = Int[NDArray[np.int64], "M *S"]
 
 _CHANGE = (-1.0, 1.0)
 _BEYOND_UNIFORM, _BEYOND_ORDER = "more than uniform weights", "more than its weights in another order"
-_BEYOND_RANDOM_CLASS = "more than for a random class"
+_BEYOND_DRAWN = "more than for a drawn class"
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ def quality_table(results: Results, refused: Mapping[Guide, str]) -> Table:
         rows=pd.DataFrame(rows),
         sentences=(
             "Means over seeds; intervals hold the error of the examples and of the seeds.",
-            "Where no score is positive, weights are uniform.",
+            "Where no score is positive, weights are uniform; if that is so in some examples, it can itself tell the class.",
             "The oracle knows the label; scores for the predicted class carry the prediction.",
         ),
-        drawing=Drawing("bars", x="guide", y=("macro-F1",), series="explained class"),
+        drawing=Drawing("bars", x="guide", y=("accuracy",), series="explained class"),
     )
 
 
@@ -84,8 +84,8 @@ def _quality(guide: Guide, beside: str, results: Results, classes: Classes) -> l
     columns = counts.reshape(len(counts), -1)
     f1 = interval(columns, lambda means: _mean_f1(means, classes.shape[1]), bounds=SHARE)
     return [
-        figure_line(guide.labels, f"macro-F1{beside}", _with_seeds(f1, per_seed[None])),
         figure_line(guide.labels, f"accuracy{beside}", accuracy),
+        figure_line(guide.labels, f"macro-F1{beside}", _with_seeds(f1, per_seed[None])),
     ]
 
 
@@ -146,8 +146,8 @@ def _questions(results: Results) -> list[Difference]:
             ask(guide, _BEYOND_UNIFORM, right[Guide(UNIFORM, NO_CLASS)])
         if guide in results.moved:
             ask(guide, _BEYOND_ORDER, results.right(results.moved[guide]))
-        if guide.explained == PREDICTED and (drawn := guide._replace(explained=RANDOM_CLASS)) in right:
-            ask(guide, _BEYOND_RANDOM_CLASS, right[drawn])
+        if guide.explained == PREDICTED and (drawn := guide._replace(explained=DRAWN)) in right:
+            ask(guide, _BEYOND_DRAWN, right[drawn])
     return questions
 
 
@@ -162,10 +162,10 @@ _FINDINGS = {
         "Worse than in another order",
         "Cannot be told from another order",
     ),
-    _BEYOND_RANDOM_CLASS: (
-        "Better for the predicted than for a random class, and of this gain any part may be the prediction that they carry",
-        "Worse for the predicted than for a random class",
-        "As good for a random class as for the predicted one, as far as can be told",
+    _BEYOND_DRAWN: (
+        "Better for the predicted than for a drawn class, and of this gain any part may be the prediction that they carry",
+        "Worse for the predicted than for a drawn class",
+        "As good for a drawn class as for the predicted one, as far as can be told",
     ),
 }
 

@@ -2,10 +2,9 @@
 
 from typing import NamedTuple
 
-UNIFORM, ORACLE, RANDOM, LEARNED, MODEL = (
-    "uniform", "oracle", "random scores", "learned attention", "comparison's model",
-)  # fmt: skip
-NO_CLASS, PREDICTED, RANDOM_CLASS = "none", "predicted", "random"
+UNIFORM, ORACLE, RANDOM, LEARNED = "uniform weights", "oracle weights", "random weights", "learned weights"
+MODEL = "comparison's model"
+NO_CLASS, PREDICTED, DRAWN = "none", "predicted", "drawn"
 
 
 class Guide(NamedTuple):
