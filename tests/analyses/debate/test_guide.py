@@ -151,18 +151,23 @@ def test_permutation_keeps_the_weights_of_each_example(plain, tmp_path):
     assert not torch.equal(order, part.permutation(4))
 
 
-def test_other_classes_are_explained_for_themselves(plain, tmp_path):
+def test_other_classes_are_explained_for_themselves(plain, tmp_path, monkeypatch):
     """A given and a drawn class, whatever the batches; only what is not the predicted class is computed anew."""
     context = opened(plain, tmp_path, Leaking, limit=10)
     data, cell, other = context.setting.data, context.cells["leaking"], opened(plain, tmp_path, limit=10, batch_size=3)
+    predicted = cell.explain("predicted").arrays["target"]
+    asked, explain = [], Leaking.__call__
+    monkeypatch.setattr(Leaking, "__call__", lambda *given: asked.append(len(given[2])) or explain(*given))
     for which in (OneClass(1), DrawnClass(2)):
         of_uid = {}
+        asked.clear()
         for part in (data, other.setting.data):
             for index, batch in enumerate(part.batches):
                 for uid, target in zip(batch.uids, part.target(index, which).tolist(), strict=True):
                     assert of_uid.setdefault(uid, target) == target
         stored = cell.explain(which)
         assert dict(zip(stored.uids, stored.arrays["target"].tolist(), strict=True)) == of_uid
+        assert sum(asked) == (stored.arrays["target"] != predicted).sum()
         assert cell.holds(f"attributions-{which}")
         first = Leaking()(None, data.batches[0], data.target(0, which)).tokens
         lengths = stored.arrays["lengths"]
