@@ -69,11 +69,17 @@ def quality_table(results: Results, refused: Mapping[Guide, str]) -> Table:
         rows=pd.DataFrame(rows),
         sentences=(
             "Means over seeds; intervals hold the error of the examples and of the seeds.",
-            "Where no score is positive, weights are uniform; if that is so in some examples, it can itself tell the class.",
+            "Where no score is positive, weights are uniform; if that is so in some examples, it can itself tell the class"
+            f" ({_in_some(results)}).",
             "The oracle knows the label; scores for the predicted class carry the prediction.",
         ),
         drawing=Drawing("bars", x="guide", y=("accuracy",), series="explained class"),
     )
+
+
+def _in_some(results: Results) -> str:
+    """Guides without a positive score in some training examples, but not in all."""
+    return ", ".join(str(guide) for guide, (train, _) in results.without.items() if 0 < train.mean() < 1) or "none here"
 
 
 def _quality(guide: Guide, beside: str, results: Results, classes: Classes) -> list[dict[str, Any]]:

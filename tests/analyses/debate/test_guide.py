@@ -186,7 +186,7 @@ def results():
         Guide("a", DRAWN): rng.integers(0, 3, (40, 2)),
     }  # fmt: skip
     moved = {guide: rng.integers(0, 3, (40, 2)) for guide in list(own)[1:]}
-    none = {guide: (np.zeros(5, bool), np.arange(40) < 10) for guide in own}
+    none = {guide: (np.arange(5) < place, np.arange(40) < 10) for place, guide in zip((0, 2, 5), own, strict=True)}
     return Results(label, 3, own, moved, label, none)
 
 
@@ -209,6 +209,7 @@ def test_figures_are_those_of_sklearn():
         spread = rows.loc[(*guide, "standard deviation of accuracy over seeds"), "value"]
         assert spread == pytest.approx(by_seed.std(ddof=1))
         assert rows.loc[(*guide, "without a positive score, scored"), "value"] == 0.25
+    assert "it can itself tell the class (a (predicted))." in table.sentences[1], "some, and neither none nor all"
     assert rows.loc[("b", NO_CLASS, "accuracy"), "note"] == "cannot, because it is shy"
     assert rows.loc[(MODEL, NO_CLASS, "macro-F1"), "value"] == 1
 
