@@ -17,7 +17,7 @@ from benchmark.results.digests import digest
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.contract import Checked
-from benchmark.run.data import Data
+from benchmark.run.data import Data, Explained
 from benchmark.run.explaining import class_order, edge_sums, for_classes, for_target, measured
 from benchmark.run.offers import AggregatingMethod, JointMethod
 from benchmark.run.stages import Stage
@@ -57,9 +57,9 @@ class Cell:
         """Held while anything in the run folder changes."""
         return locks.beside(self.folder, self.name)
 
-    def explain(self, which: Target) -> Ragged:
-        """Attributions of all scored examples for the predicted or the annotated class; reused where they are stored."""
-        predicted = self.explain("predicted") if which == "label" else None
+    def explain(self, which: Explained) -> Ragged:
+        """Attributions of all scored examples for the predicted or another class; reused where they are stored."""
+        predicted = None if which == "predicted" else self.explain("predicted")
 
         def compute(index: int) -> Ragged:
             batch, target = self.data.batches[index], self.data.target(index, which)
@@ -212,6 +212,8 @@ def calibration_stage(calibration: Any) -> str:
 _LABELS = {
     "attributions-predicted": "explaining the predicted class",
     "attributions-label": "explaining the label",
+    "attributions-class": "explaining one class",
+    "attributions-drawn": "explaining a drawn class",
     "attributions-calibration": "explaining calibration examples",
     "explained-with-edges": "explaining and scoring edges",
     "edges": "scoring edges",

@@ -3,13 +3,47 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.results.record import TaskRecord
+from benchmark.settings.randomness import generator
 from benchmark.types import Batch, Target
+
+
+@dataclass(frozen=True)
+class OneClass:
+    """The same class is explained for every example.
+
+    Attributes:
+        index: of the class, in the model's order.
+    """
+
+    index: int
+
+    def __str__(self) -> str:
+        return f"class-{self.index}"
+
+
+@dataclass(frozen=True)
+class DrawnClass:
+    """The class that is explained is drawn for every example, each of the model's classes alike; nothing else is asked.
+
+    Attributes:
+        seed: of the draws; an example's also hangs on its identifier, and on nothing else.
+    """
+
+    seed: int
+
+    def __str__(self) -> str:
+        return f"drawn-{self.seed}"
+
+
+Explained = Target | OneClass | DrawnClass
+"""Which class of each example is explained; its text names what is stored."""
 
 
 @dataclass
@@ -40,9 +74,16 @@ class Data:
         """Number of examples before a batch."""
         return sum(len(batch) for batch in self.batches[:index])
 
-    def target(self, index: int, which: Target) -> Int[Tensor, "B"]:
-        """The predicted or the annotated class of each example of a batch."""
+    def target(self, index: int, which: Explained) -> Int[Tensor, "B"]:
+        """The class of each example of a batch that is explained: the predicted, the annotated, a given or a drawn one."""
         batch = self.batches[index]
+        if isinstance(which, OneClass):
+            return torch.full_like(batch.label, which.index)
+        if isinstance(which, DrawnClass):
+            classes = len(self.model.labels)
+            return batch.label.new_tensor(
+                [int(generator(which.seed, "explained class", uid).integers(classes)) for uid in batch.uids]
+            )
         if which == "label":
             if bool((batch.label < 0).any()):
                 raise NotApplicable("some examples have no label")

@@ -60,6 +60,21 @@ def macro_f1(label: Classes, predicted: Classes, reference: Classes | None = Non
     )
 
 
+def mean_macro_f1(
+    label: Classes, predicted: Int[NDArray[np.integer[Any]], "N S"]
+) -> tuple[Interval, Float[NDArray[Any], "S"]]:
+    """Macro-F1 of each of S predictions, and the interval over examples of their mean; no interval where they hardly vary."""
+    classes = np.unique(np.concatenate([label, predicted.ravel()]))
+    columns = np.stack([_counts(label, each, classes) for each in predicted.T], axis=1)  # [N S 2C]
+    seeds = predicted.shape[1]
+
+    def mean(means: Means) -> NDArray[np.float64]:
+        average: NDArray[np.float64] = _of_means(means.reshape(len(means) * seeds, -1)).reshape(-1, seeds).mean(1)
+        return average
+
+    return interval(columns.reshape(len(label), -1), mean, bounds=SHARE), _of_means(columns.mean(0))
+
+
 def _counts(label: Classes, predicted: Classes, classes: Classes) -> Float[NDArray[np.float64], "N K"]:
     """Of each example, for each class, whether it is both predicted and annotated, and how many of the two it is."""
     is_label, is_predicted = (values[:, None] == classes for values in (label, predicted))

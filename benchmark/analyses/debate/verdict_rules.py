@@ -194,6 +194,18 @@ RULES: tuple[Rule, ...] = (
         where={"explainer": ("{attention}",)},
         beside={"explainer": ("gradient_x_input",)},
     ),
+    Rule(
+        "do its weights tell a classifier without context which words matter?",
+        "accuracy guided by its weights, less that by the same weights in another order; 0",
+        "guide_differences",
+        "difference",
+        FOR,
+        where={
+            "guide": ("{attention}",),
+            "explained class": ("none", "drawn"),
+            "question": ("more than its weights in another order",),
+        },
+    ),
     OfAdversary(
         "can a model be trained to predict alike with attention beyond that of other seeds?",
         f"JSD, heads matched, of the last adversary with a mean TVD ≤ {TOLERANCE:g}; that of the seeds",

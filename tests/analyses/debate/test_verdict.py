@@ -147,6 +147,7 @@ def test_every_rule_finds_its_figure_where_its_analysis_writes_it(place, tmp_pat
         "seeds": (),
         "trained_uniform": ("kinds=[uniform]", "trainer.course.steps=2"),
         "deception": ("deceptive=['model=deceptive','model.course.steps=2']",),
+        "guide": ("limit=4", "recipe.steps=2"),
         "verdict": (),
     }
     seeds = [
