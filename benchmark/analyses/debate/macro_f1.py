@@ -63,7 +63,10 @@ def macro_f1(label: Classes, predicted: Classes, reference: Classes | None = Non
 def mean_macro_f1(
     label: Classes, predicted: Int[NDArray[np.integer[Any]], "N S"]
 ) -> tuple[Interval, Float[NDArray[Any], "S"]]:
-    """Macro-F1 of each of S predictions, and the interval over examples of their mean; no interval where they hardly vary."""
+    """The mean of macro-F1 over S predictions, with its interval over examples, and that of each prediction [S].
+
+    There is no interval where resamples hardly vary.
+    """
     classes = np.unique(np.concatenate([label, predicted.ravel()]))
     columns = np.stack([_counts(label, each, classes) for each in predicted.T], axis=1)  # [N S 2C]
     seeds = predicted.shape[1]
