@@ -228,13 +228,17 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) ->
 
 def in_order(analyses: Mapping[str, Analysis]) -> list[tuple[str, Analysis]]:
     """As they are given, but those at the end that read the tables of the others."""
-    return sorted(analyses.items(), key=lambda item: isinstance(item[1], ReadsTables))
+    return sorted(analyses.items(), key=lambda item: _reads_tables(item[1]))
+
+
+def _reads_tables(analysis: Analysis) -> bool:
+    return isinstance(analysis, ReadsTables) and analysis.reads_tables
 
 
 def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> str:
     """Run an analysis, unless its tables are there; what was done."""
     reads = dict(analysis.reads(context)) if isinstance(analysis, ReadsElsewhere) else {}
-    if isinstance(analysis, ReadsTables):
+    if _reads_tables(analysis):
         reads |= {
             f"tables of {other}": digest([t.to_json() for t in tables]) for other, tables in context.tables.items()
         }
@@ -257,7 +261,12 @@ def comparison_hash(
     evaluations: Mapping[str, Evaluation],
     analyses: Mapping[str, Analysis],
 ) -> str:
-    """Of everything that the comparison depends on: the same settings give the same folder (`ComparisonFolder`)."""
+    """Of everything that the comparison depends on: the same settings give the same folder (`ComparisonFolder`).
+
+    Analyses with a `limit` draw examples by the configuration's seed, which the facts of the data lack where all are scored.
+    """
     parts = [asdict(setting.data.facts), setting.model.fingerprint, str(setting.model.dtype)]
+    if setting.data.facts.seed is None and any(getattr(a, "limit", None) is not None for a in analyses.values()):
+        parts.append(setting.config.seed)
     parts += [identity(dict(named)) for named in (methods, evaluations, analyses)]
     return digest([*parts, statistics.VERSION])[:8]

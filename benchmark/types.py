@@ -259,6 +259,9 @@ class Task(Protocol):
 
 @runtime_checkable
 class KnowsTruth(Protocol):
-    """A task whose rationales are what its labels depend on, by construction; other rationales are what people marked."""
+    """A task whose rationales are known by construction to be what speaks for the label; others are what people marked.
 
-    rationale_is_truth: ClassVar[Literal[True]]
+    Words that speak against the label, which a model has to weigh too, are no part of them.
+    """
+
+    rationale_is_truth: ClassVar[bool]

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Planted:
     """
 
     version: ClassVar[int] = 1
-    rationale_is_truth: ClassVar[Literal[True]] = True
+    rationale_is_truth: ClassVar[bool] = True
 
     name: str = "planted"
     seed: Natural = 0

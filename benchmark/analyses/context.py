@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from jaxtyping import Int
 from torch import Tensor
@@ -79,4 +79,4 @@ class ReadsElsewhere(Protocol):
 class ReadsTables(Protocol):
     """An analysis of the tables of the comparison's others: it is run after them, and again where one of them changed."""
 
-    reads_tables: ClassVar[Literal[True]]
+    reads_tables: ClassVar[bool]

@@ -19,10 +19,11 @@ from benchmark.analyses.debate.means import CORRELATION, SHARE, correlation_line
 from benchmark.analyses.debate.read_attention import conicity
 from benchmark.analyses.differences import Difference, difference_lines
 from benchmark.analyses.measured import figure_line
+from benchmark.errors import NoSplit, NotApplicable
 from benchmark.evaluations import ranks
 from benchmark.models.divergences import total_variation
 from benchmark.results.statistics import interval
-from benchmark.results.tables import Drawing, Table
+from benchmark.results.tables import FIGURE_COLUMNS, Drawing, Table
 from benchmark.run.workbench import sample
 from benchmark.settings.declared import Count, Distinct, Natural, configurable
 from benchmark.training.pooled import PooledRecipe, WordModel
@@ -86,6 +87,10 @@ class Contextualisation:
     def __call__(self, context: Context) -> Sequence[Table]:
         """τ_b, conicity and accuracy by number of layers; and how the deepest differs from the shallowest."""
         task = context.setting.task
+        try:
+            task.split("train")
+        except NoSplit as error:
+            raise NotApplicable("it trains on the training split, which the task does not have") from error
         examples = sample(task.split(context.setting.config.split), self.limit, self.seed)
         taus: dict[int, Values] = {}
         rows: list[dict[str, Any]] = []
@@ -117,14 +122,17 @@ def _differences(shallow: Values, deep: Values, fewest: int, most: int) -> Table
     questions = []
     for place, reference in enumerate(_REFERENCES):
         lost = shallow[:, place] - deep[:, place]
-        labels = {"question": f"is τ_b with {reference} higher with {fewest} contextual layers than with {most}?"}
+        labels = {
+            "reference": reference,
+            "question": f"is τ_b higher with {fewest} contextual layers than with {most}?",
+        }
         questions.append(Difference(labels, lost[np.isfinite(lost)], reach=(-2.0, 2.0)))
     rows, sentences = difference_lines(questions)
     return Table(
         name="contextualisation_differences",
         title="Does attention agree less with importance where its states know more of their context?",
-        labels=("question",),
-        rows=pd.DataFrame(rows),
+        labels=("reference", "question"),
+        rows=pd.DataFrame(rows, columns=["reference", "question", *FIGURE_COLUMNS]),
         sentences=tuple(sentences),
     )
 

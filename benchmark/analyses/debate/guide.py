@@ -85,15 +85,19 @@ class GuideTest:
         train, scored = Texts.of(training_split(context, self.limit)), Texts.of(context.setting)
         pairs, refused = self._pairs(context, train, scored)
         results = self._results(context, train, scored, pairs)
-        return [quality_table(results, refused), difference_table(results)]
+        return [quality_table(results, refused, self._left_out(context)), difference_table(results)]
 
     def _chosen(self, context: Context) -> list[str]:
         if self.methods is not None:
             return list(self.methods)
-        scoring = [name for name in explained(context.cells, "predicted") if not control_order(name)]
-        specific = [name for name in scoring if context.cells[name].method.class_specific]
-        left_out = set(specific[self.others :])
-        return [name for name in scoring if name not in left_out]
+        left_out = self._left_out(context)
+        return [name for name in _scoring(context) if name not in left_out]
+
+    def _left_out(self, context: Context) -> list[str]:
+        """The class-specific methods beyond the first `others`, where none are named."""
+        if self.methods is not None:
+            return []
+        return [name for name in _scoring(context) if context.cells[name].method.class_specific][self.others :]
 
     def _classes(self, cell: Cell) -> Mapping[str, Explained]:
         if not cell.method.class_specific:
@@ -159,3 +163,8 @@ def _predicted(context: Context) -> Classes:
     parts = [data.target(index, "predicted") for index in range(len(data.batches))]
     classes: Classes = torch.cat(parts).cpu().numpy()
     return classes
+
+
+def _scoring(context: Context) -> list[str]:
+    """The comparison's methods that score tokens, without controls."""
+    return [name for name in explained(context.cells, "predicted") if not control_order(name)]

@@ -51,7 +51,7 @@ class Results:
         return right
 
 
-def quality_table(results: Results, refused: Mapping[Guide, str]) -> Table:
+def quality_table(results: Results, refused: Mapping[Guide, str], left_out: Sequence[str] = ()) -> Table:
     """A line per guide: accuracy and macro-F1 with its weights and with them in another order, and their spread."""
     rows = _quality(Guide(MODEL, NO_CLASS), "", results, results.model[:, None])
     for guide, classes in results.own.items():
@@ -72,6 +72,11 @@ def quality_table(results: Results, refused: Mapping[Guide, str]) -> Table:
             "Where no score is positive, weights are uniform; if that is so in some examples, it can itself tell the class"
             f" ({_in_some(results)}).",
             "The oracle knows the label; scores for the predicted class carry the prediction.",
+            *(
+                [f"Left out, to save the price of their training attributions: {', '.join(left_out)}."]
+                if left_out
+                else []
+            ),
         ),
         drawing=Drawing("bars", x="guide", y=("accuracy",), series="explained class"),
     )
@@ -156,7 +161,7 @@ _FINDINGS = {
     _BEYOND_DRAWN: (
         "Better for the predicted than for a drawn class, and of this gain any part may be the prediction that they carry",
         "Worse for the predicted than for a drawn class",
-        "As good for a drawn class as for the predicted one, as far as can be told",
+        "Cannot be told from the same for a drawn class",
     ),
 }
 

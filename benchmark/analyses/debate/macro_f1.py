@@ -40,8 +40,9 @@ def macro_f1(label: Classes, predicted: Classes, reference: Classes | None = Non
     """Mean of `2 TP_c / (predicted_c + annotated_c)` over the classes c that are predicted or annotated, of [N], N > 0.
 
     It equals `sklearn.metrics.f1_score(label, predicted, average="macro", zero_division=0)`. With a reference it is how
-    much higher that is than the reference's, over the same examples. Where resamples are constant, the interval is that of
-    the exact bounds of the counts (`interval`), up to 6 classes; it then is wide.
+    much higher that is than the reference's, over the same examples. Where resamples hardly vary, the
+    interval is that of the exact bounds of the counts (`interval`), up to 6 classes, with a reference 3: it then is wide,
+    up to the whole range.
     """
     given = [predicted] if reference is None else [predicted, reference]
     classes = np.unique(np.concatenate([label, *given]))

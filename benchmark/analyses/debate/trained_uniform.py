@@ -23,6 +23,8 @@ from benchmark.settings.configuration import make
 from benchmark.settings.declared import configurable
 from benchmark.types import Batch, Task
 
+_OWN, _LEARNED = "accuracy less the comparison's model's", "accuracy less learned attention's"
+
 Labels = Int[NDArray[np.int64], "N"]
 
 
@@ -75,10 +77,12 @@ class TrainedUniform:
         if not known.any():
             raise NotApplicable("no example has a label")
         reference = predicted(base.model, base.data.batches)
-        rows = _lines({"attention": "comparison's model", "layers": "as it is"}, label[known], reference[known], None)
+        others = {_OWN: reference[known]}
+        rows = _lines({"attention": "comparison's model", "layers": "as it is"}, label[known], reference[known], {})
         for (kind, layers), variant in self._variants(context).items():
-            found = predicted(variant.setting.model, variant.setting.data.batches, variant.edits)
-            rows += _lines({"attention": kind, "layers": layers}, label[known], found[known], reference[known])
+            found = predicted(variant.setting.model, variant.setting.data.batches, variant.edits)[known]
+            rows += _lines({"attention": kind, "layers": layers}, label[known], found, others)
+            others |= {_LEARNED: found} if kind == "learned" else {}
         return [
             Table(
                 name="trained_uniform",
@@ -118,13 +122,14 @@ def predicted(model: Classifier, batches: Sequence[Batch], edits: Sequence[Atten
     return classes
 
 
-def _lines(labels: Mapping[str, str], label: Labels, found: Labels, reference: Labels | None) -> list[dict[str, Any]]:
+def _lines(
+    labels: Mapping[str, str], label: Labels, found: Labels, others: Mapping[str, Labels]
+) -> list[dict[str, Any]]:
     right = (found == label).astype(float)
     lines = [
         figure_line(labels, "accuracy", interval(right, bounds=(0.0, 1.0))),
         macro_f1_line(labels, label, found),
     ]
-    if reference is not None:
-        change = interval(right - (reference == label), bounds=(-1.0, 1.0))
-        lines.append(figure_line(labels, "accuracy less the comparison's model's", change))
+    for metric, other in others.items():
+        lines.append(figure_line(labels, metric, interval(right - (other == label), bounds=(-1.0, 1.0))))
     return lines

@@ -4,15 +4,14 @@ Defined in docs/protocols.md, section 16.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import pandas as pd
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.method_values import measures, method_values, oriented
-from benchmark.analyses.debate.verdict_rules import AGAINST, FOR, RULES, UNDECIDED, Reading, said
-from benchmark.analyses.layouts import Measure
+from benchmark.analyses.debate.verdict_rules import AGAINST, FOR, MODEL, ROW, RULES, UNDECIDED, Reading, said
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
 from benchmark.results.statistics import interval
@@ -21,7 +20,6 @@ from benchmark.settings.declared import configurable
 from benchmark.types import KnowsTruth
 
 _FIGURE, _SAYS, _TRUE = "figure", "says", "agrees with the truth"
-_MODEL, _IT = "this model", "it is the truth"
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,7 @@ class Answer:
     measured: str
     about: str
     reading: Reading
+    trained: bool = False
 
 
 @configurable
@@ -41,22 +40,24 @@ class Verdict:
     The figures are those of the comparison's other analyses, which are run before (`verdict_rules.RULES`), and two of its
     own: how much better than random scores the attention's scores agree with rationales, and do in a test of faithfulness.
     A figure speaks for or against attention where its 95 % interval lies on one side of a threshold, else it is undecided;
-    no line is corrected for the number of lines. Where the task's rationales are known to be what the label depends on,
-    the truth is known: attention finds these words, or does not, and each line about this model says so or is misled.
+    no line is corrected for the number of lines.
+
+    Where the task knows the truth (`KnowsTruth`), attention finds the words or does not: its word scores agree better with
+    them than random scores do. Lines about the same attention, the row that the classifier reads, are held to that.
 
     Attributes:
         attention: the method of the comparison that stands for attention.
         control: the method that it is held to.
         plausibility: TEST.METRIC, agreement with rationales.
-        faithfulness: TEST.METRIC.
+        faithfulness: TEST.METRIC, of which the first that the comparison has is read.
     """
 
     attention: str = "raw_attention"
     control: str = "random"
     plausibility: str = "rationale.auprc"
-    faithfulness: str = "perturbation.positive_auc_mean"
+    faithfulness: Sequence[str] = ("perturbation.positive_auc_mean", "aopc.comprehensiveness")
     version: ClassVar[int] = 1
-    reads_tables: ClassVar[Literal[True]] = True
+    reads_tables: ClassVar[bool] = True
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """The page.
@@ -64,14 +65,19 @@ class Verdict:
         Raises:
             NotApplicable: the comparison has none of the figures.
         """
-        known = isinstance(context.setting.task, KnowsTruth)
+        task = context.setting.task
+        known = isinstance(task, KnowsTruth) and task.rationale_is_truth
         of_words = "planted words" if known else "words of the rationale"
-        found = self._advantage(context, self.plausibility, f"does it find the {of_words}?")
-        answers = [*found, *self._own(context), *self._read(context)]
+        found = self._advantage(context, [self.plausibility], f"does it find the {of_words}?")
+        own = self._advantage(context, self.faithfulness, "does the output change where its words are removed?")
+        read, missing = self._read(context)
+        answers = [*found, *own, *read]
         if not answers:
             raise NotApplicable("the comparison has no other analysis of the debate, nor values of its attention")
         truth = found[0].reading.says if known and found else None
-        agreements = [None] * len(answers) if truth is None else [_IT, *(_agrees(a, truth) for a in answers[1:])]
+        agreements = [None if truth is None else _agrees(answer, truth) for answer in answers]
+        if truth is not None:
+            agreements[0] = "it is the truth"
         rows = [row for answer, agreement in zip(answers, agreements, strict=True) for row in _lines(answer, agreement)]
         return [
             Table(
@@ -79,41 +85,39 @@ class Verdict:
                 title="Is attention explanation, on this model?",
                 labels=("question", "measured; threshold", "about"),
                 rows=pd.DataFrame(rows),
-                sentences=tuple(_sentences(answers, truth, self._missing(context))),
+                sentences=tuple(_sentences(answers, truth, missing)),
             )
         ]
 
-    def _own(self, context: Context) -> list[Answer]:
-        return self._advantage(context, self.faithfulness, "does the output change where its words are removed?")
-
-    def _advantage(self, context: Context, name: str, question: str) -> list[Answer]:
+    def _advantage(self, context: Context, names: Sequence[str], question: str) -> list[Answer]:
         """How much better than the control the attention's scores are; nothing where the comparison does not say."""
+        pair = [self.attention, self.control]
         named = {f"{m.evaluation}.{m.metric}": m for m in measures(context, lambda *_: True)}
-        if name not in named:
+        measure = next((named[name] for name in names if name in named), None)
+        if measure is None or not {*pair} <= context.cells.keys():
             return []
-        measure: Measure = named[name]
-        values = method_values(context, [measure])
-        if not {self.attention, self.control} <= set(values.methods):
+        values = method_values(replace(context, cells={name: context.cells[name] for name in pair}), [measure])
+        if {*pair} != set(values.methods):
             return []
+        declared = context.evaluations[measure.evaluation].metrics[measure.metric]
         good = oriented(measure, values.values[measure])
         figure = interval(good[:, values.methods.index(self.attention)] - good[:, values.methods.index(self.control)])
-        declared = context.evaluations[measure.evaluation].metrics[measure.metric]
         measured = f"{declared.title or measure}, better than that of random scores by; 0"
-        return [Answer(question, measured, _MODEL, Reading(figure, said(figure, (0.0, 0.0), FOR), ""))]
+        return [Answer(question, measured, ROW, Reading(figure, said(figure, (0.0, 0.0), FOR, AGAINST), ""))]
 
-    def _read(self, context: Context) -> list[Answer]:
+    def _read(self, context: Context) -> tuple[list[Answer], list[str]]:
+        """What the tables answer, and the tables that should have answered and do not."""
         tables = {table.name: table for group in context.tables.values() for table in group}
         names = {"attention": self.attention, "last": str(context.setting.model.n_layers - 1)}
-        answers = []
-        for rule in RULES:
-            reading = rule.read(tables[rule.table], names) if rule.table in tables else None
-            if reading is not None:
-                answers.append(Answer(rule.question, rule.measured, rule.about or _MODEL, reading))
-        return answers
-
-    def _missing(self, context: Context) -> list[str]:
-        tables = {table.name for group in context.tables.values() for table in group}
-        return [rule.table for rule in RULES if rule.table not in tables]
+        readings = [(rule, rule.read(tables, names)) for rule in RULES]
+        answered = {rule.table for rule, reading in readings if reading is not None}
+        missing = dict.fromkeys(rule.table for rule in RULES if rule.table not in answered)
+        answers = [
+            Answer(rule.question, rule.measured, rule.about, reading, trained=rule.trained)
+            for rule, reading in readings
+            if reading is not None
+        ]
+        return answers, list(missing)
 
 
 def _lines(answer: Answer, agreement: str | None) -> Iterator[Mapping[str, Any]]:
@@ -126,7 +130,7 @@ def _lines(answer: Answer, agreement: str | None) -> Iterator[Mapping[str, Any]]
 
 
 def _agrees(answer: Answer, truth: str) -> str:
-    if answer.about != _MODEL or answer.reading.says not in (FOR, AGAINST):
+    if answer.about != ROW or answer.reading.says not in (FOR, AGAINST):
         return "—"
     if truth == UNDECIDED:
         return UNDECIDED
@@ -134,23 +138,28 @@ def _agrees(answer: Answer, truth: str) -> str:
 
 
 def _sentences(answers: Sequence[Answer], truth: str | None, missing: Sequence[str]) -> Iterator[str]:
-    of_model = [answer for answer in answers if answer.about == _MODEL]
-    counts = {side: sum(answer.reading.says == side for answer in of_model) for side in (FOR, AGAINST, UNDECIDED)}
+    asked = [answer for answer in answers if answer.about in (ROW, MODEL) and answer.reading.figure.n]
+    counts = {side: sum(answer.reading.says == side for answer in asked) for side in (FOR, AGAINST, UNDECIDED)}
     yield (
-        f"Of the questions about this model's attention {counts[FOR]} speak for it, {counts[AGAINST]} against it, and "
+        f"Of the figures of this model's attention {counts[FOR]} speak for it, {counts[AGAINST]} against it, and "
         f"{counts[UNDECIDED]} are undecided: a figure speaks where its 95 % interval lies on one side of its threshold, "
-        "without correction for the number of questions."
+        "without correction for the number of figures."
     )
+    if any(answer.trained for answer in answers):
+        yield "Figures of models that were trained for them hold for these trainings: intervals are over examples alone."
     if truth is not None and truth != UNDECIDED:
-        others = of_model[1:]  # the first is the truth itself
-        misled = [answer.question for answer in others if _agrees(answer, truth) == "no"]
-        decided = [answer for answer in others if _agrees(answer, truth) != "—"]
-        finds = "finds" if truth == FOR else "does not find"
-        yield (
-            f"The truth is known: its attention {finds} the planted words. {len(decided) - len(misled)} of "
-            f"{len(decided)} other answers about this model agree with that."
-        )
-        if misled:
-            yield f"These would mislead: {' '.join(misled)}"
+        yield from _held_to(answers[1:], truth)
     if missing:
-        yield f"Not asked here, for want of these tables: {', '.join(missing)}."
+        yield f"Not answered here, for want of a figure in these tables: {', '.join(missing)}."
+
+
+def _held_to(answers: Sequence[Answer], truth: str) -> Iterator[str]:
+    agreements = {answer.question: _agrees(answer, truth) for answer in answers}
+    agree, misled = ([question for question, said in agreements.items() if said == which] for which in ("yes", "no"))
+    finds = (
+        "finds the planted words better than random scores do" if truth == FOR else "does not find the planted words"
+    )
+    yield (
+        f"The truth is known: the row that the classifier reads {finds}. Of the other figures of this row that speak, "
+        f"{len(agree)} agree with that and {len(misled)} would mislead{f': {chr(32).join(misled)}' if misled else '.'}"
+    )

@@ -2,27 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
 from benchmark.results.statistics import Interval
 from benchmark.results.tables import Table
 
-Side = Literal["for attention", "against attention"]
-FOR: Side = "for attention"
-AGAINST: Side = "against attention"
-UNDECIDED = "undecided"
+FOR, AGAINST, UNDECIDED = "for attention", "against attention", "undecided"
 
-ALL_OR_READ = ("all layers", "last layer, read row")
-"""Scopes of an edit, the wider one first."""
+MODEL, ROW = "this model", "the row that is read"
+"""What is judged: all attention of the comparison's model; the row of the last layer that the classifier reads."""
 TOLERANCE = 0.05
 """ε: a change of the output, or of the accuracy, up to which the model counts as unchanged."""
+
+Tables = Mapping[str, Table]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A figure, what it says of attention, and the note that stands beside it in its own table."""
+    """A figure, what it says, and the note that stands beside it in its own table."""
 
     figure: Interval
     says: str
@@ -31,80 +30,107 @@ class Reading:
 
 @dataclass(frozen=True)
 class Rule:
-    """A question, the figure that answers it, and what it says of attention on either side of a threshold.
+    """A question, the figure that answers it, and what it says on either side of a threshold.
 
     Attributes:
-        question: about the model's attention.
+        question: about attention.
         measured: the figure and its threshold, in words.
         table: that holds the figure.
         metric: how the figure's name begins.
-        above: what an interval above the threshold says; one below it says the opposite.
+        above: what an interval above the threshold says.
+        below: what one below it says; `UNDECIDED` where the figure is a lower bound, so that a low one says nothing.
         threshold: None where the literature has none, so that the figure stands without a verdict.
         where: the line of the table, by label: the first of these values that occurs. "{attention}" is the method that
             stands for attention, "{last}" the last layer.
         beside: the lines, by label, whose intervals stand in place of the threshold.
-        about: what is judged, where it is not the attention of the comparison's model.
+        about: what is judged.
+        trained: models were trained for it, once each.
     """
 
     question: str
     measured: str
     table: str
     metric: str
-    above: Side
+    above: str
+    below: str
     threshold: float | None = 0.0
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
     beside: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    about: str = ""
+    about: str = MODEL
+    trained: bool = False
 
-    def read(self, table: Table, names: Mapping[str, str]) -> Reading | None:
-        """The figure and what it says; None where the table lacks its line, or those beside it."""
-        if not {*self.where, *self.beside} <= set(table.labels):  # the analysis could not serve
+    def read(self, tables: Tables, names: Mapping[str, str]) -> Reading | None:
+        """The figure and what it says; None where there is no such line, or none beside it."""
+        table = tables.get(self.table)
+        if table is None or not {*self.where, *self.beside} <= set(table.labels):  # the analysis could not serve
             return None
         named = {label: [value.format(**names) for value in values] for label, values in self.where.items()}
-        rows, others = self._lines(table, named), self._lines(table, self.beside)
+        rows, others = lines(table, self.metric, named), lines(table, self.metric, self.beside)
         if rows.empty or others.empty:
             return None
-        line = self.line(rows, table)
+        line = self.line(rows, tables)
         if line is None:
             return Reading(Interval(float("nan"), float("nan"), float("nan"), 0), UNDECIDED, "no such model")
         figure = Interval(line["value"], line["low"], line["high"], int(line["n"]))
         limits = None if self.threshold is None else (self.threshold, self.threshold)
         if self.beside:
             limits = (others["low"].min(), others["high"].max())
-        return Reading(figure, said(figure, limits, self.above), line["note"])
+        return Reading(figure, said(figure, limits, self.above, self.below), line["note"])
 
-    def line(self, rows: pd.DataFrame, table: Table) -> "pd.Series[Any] | None":
+    def line(self, rows: pd.DataFrame, tables: Tables) -> "pd.Series[Any] | None":
         """The line that is read, of those that are found: the first."""
         return rows.iloc[0]
-
-    def _lines(self, table: Table, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-        rows = table.rows[table.rows["metric"].str.startswith(self.metric)]
-        for label, values in where.items():
-            found = next((value for value in values if (rows[label] == value).any()), None)
-            rows = rows[rows[label] == found]
-        return rows
 
 
 @dataclass(frozen=True)
 class OfAdversary(Rule):
     """The line of the adversary with the largest weight on divergence, of those whose mean TVD is at most `TOLERANCE`."""
 
-    def line(self, rows: pd.DataFrame, table: Table) -> "pd.Series[Any] | None":
+    def line(self, rows: pd.DataFrame, tables: Tables) -> "pd.Series[Any] | None":
         """None where no adversary predicts alike."""
-        distances = table.rows[table.rows["metric"] == "TVD"].set_index("model")
-        alike = rows[rows["model"].map(distances["value"]) <= TOLERANCE]
+        distances = lines(tables[self.table], "TVD", self.where)
+        alike = rows[(distances["value"] <= TOLERANCE).to_numpy()]
         return None if alike.empty else alike.iloc[-1]
 
 
-def said(figure: Interval, limits: tuple[float, float] | None, above: Side) -> str:
+@dataclass(frozen=True)
+class OfDeceiver(Rule):
+    """The line of attention on a deceptive model, if its mass on the words fell."""
+
+    def line(self, rows: pd.DataFrame, tables: Tables) -> "pd.Series[Any] | None":
+        """None where the training did not take attention off the words."""
+        mass = tables["deception_mass"].rows
+        read = mass[mass["of"].str.startswith("mass on the words: read token") & (mass["metric"] == "difference")]
+        return rows.iloc[0] if not read.empty and read.iloc[-1]["high"] < 0 else None
+
+
+def lines(table: Table, metric: str, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """The lines of a metric, by how its name begins, with the first value of each label that occurs."""
+    rows = table.rows[table.rows["metric"].str.startswith(metric)]
+    for label, values in where.items():
+        found = next((value for value in values if (rows[label] == value).any()), None)
+        rows = rows[rows[label] == found]
+    return rows
+
+
+def said(figure: Interval, limits: tuple[float, float] | None, above: str, below: str) -> str:
     """What an interval says that lies above the higher limit, or below the lower one; empty without limits."""
     if limits is None:
         return ""
-    if figure.low > limits[1]:
-        return above
-    if figure.high < limits[0]:
-        return AGAINST if above == FOR else FOR
-    return UNDECIDED
+    return above if figure.low > limits[1] else below if figure.high < limits[0] else UNDECIDED
+
+
+def _edits(question: str, measured: str, table: str, metric: str, above: str, below: str, **others: Any) -> list[Rule]:
+    """A question about edited attention, of the row that is read and of all layers."""
+    scope, where = others.pop("scope", "scope"), others.pop("where", {})
+    scopes = {ROW: "last layer, read row", MODEL: "all layers"}
+    return [
+        Rule(
+            question if about == ROW else f"{question[:-1]}, in all layers?",
+            measured, table, metric, above, below, where={scope: (name,), **where}, about=about, **others,
+        )
+        for about, name in scopes.items()
+    ]  # fmt: skip
 
 
 RULES: tuple[Rule, ...] = (
@@ -114,76 +140,92 @@ RULES: tuple[Rule, ...] = (
         "agreement_with_references",
         "τ_b with leave-one-out less",
         FOR,
+        AGAINST,
         where={"method": ("{attention}",)},
+        about=ROW,
     ),
     Rule(
         "do states that know their context agree less with it?",
-        "τ_b with gradient of word classifiers without contextual layers, less that with most; 0",
+        "τ_b with gradient of word classifiers with the fewest contextual layers, less that with the most; 0",
         "contextualisation_differences",
         "difference",
         AGAINST,
+        FOR,
+        where={"reference": ("gradient",)},
         about="word classifiers",
+        trained=True,
     ),
     Rule(
         "does agreement with leave-one-out tell of faithfulness?",
-        "Spearman's ρ over methods between agreement and the first test; 0",
+        "Spearman's ρ over methods between agreement and what removing words shows; 0",
         "agreement_and_quality",
         "Spearman ρ over methods",
-        FOR,
-        where={"agreement with": ("leave-one-out",)},
+        "for agreement",
+        "against agreement",
+        where={
+            "agreement with": ("leave-one-out",),
+            "test": ("accuracy AUC, most relevant first ↓", "comprehensiveness ↑"),
+        },
         about="agreement as a test",
     ),
-    Rule(
+    *_edits(
         "does another order of its weights give another output?",
-        f"median total variation under permutations; ε = {TOLERANCE:g}",
+        f"median total variation under permutations; {TOLERANCE:g}",
         "permutation",
         "median change of the output",
         FOR,
-        TOLERANCE,
-        {"scope": ALL_OR_READ, "predicted class": ("all",), "largest weight": ("any",)},
+        AGAINST,
+        threshold=TOLERANCE,
+        where={"predicted class": ("all",), "largest weight": ("any",)},
     ),
-    Rule(
+    *_edits(
         "is there another attention with the same output?",
-        "share of examples in which one is found; ½",
+        "share of examples in which the search finds one, a lower bound; ½",
         "adversarial_attention",
         "share with JSD >",
         AGAINST,
-        0.5,
-        {"scope": ALL_OR_READ, "predicted class": ("all",)},
+        UNDECIDED,
+        threshold=0.5,
+        where={"predicted class": ("all",)},
     ),
-    Rule(
+    *_edits(
         "do its largest weights matter more than random ones?",
         "JSD of the output without the largest weights, less that without random ones; 0",
         "weight_removal",
         "difference of JSD",
         FOR,
-        where={"scope": ALL_OR_READ, "rows": ("renormalised",)},
+        AGAINST,
+        where={"rows": ("renormalised",)},
     ),
-    Rule(
+    *_edits(
         "do fewer weights flip the decision in its order than in a random one?",
         "share of weights removed, in its order less in a random one; 0",
         "smallest_sets",
         "share less that of random",
         AGAINST,
-        where={"scope": ALL_OR_READ, "order": ("attention",)},
+        FOR,
+        where={"order": ("attention",)},
     ),
-    Rule(
+    *_edits(
         "does the finished model need it?",
         f"accuracy with uniform attention less that of the model; −{TOLERANCE:g}",
         "uniform_attention",
         "difference of accuracy",
         AGAINST,
-        -TOLERANCE,
-        {"uniform in": ALL_OR_READ},
+        FOR,
+        threshold=-TOLERANCE,
+        scope="uniform in",
     ),
     Rule(
-        "does the model need it where it is trained without?",
-        f"accuracy of a model trained with uniform attention less that of the model; −{TOLERANCE:g}",
+        "does a model need it that is trained without?",
+        f"accuracy of a model trained with uniform attention less that of one with learned attention; −{TOLERANCE:g}",
         "trained_uniform",
-        "accuracy less",
+        "accuracy less learned",
         AGAINST,
+        FOR,
         -TOLERANCE,
         {"attention": ("uniform",), "layers": ("all",)},
+        trained=True,
     ),
     Rule(
         "is it less a matter of the training's seed than gradient is?",
@@ -191,8 +233,11 @@ RULES: tuple[Rule, ...] = (
         "seeds_explainers",
         "share of the seed",
         AGAINST,
+        FOR,
         where={"explainer": ("{attention}",)},
         beside={"explainer": ("gradient_x_input",)},
+        about=ROW,
+        trained=True,
     ),
     Rule(
         "do its weights tell a classifier without context which words matter?",
@@ -200,36 +245,44 @@ RULES: tuple[Rule, ...] = (
         "guide_differences",
         "difference",
         FOR,
+        AGAINST,
         where={
             "guide": ("{attention}",),
             "explained class": ("none", "drawn"),
             "question": ("more than its weights in another order",),
         },
+        about=ROW,
+        trained=True,
     ),
     OfAdversary(
         "can a model be trained to predict alike with attention beyond that of other seeds?",
-        f"JSD, heads matched, of the last adversary with a mean TVD ≤ {TOLERANCE:g}; that of the seeds",
+        f"JSD, heads matched, of the last adversary with a mean TVD ≤ {TOLERANCE:g}, a lower bound; that of the seeds",
         "adversarial_training",
         "JSD, heads matched",
         AGAINST,
+        UNDECIDED,
         where={"kind": ("adversary",)},
         beside={"kind": ("seed",)},
+        trained=True,
     ),
-    Rule(
+    OfDeceiver(
         "does it find the words where training drives it away from them?",
-        "AUPRC on a deceptive model less that of random scores; 0",
+        "agreement with the rationale on a deceptive model, less that of random scores; 0",
         "deception",
         "over random, deceptive model",
         FOR,
+        AGAINST,
         where={"explainer": ("{attention}",)},
-        about="the deceptive model",
+        about="a deceptive model",
+        trained=True,
     ),
     Rule(
         "can the states that it weighs be told apart?",
         "conicity of the states that the last layer reads; no threshold is published",
         "layers_agreement",
         "conicity",
-        AGAINST,
+        "",
+        "",
         None,
         {"layer": ("{last}",)},
     ),

@@ -6,9 +6,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmark.analyses import measured
 from benchmark.analyses.context import Context, ReadsElsewhere, ReadsTables
 from benchmark.analyses.debate.verdict import Answer, Verdict, _agrees
-from benchmark.analyses.debate.verdict_rules import AGAINST, FOR, RULES, UNDECIDED, OfAdversary, Reading, Rule, said
+from benchmark.analyses.debate.verdict_rules import (
+    AGAINST,
+    FOR,
+    MODEL,
+    ROW,
+    RULES,
+    UNDECIDED,
+    OfAdversary,
+    OfDeceiver,
+    Reading,
+    Rule,
+    said,
+)  # fmt: skip
 from benchmark.comparison import analyse, finish_all, in_order
 from benchmark.errors import NotApplicable
 from benchmark.report.analysis_tables import read_tables
@@ -33,17 +46,18 @@ NAMES = {"attention": "raw_attention", "last": "1"}
 )
 def test_an_interval_speaks_where_it_lies_on_one_side(low, high, expected):
     figure = Interval((low + high) / 2, low, high, 9)
-    assert said(figure, (0.0, 0.0), FOR) == expected
-    assert said(figure, (0.0, 0.0), AGAINST) == {FOR: AGAINST, AGAINST: FOR}.get(expected, UNDECIDED)
-    assert said(figure, None, FOR) == ""
+    assert said(figure, (0.0, 0.0), FOR, AGAINST) == expected
+    assert said(figure, (0.0, 0.0), AGAINST, FOR) == {FOR: AGAINST, AGAINST: FOR}.get(expected, UNDECIDED)
+    assert said(figure, None, FOR, AGAINST) == ""
 
 
 def table(name, labels, rows):
-    return Table(name, name, labels, pd.DataFrame(rows))
+    return {name: Table(name, name, labels, pd.DataFrame(rows))}
 
 
-def test_the_wider_scope_is_read_and_the_method_that_stands_for_attention():
-    rule = Rule("?", "", "t", "change", FOR, 0.05, {"scope": ("all layers", "read row"), "method": ("{attention}",)})
+def test_the_line_of_a_scope_is_read_and_the_method_that_stands_for_attention():
+    where = {"scope": ("all layers",), "method": ("{attention}",)}
+    rule = Rule("?", "", "t", "change", FOR, AGAINST, 0.05, where)
     rows = [
         line({"scope": scope, "method": method}, metric, value, value - 0.01, value + 0.01, 7)
         for scope, method, metric, value in [
@@ -55,12 +69,15 @@ def test_the_wider_scope_is_read_and_the_method_that_stands_for_attention():
     ]
     whole = table("t", ("scope", "method"), rows)
     assert rule.read(whole, NAMES) == Reading(Interval(0.01, pytest.approx(0.0), pytest.approx(0.02), 7), AGAINST, "")
-    assert rule.read(table("t", ("scope", "method"), rows[:1]), NAMES).says == FOR
+    either = replace(rule, where={**where, "scope": ("nowhere", "read row")})
+    assert either.read(whole, NAMES).says == FOR, "of several values the first that occurs"
+    assert rule.read(table("t", ("scope", "method"), rows[:1]), NAMES) is None
     assert rule.read(whole, NAMES | {"attention": "absent"}) is None
-    assert rule.read(not_applicable("t", "it cannot serve"), NAMES) is None
+    assert rule.read({"t": not_applicable("t", "it cannot serve")}, NAMES) is None
+    assert rule.read({}, NAMES) is None
 
 
-def test_an_adversary_is_held_to_the_seeds_if_it_predicts_alike():
+def test_an_adversary_beyond_the_seeds_speaks_and_one_that_is_not_says_nothing():
     def of(kind, model, tvd, jsd):
         labels = {"kind": kind, "model": model}
         return [
@@ -70,42 +87,66 @@ def test_an_adversary_is_held_to_the_seeds_if_it_predicts_alike():
 
     rule = next(rule for rule in RULES if isinstance(rule, OfAdversary))
     adversaries = of("adversary", "λ = .1", 0.01, 0.5) + of("adversary", "λ = 1", 0.3, 0.69)
-    for seed, expected in ((0.2, AGAINST), (0.495, UNDECIDED), (0.6, FOR)):
+    for seed, expected in ((0.2, AGAINST), (0.495, UNDECIDED), (0.6, UNDECIDED)):
         rows = adversaries + of("seed", "1", 0.0, seed) + of("seed", "2", 0.0, seed)
         reading = rule.read(table("adversarial_training", ("kind", "model"), rows), NAMES)
         assert (reading.figure.value, reading.says) == (0.5, expected)
-    assert rule.measured.endswith("that of the seeds")
-    reading = rule.read(table("", ("kind", "model"), adversaries[2:] + of("seed", "1", 0.0, 0.1)), NAMES)
-    assert (reading.figure.n, reading.says) == (0, UNDECIDED)
-    assert rule.read(table("", ("kind", "model"), adversaries), NAMES) is None, "no seed to hold it to"
+    far = table("adversarial_training", ("kind", "model"), adversaries[2:] + of("seed", "1", 0.0, 0.1))
+    assert (rule.read(far, NAMES).figure.n, rule.read(far, NAMES).says) == (0, UNDECIDED)
+    alone = table("adversarial_training", ("kind", "model"), adversaries)
+    assert rule.read(alone, NAMES) is None, "no seed to hold it to"
 
 
-def test_an_answer_is_misled_only_about_this_model_and_where_it_is_decided():
-    answer = Answer("?", "", "this model", Reading(Interval(0, 0, 0, 1), AGAINST, ""))
+def test_a_search_that_finds_little_says_nothing():
+    rule = next(rule for rule in RULES if rule.table == "adversarial_attention" and rule.about == ROW)
+    labels = {"scope": "last layer, read row", "predicted class": "all"}
+    for value, expected in ((0.9, AGAINST), (0.1, UNDECIDED)):
+        found = line(labels, "share with JSD > 0.4", value, value - 0.1, value + 0.1, 9)
+        assert rule.read(table("adversarial_attention", tuple(labels), [found]), NAMES).says == expected
+
+
+def test_a_model_that_was_not_deceived_says_nothing_of_attention():
+    rule = next(rule for rule in RULES if isinstance(rule, OfDeceiver))
+    found = table(
+        "deception",
+        ("explainer",),
+        [line({"explainer": "raw_attention"}, "over random, deceptive model", 0.5, 0.4, 0.6, 9)],
+    )
+    for high, expected in ((-0.1, FOR), (0.1, UNDECIDED)):
+        fell = line({"of": "mass on the words: read token, layer 1"}, "difference", high - 0.1, high - 0.2, high, 9)
+        assert rule.read(found | table("deception_mass", ("of",), [fell]), NAMES).says == expected
+
+
+def test_an_answer_is_held_to_the_truth_only_about_the_row_that_is_read_and_where_it_speaks():
+    answer = Answer("?", "", ROW, Reading(Interval(0, 0, 0, 1), AGAINST, ""))
     assert [_agrees(answer, truth) for truth in (FOR, AGAINST, UNDECIDED)] == ["no", "yes", UNDECIDED]
     assert _agrees(replace(answer, about="word classifiers"), FOR) == "—"
+    assert _agrees(replace(answer, about=MODEL), FOR) == "—"
     assert _agrees(replace(answer, reading=replace(answer.reading, says=UNDECIDED)), FOR) == "—"
 
 
-def test_the_page_says_what_agrees_what_misleads_and_what_was_not_asked(context):
+def test_the_page_says_what_agrees_what_misleads_and_what_was_not_answered(context):
     made = context()
 
     class Planted(type(made.setting.task)):
         rationale_is_truth = True
 
-    labels = {"scope": "all layers", "predicted class": "all"}
+    labels = {"scope": "last layer, read row", "predicted class": "all"}
     permuted = line(labels | {"largest weight": "any"}, "median change of the output", 0.3, 0.2, 0.4, 8)
     found = line(labels, "share with JSD > 0.4", 1.0, 0.7, 1.0, 8)
+    guided = {"guide": "raw_attention", "explained class": "none", "question": "more than its weights in another order"}
+    trained = line(guided, "difference", 0.0, -0.1, 0.1, 8)
     tables = {
-        "permutation": [table("permutation", (*labels, "largest weight"), [permuted])],
-        "adversarial_attention": [table("adversarial_attention", tuple(labels), [found])],
+        "permutation": list(table("permutation", (*labels, "largest weight"), [permuted]).values()),
+        "adversarial_attention": list(table("adversarial_attention", tuple(labels), [found]).values()),
+        "guide": list(table("guide_differences", tuple(guided), [trained]).values()),
         "uniform_attention": [not_applicable("uniform_attention", "no example has a label")],
     }
-    truth = Answer("does it find the planted words?", "", "this model", Reading(Interval(0.5, 0.4, 0.6, 8), FOR, ""))
+    truth = Answer("does it find the planted words?", "", ROW, Reading(Interval(0.5, 0.4, 0.6, 8), FOR, ""))
 
     class Known(Verdict):
-        def _advantage(self, context, name, question):
-            return [truth] if name == self.plausibility else []
+        def _advantage(self, context, names, question):
+            return [truth] if "planted" in question else []
 
     made = replace(made, setting=replace(made.setting, task=Planted()), tables=tables)
     (page,) = Known()(made)
@@ -115,18 +156,37 @@ def test_the_page_says_what_agrees_what_misleads_and_what_was_not_asked(context)
     assert notes["does another order of its weights give another output?", "says"] == FOR
     assert notes["does another order of its weights give another output?", "agrees with the truth"] == "yes"
     assert notes["is there another attention with the same output?", "agrees with the truth"] == "no"
-    assert page.sentences[0].startswith(
-        "Of the questions about this model's attention 2 speak for it, 1 against it, and 0 "
+    counts, trainings, held, missing = page.sentences
+    assert counts.startswith(
+        "Of the figures of this model's attention 2 speak for it, 1 against it, and 1 are undecided"
     )
-    assert "finds the planted words. 1 of 2 other answers" in page.sentences[1]
-    assert page.sentences[2] == "These would mislead: is there another attention with the same output?"
-    assert "uniform_attention" not in page.sentences[3]
-    assert "weight_removal" in page.sentences[3]
+    assert trainings.startswith("Figures of models that were trained")
+    assert "1 agree with that and 1 would mislead: is there another attention with the same output?" in held
+    assert {"uniform_attention", "weight_removal"} <= set(missing.rpartition(": ")[2].rstrip(".").split(", "))
+    assert "permutation" not in missing
 
     (page,) = Verdict()(replace(made, setting=context().setting))
     assert "agrees with the truth" not in set(page.rows["metric"]), "what people marked is not what the model used"
     with pytest.raises(NotApplicable):
         Verdict()(context())
+
+
+def test_attention_is_held_to_random_scores_on_its_own_examples(place, tmp_path):
+    chosen = config(place, "methods=[raw_attention,random,partial_lrp]", "evaluations=[rationale]", f"out={tmp_path}")
+    setting = open_setting(chosen)
+    evaluations = {name: make(part) for name, part in chosen.evaluations.items()}
+    context = Context(setting, {name: setting.cell(name) for name in chosen.methods}, evaluations)
+    list(finish_all(context.cells, evaluations))
+    (page,) = Verdict()(context)
+    found = page.rows[page.rows["metric"] == "figure"].iloc[0]
+    columns = [
+        measured.tested(context.cells[name], context.tests)[1].query("metric == 'auprc'").set_index("uid")["value"]
+        for name in ("raw_attention", "random")
+    ]
+    assert found["value"] == pytest.approx((columns[0] - columns[1]).mean())
+    assert found["question"] == "does it find the words of the rationale?"
+    with pytest.raises(NotApplicable):
+        Verdict(control="absent")(context)
 
 
 @pytest.mark.slow
@@ -173,13 +233,14 @@ def test_every_rule_finds_its_figure_where_its_analysis_writes_it(place, tmp_pat
     analyse(analyses, context, context.folder)
     tables = {table.name: table for table in read_tables(context.folder)}
     assert {rule.table for rule in RULES} <= tables.keys()
-    page = tables["verdict"].rows
+    page = tables["verdict"].rows.copy()
+    page["question"] += page["about"]
     found = page[page["metric"] == "figure"].set_index("question")
     for rule in RULES:
-        seen = found["n"].get(rule.question, 0) > 0 or found["note"].get(rule.question, "")
+        seen = found["n"].get(rule.question + rule.about, 0) > 0 or found["note"].get(rule.question + rule.about, "")
         assert seen, rule.question
     assert len(found) == len(RULES) + 2
-    assert not tables["verdict"].sentences[-1].startswith("Not asked")
+    assert not tables["verdict"].sentences[-1].startswith("Not answered")
 
 
 def test_what_reads_tables_comes_last():
