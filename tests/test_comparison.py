@@ -14,7 +14,7 @@ import pytest
 
 import benchmark
 from benchmark.commands.running import checked, prepare
-from benchmark.comparison import analyse, run_comparison
+from benchmark.comparison import analyse, comparison_hash, run_comparison
 from benchmark.report import read_leaderboard
 from benchmark.report.write import curve_files
 from benchmark.results import store
@@ -455,6 +455,20 @@ def test_the_seed_of_a_comparison_changes_what_is_drawn_and_nothing_else(place, 
     assert ", seed" not in (zero.folder / "leaderboard.md").read_text()
     drawn = run(place, tmp_path, "limit=5", "seed=4")
     assert "limit 5, seed 4" in (drawn.folder / "leaderboard.md").read_text()
+
+
+@pytest.mark.parametrize("limit", ["null", "4"])
+def test_examples_that_an_analysis_draws_belong_to_the_comparison(place, tmp_path, limit):
+    """With a limit of the comparison's own, its facts hold the seed; without, the analysis draws by it all the same."""
+
+    def hashed(*overrides):
+        config = composed(place, tmp_path, f"limit={limit}", *overrides)
+        analyses = {name: make(part) for name, part in config.analyses.items()}
+        return comparison_hash(open_setting(config), {}, {}, analyses)
+
+    drawing = "analyses=[uniform_attention]"
+    assert hashed(drawing, "seed=1") != hashed(drawing, "seed=2")
+    assert (hashed("analyses=[]", "seed=1") == hashed("analyses=[]", "seed=2")) == (limit == "null")
 
 
 def test_each_part_is_made_once_and_each_run_folder_is_read_once(place, tmp_path, monkeypatch):

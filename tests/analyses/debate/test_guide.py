@@ -269,6 +269,8 @@ def test_methods_are_chosen(plain, tmp_path):
     assert GuideTest()._chosen(context) == ["raw_attention", "leaking", "noise"], "no control, and who scores words"
     assert GuideTest(others=0)._chosen(context) == ["raw_attention", "noise"]
     assert GuideTest(methods=["random"])._chosen(context) == ["random"]
+    (few, _) = GuideTest(others=0, limit=8, recipe=RECIPE)(context)
+    assert few.sentences[-1] == "Left out, to save the price of their training attributions: leaking."
     (table, _) = GuideTest(methods=["taylor", "noise"], limit=8, recipe=RECIPE)(context)
     notes = table.rows.set_index("guide")["note"]
     assert (notes["taylor"] == "cannot, because the method gives no token scores").all()
