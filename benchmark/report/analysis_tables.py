@@ -22,7 +22,10 @@ from benchmark.settings.latex_settings import LatexSettings
 
 
 def read_tables(folder: Path) -> list[Table]:
-    """The tables that the analyses of a comparison left in its folder, by the name of the analysis; none is no error."""
+    """The tables that the analyses of a comparison left in its folder, by the name of the analysis; none is no error.
+
+    Before them stand those that say what the others come to.
+    """
     tables: list[Table] = []
     for path in sorted((folder / "analyses").glob("*.json")):
         content = read_cleaned(path, _tables)
@@ -32,7 +35,7 @@ def read_tables(folder: Path) -> list[Table]:
             tables += [Table.from_json(facts) for facts in content]
         except UserError as error:
             raise unreadable(path, str(error)) from error
-    return tables
+    return sorted(tables, key=lambda table: not table.first)
 
 
 def _tables(content: bytes) -> Any:

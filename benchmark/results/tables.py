@@ -68,6 +68,7 @@ class Table:
         sentences: what the figures mean, each a full sentence.
         drawing: how it is drawn, or None.
         printed: shown as a table; the points of a scatter plot are not (their CSV is written all the same).
+        first: stands before the tables of all other analyses, as what they come to.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Table:
     sentences: tuple[str, ...] = ()
     drawing: Drawing | None = None
     printed: bool = True
+    first: bool = False
 
     def __post_init__(self) -> None:
         if missing := [column for column in (*self.labels, *FIGURE_COLUMNS) if column not in self.rows.columns]:
@@ -105,6 +107,7 @@ class Table:
                 sentences=tuple(facts["sentences"]),
                 drawing=None if drawing is None else Drawing(**drawing),
                 printed=facts["printed"],
+                first=facts.get("first", False),
             )
             table.check()
         except (KeyError, TypeError, ValueError, AttributeError) as error:

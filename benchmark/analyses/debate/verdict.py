@@ -86,6 +86,7 @@ class Verdict:
                 labels=("question", "measured; threshold", "about"),
                 rows=pd.DataFrame(rows),
                 sentences=tuple(_sentences(answers, truth, missing)),
+                first=True,
             )
         ]
 

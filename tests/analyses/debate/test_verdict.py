@@ -231,6 +231,7 @@ def test_every_rule_finds_its_figure_where_its_analysis_writes_it(place, tmp_pat
     )
     assert len(list(finish_all(context.cells, evaluations))) == 5
     analyse(analyses, context, context.folder)
+    assert read_tables(context.folder)[0].name == "verdict", "it stands before the tables that it reads"
     tables = {table.name: table for table in read_tables(context.folder)}
     assert {rule.table for rule in RULES} <= tables.keys()
     page = tables["verdict"].rows.copy()
