@@ -46,7 +46,7 @@ class DigitScenes:
     digits: Literal[1, 2] = 1
     label: Literal["larger", "left"] = "larger"
     strokes: Natural = 4
-    train: Count = 8000
+    train: Count = 12000
     validation: Count = 300
     test: Count = 400
     _splits: dict[str, "Scenes"] = field(default_factory=dict, init=False, repr=False, compare=False)

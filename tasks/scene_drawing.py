@@ -16,8 +16,8 @@ LATTICE = 6
 """Digits begin at multiples of so many pixels, so that a small model needs few examples to find them anywhere."""
 
 _COARSE = 4  # cells of texture along a side
-_BACKGROUND, _INK = (0.05, 0.4), (0.75, 1.0)  # ranges of a colour's channels
-_GRAIN = 0.05  # standard deviation of the noise on each pixel
+_BACKGROUND, _INK = (0.0, 0.35), (0.8, 1.0)  # ranges of a colour's channels
+_GRAIN = 0.03  # standard deviation of the noise on each pixel
 _STROKE = (6.0, 10.0)  # lengths, about half of a digit's
 _FAINT = 0.25  # ink below this share is left out, so that a pixel either shows ink that is seen or none
 _TRIES = 20
