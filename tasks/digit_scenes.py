@@ -24,7 +24,7 @@ class DigitScenes:
     """Digits that people wrote, on textured canvases with distractor strokes (docs/protocols.md, section 11).
 
     The digits are the 1,797 of scikit-learn, 8 × 8 pixels with 16 shades, enlarged to 24 × 24 and written in light ink of a
-    drawn colour on 48 × 48 pixels, in a lattice of 6 pixels. A scene has one digit, which is its label, or two different
+    drawn colour on 48 × 48 pixels, in a lattice of 8 pixels. A scene has one digit, which is its label, or two different
     ones that do not overlap; the label is then the larger, or the one that begins further left. The mask has exactly the
     pixels that the label's digit covers: they give the label alone, the other digit argues for another class, and strokes
     argue for none. Canvas, places, strokes and inks are drawn before the digits and do not depend on them.
@@ -46,7 +46,7 @@ class DigitScenes:
     digits: Literal[1, 2] = 1
     label: Literal["larger", "left"] = "larger"
     strokes: Natural = 4
-    train: Count = 12000
+    train: Count = 10000
     validation: Count = 300
     test: Count = 400
     _splits: dict[str, "Scenes"] = field(default_factory=dict, init=False, repr=False, compare=False)

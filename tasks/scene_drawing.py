@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 CANVAS, DIGIT = 48, 24
 """Sides in pixels of a scene and of a digit in it."""
 
-LATTICE = 6
+LATTICE = 8
 """Digits begin at multiples of so many pixels, so that a small model needs few examples to find them anywhere."""
 
 _COARSE = 4  # cells of texture along a side

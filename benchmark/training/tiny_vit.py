@@ -53,9 +53,9 @@ class TinyVit:
     hidden: Count = 64
     intermediate: Count = 128
     image_size: Count = 48
-    patch_size: Count = 6
-    steps: Count = 2400
-    batch_size: Count = 24
+    patch_size: Count = 8
+    steps: Count = 2000
+    batch_size: Count = 32
     learning_rate: Annotated[float, Above(0)] = 3e-3
     weight_decay: Annotated[float, AtLeast(0)] = 0.05
     mask_share: Share = 0.15

