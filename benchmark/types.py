@@ -41,6 +41,8 @@ class Example:
         inputs: a text; a list of words; a tuple of two of either (a pair); a mapping of ready ids; or a PIL image.
         label: index into the task's `labels`.
         rationale: one boolean per unit (both segments of a pair, first segment first), or None.
+        mask: of an image, in place of a rationale: one boolean per pixel [height, width]; the model's image processor and
+            patches make marks of it.
         query_units: how many leading units belong to a query and are never rated.
         meta: what an export needs (document id, ...).
     """
@@ -51,6 +53,7 @@ class Example:
     rationale: np.ndarray | None = None
     query_units: int = 0
     meta: Mapping[str, Any] = field(default_factory=dict)
+    mask: np.ndarray | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -152,6 +152,7 @@ class Classifier:
             rationale=[example.rationale for example in examples],
             query_units=[example.query_units for example in examples],
             meta=[example.meta for example in examples],
+            masks=[example.mask for example in examples],
         )
 
     def label_map(self, task_labels: Sequence[str]) -> list[int]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from benchmark.errors import UserError
 from benchmark.models.families import Family
+from benchmark.models.images import Patch, in_rgb, marked_patches
 from benchmark.types import Batch
 
 logger = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ class Encoder:
         pad_token_id: fills the shorter rows of a batch of ready ids.
         device: where the tensors go.
         dtype: of pixel values.
+        patch: size of a patch, of an image model.
     """
 
     tokenizer: Any
@@ -78,6 +80,7 @@ class Encoder:
     pad_token_id: int
     device: torch.device
     dtype: torch.dtype
+    patch: Patch | None = None
 
     def __call__(
         self,
@@ -88,8 +91,12 @@ class Encoder:
         rationale: Sequence[np.ndarray | None],
         query_units: Sequence[int],
         meta: Sequence[Mapping[str, Any]],
+        masks: Sequence[np.ndarray | None] = (),
     ) -> Batch:
-        """Encode one batch; all inputs of a batch are of one kind (texts, ids or images)."""
+        """Encode one batch; all inputs of a batch are of one kind (texts, ids or images).
+
+        `masks` are those of `Example.mask`; one gives the rationale of its example.
+        """
         if not inputs:
             raise UserError("nothing to encode: the list of inputs is empty")
         if all(isinstance(value, Mapping) for value in inputs):
@@ -97,7 +104,11 @@ class Encoder:
         elif all(isinstance(value, str | Sequence) for value in inputs):
             tensors, units, n_units, words = self._text(inputs, uids)
         else:
-            tensors, units, n_units, words = self._images(inputs)
+            tensors, units, n_units, words = self._images(inputs, uids)
+        rationale = [
+            marks if mask is None else self._marks(mask, marks, value, uid)
+            for mask, marks, value, uid in zip(masks or [None] * len(inputs), rationale, inputs, uids, strict=True)
+        ]
         batch = Batch(
             uids=tuple(uids),
             tensors={name: tensor.to(self.device) for name, tensor in tensors.items()},
@@ -111,7 +122,8 @@ class Encoder:
         )
         for uid, marks, count in zip(uids, rationale, n_units, strict=True):
             if marks is not None and len(marks) != count:
-                raise UserError(f"example '{uid}' has a rationale of {len(marks)} marks for {count} words")
+                kind = "words" if self.patch is None else "patches"
+                raise UserError(f"example '{uid}' has a rationale of {len(marks)} marks for {count} {kind}")
         if lost := int(batch.lost_units.sum()):
             logger.info("%d of %d words lie beyond the window of %d tokens", lost, sum(n_units), self.window)
         return batch
@@ -206,17 +218,32 @@ class Encoder:
         position = attended.long().cumsum(1)
         return attended & (position > start) & (position <= attended.sum(1, keepdim=True) - end)
 
-    def _images(self, inputs: Sequence[Any]) -> _Encoding:
+    def _images(self, inputs: Sequence[Any], uids: Sequence[str]) -> _Encoding:
         if self.processor is None:
             raise UserError(
                 "the model has no image processor: give {'pixel_values': ...}, a model.path with one, or "
                 "load_model(model, processor=...)"
             )
-        pixels = self.processor(images=list(inputs), return_tensors="pt")["pixel_values"]
+        images = [in_rgb(value, uid) for value, uid in zip(inputs, uids, strict=True)]
+        pixels = self.processor(images=images, return_tensors="pt")["pixel_values"]
         return self._patches(pixels.to(self.dtype))
+
+    def _marks(self, mask: np.ndarray, marks: np.ndarray | None, image: Any, uid: str) -> np.ndarray:
+        if marks is not None:
+            raise UserError(f"example '{uid}' has both a mask and a rationale; give one")
+        if self.patch is None:
+            raise UserError(f"example '{uid}' has a mask of pixels, but the model reads texts")
+        return marked_patches(mask, image, self.processor, self.patch, uid)
 
     def _patches(self, pixels: Tensor) -> _Encoding:
         n_patches = self.window - sum(self.family.special_ends)
+        if self.patch is not None:
+            (height, width), (high, wide) = pixels.shape[-2:], self.patch
+            if (found := (height // high) * (width // wide)) != n_patches:
+                raise UserError(
+                    f"images of {height} × {width} pixels have {found} patches of {high} × {wide}, and the model reads "
+                    f"{n_patches}; set the size in its preprocessor_config.json"
+                )
         row = torch.cat([torch.full((self.family.special_ends[0],), -1), torch.arange(n_patches)])
         units = row.expand(len(pixels), -1).contiguous()
         return {"pixel_values": pixels}, units, [n_patches] * len(pixels), (("",) * n_patches,) * len(pixels)

@@ -118,6 +118,7 @@ def _instrumented(
         pad_token_id=pad,
         device=device,
         dtype=loaded.dtype,
+        patch=_patch(model) if image else None,
     )
     callers, n_heads, n_tokens = _probe(source, model, encoder, image=image)
     if image and n_tokens != encoder.window:
@@ -184,7 +185,7 @@ def _window(model: nn.Module, tokenizer: Any, family: Family, *, image: bool) ->
     config: Any = model.config
     if image:
         height, width = height_and_width(config.image_size)
-        patch_height, patch_width = height_and_width(config.patch_size)
+        patch_height, patch_width = _patch(model)
         return (height // patch_height) * (width // patch_width) + sum(family.special_ends)
     limits = [tokenizer.model_max_length] if tokenizer is not None else []
     positions = getattr(config, "max_position_embeddings", None)
@@ -192,6 +193,11 @@ def _window(model: nn.Module, tokenizer: Any, family: Family, *, image: bool) ->
         limits.append(positions - (config.pad_token_id + 1 if family.positions_after_padding else 0))
     window = min(limits, default=NO_LIMIT)
     return int(window) if window < NO_LIMIT else 512
+
+
+def _patch(model: nn.Module) -> tuple[int, int]:
+    config: Any = model.config
+    return height_and_width(config.patch_size)
 
 
 def _with_special_tokens(source: str, family: Family, more: int) -> Family:

@@ -94,13 +94,15 @@ class Setting:
 
 
 def _fitted(method: Compared, task: Task) -> tuple[Compared, str | None]:
-    """The method after it has seen the first examples of the training split, and why it has not where the task has none."""
+    """The method after it has seen the first examples of the training split, and why it has not, where it cannot."""
     if not isinstance(method, FittedMethod):
         return method, None
     try:
         return method.fit(task.split("train")[:CONTROL_SAMPLE]), None
     except NoSplit:
         return method, "it is fitted on the training split, which the task does not have"
+    except NotApplicable as reason:
+        return method, str(reason)
 
 
 def _plain(config: DictConfig) -> Any:

@@ -1,6 +1,5 @@
 """The small model of the embedded default: a BERT trained from scratch for a task on first use, then cached."""
 
-import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -10,13 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import torch
 from torch import Tensor
 
-from benchmark import progress
-from benchmark.errors import UserError
-from benchmark.models.checkpoints import quiet_transformers
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, SettingError, Share, configurable
-from benchmark.training.cached import checkpoint_directory, trained_once, write_record
 from benchmark.training.local_heads import look_nearby
-from benchmark.training.optimisation import masked, one_pass, warm_up_and_decay, with_threads
+from benchmark.training.optimisation import masked, one_pass
+from benchmark.training.small import LOADING, descend, named_classes, save_trained, trained_for
 from benchmark.training.sources import Device, Dtype, Window
 from benchmark.training.texts import texts_of
 from benchmark.training.wordpiece import train_vocabulary
@@ -25,12 +21,10 @@ from benchmark.types import Example, Task
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-logger = logging.getLogger(__name__)
-
 EncodedText = tuple[list[int], list[int]]
 """Token ids and segment ids of an example."""
 
-_LOADING = ("dtype", "device", "threads", "max_tokens", "memory_budget")
+_WHAT = "the tiny model"
 _VERSION = 1  # enters the cache's key: raise it when the training changes
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _PAD, _MASK = 0, 4
@@ -89,17 +83,8 @@ class TinyModel:
         Raises:
             UserError: the task has no texts, or fewer than two labels.
         """
-        settings = {name: value for name, value in asdict(self).items() if name not in _LOADING}
-        directory = checkpoint_directory("tiny", [_VERSION, task.fingerprint, list(task.labels), settings])
-        if not directory.is_dir() and len(task.labels) < 2:
-            raise UserError(f"task {task.name} has the labels {list(task.labels)}; a classifier needs at least two")
-
-        def train(temporary: Path) -> None:
-            with with_threads(1):
-                torch.manual_seed(self.seed)
-                self._train(task, settings, temporary)
-
-        return trained_once(directory, "the tiny model", train)
+        settings = {name: value for name, value in asdict(self).items() if name not in LOADING}
+        return trained_for(task, "tiny", _VERSION, settings, lambda folder: self._train(task, settings, folder), _WHAT)
 
     def _train(self, task: Task, settings: dict[str, Any], directory: Path) -> None:
         """Train on the task's training split and write checkpoint, tokenizer and `training.json`."""
@@ -109,20 +94,15 @@ class TinyModel:
         )
         model = self._new_model(task.labels, tokenizer.get_vocab_size())
         started = time.monotonic()
-        logger.info("training the tiny model, once for this task: %d steps", self.steps)
         self._fit(model, _encode(tokenizer, train), torch.tensor([example.label for example in train]))
-        seconds = time.monotonic() - started
-        accuracies = {
-            split: _accuracy(model, _encode(tokenizer, task.split(split)), [e.label for e in task.split(split)])
-            for split in ("validation", "test")
-        }
-        accuracy, took = 100 * accuracies["test"], progress.duration(seconds)
-        logger.info("the tiny model was trained in %s: %.1f %% test accuracy", took, accuracy)
-        record = {"accuracy": accuracies, "seconds": round(seconds, 1), "examples": len(train), "settings": settings}
-        with quiet_transformers():
-            model.save_pretrained(directory)
+
+        def accuracy(split: str) -> float:
+            examples = task.split(split)
+            return _accuracy(model, _encode(tokenizer, examples), [example.label for example in examples])
+
+        record = {"examples": len(train), "settings": settings}
+        save_trained(model, directory, _WHAT, started=started, accuracy=accuracy, record=record)
         _as_pretrained(tokenizer, self.max_length).save_pretrained(directory)
-        write_record(directory, record)
 
     def _new_model(self, labels: Sequence[str], vocabulary: int) -> Any:
         from transformers import BertConfig, BertForSequenceClassification
@@ -137,8 +117,7 @@ class TinyModel:
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
             initializer_range=0.05,
-            id2label=dict(enumerate(labels)),
-            label2id={label: index for index, label in enumerate(labels)},
+            **named_classes(labels),
         )
         model = BertForSequenceClassification(config)
         model.set_attn_implementation("sdpa")
@@ -153,22 +132,17 @@ class TinyModel:
             {"params": others},
         ]
         optimizer = torch.optim.AdamW(groups, self.learning_rate, (0.9, 0.98), weight_decay=self.weight_decay)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, warm_up_and_decay(self.steps))
         batches = _batches([len(ids) for ids, _ in encoded], self.batch_size)
-        model.train()
-        with progress.step("training the tiny model", self.steps, unit="steps") as advance:
-            for _ in range(self.steps):
-                rows = next(batches)
-                tensors = _pad([encoded[row] for row in rows])
-                ids = tensors["input_ids"]
-                tensors["input_ids"] = masked(ids, ids >= len(_SPECIAL), _MASK, self.mask_share)
-                optimizer.zero_grad()
-                model(**tensors, labels=labels[rows]).loss.backward()
-                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                optimizer.step()
-                schedule.step()
-                advance(1)
-        model.eval()
+
+        def loss() -> Tensor:
+            rows = next(batches)
+            tensors = _pad([encoded[row] for row in rows])
+            ids = tensors["input_ids"]
+            tensors["input_ids"] = masked(ids, ids >= len(_SPECIAL), _MASK, self.mask_share)
+            found: Tensor = model(**tensors, labels=labels[rows]).loss
+            return found
+
+        descend(model, optimizer, self.steps, loss, _WHAT)
 
 
 def _train_tokenizer(texts: Sequence[str], vocab_size: int, max_length: int) -> "Tokenizer":
