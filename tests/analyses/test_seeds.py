@@ -100,6 +100,8 @@ def test_correlations_of_word_scores():
     ranks = np.stack([stats.zscore(stats.rankdata(scores[0])) for scores in seeds])
     within = ranks.var(axis=0, ddof=1).mean()  # of a word between seeds; in units of the variance of a seed's ranks
     assert 1 - found[0] == pytest.approx(within), "1 - ρ is the share of variance that is not the word's"
+    same = np.random.default_rng(0).standard_normal(7)
+    assert mean_correlations([[same], [same], [same]])[0] == 1, "exactly, whatever the rounding"
 
 
 def test_tables_of_seeds(context, other):

@@ -108,9 +108,9 @@ def _spread(guide: Guide, accuracy: Float[NDArray[np.float64], "S"]) -> dict[str
     name, seeds = "standard deviation of accuracy over seeds", len(accuracy)
     if seeds < 2:
         return line(guide.labels, name, n=seeds, note="needs two seeds")
+    if np.ptp(accuracy) == 0:
+        return line(guide.labels, name, 0.0, n=seeds)
     found = float(accuracy.std(ddof=1))
-    if found == 0:
-        return line(guide.labels, name, found, n=seeds)
     high, low = found * np.sqrt((seeds - 1) / stats.chi2.ppf([0.025, 0.975], seeds - 1))
     return line(guide.labels, name, found, float(low), float(high), seeds)
 

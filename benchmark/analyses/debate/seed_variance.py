@@ -196,5 +196,8 @@ def mean_correlations(scores: Sequence[Sequence[NDArray[np.float64]]]) -> NDArra
 def _mean_correlation(words: Float[NDArray[np.float64], "S U"]) -> float:
     if words.shape[1] < 2 or (np.ptp(words, axis=1) == 0).any():
         return float("nan")
-    correlations = np.corrcoef(stats.rankdata(words, axis=1))
+    ranks = stats.rankdata(words, axis=1)
+    if (ranks == ranks[0]).all():  # exactly 1, which a quotient of rounded sums is not
+        return 1.0
+    correlations = np.corrcoef(ranks)
     return float(correlations[np.triu_indices(len(words), 1)].mean())
