@@ -79,7 +79,7 @@ def nothing_written(out):
     [
         ("task=planetd", "task=planetd does not exist; did you mean planted?"),
         ("task=tiny_tusk", "task=tiny_tusk does not exist; did you mean tiny_task"),
-        ("model=tini", "model=tini does not exist; did you mean tiny?"),
+        ("model=tini", "model=tini does not exist; did you mean tiny, tiny_vit?"),
         ("methods=[rolout]", "methods=rolout does not exist; did you mean rollout?"),
         ("methods=[rollout,prob]", "methods=prob does not exist; did you mean probe?"),
         ("evaluations=[perturbatoin]", "evaluations=perturbatoin does not exist; did you mean perturbation"),
@@ -327,7 +327,7 @@ def test_help_explains_the_command():
     methods = sorted(["all", *(path.stem for path in Path("conf", "methods").glob("*.yaml"))])
     for text in (
         "python -m benchmark [SETTING=VALUE ...]", "limit=N", "+experiment=NAME", "--config-dir DIR", "Examples",
-        f"methods: {', '.join(methods)}\n", "evaluations: agreement", "task: eraser",
+        f"methods: {', '.join(methods)}\n", "evaluations: agreement", "task: digit_scenes",
         "model: adversarial, deceptive, hf, tiny",
         "batch_size: 16", "python -m benchmark.report RUNS",
     ):  # fmt: skip
