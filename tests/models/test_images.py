@@ -95,12 +95,12 @@ def test_ready_pixels_have_their_mask_as_it_is(vit):
 
 
 def test_patches_are_rated_as_words_are(vit):
-    _, batch = encoded(vit, PLAIN, example((16, 16), (0, 0, 8, 8)), example((16, 16), (8, 8, 16, 16)))
+    model, batch = encoded(vit, PLAIN, example((16, 16), (0, 0, 8, 8)), example((16, 16), (8, 8, 16, 16)))
     marks = torch.tensor(np.stack(batch.rationale), dtype=torch.float64)
     areas = {}
     for name, scores in (("oracle", marks), ("inverted", -marks)):
         tokens = torch.nn.functional.pad(scores, (1, 0))
-        rows = Rationale().rows(None, batch, Attribution(target=batch.label, tokens=tokens))
+        rows = Rationale().rows(model, batch, Attribution(target=batch.label, tokens=tokens))
         areas[name] = rows[rows.metric == "auprc"].value.tolist()
     assert areas["oracle"] == [1]
     assert max(areas["inverted"]) < 0.3
