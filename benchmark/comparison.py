@@ -215,13 +215,13 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) ->
 
     What is not in the comparison's name, since it lies elsewhere (`ReadsElsewhere`), is written beside the tables.
     """
-    for index, (name, analysis) in enumerate(in_order(analyses), start=1):
+    ordered = in_order(analyses)
+    for index, (name, analysis) in enumerate(ordered, start=1):
         start = time.monotonic()
-        path = folder / "analyses" / f"{name}.json"
+        if _reads_tables(analysis):
+            context = replace(context, tables={other: _stored(folder, other) for other, _ in ordered[: index - 1]})
         with progress.scope("analysis", name):
-            done = _analyse(analysis, name, context, path)
-        tables = [Table.from_json(facts) for facts in store.read_sealed(path)["tables"]]
-        context = replace(context, tables={**context.tables, name: tables})
+            done = _analyse(analysis, name, context, _file(folder, name))
         took = f" in {progress.duration(time.monotonic() - start)}" if done == "computed" else ""
         logger.info("%s: %s%s (analysis %d of %d)", name, done, took, index, len(analyses))
 
@@ -229,6 +229,15 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) ->
 def in_order(analyses: Mapping[str, Analysis]) -> list[tuple[str, Analysis]]:
     """As they are given, but those at the end that read the tables of the others."""
     return sorted(analyses.items(), key=lambda item: _reads_tables(item[1]))
+
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / "analyses" / f"{name}.json"
+
+
+def _stored(folder: Path, name: str) -> list[Table]:
+    """The tables that an analysis left."""
+    return [Table.from_json(facts) for facts in store.read_sealed(_file(folder, name))["tables"]]
 
 
 def _reads_tables(analysis: Analysis) -> bool:

@@ -24,7 +24,7 @@ class Context:
         cells: its methods' cells by name; their attributions and rows are on disk.
         evaluations: its tests by name.
         folder: where the comparison's report goes, and what an analysis keeps beside its tables; None: nothing is kept.
-        tables: by name, those of the analyses that were run before; see `ReadsTables`.
+        tables: by name, those of the analyses that were run before, for an analysis that reads them (`ReadsTables`).
     """
 
     setting: Setting

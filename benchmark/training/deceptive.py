@@ -1,5 +1,6 @@
 """A model that reads words without attending to them (Pruthi et al. 2020)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
@@ -15,7 +16,7 @@ from benchmark.settings.declared import AtLeast, configurable
 from benchmark.training.attended import Objective
 from benchmark.training.attention_trained import AttentionTrained
 from benchmark.training.starts import FromBase, Start
-from benchmark.types import Batch, Task
+from benchmark.types import Batch, Example, Task
 
 Heads = Literal["mean", "max"]
 Rows = Literal["read", "all"]
@@ -56,7 +57,7 @@ class Deceptive(AttentionTrained):
 
     def check(self, task: Task) -> None:
         """UserError where no example of the training split has a rationale with a word in it."""
-        if not has_marked_words(task):
+        if not has_marked_words(task.split("train")):
             raise UserError(
                 f"task {task.name} has no rationales in its training split, so that no word is impermissible; "
                 "model=deceptive needs another task"
@@ -99,6 +100,6 @@ class UnattendedWords:
         return by_head.mean(1) if self.heads == "mean" else by_head.amax(1)
 
 
-def has_marked_words(task: Task) -> bool:
-    """Whether an example of the training split has a rationale with a word in it."""
-    return any(example.rationale is not None and example.rationale.any() for example in task.split("train"))
+def has_marked_words(examples: Sequence[Example]) -> bool:
+    """Whether an example has a rationale with a word in it."""
+    return any(example.rationale is not None and example.rationale.any() for example in examples)

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.means import CORRELATION, SHARE, correlation_lines, mean_line
+from benchmark.analyses.debate.opening import training_examples
 from benchmark.analyses.debate.read_attention import conicity
 from benchmark.analyses.differences import Difference, difference_lines
 from benchmark.analyses.measured import figure_line
-from benchmark.errors import NoSplit, NotApplicable
 from benchmark.evaluations import ranks
 from benchmark.models.divergences import total_variation
 from benchmark.results.statistics import interval
@@ -87,10 +87,7 @@ class Contextualisation:
     def __call__(self, context: Context) -> Sequence[Table]:
         """τ_b, conicity and accuracy by number of layers; and how the deepest differs from the shallowest."""
         task = context.setting.task
-        try:
-            task.split("train")
-        except NoSplit as error:
-            raise NotApplicable("it trains on the training split, which the task does not have") from error
+        training_examples(task)
         examples = sample(task.split(context.setting.config.split), self.limit, self.seed)
         taus: dict[int, Values] = {}
         rows: list[dict[str, Any]] = []

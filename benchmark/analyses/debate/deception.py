@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.opening import digests, trained_from, with_model
+from benchmark.analyses.debate.opening import digests, trained_from, training_examples, with_model
 from benchmark.analyses.differences import P_VALUE, Difference, columns, difference_lines
 from benchmark.analyses.measured import figure_line, tested
-from benchmark.errors import NoSplit, NotApplicable
+from benchmark.errors import NotApplicable
 from benchmark.evaluations.rationale.rationale import WEIGHTS
 from benchmark.models.classifier import Classifier
 from benchmark.models.divergences import even_rows, over_rows
@@ -79,11 +79,7 @@ class Deception:
         model = context.setting.config.model
         if isinstance(make(model), Deceptive):
             return with_model(context, model.base), context.setting
-        try:
-            marked = has_marked_words(context.setting.task)
-        except NoSplit as error:
-            raise NotApplicable("it trains on the training split, which the task does not have") from error
-        if not marked:
+        if not has_marked_words(training_examples(context.setting.task)):
             raise NotApplicable(f"task {context.setting.task.name} has no rationales in its training split")
         return context.setting, with_model(context, trained_from(context, self.deceptive))
 

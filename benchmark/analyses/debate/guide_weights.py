@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.analyses.context import Context
-from benchmark.errors import NoSplit, NotApplicable
+from benchmark.analyses.debate.opening import training_examples
+from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import rated_units, token_scores
 from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell
@@ -145,10 +146,7 @@ def training_split(context: Context, limit: int | None) -> Setting:
     if config.split == "train":
         raise NotApplicable("the comparison scores the training split, on which the guides are trained; use split=test")
     config.split, config.limit = "train", limit
-    try:
-        examples = setting.task.split("train")
-    except NoSplit as error:
-        raise NotApplicable("it trains on the training split, which the task does not have") from error
+    examples = training_examples(setting.task)
     return replace(setting, config=config, data=encode(config, setting.task, setting.model, examples, limit))
 
 

@@ -49,6 +49,11 @@ def measures(context: Context, wanted: Callable[[str, Evaluation, str, Metric], 
     ]
 
 
+def named_measures(context: Context) -> dict[str, Measure]:
+    """All of `measures` by TEST.METRIC, as settings name them."""
+    return {f"{measure.evaluation}.{measure.metric}": measure for measure in measures(context, lambda *_: True)}
+
+
 def method_values(context: Context, wanted: Sequence[Measure]) -> MethodValues:
     """The values of these measures; a figure that is no mean over examples leaves the method out."""
     read = {name: tested(cell, context.tests) for name, cell in context.cells.items()}

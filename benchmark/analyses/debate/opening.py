@@ -7,9 +7,11 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from benchmark.analyses.context import Context
+from benchmark.errors import NoSplit, NotApplicable
 from benchmark.results.digests import digest
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.configuration import compose
+from benchmark.types import Example, Task
 
 _LOADING = ("dtype", "device", "threads", "window", "max_tokens", "memory_budget")
 
@@ -43,6 +45,14 @@ def trained_from(context: Context, overrides: Sequence[str], **settings: Any) ->
     model.base = context.setting.config.model
     model.update(settings)
     return model
+
+
+def training_examples(task: Task) -> Sequence[Example]:
+    """The training split; NotApplicable where the task has none."""
+    try:
+        return task.split("train")
+    except NoSplit as error:
+        raise NotApplicable("it trains on the training split, which the task does not have") from error
 
 
 def digests(settings: Mapping[str, Setting]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.method_values import MethodValues, Values, measures, method_values, oriented, shown
+from benchmark.analyses.debate.method_values import MethodValues, Values, method_values, named_measures, oriented, shown
 from benchmark.analyses.layouts import Measure
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
@@ -67,7 +67,7 @@ class PlausibilityAndFaithfulness:
         Raises:
             NotApplicable: the comparison lacks one of the two axes or the control, or the task has no rationales.
         """
-        named = {f"{m.evaluation}.{m.metric}": m for m in measures(context, lambda *_: True)}
+        named = named_measures(context)
         plausible, faithful = named.get(self.plausibility), [named[name] for name in self.faithfulness if name in named]
         if plausible is None or not faithful:
             raise NotApplicable(f"it needs {self.plausibility} and one of {', '.join(self.faithfulness)}")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.method_values import measures, method_values, oriented
+from benchmark.analyses.debate.method_values import method_values, named_measures, oriented
 from benchmark.analyses.debate.verdict_rules import AGAINST, FOR, MODEL, ROW, RULES, UNDECIDED, Reading, said
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
@@ -93,7 +93,7 @@ class Verdict:
     def _advantage(self, context: Context, names: Sequence[str], question: str) -> list[Answer]:
         """How much better than the control the attention's scores are; nothing where the comparison does not say."""
         pair = [self.attention, self.control]
-        named = {f"{m.evaluation}.{m.metric}": m for m in measures(context, lambda *_: True)}
+        named = named_measures(context)
         measure = next((named[name] for name in names if name in named), None)
         if measure is None or not {*pair} <= context.cells.keys():
             return []
