@@ -39,7 +39,7 @@ class Example:
     Attributes:
         uid: unique within the task, stable between runs.
         inputs: a text; a list of words; a tuple of two of either (a pair); a mapping of ready ids; or a PIL image.
-        label: index into the task's `labels`.
+        label: index into the task's `labels`; -1 where the class is unknown.
         rationale: one boolean per unit (both segments of a pair, first segment first), or None.
         mask: of an image, in place of a rationale: one boolean per pixel [height, width]; the model's image processor and
             patches make marks of it.
@@ -72,6 +72,8 @@ class Batch:
         rationale: per example one boolean per unit of the whole example, or None.
         query_units: leading units that belong to a query.
         meta: `Example.meta`.
+        patch: height and width in pixels of an image's patches, which are its units row by row; None for texts.
+        masks: `Example.mask` at the size of the model's input, or None; empty for texts.
     """
 
     uids: tuple[str, ...]
@@ -83,6 +85,8 @@ class Batch:
     rationale: tuple[np.ndarray | None, ...]
     query_units: tuple[int, ...]
     meta: tuple[Mapping[str, Any], ...]
+    patch: tuple[int, int] | None = None
+    masks: tuple[np.ndarray | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.uids)
@@ -105,6 +109,19 @@ class Batch:
         n_visible = torch.stack([row[row >= 0].unique().numel() * row.new_ones(()) for row in self.units])
         return self.n_units - n_visible
 
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """Height and width in pixels of the images; None for texts."""
+        pixels = self.tensors.get("pixel_values")
+        return None if pixels is None else (int(pixels.shape[-2]), int(pixels.shape[-1]))
+
+    @property
+    def grid(self) -> tuple[int, int] | None:
+        """Rows and columns of patches; a margin narrower than a patch belongs to none. None for texts."""
+        if self.size is None or self.patch is None:
+            return None
+        return self.size[0] // self.patch[0], self.size[1] // self.patch[1]
+
     def select(self, rows: Sequence[int]) -> "Batch":
         """The same batch with only these examples, in this order (padding is kept)."""
         index = torch.as_tensor(list(rows), dtype=torch.long, device=self.units.device)
@@ -118,11 +135,14 @@ class Batch:
             rationale=tuple(self.rationale[i] for i in rows),
             query_units=tuple(self.query_units[i] for i in rows),
             meta=tuple(self.meta[i] for i in rows),
+            patch=self.patch,
+            masks=tuple(self.masks[i] for i in rows) if self.masks else (),
         )
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in self.tensors.items())
-        return f"Batch({len(self)} examples of {span(self.n_units.tolist())} words: {shapes})"
+        kind = "words" if self.patch is None else "patches"
+        return f"Batch({len(self)} examples of {span(self.n_units.tolist())} {kind}: {shapes})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,6 +160,8 @@ class Attribution:
         totals: the sum of a layer's edge scores over heads, queries and keys, or None likewise.
         edges: edge scores of each layer, summed over heads, 0 at padding; for evaluations that read edges, else None.
         classes: token scores for the K most probable classes, most probable first; for evaluations that read classes.
+        pixels: one score per pixel of an image, of a method that scores pixels; `benchmark.models.maps` makes those of
+            the others from `tokens`.
     """
 
     target: Int[Tensor, "B"]
@@ -151,6 +173,7 @@ class Attribution:
     totals: Float[Tensor, "B L"] | None = None
     edges: Float[Tensor, "B L T T"] | None = None
     classes: Float[Tensor, "B K T"] | None = None
+    pixels: Float[Tensor, "B Y X"] | None = None
 
     def cpu(self) -> "Attribution":
         """The same on the CPU."""
@@ -243,7 +266,10 @@ class Evaluation(Protocol):
 
 @runtime_checkable
 class Task(Protocol):
-    """A data set: `labels` are names, `split` returns the examples of "train", "validation" or "test"."""
+    """A data set: `labels` are names, `split` returns the examples of "train", "validation" or "test".
+
+    One that makes its examples of another task's has that as `learned_from`: models of it are trained on the other.
+    """
 
     name: str
     version: int

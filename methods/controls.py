@@ -69,6 +69,8 @@ class Random(Explainer):
 def _rationale(batch: Batch, b: int) -> np.ndarray:
     rationale = batch.rationale[b]
     if rationale is None:
+        if any(marks is not None for marks in batch.rationale):
+            raise NotApplicable(f"example '{batch.uids[b]}' has no rationale")
         raise NotApplicable("the task has no rationales")
     return np.asarray(rationale, dtype=np.float64)
 

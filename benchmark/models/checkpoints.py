@@ -34,13 +34,18 @@ def read_checkpoint(path_or_hub_id: str, dtype: torch.dtype, tokenizer: Any, pro
         raise UserError(f"model '{source}' is of the family {config.model_type}, which is not supported: {reason}")
     model, image = _load_classifier(source, config, dtype)
     if image:
-        return Loaded(source, name_of(source), model, dtype, processor=processor or _processor(source), image=True)
+        return Loaded(source, name_of(source), model, dtype, processor=processor or image_processor(source), image=True)
     own = _tokenizer(source) if tokenizer is None else adopt_tokenizer(tokenizer)
     return Loaded(source, name_of(source), model, dtype, tokenizer=own)
 
 
+def reads_images(config: Any) -> bool:
+    """Whether a configuration is that of an image model."""
+    return "ForImageClassification" in "".join(config.architectures or ()) or hasattr(config, "num_channels")
+
+
 def _load_classifier(source: str, config: Any, dtype: torch.dtype) -> tuple[nn.Module, bool]:
-    image = "ForImageClassification" in "".join(config.architectures or ()) or hasattr(config, "num_channels")
+    image = reads_images(config)
     auto = AutoModelForImageClassification if image else AutoModelForSequenceClassification
     with quiet_transformers():
         model = load_weights(auto, source, fresh_head=False, config=config, dtype=dtype, attn_implementation="eager")
@@ -86,7 +91,8 @@ def _tokenizer(source: str) -> Any:
     return tokenizer
 
 
-def _processor(source: str) -> Any:
+def image_processor(source: str) -> Any:
+    """The checkpoint's own image processor; None without one, UserError where its file is broken."""
     try:
         return from_source(AutoImageProcessor, source, backend="pil")
     except UserError as error:

@@ -142,13 +142,16 @@ class Classifier:
         )
 
     def encode_examples(self, examples: Sequence[Example], label_map: Sequence[int]) -> Batch:
-        """Encode a task's examples; `label_map[k]` is the model's class for the task's label k, which UserError checks."""
-        if wrong := [example for example in examples if not 0 <= example.label < len(label_map)]:
+        """Encode a task's examples; `label_map[k]` is the model's class for the task's label k, which UserError checks.
+
+        A label of -1 is unknown to the task, and stays so.
+        """
+        if wrong := [example for example in examples if not -1 <= example.label < len(label_map)]:
             raise UserError(f"example '{wrong[0].uid}' has the label {wrong[0].label} of {len(label_map)} classes")
         return self.encoder(
             [example.inputs for example in examples],
             uids=[example.uid for example in examples],
-            labels=[label_map[example.label] for example in examples],
+            labels=[-1 if example.label < 0 else label_map[example.label] for example in examples],
             rationale=[example.rationale for example in examples],
             query_units=[example.query_units for example in examples],
             meta=[example.meta for example in examples],

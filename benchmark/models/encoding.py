@@ -11,7 +11,7 @@ from torch import Tensor
 
 from benchmark.errors import UserError
 from benchmark.models.families import Family
-from benchmark.models.images import Patch, in_rgb, marked_patches
+from benchmark.models.images import Patch, fitted_mask, in_rgb, marked_patches
 from benchmark.types import Batch
 
 logger = logging.getLogger(__name__)
@@ -105,10 +105,13 @@ class Encoder:
             tensors, units, n_units, words = self._text(inputs, uids)
         else:
             tensors, units, n_units, words = self._images(inputs, uids)
-        rationale = [
-            marks if mask is None else self._marks(mask, marks, value, uid)
+        fitted = [
+            None if mask is None else self._fitted(mask, marks, value, uid)
             for mask, marks, value, uid in zip(masks or [None] * len(inputs), rationale, inputs, uids, strict=True)
         ]
+        if self.patch is not None:
+            pairs = zip(fitted, rationale, strict=True)
+            rationale = [marks if mask is None else marked_patches(mask, self.patch) for mask, marks in pairs]
         batch = Batch(
             uids=tuple(uids),
             tensors={name: tensor.to(self.device) for name, tensor in tensors.items()},
@@ -119,6 +122,8 @@ class Encoder:
             rationale=tuple(rationale),
             query_units=tuple(query_units),
             meta=tuple(meta),
+            patch=self.patch if "pixel_values" in tensors else None,
+            masks=tuple(fitted) if "pixel_values" in tensors else (),
         )
         for uid, marks, count in zip(uids, rationale, n_units, strict=True):
             if marks is not None and len(marks) != count:
@@ -228,12 +233,12 @@ class Encoder:
         pixels = self.processor(images=images, return_tensors="pt")["pixel_values"]
         return self._patches(pixels.to(self.dtype))
 
-    def _marks(self, mask: np.ndarray, marks: np.ndarray | None, image: Any, uid: str) -> np.ndarray:
+    def _fitted(self, mask: np.ndarray, marks: np.ndarray | None, image: Any, uid: str) -> np.ndarray:
         if marks is not None:
             raise UserError(f"example '{uid}' has both a mask and a rationale; give one")
         if self.patch is None:
             raise UserError(f"example '{uid}' has a mask of pixels, but the model reads texts")
-        return marked_patches(mask, image, self.processor, self.patch, uid)
+        return fitted_mask(mask, image, self.processor, uid)
 
     def _patches(self, pixels: Tensor) -> _Encoding:
         n_patches = self.window - sum(self.family.special_ends)

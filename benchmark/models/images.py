@@ -36,16 +36,15 @@ def in_rgb(image: Any, uid: str) -> Any:
         raise UserError(f"example '{uid}' is an image that cannot be read as RGB ({error})") from error
 
 
-def marked_patches(mask: NDArray[Any], image: Any, processor: Any, patch: Patch, uid: str) -> Bool[NDArray[Any], "U"]:
-    """One mark per patch, row by row: whether a pixel of the mask lies in it (docs/protocols.md, section 9).
+def fitted_mask(mask: NDArray[Any], image: Any, processor: Any, uid: str) -> Bool[NDArray[Any], "Y X"]:
+    """The mask at the size of the model's input.
 
-    The mask takes the image's way: the image processor resizes, crops and pads it, by nearest neighbour.
+    It takes the image's way: the image processor resizes, crops and pads it, by nearest neighbour.
 
     Args:
         mask: True for the pixels [height, width] of the image that count.
         image: a PIL image, or the mapping of ready pixel values.
         processor: of the checkpoint; a mask of ready pixel values needs none.
-        patch: its size; a margin narrower than a patch belongs to no patch.
         uid: of the example, for errors.
 
     Raises:
@@ -59,7 +58,17 @@ def marked_patches(mask: NDArray[Any], image: Any, processor: Any, patch: Patch,
         found = " × ".join(map(str, np.shape(mask)))
         raise UserError(f"example '{uid}' has a mask of {found} pixels for an image of {size[0]} × {size[1]}")
     marks = np.asarray(mask, dtype=bool)
-    return _by_patch(marks if ready else _processed(marks, processor), patch)
+    return marks if ready else _processed(marks, processor)
+
+
+def marked_patches(mask: Bool[NDArray[Any], "Y X"], patch: Patch) -> Bool[NDArray[Any], "U"]:
+    """One mark per patch, row by row: whether a pixel of a fitted mask lies in it (docs/protocols.md, section 9).
+
+    A margin narrower than a patch belongs to no patch.
+    """
+    high, wide = (length // side for length, side in zip(mask.shape, patch, strict=True))
+    whole = mask[: high * patch[0], : wide * patch[1]]
+    return np.asarray(whole.reshape(high, patch[0], wide, patch[1]).any(axis=(1, 3)).ravel())
 
 
 def _processed(mask: Bool[NDArray[Any], "H W"], processor: Any) -> Bool[NDArray[Any], "h w"]:
@@ -67,9 +76,3 @@ def _processed(mask: Bool[NDArray[Any], "H W"], processor: Any) -> Bool[NDArray[
     drawn = Image.fromarray(np.where(mask, 255, 0).astype(np.uint8)).convert("RGB")
     settings = {"do_rescale": False, "do_normalize": False, "resample": Image.Resampling.NEAREST}
     return np.asarray(processor(images=[drawn], return_tensors="np", **settings)["pixel_values"][0, 0] > 127)
-
-
-def _by_patch(mask: Bool[NDArray[Any], "h w"], patch: Patch) -> Bool[NDArray[Any], "U"]:
-    high, wide = (length // side for length, side in zip(mask.shape, patch, strict=True))
-    whole = mask[: high * patch[0], : wide * patch[1]]
-    return np.asarray(whole.reshape(high, patch[0], wide, patch[1]).any(axis=(1, 3)).ravel())

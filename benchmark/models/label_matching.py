@@ -1,7 +1,8 @@
 """The task's classes among the model's: matched by name without regard to case; what the model calls them may be told."""
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from benchmark.settings.typed import typed
 
 if TYPE_CHECKING:
     from benchmark.models.classifier import Classifier
+
+_SHOWN = 20  # names in a message
 
 
 def with_labels(model: "Classifier", labels: Sequence[str | int] | None) -> "Classifier":
@@ -43,21 +46,61 @@ def with_labels(model: "Classifier", labels: Sequence[str | int] | None) -> "Cla
 def label_map(model_labels: Sequence[str], task_labels: Sequence[str], model: str) -> list[int]:
     """The model's class for each of a task's labels, matched by name without regard to case; 1.0 is 1.
 
+    A name of several, as synsets have ("goldfish, Carassius auratus"), is matched in whole where the model has it, else by
+    its first; where both have further names, one of these must agree too. Classes of one name ("crane" twice) are matched in
+    their order where both have as many of them.
+
     Args:
         model_labels: the model's names in the order of its logits.
         task_labels: the task's names.
         model: its name, for the error.
 
     Raises:
-        UserError: a label is unknown to the model; with the settings that say which it is.
+        UserError: a label is unknown to the model, or names several of its classes; with the settings that say which it is.
     """
-    index_of_label = {_key(label): index for index, label in enumerate(model_labels)}
-    if missing := [label for label in task_labels if _key(label) not in index_of_label]:
+    in_whole, by_first = _places(map(_key, model_labels)), _places(map(_first, model_labels))
+    found = [
+        in_whole.get(_key(label))
+        or [place for place in by_first.get(_first(label), []) if _agree(label, model_labels[place])]
+        for label in task_labels
+    ]
+    if missing := [label for label, places in zip(task_labels, found, strict=True) if not places]:
         raise UserError(
-            f"label {', '.join(missing)} of the task is unknown to the model '{model}': the task has "
-            f"{list(task_labels)}, the model {list(model_labels)}; {_way_out(model_labels, task_labels)}"
+            f"label {_listed(missing)} of the task is unknown to the model '{model}': the task has "
+            f"[{_listed(map(repr, task_labels))}], the model [{_listed(map(repr, model_labels))}]; "
+            f"{_way_out(model_labels, task_labels)}"
         )
-    return [index_of_label[_key(label)] for label in task_labels]
+    wanted = Counter(map(tuple, found))
+    for label, places in zip(task_labels, found, strict=True):
+        if len(places) != wanted[tuple(places)]:
+            raise UserError(
+                f"label {label} of the task names {wanted[tuple(places)]} of its classes and {len(places)} of the model "
+                f"'{model}': {_listed(model_labels[place] for place in places)}; tell these apart with model.labels"
+            )
+    left = {places: iter(places) for places in wanted}
+    return [next(left[tuple(places)]) for places in found]
+
+
+def _places(keys: Iterable[str]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(key, []).append(place)
+    return places
+
+
+def _agree(one: str, other: str) -> bool:
+    """Whether further names of two synsets that begin alike have one in common; a name alone leaves it open."""
+    first, second = ({_key(name.strip()) for name in label.split(",")[1:]} for label in (one, other))
+    return not first or not second or bool(first & second)
+
+
+def _first(label: str) -> str:
+    return _key(label.partition(",")[0].strip())
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = list(names)
+    return ", ".join(shown[:_SHOWN]) + (f", ... ({len(shown)} in all)" if len(shown) > _SHOWN else "")
 
 
 def _key(label: str) -> str:

@@ -15,6 +15,7 @@ from torch import Tensor
 from benchmark.errors import UserError
 from benchmark.models.classifier import Classifier, Tensors
 from benchmark.models.encoding import height_and_width
+from benchmark.models.fills import Black, Blur, Fill, Inpaint, Mean, Noise, painted
 from benchmark.models.variants import Variants, run_variants
 from benchmark.types import Batch
 
@@ -23,7 +24,9 @@ TokenUnits = Int[Tensor, "N T"]
 
 UnitMask = Bool[Tensor, "N U"]
 
-OperatorName = Literal["auto", "mask", "pad", "delete", "attention", "zero_embedding", "black", "mean", "blur"]
+OperatorName = Literal[
+    "auto", "mask", "pad", "delete", "attention", "zero_embedding", "black", "mean", "blur", "noise", "inpaint"
+]
 """A setting: `auto`, or a key of `OPERATORS`."""
 
 
@@ -134,44 +137,17 @@ class ZeroEmbedding(Operator):
 
 
 @dataclass(frozen=True)
-class Black(Operator):
-    """Paint removed patches black: pixel value 0 before the image processor's normalisation (Chefer 2021a)."""
+class Paint(Operator):
+    """Paint removed patches with a fill."""
 
+    fill: Fill
     images: ClassVar[bool | None] = True
 
     def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
-        """Images with black patches."""
-        processor = model.encoder.processor
-        if processor is None:
-            raise ValueError("the model has no image processor")
+        """Images with painted patches."""
         pixels = tensors["pixel_values"]
-        mean, std = (pixels.new_tensor(getattr(processor, name)) for name in ("image_mean", "image_std"))
-        black = (-mean / std if getattr(processor, "do_normalize", True) else 0 * mean)[None, :, None, None]
-        return _painted(model, tensors, removed, black.expand_as(pixels))
-
-
-@dataclass(frozen=True)
-class Mean(Operator):
-    """Paint removed patches in the image's mean colour."""
-
-    images: ClassVar[bool | None] = True
-
-    def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
-        """Images with patches of one colour."""
-        pixels = tensors["pixel_values"]
-        return _painted(model, tensors, removed, pixels.mean((2, 3), keepdim=True).expand_as(pixels))
-
-
-@dataclass(frozen=True)
-class Blur(Operator):
-    """Blur removed patches: the image convolved with a Gaussian whose standard deviation is the size of a patch."""
-
-    images: ClassVar[bool | None] = True
-
-    def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
-        """Images with blurred patches."""
-        height, _ = height_and_width(model.config.patch_size)
-        return _painted(model, tensors, removed, _blurred(tensors["pixel_values"], float(height)))
+        gone = _pixels_of(model, removed, (pixels.shape[2], pixels.shape[3]))
+        return Removed({**tensors, "pixel_values": painted(model, self.fill, pixels, gone)})
 
 
 OPERATORS: Mapping[str, Callable[[], Operator]] = {
@@ -180,9 +156,11 @@ OPERATORS: Mapping[str, Callable[[], Operator]] = {
     "delete": Delete,
     "attention": HideFromAttention,
     "zero_embedding": ZeroEmbedding,
-    "black": Black,
-    "mean": Mean,
-    "blur": Blur,
+    "black": lambda: Paint(Black()),
+    "mean": lambda: Paint(Mean()),
+    "blur": lambda: Paint(Blur()),
+    "noise": lambda: Paint(Noise()),
+    "inpaint": lambda: Paint(Inpaint()),
 }
 
 
@@ -241,23 +219,10 @@ def logits_without(
     return run_variants(model, batch, removed, run, lengths=lengths)
 
 
-def _painted(model: Classifier, tensors: Tensors, removed: Tensor, paint: Tensor) -> Removed:
-    """Images in which the removed patches (row-major) show `paint`."""
-    pixels = tensors["pixel_values"]
-    (high, wide), (height, width) = height_and_width(model.config.patch_size), pixels.shape[2:]
-    grid = removed.reshape(len(pixels), height // high, width // wide)
+def _pixels_of(model: Classifier, removed: UnitMask, size: tuple[int, int]) -> Bool[Tensor, "N Y X"]:
+    """The pixels of removed patches, which are counted row by row."""
+    (high, wide), (height, width) = height_and_width(model.config.patch_size), size
+    grid = removed.reshape(len(removed), height // high, width // wide)
     grid = grid.repeat_interleave(high, dim=1).repeat_interleave(wide, dim=2)
     # a margin narrower than a patch belongs to no patch
-    grid = F.pad(grid, (0, width - grid.shape[2], 0, height - grid.shape[1]), value=False)
-    return Removed({**tensors, "pixel_values": torch.where(grid[:, None], paint, pixels)})
-
-
-def _blurred(pixels: Tensor, deviation: float) -> Tensor:
-    """Separable Gaussian blur; the image is continued by its border."""
-    radius = int(3 * deviation)
-    offset = torch.arange(-radius, radius + 1, dtype=pixels.dtype, device=pixels.device)
-    kernel = torch.exp(-0.5 * (offset / deviation) ** 2)
-    kernel = (kernel / kernel.sum()).expand(pixels.shape[1], 1, -1)
-    wide = F.pad(pixels, (radius, radius, radius, radius), mode="replicate")
-    wide = F.conv2d(wide, kernel[:, :, None, :], groups=pixels.shape[1])
-    return F.conv2d(wide, kernel[:, :, :, None], groups=pixels.shape[1])
+    return F.pad(grid, (0, width - grid.shape[2], 0, height - grid.shape[1]), value=False)

@@ -4,7 +4,8 @@ The forward pass runs inside a `TorchFunctionMode` that replaces each operation 
 a relevance rule. Gradients of the logits with respect to any recorded tensor are then relevances.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Int
@@ -135,13 +136,38 @@ def relevances(
     Cost: on a CPU a method takes 1.7 to 2.1 times as long as with "model" (MiniLM, 128 tokens), on a device of slow float64
     more. Memory: 8 bytes for each parameter, and twice as much for each activation.
     """
-    twin = precise(model, precision)
     chunks = []
-    for part, rows in twin.parts(batch if twin is model else double_batch(batch)):
-        trace, layers = relevance_pass(twin, part, target[rows], rules, record)
-        pairs = zip(_recorded(trace, record), layers, strict=True)
+    for part in relevance_parts(model, batch, target, rules, record, precision):
+        pairs = zip(_recorded(part.trace, record), part.layers, strict=True)
         chunks.append(tuple(reduce(tensor.detach(), layer).to(model.scores_dtype) for tensor, layer in pairs))
     return chunks[0] if len(chunks) == 1 else tuple(torch.cat(layers) for layers in zip(*chunks, strict=True))
+
+
+@dataclass(frozen=True)
+class RelevancePart:
+    """Relevances of a few examples, in the precision in which they were computed.
+
+    Attributes:
+        model: the classifier, or its float64 twin.
+        batch: the examples.
+        trace: of the forward pass.
+        layers: the relevance of each recorded tensor.
+    """
+
+    model: Classifier
+    batch: Batch
+    trace: Trace
+    layers: tuple[Tensor, ...]
+
+
+def relevance_parts(
+    model: Classifier, batch: Batch, target: Int[Tensor, "B"], rules: Rules, record: str, precision: Precision
+) -> Iterator[RelevancePart]:
+    """The passes behind `relevances`, one after another."""
+    twin = precise(model, precision)
+    for part, rows in twin.parts(batch if twin is model else double_batch(batch)):
+        trace, layers = relevance_pass(twin, part, target[rows], rules, record)
+        yield RelevancePart(twin, part, trace, layers)
 
 
 def relevance_pass(

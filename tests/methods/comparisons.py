@@ -75,6 +75,7 @@ CHEFER = [
     _scores_vit("raw_attention", "attn_last_layer"),
     _scores_vit("partial_lrp", "lrp_last_layer"),
     _scores_vit("partial_lrp", "lrp_second_layer", "readout.layer=1"),
+    _chefer("full_lrp", "pixel scores", CHEFER_VIT, "full_lrp", reads.pixels),
     _scores_vit("transformer_attribution", "lrp_last_layer_ablation", "edges.rules=lrp", *LAST_ROW),
     _scores_vit(
         "attention_gradcam",

@@ -22,6 +22,11 @@ def patches(method: Any, inputs: Inputs) -> Tensor:
     return tokens(method, inputs)[:, 1:]
 
 
+def pixels(method: Any, inputs: Inputs) -> Tensor:
+    found: Tensor = method(inputs.model, inputs.batch, inputs.target).pixels
+    return found
+
+
 def share_of_sum(method: Any, inputs: Inputs) -> Tensor:
     found = tokens(method, inputs)
     return found / found.sum(1, keepdim=True)

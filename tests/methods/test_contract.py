@@ -35,6 +35,7 @@ CHEAPER = {"steps": 3, "n_steps": 3, "samples": 8, "n_samples": 8}
 """Settings, wherever a method's YAML has them, that need not be large for the contract to be tested."""
 CANNOT = {
     **{("frequency", family): "no words to count" for family in tiny_models.IMAGE_FAMILIES},
+    **{("full_lrp", family): "pixels of images" for family in tiny_models.TEXT_FAMILIES},
     **{(method, "bart"): "cross-attention mixes two sequences" for method in DECOMPOSITIONS},
 }
 """(method, family): why the method cannot serve the family, in words that its NotApplicable must hold."""
@@ -93,7 +94,7 @@ def encode(model, inputs, uids):
 
 
 def assert_equal(a, b, tolerance):
-    for name in ("tokens", "heads", "layers", "totals"):
+    for name in ("tokens", "heads", "layers", "totals", "pixels"):
         one, two = getattr(a, name), getattr(b, name)
         assert (one is None) == (two is None)
         if one is not None:
@@ -102,7 +103,7 @@ def assert_equal(a, b, tolerance):
 
 def cut(result, row, width):
     """What a result says of one example, without padding."""
-    parts = {"tokens": (slice(width),), "heads": (), "layers": (slice(None), slice(width)), "totals": ()}
+    parts = {"tokens": (slice(width),), "heads": (), "layers": (slice(None), slice(width)), "totals": (), "pixels": ()}
     kept = {
         name: value[(slice(row, row + 1), *index)]
         for name, index in parts.items()
@@ -143,7 +144,8 @@ def assert_shapes(name, result, model, batch):
     else:
         assert result.tokens.shape == batch.units.shape
         assert float(result.tokens[~batch.attention_mask].abs().sum()) == 0
-    for value in (result.tokens, result.heads, result.layers, result.totals):
+    assert result.pixels is None or result.pixels.shape == (len(batch), *batch.size)
+    for value in (result.tokens, result.heads, result.layers, result.totals, result.pixels):
         assert value is None or bool(value.isfinite().all())
 
 

@@ -14,6 +14,33 @@ def test_names_are_matched_without_case_and_whole_floats_are_whole():
     assert label_map(["a", "b", "c"], ["c"], "m") == [2]
 
 
+def test_synsets_are_matched_in_whole_or_by_their_first_name():
+    assert label_map(["goldfish", "tabby"], ["tabby, tabby cat", "goldfish, Carassius auratus"], "m") == [1, 0]
+    assert label_map(["tench, Tinca tinca", "tabby, tabby cat"], ["Tabby"], "m") == [1]
+    assert label_map(["maillot", "maillot, tank suit"], ["maillot, tank suit", "maillot"], "m") == [1, 0]
+
+
+def test_synsets_that_begin_alike_are_not_taken_for_each_other():
+    with pytest.raises(UserError, match=r"label crane, machine of the task is unknown to the model 'm'"):
+        label_map(["crane, bird", "alp"], ["crane, machine", "alp"], "m")
+    assert label_map(["crane, bird, wader", "alp"], ["crane, wader"], "m") == [0]
+    assert label_map(["crane", "alp"], ["crane, wader"], "m") == [0], "a name alone leaves it open"
+
+
+def test_classes_of_one_name_are_matched_in_order_or_not_at_all():
+    assert label_map(["crane", "alp", "crane"], ["crane", "crane", "alp"], "m") == [0, 2, 1]
+    with pytest.raises(UserError, match=r"label crane of the task names 1 of its classes and 2 of the model 'm'"):
+        label_map(["crane", "alp", "crane"], ["crane", "alp"], "m")
+    with pytest.raises(UserError, match=r"label crane of the task names 2 of its classes and 1 of the model 'm'"):
+        label_map(["crane", "alp"], ["crane", "crane"], "m")
+
+
+def test_long_lists_of_classes_are_cut():
+    with pytest.raises(UserError, match=r"'19', \.\.\. \(1000 in all\)\]") as caught:
+        label_map([str(number) for number in range(1000)], ["panda"], "m")
+    assert len(str(caught.value)) < 500
+
+
 @pytest.mark.parametrize(
     ("model", "task", "proposed"),
     [
@@ -75,7 +102,16 @@ def test_an_example_that_is_none_of_the_task_is_refused(model):
 
     with pytest.raises(UserError, match="example 'x' has the label 2 of 2 classes"):
         model.encode_examples([Example("x", "a film", 2)], [0, 1])
-    with pytest.raises(UserError, match="example 'x' has the label -1 of 2 classes"):
-        model.encode_examples([Example("x", "a film", -1)], [0, 1])
+    with pytest.raises(UserError, match="example 'x' has the label -2 of 2 classes"):
+        model.encode_examples([Example("x", "a film", -2)], [0, 1])
+
+
+def test_an_unknown_label_stays_unknown(model):
+    from benchmark.types import Example
+
+    assert model.encode_examples([Example("x", "a film", -1), Example("y", "a film", 1)], [1, 0]).label.tolist() == [
+        -1,
+        0,
+    ]
     with pytest.raises(UserError, match="example 'x' has a rationale of 3 marks for 2 words"):
         model.encode_examples([Example("x", "a film", 0, [True, False, True])], [0, 1])
