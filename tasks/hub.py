@@ -13,7 +13,7 @@ HubDataSet = tuple[str, str | None, str | None]
 
 def hub_rows(source: HubDataSet, split: str) -> list[Row]:
     """Rows of a split; whole-number labels of named classes are replaced by the names."""
-    data = _split(source, split)
+    data = hub_split(source, split)
     named = {name: feature.names for name, feature in data.features.items() if hasattr(feature, "names")}
     rows: list[Row] = []
     for index, values in enumerate(data):
@@ -27,7 +27,7 @@ def hub_rows(source: HubDataSet, split: str) -> list[Row]:
 
 def hub_class_names(source: HubDataSet, split: str, columns: Sequence[str]) -> tuple[str, ...] | None:
     """Class names that the data set gives to its label column, or None."""
-    features = _split(source, split).features
+    features = hub_split(source, split).features
     named = (features[name] for name in columns if name in features)
     return next((tuple(feature.names) for feature in named if hasattr(feature, "names")), None)
 
@@ -43,7 +43,8 @@ def hub_fingerprints(source: HubDataSet, splits: Iterable[str]) -> list[str]:
     return [str(data[split]._fingerprint) for split in splits if split in data]
 
 
-def _split(source: HubDataSet, split: str) -> Any:
+def hub_split(source: HubDataSet, split: str) -> Any:
+    """A split as the library gives it: its rows are read, and images decoded, one by one."""
     data = _load(source)
     if split not in data:
         raise NoSplit(

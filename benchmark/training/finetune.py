@@ -3,7 +3,7 @@
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -13,10 +13,6 @@ import numpy as np
 import torch
 from omegaconf import DictConfig
 from transformers import (
-    AutoConfig,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    DataCollatorWithPadding,
     EarlyStoppingCallback,
     EvalPrediction,
     PrinterCallback,
@@ -27,17 +23,18 @@ from transformers import (
 
 from benchmark import progress
 from benchmark.errors import UserError
-from benchmark.models.checkpoints import quiet_transformers
-from benchmark.models.loading import NO_LIMIT
-from benchmark.models.weights import existing_source, from_source, load_weights
+from benchmark.models.checkpoints import quiet_transformers, reads_images
+from benchmark.models.weights import existing_source
 from benchmark.results.cache import atomic_path
 from benchmark.results.digests import digest
 from benchmark.results.locks import beside
 from benchmark.settings.configuration import make
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, configurable
 from benchmark.settings.extras import needs
-from benchmark.training.texts import texts_of
-from benchmark.types import Example, Task
+from benchmark.training.image_training import prepare_images
+from benchmark.training.prepared import config_for
+from benchmark.training.text_training import prepare_texts
+from benchmark.types import Task
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +48,8 @@ class Recipe:
         batch_size: examples per step.
         learning_rate: AdamW's peak, between a linear warm-up over a tenth of the steps and a linear decay.
         max_length: tokens of an example; None for the model's window.
+        freeze: of an image model, blocks that stay as they are, and everything before them: they read each image once, and
+            training goes on from what they make of it. 0: all weights are trained.
         checks_per_epoch: how often validation accuracy is measured and a checkpoint written.
         patience: training stops after so many checks without a better accuracy.
         seed: of the classifier's first weights and of the order of examples.
@@ -60,6 +59,7 @@ class Recipe:
     batch_size: Count = 16
     learning_rate: Annotated[float, Above(0)] = 2e-5
     max_length: Annotated[int, AtLeast(4)] | None = None
+    freeze: Natural = 0
     checks_per_epoch: Count = 2
     patience: Count = 4
     seed: Natural = 0
@@ -79,14 +79,15 @@ def finetune(task: Task, base: str, out: Path, recipe: Recipe) -> dict[str, Any]
     """Fine-tune `base` for `task` and keep the weights with the best validation accuracy.
 
     `out` appears in one step when everything is finished: an ordinary checkpoint with the task's label names, its tokenizer
-    and `training.json`. Until then checkpoints lie in a hidden folder beside it, named by a digest of task, base and
-    recipe. After a kill, the same call goes on from the last complete checkpoint. A finished `out` of the same call is
-    returned as it is; of several equal calls at the same time one trains, and the others wait for it. Training is in
-    float32, on the GPU where there is one.
+    or image processor, and `training.json`. Until then checkpoints lie in a hidden folder beside it, named by a digest of
+    task, base and recipe. After a kill, the same call goes on from the last complete checkpoint. A finished `out` of the
+    same call is returned as it is; of several equal calls at the same time one trains, and the others wait for it. Training
+    is in float32, on the GPU where there is one.
 
     Args:
         task: gives the training and validation splits.
-        base: directory or hub id of an encoder or a classifier; its classifier is replaced where it does not fit.
+        base: directory or hub id of an encoder or a classifier, of texts or images; its classifier is replaced where it
+            does not fit.
         out: where the checkpoint goes.
         recipe: how to train.
 
@@ -102,7 +103,8 @@ def finetune(task: Task, base: str, out: Path, recipe: Recipe) -> dict[str, Any]
         "labels": list(task.labels),
         "base": base,
     }
-    about["recipe"] = asdict(recipe)
+    # a setting that older records do not have is left out where it is not used
+    about["recipe"] = {name: value for name, value in asdict(recipe).items() if name != "freeze" or value}
     if out.exists():
         return _finished(out, about)
     source = existing_source(base)
@@ -182,39 +184,27 @@ def _last_complete(work: Path) -> str | None:
 
 
 def _trainer(task: Task, source: str, work: Path, recipe: Recipe) -> tuple[Trainer, Any]:
-    """A trainer of the base with a classifier for the task's labels, and its tokenizer."""
-    torch.manual_seed(recipe.seed)  # the new classifier's weights
-    config = from_source(
-        AutoConfig,
-        source,
-        num_labels=len(task.labels),
-        id2label=dict(enumerate(task.labels)),
-        label2id={label: index for index, label in enumerate(task.labels)},
-    )
-    model: Any = load_weights(
-        AutoModelForSequenceClassification, source, fresh_head=True, config=config, dtype=torch.float32
-    )
-    tokenizer = from_source(AutoTokenizer, source)
-    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # transformers makes an empty one where no file is found
-        raise UserError(f"model.path={source} has no tokenizer; fine-tuning needs a base with its tokenizer files")
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    model.config.pad_token_id = tokenizer.pad_token_id
-    window = recipe.max_length or min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))
-    train, validation = (
-        _encode(tokenizer, task.split(split), min(window, NO_LIMIT)) for split in ("train", "validation")
-    )
+    """A trainer of the base with a classifier for the task's labels, and its tokenizer or image processor."""
+    config = config_for(task, source)
+    if reads_images(config):
+        prepared = prepare_images(getattr(task, "learned_from", task), source, config, recipe.seed, recipe.freeze)
+    elif recipe.freeze:
+        raise UserError(f"recipe.freeze={recipe.freeze} is for image models, and model.path={source} reads texts")
+    else:
+        prepared = prepare_texts(task, source, config, recipe.seed, recipe.max_length)
+    arguments = _arguments(work, recipe, len(prepared.train))
+    arguments.remove_unused_columns = not reads_images(config)  # what goes on from kept states takes other inputs
     trainer = Trainer(
-        model=model,
-        args=_arguments(work, recipe, len(train)),
-        train_dataset=train,
-        eval_dataset=validation,
-        data_collator=DataCollatorWithPadding(tokenizer),
+        model=prepared.model,
+        args=arguments,
+        train_dataset=prepared.train,
+        eval_dataset=prepared.validation,
+        data_collator=prepared.collate,
         compute_metrics=_accuracy,
         callbacks=[EarlyStoppingCallback(recipe.patience), _LogAccuracy()],
     )
     trainer.remove_callback(PrinterCallback)
-    return trainer, tokenizer
+    return trainer, prepared.encoder
 
 
 def _arguments(work: Path, recipe: Recipe, n_examples: int) -> TrainingArguments:
@@ -266,20 +256,3 @@ class _TellSteps(TrainerCallback):  # type: ignore[misc]
 
 def _accuracy(prediction: EvalPrediction) -> dict[str, float]:
     return {"accuracy": float((np.argmax(prediction.predictions, axis=-1) == prediction.label_ids).mean())}
-
-
-def _encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> list[dict[str, Any]]:
-    """Token ids and label of each example, truncated as the comparison truncates."""
-    texts = [texts_of(example) for example in examples]
-    if len({len(parts) for parts in texts}) != 1:
-        raise UserError("the task mixes single texts and pairs, which one model cannot be trained on")
-    encoded = tokenizer(
-        *map(list, zip(*texts, strict=True)),
-        truncation="longest_first",
-        max_length=max_length,
-        split_special_tokens=True,
-    )
-    return [
-        {**{name: encoded[name][row] for name in encoded}, "labels": example.label}
-        for row, example in enumerate(examples)
-    ]

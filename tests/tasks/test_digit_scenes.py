@@ -105,7 +105,7 @@ def test_each_scene_has_its_own_stream():
     assert drawn(DigitScenes(seed=1, **SIZES))[0].inputs.tobytes() != drawn(task)[0].inputs.tobytes()
 
 
-def test_the_fingerprint_sees_every_pixel(monkeypatch):
+def test_the_fingerprint_sees_settings_and_drawing_at_little_cost(monkeypatch):
     task = DigitScenes(**SIZES)
     first = task.fingerprint
     assert DigitScenes(**SIZES).fingerprint == first
@@ -117,8 +117,29 @@ def test_the_fingerprint_sees_every_pixel(monkeypatch):
         seen[0, 0, 0] ^= 1
         return seen, masks
 
-    monkeypatch.setattr(digit_scenes, "draw_digits", brighter)
+    with monkeypatch.context() as patch:
+        patch.setattr(digit_scenes, "draw_digits", brighter)
+        assert DigitScenes(**SIZES).fingerprint != first
+    with monkeypatch.context() as patch:
+        patch.setattr(digit_scenes, "pillow", "0")
+        assert DigitScenes(**SIZES).fingerprint != first
+    shapes, classes = digit_scenes._written("train")
+    other = shapes.copy()
+    other[-1, 0, 0] += 1 / 16
+    written = digit_scenes._written
+    monkeypatch.setattr(
+        digit_scenes, "_written", lambda split: (other, classes) if split == "train" else written(split)
+    )
     assert DigitScenes(**SIZES).fingerprint != first
+
+
+def test_the_fingerprint_draws_a_few_scenes_of_many(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        digit_scenes, "draw_digits", lambda canvas, chosen: drawn.append(1) or draw_digits(canvas, chosen)
+    )
+    assert len(DigitScenes().fingerprint) == 64
+    assert 0 < len(drawn) <= 30
 
 
 def test_is_a_task_that_knows_its_truth():
