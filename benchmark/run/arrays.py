@@ -28,6 +28,8 @@ def flat(batch: Batch, attribution: Attribution, cost: Mapping[str, float]) -> R
         arrays["heads"] = attribution.heads
     if attribution.totals is not None:
         arrays["totals"] = attribution.totals
+    if attribution.pixels is not None:
+        arrays["pixels"] = attribution.pixels
     if attribution.layers is not None:
         arrays["layers"] = attribution.layers.transpose(0, 1)[:, keep]
     if attribution.classes is not None:
@@ -71,6 +73,7 @@ def padded(stored: Ragged, start: int, batch: Batch) -> Attribution:
         tokens=None if tokens is None else pad(tokens, keep, lengths),
         heads=rows("heads"),
         totals=rows("totals"),
+        pixels=rows("pixels"),
         layers=None if layers is None else pad(layers, keep, lengths).transpose(0, 1),
         edges=None if edges is None else pad(edges, _cells(keep), lengths**2).transpose(0, 1),
         classes=None if classes is None else pad(classes, keep, lengths).transpose(0, 1),

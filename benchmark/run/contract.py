@@ -87,6 +87,7 @@ def _shapes(answer: Attribution, model: Classifier, batch: Batch) -> Mapping[str
         "totals": (n_examples, layers),
         "edges": (n_examples, layers, width, width),
         "classes": (n_examples, None, width),
+        "pixels": (n_examples, *(batch.size or ())),
     }
     return {name: shape for name, shape in shapes.items() if name == "target" or getattr(answer, name) is not None}
 

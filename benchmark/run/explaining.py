@@ -42,7 +42,7 @@ def for_target(
         return replace(base, target=target)
     fresh = method(model, batch.select(changed), target[changed])
     arrays: dict[str, Tensor | None] = {}
-    for name in ("tokens", "heads", "layers", "totals"):
+    for name in ("tokens", "heads", "layers", "totals", "pixels"):
         old, new = getattr(base, name), getattr(fresh, name)
         arrays[name] = None if old is None else old.index_copy(0, torch.tensor(changed, device=old.device), new)
     return Attribution(target=target, **arrays)

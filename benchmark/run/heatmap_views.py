@@ -1,39 +1,55 @@
-"""What a run folder holds for people and for other tools: token heatmaps, and predictions in ERASER's format."""
+"""What a run folder holds for people and other tools: heatmaps of words and images, and predictions for ERASER."""
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from benchmark import units
 from benchmark.evaluations.aopc import THRESHOLDS, Aopc, stored_erasure
 from benchmark.evaluations.rationale.export import Prediction, json_lines, predictions
 from benchmark.evaluations.rationale.rationale import Rationale
+from benchmark.models import pictures
 from benchmark.results.record import EvaluationRecord
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell
+from benchmark.run.data import Data
+from benchmark.run.explaining import class_order
+from benchmark.types import Attribution, Batch
 
 HEATMAP_EXAMPLES = 1_000
 HEATMAP_WORDS = 50_000
 """Words of all examples together after which no further one is taken: a few megabytes, eighty reviews of 600 words."""
 
+HEATMAP_IMAGES = 32
+"""The same of images, since every method's folder holds their pictures."""
+
 
 def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
-    """Words and their scores of the first examples (`HEATMAP_EXAMPLES`, `HEATMAP_WORDS`), for pages and for tracking."""
+    """Words (patches) and their scores of the first examples, for pages and for tracking.
+
+    There are at most `HEATMAP_EXAMPLES` with `HEATMAP_WORDS` words; of images `HEATMAP_IMAGES`, spread over all.
+    """
     if "tokens" not in stored.arrays:
         return []
     pages: list[dict[str, Any]] = []
-    room = HEATMAP_WORDS
+    room, shown = HEATMAP_WORDS, _shown(cell.data)
+    classes = cell.classes() if cell.holds("classes") else None
     for index, batch in enumerate(cell.data.batches):
-        if len(pages) >= HEATMAP_EXAMPLES:
-            break
         attribution = padded(stored, cell.data.start(index), batch)
         assert attribution.tokens is not None
         scores, present = units.pool(attribution.tokens, batch.units)
         predicted = cell.data.target(index, "predicted")
         probabilities = cell.data.logits(index).softmax(-1)
-        for b in range(min(len(batch), HEATMAP_EXAMPLES - len(pages))):
+        several = None if classes is None else padded(classes, cell.data.start(index), batch)
+        pair = (
+            None if several is None else _other_class(cell, batch, attribution.target, several, cell.data.logits(index))
+        )
+        for b in (b for b in range(len(batch)) if cell.data.start(index) + b in shown):
             if room <= 0:
                 break
             words = batch.words[b]
@@ -52,7 +68,59 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
                     "rationale": None if rationale is None else [bool(r) for r in rationale],
                 }
             )
+            if batch.grid is not None:
+                pages[-1]["image"] = _picture(cell, batch, attribution, b) | {
+                    "second": None if pair is None else pair[b]
+                }
     return pages
+
+
+def _shown(data: Data) -> set[int]:
+    """The places of the examples that are kept."""
+    n = len(data.uids)
+    if data.batches[0].grid is None:
+        return set(range(min(n, HEATMAP_EXAMPLES)))
+    return set(np.linspace(0, n - 1, min(n, HEATMAP_IMAGES)).round().astype(int).tolist())
+
+
+def _picture(cell: Cell, batch: Batch, attribution: Attribution, b: int) -> dict[str, Any]:
+    """What a page draws of an image: the picture at the model's size, its patches, its mask, scores of pixels."""
+    assert batch.grid is not None
+    assert batch.patch is not None
+    assert batch.size is not None
+    pixels = batch.tensors["pixel_values"][b].detach().float().cpu().numpy()
+    mask = batch.masks[b] if batch.masks else None
+    own = attribution.pixels
+    return {
+        "size": list(batch.size),
+        "patch": list(batch.patch),
+        "grid": list(batch.grid),
+        "picture": pictures.data_url(pictures.visible(pixels, cell.model.encoder.processor)),
+        "mask": None if mask is None else pictures.runs(mask),
+        "map": None if own is None else pictures.small_map(own[b].detach().float().cpu().numpy()),
+    }
+
+
+def _other_class(
+    cell: Cell, batch: Batch, explained: Int[Tensor, "B"], several: Attribution, logits: Float[Tensor, "B C"]
+) -> list[dict[str, Any]] | None:
+    """Scores for the most probable class of each image but the explained one, of a method that looks at the class."""
+    if batch.grid is None or several.classes is None or not cell.method.class_specific:
+        return None
+    order, probabilities = class_order(logits)[:, :2].tolist(), logits.softmax(-1)
+    found = []
+    for b, target in enumerate(explained.tolist()):
+        rank = int(order[b][0] == target)
+        scores, _ = units.pool(several.classes[b : b + 1, rank], batch.units[b : b + 1])
+        other = order[b][rank]
+        found.append(
+            {
+                "target": cell.model.labels[other],
+                "probability": float(probabilities[b, other]),
+                "scores": [float(score) for score in scores[0]],
+            }
+        )
+    return found
 
 
 def eraser_predictions(cell: Cell, tested: Mapping[str, EvaluationRecord], rows: pd.DataFrame) -> dict[str, bytes]:

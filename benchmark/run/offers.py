@@ -1,7 +1,7 @@
 """What a method or a test may offer beside what it must (`benchmark.types`): protocols that a comparison asks for."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -68,6 +68,13 @@ class DerivedEvaluation(Evaluation, Protocol):
     @property
     def parts(self) -> Mapping[str, Derivation]:
         """How each of them is computed from rows."""
+
+
+@runtime_checkable
+class ImageEvaluation(Evaluation, Protocol):
+    """An evaluation that can serve images alone. Among other tests of texts it is left out, as if it had not been named."""
+
+    of_images: ClassVar[Literal[True]]
 
 
 @runtime_checkable

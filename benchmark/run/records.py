@@ -202,13 +202,21 @@ def _attributions(cell: Cell) -> Ragged | None:
         return None
 
 
+def _of_labels(cell: Cell, tested: Mapping[str, EvaluationRecord]) -> bool:
+    """Whether images are shown with the annotated class explained: where every test explains it."""
+    return cell.data.batches[0].grid is not None and {test.identity[2].get("target") for test in tested.values()} == {
+        "label"
+    }
+
+
 def _pages(
     cell: Cell, attributions: Ragged | None, tested: Mapping[str, EvaluationRecord], rows: pd.DataFrame
 ) -> dict[str, bytes]:
     """What the folder holds for people and for other tools."""
     contents: dict[str, bytes] = {}
     if attributions is not None:
-        contents["heatmap.json"] = store.json_bytes(heatmaps(cell, attributions))
+        shown = cell.explain("label") if _of_labels(cell, tested) else attributions
+        contents["heatmap.json"] = store.json_bytes(heatmaps(cell, shown))
         with suppress(NotApplicable):
             contents |= eraser_predictions(cell, tested, rows)
     if (which := stored_target(cell)) is not None and cell.model.streams.count == 1:  # graphs of one sequence of tokens

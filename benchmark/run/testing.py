@@ -52,6 +52,7 @@ def evaluate(
     derived: Mapping[str, Derivation] = {}
     figures: tuple[Figure, ...] = ()
     dash, remark, rows = None, SAME_FOR_EVERY_CLASS if all_alike else None, NO_ROWS
+    scoped = evaluation
     try:
         scoped = evaluation.over(cell.data.batches) if isinstance(evaluation, ScopedEvaluation) else evaluation
         tested = rows_of_test(cell, evaluation, scoped) if stored is None else stored
@@ -66,7 +67,7 @@ def evaluate(
         identity=identity(evaluation),
         statistics=statistics.VERSION,
         target=evaluation.target,
-        metrics=dict(evaluation.metrics),
+        metrics=dict(scoped.metrics),
         averaged=isinstance(evaluation, Averaged),
         figures=figures,
         dash=dash,

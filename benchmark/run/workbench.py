@@ -1,10 +1,11 @@
 """What a comparison is about: one task, one model, the encoded examples, and the cells that are computed on them."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from benchmark.settings.checking import check_name
 from benchmark.settings.configuration import make
 from benchmark.settings.defaults import whole
 from benchmark.settings.identity import identity
+from benchmark.settings.randomness import generator
 from benchmark.types import Batch, Compared, Example, Task
 
 logger = logging.getLogger(__name__)
@@ -118,7 +120,7 @@ def open_setting(config: DictConfig) -> Setting:
     if source.threads is not None:
         torch.set_num_threads(source.threads)
     model = load_model(
-        source.resolve(task),
+        source.resolve(getattr(task, "learned_from", task)),
         dtype=source.dtype,
         device=source.device,
         window=source.window,
@@ -157,7 +159,8 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
             examples = task.split(split)
         except NoSplit as error:
             raise NotApplicable(f"it is calibrated on the {split} split, which the task does not have") from error
-        chosen = [example for example in examples if example.uid not in uids][:limit]
+        drawn = _mixed(examples, config.seed) if isinstance(task, ClassByClass) else examples
+        chosen = list(islice((example for example in drawn if example.uid not in uids), limit))
         if not chosen:
             raise UserError(f"calibration.split={split} has no example that is not scored; use another split or `same`")
         if (split, limit) not in calibrated:
@@ -183,6 +186,18 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
         lost_units=lost,
     )
     return Data(model, batches=scored, calibration=calibration, facts=facts, labels=tuple(task.labels))
+
+
+@runtime_checkable
+class ClassByClass(Protocol):
+    """A task whose splits may hold one class after another, so that their first examples stand for nothing."""
+
+    class_by_class: ClassVar[bool]
+
+
+def _mixed(examples: Sequence[Example], seed: int) -> Iterator[Example]:
+    """The examples in an order drawn by the seed, each made when it is asked for."""
+    return (examples[int(index)] for index in generator(seed, "order of calibration").permutation(len(examples)))
 
 
 def _length(example: Example) -> tuple[int, str]:

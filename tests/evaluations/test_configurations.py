@@ -14,11 +14,15 @@ OURS = (
     "head_pruning",
     "head_pruning_layerwise",
     "kept_edges",
+    "localisation",
     "normalised_aopc",
     "perturbation",
+    "pixel_perturbation",
+    "pixel_perturbation_target",
     "perturbation_target",
     "rationale",
     "receptive_field",
+    "segmentation",
     "triggers",
     "triggers_one_pair",
     "triggers_script",
@@ -32,6 +36,7 @@ def test_every_option_builds_and_repeats_the_defaults_of_its_class(name):
     fresh = type(built)()
     other = {
         "perturbation_target": {"target": "label"},
+        "pixel_perturbation_target": {"target": "label"},
         "head_pruning_layerwise": {"scope": "layer"},
         "triggers_one_pair": {"pairs": 1, "positions": (), "taus": [], "pair_counts": []},
         "triggers_script": {"construction": "script"},

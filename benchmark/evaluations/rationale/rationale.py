@@ -1,8 +1,8 @@
 """Agreement with human rationales (DeYoung et al. 2020, ERASER; Chefer 2021a; docs/protocols.md, section 9)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import fields, replace
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -57,6 +57,7 @@ class Rationale(Averaged):
       predicted spans that match, as a mean over the documents with a predicted span. Recall is the number of matching
       predicted spans over that of annotated ones, as a mean over the documents with an annotated span. F1 is taken of the
       two means. `iou_f1_micro` is the F1 of the sums.
+      Patches of an image have no spans, and no such figure: a run of them would go on at the other end of the next row.
     - `hard_token_f1`: the token F1 of the same selection. It holds the best ⌈s · n⌉ of an example's n words. s is
       `hard_share`: a number, or `task`, exactly the mean over the examples of the share of words in the rationale
       (`rationale_share`). ERASER's paper sets s in this way for each data set, but does not say on which split. Here it is
@@ -134,7 +135,10 @@ class Rationale(Averaged):
         if (share := rationale_share(batches)) is None:
             raise NotApplicable(self.nothing)
         chosen = share if self.hard_share == "task" else self.hard_share
-        return replace(self, hard_share=chosen, even=all(is_even(batch) for batch in batches))
+        scoped = replace(self, hard_share=chosen, even=all(is_even(batch) for batch in batches))
+        if any(batch.patch is None for batch in batches):
+            return scoped
+        return _RationaleOfPatches(**{part.name: getattr(scoped, part.name) for part in fields(scoped)})
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Scores and counts of each annotated example; NotApplicable where the method scores no tokens."""
@@ -152,7 +156,8 @@ class Rationale(Averaged):
             (shares, lambda part: scores.by_share(part, shares)),
         ):
             frames += (_frames_by_example if evaluation.even else _frames_of_sums)(documents_of, positions, score)
-        return pd.concat(frames, ignore_index=True)
+        frame = pd.concat(frames, ignore_index=True)
+        return frame if batch.patch is None else frame[~frame["metric"].isin(scores.OF_SPANS)].reset_index(drop=True)
 
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
         """Means over documents, micro-averages, and the share of the hard selection.
@@ -172,6 +177,27 @@ class Rationale(Averaged):
         nan, n = float("nan"), rows["uid"].nunique()
         defined = [figure for figure in figures if not np.isnan(figure.value)]  # NaN: no document counts
         return [*defined, Figure("hard_share", nan, float(share[0]), nan, nan, n)]
+
+
+class _RationaleOfPatches(Rationale):
+    """The same without figures of spans."""
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """Those of single patches."""
+        return _without_spans(super().metrics)
+
+    @property
+    def derived(self) -> Mapping[str, Derived]:
+        """Those of single patches."""
+        return _without_spans(super().derived)
+
+
+Said = TypeVar("Said")
+
+
+def _without_spans(named: Mapping[str, Said]) -> dict[str, Said]:
+    return {name: said for name, said in named.items() if not name.startswith("iou_f1")}
 
 
 Score = Callable[[Any], Mapping[str, Any]]

@@ -17,6 +17,11 @@ from benchmark.evaluations.rationale.documents import Counts, Document, matched_
 
 DocumentsOfExample = Sequence[Document]
 
+OF_SPANS = frozenset(
+    f"{part}iou_{name}" for part in ("", "hard_") for name in ("matched", "selected", "gold", "precision", "recall")
+) | {"span_documents", "predicted_documents", "hard_predicted_documents"}
+"""Columns that count or compare spans."""
+
 
 def n_words(documents: DocumentsOfExample) -> int:
     """Words of an example."""

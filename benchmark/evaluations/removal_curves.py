@@ -1,0 +1,138 @@
+"""What tests share that remove growing fractions of an input: their curves, the areas below, and the words for both."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from benchmark.evaluations import curves, ranks
+from benchmark.evaluations.base import Averaged, correctness, of_class, table
+from benchmark.results.record import Metric
+from benchmark.types import Batch, Target
+
+_SHORT = {"accuracy": "acc.", "probability": "prob.", "logit": "logit"}
+
+
+class RemovalCurves(Averaged):
+    """Accuracy, probability and logit while the most relevant (positive) or the least relevant (negative) part is removed.
+
+    What a part is, how it is ranked and removed, is the subclass's.
+
+    Attributes:
+        removed: what is removed, as metrics say it.
+        apart: tells titles from those of other tests of this kind; `apart_in_short` does in narrow columns.
+        target: the class that is explained, and whose probability and logit are followed.
+        fractions: increasing, within [0, 1].
+        area: `mean` or `published`.
+    """
+
+    removed: ClassVar[str]
+    apart: ClassVar[str] = ""
+    apart_in_short: ClassVar[str] = " first"
+
+    target: Target
+    fractions: Sequence[float | int]
+    area: curves.Area
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """Curves and areas of both directions."""
+        metrics = {}
+        ranges = {"accuracy": (0.0, 1.0), "probability": (0.0, 1.0), "logit": (-float("inf"), float("inf"))}
+        area = "mean" if self.area == "mean" else "area, times 100, of the"
+        share = f"growing fractions of the {self.removed}"
+        annotated = " (annot.)" if self._of_class else ""
+        for direction, higher, first in (("positive", False, "most relevant"), ("negative", True, "least relevant")):
+            order = f"{first}{self.apart} first{self._of_class}"
+            for name, bounds in ranges.items():
+                measured = name if name == "accuracy" else f"{name} of the explained class"
+                metrics[self._area_name(direction, name)] = Metric(
+                    higher,
+                    self._area_bounds(bounds),
+                    headline=name == "accuracy",
+                    title=f"{name} AUC, {order}",
+                    short=f"{_SHORT[name]} AUC {first.partition(' ')[0]} rel.{self.apart_in_short}{annotated}",
+                    meaning=f"{area} {measured} while {share} are removed, the {first} first",
+                )
+            for name, bounds in ranges.items():
+                metrics[f"{direction}_{name}"] = Metric(
+                    higher,
+                    bounds,
+                    x="fraction removed",
+                    headline=name == "accuracy",
+                    title=f"{name}, {order}",
+                    meaning=f"{name} after this fraction of the {self.removed} is removed, the {first} first",
+                )
+        return metrics
+
+    @property
+    def _of_class(self) -> str:
+        return "" if self.target == "predicted" else ", annotated class"
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """The fractions of the curves: 0, then those of the setting."""
+        return curves.with_zero(self.fractions)
+
+    def _area_name(self, direction: str, curve: str) -> str:
+        middle = "" if curve == "accuracy" else f"{curve}_"
+        return f"{direction}_{middle}auc_{self.area}"
+
+    def _area_bounds(self, bounds: tuple[float, float]) -> tuple[float, float]:
+        if self.area == "mean":
+            return bounds
+        low, high = (100 * self.points[-1] * bound if bound else 0.0 for bound in bounds)
+        return low, high
+
+    def _area(self, curve: Float[Tensor, "B K"]) -> Float[Tensor, "B"]:
+        """From a curve over `points`."""
+        if self.area == "published":
+            return curves.published_area(curve, self.points)
+        return curves.area(curve[:, len(self.points) - len(self.fractions) :], self.fractions)
+
+    def removals(self, ranked: Tensor, n: Tensor) -> Bool[Tensor, "K B N"]:
+        """What is removed at each of `points`, most relevant first, then likewise least relevant first.
+
+        Args:
+            ranked: ranks [B, N] of the parts of each example, see `ranks.descending_ranks`.
+            n: how many parts of each example are ranked.
+        """
+        count = curves.counts(n, self.points)
+        return torch.cat([ranks.best(ranked, count), ranks.worst(ranked, count)])
+
+    def curve_rows(
+        self, batch: Batch, logits: Float[Tensor, "K B C"], target: Tensor, rated: Bool[Tensor, "B"]
+    ) -> pd.DataFrame:
+        """Curves and areas of each example from the logits after `removals`.
+
+        Args:
+            batch: the examples.
+            logits: after each removal.
+            target: the explained class of each example.
+            rated: which examples have anything to remove; others get no row.
+        """
+        positive, negative = logits.transpose(0, 1).tensor_split(2, dim=1)
+        frames = [
+            self._direction(batch, direction, values, target.to(logits.device), rated)
+            for direction, values in (("positive", positive), ("negative", negative))
+        ]
+        return pd.concat(frames, ignore_index=True)
+
+    def _direction(
+        self, batch: Batch, direction: str, logits: Float[Tensor, "B K C"], target: Tensor, rated: Tensor
+    ) -> pd.DataFrame:
+        column = target.clamp(min=0)[:, None]
+        labelled, targeted = rated & (batch.label >= 0), rated & (target >= 0)
+        frames = []
+        for name, values, defined in (
+            ("accuracy", correctness(logits, batch.label[:, None]), labelled),
+            ("probability", of_class(logits.softmax(-1), column), targeted),
+            ("logit", of_class(logits, column), targeted),
+        ):
+            curve, area = values.double(), self._area(values.double())
+            frames.append(table(batch.uids, f"{direction}_{name}", curve, x=self.points, defined=defined))
+            frames.append(table(batch.uids, self._area_name(direction, name), area, defined=defined))
+        return pd.concat(frames, ignore_index=True)
