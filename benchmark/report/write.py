@@ -11,6 +11,7 @@ from benchmark.report.analysis_tables import read_tables, table_files
 from benchmark.report.cells import NamedCell
 from benchmark.report.curve_figures import curve_files
 from benchmark.report.graphs import graph_files
+from benchmark.report.image_figures import image_files
 from benchmark.report.interchange import leaderboard_json
 from benchmark.report.latex_tables import latex_files
 from benchmark.report.leaderboard import (
@@ -68,6 +69,7 @@ def _files(
     yield "leaderboard.md", markdown(cells, table, pairs).encode()
     yield from latex_files(cells, table, pairs, latex)
     yield from (*curve_files(cells, table), *graph_files(cells), *table_files(tables, names, latex))
+    yield from image_files(cells, table, names)
     links = {name: what for name, what in _DESCRIPTIONS.items() if tables or not name.startswith("analyses")}
     yield "index.html", comparison_page(cells, table, pairs, links, command, tables, names).encode()
 

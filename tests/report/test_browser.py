@@ -16,6 +16,8 @@ from tests.report.folders import Plan, changed, resealed, write_cells
 from tests.report.test_drawings import shaded
 from tests.report.test_graphs import entry, example
 from tests.report.test_naming import curves, heat, questions
+from tests.report.test_pictures import entry as image_entry
+from tests.report.test_pictures import image_cells
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install '.[dev]'")
 
@@ -365,6 +367,47 @@ def test_all_that_is_pressed_can_be_reached_by_the_keyboard(page):
         ".filter((e) => !(e.textContent || e.getAttribute('aria-label') || e.closest('label')?.textContent)).length"
     )
     assert nameless == 0
+
+
+def test_an_image_lies_under_its_heatmaps(driver, tmp_path):
+    """Two classes side by side, the mask's outline, opacity, images without patches, and patches for the keyboard."""
+    place = tmp_path / "index.html"
+    place.write_text(comparison_page(image_cells(tmp_path / "runs", [image_entry()])), "utf-8")
+    look(driver)
+    opened(driver, place)
+
+    def all_of(selector):
+        return driver.find_elements("css selector", f"#examples {selector}")
+
+    cards = all_of(".card")
+    assert [len(card.find_elements("css selector", "canvas")) for card in cards] == [2, 2, 2]
+    assert {caption.text for caption in all_of(".card figcaption")} >= {"for 3", "for 8 (probability 0.250)"}
+    heat = driver.execute_script(
+        "const c = arguments[0]; const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+        "const a = (y, x) => [...d.slice(4 * (y * c.width + x), 4 * (y * c.width + x) + 4)];"
+        "return [c.width, c.height, a(2, 2), a(2, Math.round(6 / 13 * c.width))]",
+        all_of("canvas")[0],
+    )
+    assert heat[:2] == [336, 233]
+    assert heat[2][0] > heat[2][2], "a positive score is red"
+    assert heat[2][3] == pytest.approx(127, abs=2), "half of the largest magnitude"
+    assert heat[3][2] > heat[3][0], "a negative score is blue"
+    assert heat[3][3] == pytest.approx(255, abs=6)
+    name = cards[0].find_element("css selector", ".picture").get_attribute("aria-label")
+    assert "for 3: highest score +0.500 at row 1 of 2, column 1 of 3" in name
+    outline = all_of("path.outline-line")[0].get_attribute("d")
+    assert outline.count("h1") + outline.count("v1") == 16, "the border of a square of 4 pixels"
+    removed = [path.get_attribute("d").count("z") for path in cards[0].find_elements("css selector", "path.gone")]
+    assert removed == [0, 3, 5]
+    slider = all_of("input[type=range]")[0]
+    slider.send_keys(webdriver.Keys.END)
+    assert driver.execute_script("return getComputedStyle(arguments[0]).opacity", all_of("canvas")[0]) == "1"
+    all_of(".tools label:last-child input")[-1].click()
+    patch = all_of(".patches [tabindex='0']")[0]
+    driver.execute_script("arguments[0].focus()", patch)
+    driver.switch_to.active_element.send_keys(webdriver.Keys.ARROW_RIGHT)
+    assert driver.execute_script(TIP) == "row 1, column 2: −1.00\nrationale"
+    assert [line for line in driver.get_log("browser") if line["level"] != "INFO"] == []
 
 
 @pytest.mark.slow

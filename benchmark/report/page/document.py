@@ -25,10 +25,14 @@ from benchmark.results.tables import Table
 
 _ASSETS = Path(__file__).parent / "assets"
 _VENDOR = Path(__file__).parents[1] / "vendor" / "uplot"
-_STYLES = (_VENDOR / "uPlot.min.css", *(_ASSETS / f"{name}.css" for name in ("base", "table", "parts", "analyses")))
+_STYLES = (
+    _VENDOR / "uPlot.min.css",
+    *(_ASSETS / f"{name}.css" for name in ("base", "table", "parts", "pictures", "analyses")),
+)
 _LIBRARY = _VENDOR / "uPlot.iife.min.js"
 _SCRIPTS = (
     "elements", "tips", "markers", "choice", "table", "columns", "differences", "charts", "curves", "cost", "words",
+    "pictures",
     "drawings", "analyses", "examples", "graph", "provenance", "main",
 )  # fmt: skip
 """In the order in which they are run: what a file uses stands before it, or is called after all are read."""

@@ -10,6 +10,7 @@ import pandas as pd
 from benchmark.report.arrangement import ordered_tests, repeats
 from benchmark.report.cells import NamedCell
 from benchmark.report.graphs import drawn_graphs
+from benchmark.report.image_maps import ImageScores, Picture
 from benchmark.report.leaderboard import known_metrics
 from benchmark.report.page.overview import axis_facts, metric_facts
 from benchmark.report.page.packed import all_shown, significant
@@ -33,7 +34,9 @@ class Example:
     predicted: str | None
     probability: float | None
     rationale: str | None
+    picture: Picture | None = None
     scores: dict[int, list[float | None]] = field(default_factory=dict)
+    maps: dict[int, ImageScores] = field(default_factory=dict)
 
 
 def examples(cells: Sequence[tuple[int, NamedCell]]) -> tuple[list[Example], int]:
@@ -52,12 +55,16 @@ def examples(cells: Sequence[tuple[int, NamedCell]]) -> tuple[list[Example], int
         for entry in cell.heatmaps:
             try:
                 example, scores = _example(entry)
+                maps = _maps(entry, example.picture)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise unreadable(cell.stored.folder / "heatmap.json", repr(error)) from error
             key = (example.uid, example.target, example.words)
             count += len(scores)
             if key in found or count <= MOST_SCORES:
-                found.setdefault(key, example).scores[place] = scores
+                kept = found.setdefault(key, example)
+                kept.scores[place] = scores
+                if maps is not None:
+                    kept.maps[place] = maps
             else:
                 left_out.add(key)
     return list(found.values()), len(left_out)
@@ -74,7 +81,25 @@ def _example(entry: Mapping[str, Any]) -> tuple[Example, list[float | None]]:
     raw = entry.get("probability")
     probability = None if raw is None or not math.isfinite(float(raw)) else float(f"{float(raw):.3f}")
     rationale = None if marks is None else "".join("1" if mark else "0" for mark in marks)
-    return Example(str(entry["uid"]), str(entry["target"]), words, label, predicted, probability, rationale), scores
+    picture = None if entry.get("image") is None else Picture.of(entry["image"], len(words))
+    facts = str(entry["uid"]), str(entry["target"]), words, label, predicted, probability, rationale
+    return Example(*facts, picture), scores
+
+
+def _maps(entry: Mapping[str, Any], picture: Picture | None) -> ImageScores | None:
+    """What a method says of an image beside the scores of its patches."""
+    return None if picture is None else ImageScores.of(entry["image"], picture, len(entry["words"]))
+
+
+def _pictures(chosen: Sequence[Example], methods: Sequence[int]) -> dict[str, Any]:
+    """Each picture once, and what methods say of it; nothing where the examples are texts."""
+    if not any(example.picture for example in chosen):
+        return {}
+    maps = [[example.maps.get(place) for example in chosen] for place in methods]
+    return {
+        "picture": [None if example.picture is None else example.picture.shown for example in chosen],
+        "maps": [[None if found is None else found.shown for found in row] for row in maps],
+    }
 
 
 def columns(cells: Sequence[tuple[int, NamedCell]]) -> dict[str, Any]:
@@ -85,13 +110,17 @@ def columns(cells: Sequence[tuple[int, NamedCell]]) -> dict[str, Any]:
         for name in ("uid", "target", "words", "label", "predicted", "probability", "rationale")
     }
     methods = sorted({place for example in chosen for place in example.scores})
-    return facts | {
-        "left_out": left_out,
-        "methods": methods,
-        "scores": [[example.scores.get(place) for example in chosen] for place in methods],
-        "curves": list(_curves(cells, facts["uid"])),
-        "graphs": list(_graphs(cells, {(example.uid, example.target): i for i, example in enumerate(chosen)})),
-    }
+    return (
+        facts
+        | _pictures(chosen, methods)
+        | {
+            "left_out": left_out,
+            "methods": methods,
+            "scores": [[example.scores.get(place) for example in chosen] for place in methods],
+            "curves": list(_curves(cells, facts["uid"])),
+            "graphs": list(_graphs(cells, {(example.uid, example.target): i for i, example in enumerate(chosen)})),
+        }
+    )
 
 
 def _curves(cells: Sequence[tuple[int, NamedCell]], uids: Sequence[str]) -> Iterator[dict[str, Any]]:

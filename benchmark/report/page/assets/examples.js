@@ -1,5 +1,5 @@
 "use strict";
-/* One example at a time: what the model said of it, the words by method, its curve, its attribution graphs. */
+/* One example at a time: what the model said of it, the words or the picture by method, its curve, its attribution graphs. */
 
 const MOST_LISTED = 90;
 
@@ -8,7 +8,7 @@ function isWrong(shown, place) {
 }
 
 function exampleLine(shown, place) {
-  const text = shown.words[place].join(" ");
+  const text = shown.picture?.[place] ? shown.label[place] ?? "image" : shown.words[place].join(" ");
   return `${isWrong(shown, place) ? "✗ " : ""}${shown.uid[place]}: ${text.length > MOST_LISTED ? `${text.slice(0, MOST_LISTED)}…` : text}`;
 }
 
@@ -25,14 +25,15 @@ function outcome(shown, place) {
   return el("dl", { class: "outcome" }, facts.map(([name, value]) => [el("dt", {}, name), el("dd", { class: wrong && name === "predicted" ? "wrong" : null }, value)]));
 }
 
-function wordCards(board, shown, place, choice, values) {
+function exampleCards(board, shown, place, choice, view) {
   const cards = [];
   shown.methods.forEach((method, index) => {
     const scores = shown.scores[index][place];
     if (!choice.chosen.has(method) || !scores) return;
-    cards.push(wordCard(board.methods[method].title, shown.words[place], scores, shown.rationale[place], values));
+    const name = board.methods[method].title;
+    cards.push(shown.picture?.[place] ? pictureCard(name, shown, place, index, view) : wordCard(name, shown.words[place], scores, shown.rationale[place], view.values));
   });
-  return cards.length ? cards : [el("p", { class: "note" }, "None of the methods that are chosen scores the words of this example.")];
+  return cards.length ? cards : [el("p", { class: "note" }, `None of the methods that are chosen scores the ${shown.picture ? "patches" : "words"} of this example.`)];
 }
 
 function exampleCurve(board, shown, curve, place, choice) {
@@ -58,7 +59,7 @@ function exampleGraphs(board, shown, place) {
 function examplePicker(shown, go) {
   const select = el("select", { "aria-label": "Example", onchange: () => go(Number(select.value)) });
   const count = el("span", { class: "note", role: "status" });
-  const search = el("input", { type: "search", placeholder: "words or identifier", oninput: () => list() });
+  const search = el("input", { type: "search", placeholder: shown.picture ? "label or identifier" : "words or identifier", oninput: () => list() });
   const view = { wrong: false };
   const step = (sign) => () => {
     const next = select.options[select.selectedIndex + sign];
@@ -68,7 +69,7 @@ function examplePicker(shown, go) {
   };
   function list() {
     const text = search.value.trim().toLowerCase();
-    const fits = (place) => (!view.wrong || isWrong(shown, place)) && `${shown.uid[place]} ${shown.words[place].join(" ")}`.toLowerCase().includes(text);
+    const fits = (place) => (!view.wrong || isWrong(shown, place)) && `${shown.uid[place]} ${shown.picture?.[place] ? shown.label[place] : shown.words[place].join(" ")}`.toLowerCase().includes(text);
     const places = shown.uid.map((uid, place) => place).filter(fits);
     select.replaceChildren(...places.map((place) => el("option", { value: place }, exampleLine(shown, place))));
     const more = shown.left_out ? `; the page has no room for ${shown.left_out} more` : "";
@@ -88,21 +89,21 @@ function examplePicker(shown, go) {
 
 function showExamples(host, board, shown, choice) {
   if (!shown.uid.length) {
-    host.replaceChildren(el("p", { class: "note" }, "No run folder holds scores of words to show."));
+    host.replaceChildren(el("p", { class: "note" }, "No run folder holds scores of words or patches to show."));
     return;
   }
-  const view = { place: 0, values: false, curve: 0 };
-  const facts = el("div");
+  const view = { place: 0, values: false, removed: true, curve: 0 };
+  const facts = el("div", { class: shown.picture ? "facing" : null });
   const cards = el("div", { class: "cards" });
   const area = el("div");
   const graphs = el("div");
   const draw = () => {
-    cards.replaceChildren(...wordCards(board, shown, view.place, choice, view.values));
+    cards.replaceChildren(...exampleCards(board, shown, view.place, choice, view));
     if (shown.curves.length) drawChart(area, exampleCurve(board, shown, shown.curves[view.curve], view.place, choice));
   };
   const go = (place) => {
     view.place = place;
-    facts.replaceChildren(outcome(shown, place));
+    facts.replaceChildren(outcome(shown, place), ...plainPicture(shown, place));
     graphs.replaceChildren(...exampleGraphs(board, shown, place));
     draw();
   };
@@ -110,13 +111,14 @@ function showExamples(host, board, shown, choice) {
   const curves = shown.curves.length
     ? [el("h3", {}, "Curve of this example"), el("div", { class: "tools" }, chooser("Curve", shown.curves.map((curve) => ["", titled(curve)]), 0, (place) => { view.curve = place; draw(); })), area]
     : [];
+  const words = el("p", { class: "note" }, "Negative ", el("span", { class: "key", "aria-hidden": "true" }), " positive evidence for the explained class; a word with − before it has a negative score. Every method has its own scale: the full colour is its largest absolute score, given beside its name. ",
+    el("span", { class: "words" }, el("span", { class: "marked" }, "Underlined")), " words are the rationale; grey italic words have no score. Point at a word, or reach it with Tab and the arrow keys, for its score.");
   host.replaceChildren(
-    el("p", { class: "note" }, "Negative ", el("span", { class: "key", "aria-hidden": "true" }), " positive evidence for the explained class; a word with − before it has a negative score. Every method has its own scale: the full colour is its largest absolute score, given beside its name. ",
-      el("span", { class: "words" }, el("span", { class: "marked" }, "Underlined")), " words are the rationale; grey italic words have no score. Point at a word, or reach it with Tab and the arrow keys, for its score."),
+    shown.picture ? el("p", { class: "note" }, PICTURE_NOTE) : words,
     picker.tools,
     facts,
     legend(board, choice),
-    el("div", { class: "tools" }, checkbox("scores under the words", false, (on) => { view.values = on; draw(); })),
+    el("div", { class: "tools" }, shown.picture ? pictureTools(host, view, draw) : null, checkbox(shown.picture ? "scores of the patches" : "scores under the words", false, (on) => { view.values = on; draw(); })),
     cards,
     ...curves,
     graphs,
