@@ -25,6 +25,7 @@ from benchmark.results.digests import digest, sealed
 from benchmark.results.locks import beside
 from benchmark.results.tables import Table, not_applicable
 from benchmark.run.cell import Cell
+from benchmark.run.offers import ImageEvaluation
 from benchmark.run.records import finish, pending
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.checking import check
@@ -93,9 +94,11 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     evaluations: dict[str, Evaluation] = {name: make(part, Evaluation) for name, part in config.evaluations.items()}
     analyses: dict[str, Analysis] = {name: make(settings, Analysis) for name, settings in config.analyses.items()}
     latex = LatexSettings.read(config.get("report", {}).get("latex"))
-    tracker, tests = make(config.tracking), digests_of(evaluations)
+    tracker = make(config.tracking)
     with progress.step("opening task and model"):
         setting = open_setting(config)
+    evaluations = that_can_serve(evaluations, images=setting.data.batches[0].patch is not None)
+    tests = digests_of(evaluations)
     _check_model(methods, setting.model)
     identified = comparison_hash(setting, methods, evaluations, analyses)
     place = ComparisonFolder(out / "comparisons", config.name, setting.data.facts.name, setting.model.name, identified)
@@ -145,6 +148,18 @@ def _check_model(methods: Mapping[str, Compared], model: Classifier) -> None:
                 method.check_model(model)
             except UserError as error:
                 raise UserError(f"methods.{name}.{error}") from error
+
+
+def that_can_serve(evaluations: Mapping[str, Evaluation], *, images: bool) -> dict[str, Evaluation]:
+    """The tests without those of images where the examples are texts; all of them where no other is left.
+
+    The default list serves every task in this way: texts have neither columns nor work of tests that cannot say anything
+    of them, and the comparison is named as one without them. Alone they run, and their dash says why they cannot serve.
+    """
+    serving = {name: test for name, test in evaluations.items() if images or not isinstance(test, ImageEvaluation)}
+    if serving and (left := [name for name in evaluations if name not in serving]):
+        logger.info("left out, as the examples are no images: %s", ", ".join(left))
+    return serving or dict(evaluations)
 
 
 def _earlier(folder: Path, tests: Mapping[str, str]) -> Comparison | None:

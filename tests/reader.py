@@ -3,12 +3,17 @@
 import json
 from pathlib import Path
 
+from PIL import Image
+from transformers import ViTConfig, ViTForImageClassification
+from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
+
 from tests import text_models
 
 LABELS = {"sst2": ("NEG", "POS"), "movies": ("NEG", "POS"), "mrpc": ("not_equivalent", "equivalent"),
           "rte": ("entailment", "not_entailment"), "planted": ("negative", "positive"),
           "mine": ("LABEL_0", "LABEL_1")}  # fmt: skip
 BASE = "microsoft/MiniLM-L12-H384-uncased"
+IMAGE_BASE = "google/vit-base-patch16-224"
 TEXTS = ("the untold story was good", "the plot was dull", "a fine film , good story", "bad film !")
 GLUE = {
     "SST-2": ("sentence\tlabel", ("0", "1"), "{0}\t{label}"),
@@ -18,7 +23,7 @@ GLUE = {
 
 
 def write(folder: Path) -> Path:
-    """Everything: `reviews.csv`, `data/`, `checkpoints/` and a base model under its name of the hub."""
+    """Everything: `reviews.csv`, `data/`, `checkpoints/` and base models under their names of the hub."""
     rows = [f'"{text}",{("NEG", "POS")[number % 2]}' for number, text in enumerate(TEXTS)]
     (folder / "reviews.csv").write_text("\n".join(["review,sentiment", *rows, ""]), encoding="utf-8")
     for name, (header, labels, line) in GLUE.items():
@@ -32,7 +37,33 @@ def write(folder: Path) -> Path:
     for name, labels in LABELS.items():
         text_models.save_bert(folder / "checkpoints" / name, window=160, labels=labels, layers=3)
     text_models.save_bert(folder / BASE, window=160)
+    _write_images(folder)
     return folder
+
+
+def _write_images(folder: Path) -> None:
+    """`photo.jpg`; `pictures/`, and `data/tiny_imagenet/` with boxes, with a test split of four classes; checkpoints that know
+    them, and one that knows digits."""
+    kinds = ("alp", "banana", "bus", "koala")
+    images = [Image.new("RGB", (16, 16), (60 * number, 90, 200)) for number in range(len(kinds))]
+    images[0].save(folder / "photo.jpg")
+    for root in ("pictures/test", "data/tiny_imagenet/train"):
+        for number, (kind, image) in enumerate(zip(kinds, images, strict=True)):
+            place = folder / root / kind / "images" if "train" in root else folder / root / kind
+            place.mkdir(parents=True)
+            image.save(place / f"{number}.png")
+            if "train" in root:
+                (place.parent / f"{kind}_boxes.txt").write_text(f"{number}.png\t2\t3\t9\t8\n", "utf-8")
+    root = folder / "data" / "tiny_imagenet"
+    files = [[f"train/{kind}/images/{number}.png", kind] for number, kind in enumerate(kinds)]
+    (root / "split-test.json").write_text(json.dumps(files), "utf-8")
+    sizes = {"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 8}
+    known = dict.fromkeys(("checkpoints/images", "checkpoints/dinov2-tinyimagenet", IMAGE_BASE), kinds)
+    for name, labels in (known | {"checkpoints/digits": tuple("0123456789")}).items():
+        names = {"id2label": dict(enumerate(labels)), "label2id": {label: place for place, label in enumerate(labels)}}
+        model = ViTForImageClassification(ViTConfig(**sizes, **names, image_size=16, patch_size=4))
+        model.save_pretrained(folder / name)
+        ViTImageProcessorPil(size={"height": 16, "width": 16}).save_pretrained(folder / name)
 
 
 def _write_eraser(folder: Path) -> None:

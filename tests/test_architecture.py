@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "report": WORDS | {"results", "exits", "progress", "settings.latex_settings"},
     "tracking": WORDS | {"results", "report", "settings"},
     "methods": BASE | {"models"},
-    "tasks": BASE | {"results.cache"},
+    "tasks": BASE | {"results.cache", "models.images"},
     "notebook": BASE | {"models", "evaluations", "results", "run", "report", "catalogue"},
     "comparison": BASE | {"models", "results", "run", "analyses", "report"},
     "catalogue": BASE | {"exits", "commands.working_folder"},
@@ -164,7 +164,7 @@ def test_the_doors_are_few():
 
 
 def test_configurations_hold_what_differs():
-    assert sum(len(path.read_text().splitlines()) for path in YAML_FILES) <= 730
+    assert sum(len(path.read_text().splitlines()) for path in YAML_FILES) <= 850
 
 
 CONF = REPOSITORY / "conf"

@@ -77,7 +77,7 @@ def nothing_written(out):
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("task=planetd", "task=planetd does not exist; did you mean planted?"),
+        ("task=planetd", "task=planetd does not exist; did you mean planted, imagenet?"),
         ("task=tiny_tusk", "task=tiny_tusk does not exist; did you mean tiny_task"),
         ("model=tini", "model=tini does not exist; did you mean tiny, tiny_vit?"),
         ("methods=[rolout]", "methods=rolout does not exist; did you mean rollout?"),

@@ -247,6 +247,24 @@ def test_a_dash_of_one_evaluation_does_not_touch_another(place, tmp_path):
     assert set(store.read_rows(cell)["evaluation"]) == {"perturbation"}
 
 
+def test_tests_of_images_leave_no_trace_among_others_of_texts(place, tmp_path, caplog):
+    """Neither columns nor work nor another name of the comparison, and one line; alone they are dashes with a reason."""
+    plain = run(place, tmp_path, "evaluations=[rationale]")
+    caplog.clear()
+    caplog.set_level("INFO")
+    mixed = run(place, tmp_path, "evaluations=[rationale,localisation,segmentation,pixel_perturbation]")
+    assert mixed.folder == plain.folder
+    assert set(store.read_record(only_cell(mixed)).evaluations) == {"rationale"}
+    said = [message for message in caplog.messages if "localisation" in message]
+    assert said == ["left out, as the examples are no images: localisation, segmentation, pixel_perturbation"]
+    assert "localisation" not in (mixed.folder / "leaderboard.md").read_text()
+    assert sorted(json.loads((mixed.folder / "comparison.json").read_text())["tests"]) == ["rationale"]
+    alone = run(place, tmp_path, "evaluations=[localisation]")
+    assert store.read_record(only_cell(alone)).evaluations["localisation"].dash == "the examples are no images"
+    assert "the examples are no images" in (alone.folder / "leaderboard.md").read_text()
+    assert {"localisation", "segmentation"} < set(compose("config").evaluations)
+
+
 def test_a_bug_is_no_dash_and_leaves_no_record(place, tmp_path):
     with pytest.raises(ZeroDivisionError, match="a bug in a method"):
         run(place, tmp_path, "methods.probe.how=bug")

@@ -35,7 +35,7 @@ COMPARE: dict[str, str] = {
     "'methods={a: 1}'": "methods={'a': 1} does not exist",
     "evaluations=[perturbatoin]": "evaluations=perturbatoin does not exist; did you mean perturbation",
     "analyses=[thresold]": "analyses=thresold does not exist; did you mean threshold?",
-    "task=imdb": "task=imdb does not exist; allowed: digit_scenes, eraser, mrpc, planted",
+    "task=imdb": "task=imdb does not exist; did you mean grid?",
     "model=bert-base-uncased": "model=bert-base-uncased does not exist; allowed: adversarial, deceptive, hf, tiny",
     "tracking=wandbb": "tracking=wandbb does not exist; did you mean wandb?",
     "experiment=hao2022": "experiment=hao2022 does not exist; did you mean hao2021",

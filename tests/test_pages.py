@@ -74,7 +74,10 @@ def run_small(config):
         for settings in config[group].values():
             make(settings)
     if "path" not in config.model:
-        config.model = {"_target_": "benchmark.training.sources.HubOrDirectory", "path": "checkpoints/planted"}
+        known = "digits" if config.task._target_ == "tasks.digit_scenes.DigitScenes" else "planted"
+        config.model = {"_target_": "benchmark.training.sources.HubOrDirectory", "path": f"checkpoints/{known}"}
+    if config.task.get("path") == "DIRECTORY_OR_HUB_ID":  # of a data set in the folders' layout
+        config.task.path, config.task.splits = "data/tiny_imagenet", None
     if config.task._target_ == "tasks.planted.Planted":
         config.task = {"_target_": "tasks.planted.Planted", "train": 4, "validation": 4, "test": 4}
     experiment = config.name != "comparison"
@@ -291,7 +294,11 @@ def parts():
     named = {f"{group}/{name}": part for group in ("methods", "evaluations") for name, part in config[group].items()}
     named |= {
         f"{group}/{name}": {group: _chosen(group, name)}
-        for group, name in (("task", "text_classification"), ("task", "eraser"), ("model", "hf"))
+        for group, names in (
+            ("task", ("text_classification", "eraser", "image_folder", "digit_scenes")),
+            ("model", ("hf",)),
+        )
+        for name in names
     }
     train_config = OmegaConf.to_container(compose("train"))
     return {name: whole(part) for name, part in {**named, "config": config, "train": train_config}.items()}

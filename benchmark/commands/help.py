@@ -11,7 +11,8 @@ usage: {program} [SETTING=VALUE ...]
 
 Main settings
   task=NAME            what is classified; its own settings are task.KEY=VALUE
-  model=NAME           the classifier: tiny (trained on first use), or hf with model.path=DIRECTORY_OR_HUB_ID
+  model=NAME           the classifier: tiny, tiny_vit for images (both trained on first use), or hf with
+                       model.path=DIRECTORY_OR_HUB_ID
   methods=[A,B,...]    the explainers, or all; their settings are methods.NAME.KEY=VALUE
   evaluations=[A,...]  the tests of explanations; their settings are evaluations.NAME.KEY=VALUE
   analyses=[A,...]     what needs several methods, tasks or models at once; analyses.NAME.KEY=VALUE
@@ -33,6 +34,7 @@ Examples
   {program}
   {program} methods=[rollout,transformer_attribution] evaluations=[perturbation] limit=50
   {program} task=sst2 task.root=DIR model=hf model.path=DIR
+  {program} task=digit_scenes model=tiny_vit
   {program} +experiment=attattr_steps
   {program} -m methods=[attattr] methods.attattr.edges.steps=5,10,20
   python -m benchmark.report RUNS

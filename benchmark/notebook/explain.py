@@ -12,7 +12,7 @@ from torch import Tensor
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.notebook.choices import choose
-from benchmark.notebook.explanation import Explanation, labelled
+from benchmark.notebook.explanation import Explanation, labelled, pictures_of
 from benchmark.notebook.given import Inputs, batch_size_of, checked_model, classes
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
@@ -82,6 +82,7 @@ def explain(
         attributions=attributions,
         reasons=reasons,
         single=inputs.single,
+        pictures=pictures_of(model, batch),
     )
 
 

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.models import Classifier
-from benchmark.notebook.heatmap import Line, Shown, html
+from benchmark.models.maps import pixel_map
+from benchmark.models.pictures import data_url, visible
+from benchmark.notebook.heatmap import MOST_TEXTS, Line, Shown, View, html, overlay
 from benchmark.notebook.plain import terminal
 from benchmark.types import Attribution, Batch
 
-_HEADS_ONLY = "it scores heads, not words: .attributions['{}'].heads"
-_NO_WORDS = "it scores no words: see .attributions['{}']"
+_HEADS_ONLY = "it scores heads, not {}: .attributions['{}'].heads"
+_NO_WORDS = "it scores no {}: see .attributions['{}']"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -36,6 +38,7 @@ class Explanation:
         attributions: what each method gave, by name: scores of tokens, heads, ... for the whole batch.
         reasons: why a method gave nothing, by name.
         single: whether one text was given, and not a list.
+        pictures: the images as the model reads them, as data URLs; empty for texts.
     """
 
     batch: Batch
@@ -47,6 +50,7 @@ class Explanation:
     attributions: Mapping[str, Attribution]
     reasons: Mapping[str, str]
     single: bool
+    pictures: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -110,17 +114,39 @@ class Explanation:
     def _reason(self, name: str) -> str:
         if name in self.reasons:
             return self.reasons[name]
-        return (_HEADS_ONLY if self.attributions[name].heads is not None else _NO_WORDS).format(name)
+        units = "words" if self.batch.size is None else "patches"
+        return (_HEADS_ONLY if self.attributions[name].heads is not None else _NO_WORDS).format(units, name)
 
     def html(self) -> str:
         """The heatmap, for a file or a page of one's own; it needs no other file."""
-        return html(self.shown)
+        return html(self.shown, self._views())
+
+    def _views(self) -> list[View]:
+        """Picture and heatmaps of each image that is drawn; none of texts."""
+        size = self.batch.size
+        if size is None or self.batch.grid is None or not self.pictures:
+            return []
+        maps = {
+            name: pixel_map(self.batch, found).double().cpu().numpy()[:MOST_TEXTS]
+            for name, found in self.attributions.items()
+            if found.tokens is not None or found.pixels is not None
+        }
+        return [
+            View(picture, size, {name: self._overlay(name, b, found[b]) for name, found in maps.items()})
+            for b, picture in enumerate(self.pictures[:MOST_TEXTS])
+        ]
 
     def __repr__(self) -> str:
         return terminal(self.shown)
 
     def _repr_html_(self) -> str:
         return self.html()
+
+    def _overlay(self, name: str, b: int, pixels: NDArray[np.float64]) -> tuple[str, float]:
+        """A heatmap and the score of its full colour: the largest of the patches, or of pixels where those are scored."""
+        own = self.attributions[name].pixels is not None
+        largest = float(np.abs(pixels if own else self._scores[name][b]).max())
+        return overlay(pixels, largest), largest
 
 
 def labelled(model: Classifier, batch: Batch) -> tuple[tuple[str, ...], ...]:
@@ -134,6 +160,14 @@ def labelled(model: Classifier, batch: Batch) -> tuple[tuple[str, ...], ...]:
     if model.tokenizer is None:
         return tuple(tuple(f"id {number}" for number in row) for row in ids)
     return tuple(tuple(map(str, model.tokenizer.convert_ids_to_tokens(row))) for row in ids)
+
+
+def pictures_of(model: Classifier, batch: Batch) -> tuple[str, ...]:
+    """The first images as data URLs, as many as are drawn; none of texts."""
+    if batch.grid is None:
+        return ()
+    pixels = batch.tensors["pixel_values"][:MOST_TEXTS].detach().float().cpu().numpy()
+    return tuple(data_url(visible(image, model.encoder.processor)) for image in pixels)
 
 
 def _columns(batch: Batch, n_units: int) -> int:

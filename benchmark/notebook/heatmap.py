@@ -1,6 +1,7 @@
-"""A heatmap of words as HTML that stands in anybody's page: its style is scoped, and it needs nothing from a network."""
+"""A heatmap of words or of an image as HTML for anybody's page: its style is scoped, and it needs no network."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,10 +9,13 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader
 from numpy.typing import NDArray
 
+from benchmark.models.pictures import data_url
+
 MOST_TEXTS = 20
 """How many texts are drawn."""
 
 _RED, _BLUE = "178,24,43", "67,147,195"  # of ColorBrewer's red-blue scale; laid over the page's own background
+_COVER = 0.8  # of the image, under the largest score
 _STRONGEST = 0.55  # of the colour: text in the page's own colour stays legible over it, on white as on black
 
 
@@ -46,14 +50,33 @@ class Shown:
     columns: int
 
 
-def html(texts: tuple[Shown, ...]) -> str:
-    """The heatmap of at most `MOST_TEXTS` texts."""
+@dataclass(frozen=True)
+class View:
+    """An image as a data URL, and by method the heatmap that lies over it, with the score of its full colour."""
+
+    picture: str
+    size: tuple[int, int]
+    overlays: Mapping[str, tuple[str, float]]
+
+
+def html(texts: tuple[Shown, ...], views: Sequence[View] = ()) -> str:
+    """The heatmap of at most `MOST_TEXTS` texts, or images with a view of each."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"signed": signed, "share": share}
+    environment.filters |= {"scaled": scaled, "signed": signed, "share": share}
     template = environment.get_template("heatmap.html.jinja")
-    return template.render(texts=texts[:MOST_TEXTS], more=len(texts) - MOST_TEXTS, shade=shade, finite=math.isfinite)
+    return template.render(
+        texts=texts[:MOST_TEXTS], views=views, more=len(texts) - MOST_TEXTS, shade=shade, finite=math.isfinite
+    )
+
+
+def overlay(scores: NDArray[np.float64], largest: float) -> str:
+    """Scores of pixels as a picture: red above and blue below 0, the less transparent the nearer to ±largest."""
+    share = np.minimum(1.0, np.abs(scores) / (largest or 1.0))
+    ends = [np.array([int(part) for part in end.split(",")]) for end in (_RED, _BLUE)]
+    colour = np.where((scores > 0)[:, :, None], *ends)
+    return data_url(np.dstack([colour, np.rint(255 * _COVER * share)]).astype(np.uint8))
 
 
 def shade(score: float, largest: float) -> str:

@@ -132,7 +132,7 @@ def _key(override: str) -> str:
 def _is_value(override: str) -> bool:
     """Whether an override sets a value deep in the configuration, which others do not depend on."""
     key = _key(override)
-    return "." in key and key[0] not in "+~" and not key.endswith("._target_")
+    return "." in key and "@" not in key and key[0] not in "+~" and not key.endswith("._target_")
 
 
 @contextmanager

@@ -177,7 +177,13 @@ class OneAbove:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint's folder, or the name of one on the Hugging Face hub, which cannot be looked up here."""
+    """A checkpoint's folder, or the name of one on the Hugging Face hub, which cannot be looked up here.
+
+    Attributes:
+        kind: what else it may be of, in words.
+    """
+
+    kind: str = "checkpoint"
 
     def mistake(self, setting: str, value: Any, surroundings: Surroundings) -> str | None:
         """Whether what can only be a path leads to a folder."""
@@ -185,7 +191,7 @@ class Checkpoint:
         only_a_path = value.startswith((".", "/", "~")) or value.count("/") > 1 or path.exists()
         if not only_a_path or path.is_dir():
             return None
-        return f"{setting}={value} is not a directory; give a checkpoint's directory or a hub id"
+        return f"{setting}={value} is not a directory; give a {self.kind}'s directory or a hub id"
 
 
 @dataclass(frozen=True)

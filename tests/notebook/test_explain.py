@@ -2,6 +2,8 @@
 
 import os
 import re
+from base64 import b64decode
+from io import BytesIO
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ from PIL import Image
 
 import benchmark
 from benchmark.errors import NotApplicable, UserError
+from benchmark.models.maps import pixel_map
 from benchmark.notebook.heatmap import scaled, signed
 from benchmark.types import Attribution
 from methods.controls import Position, Random
@@ -84,7 +87,18 @@ def test_images(tmp_path):
     n = len(explanation.words[0])
     assert explanation.table().shape[0] == n
     assert explanation.words[0][0] == "0,0"
-    assert "grid-template-columns:repeat(" in explanation._repr_html_() == explanation.html()
+    shown = explanation._repr_html_()
+    assert shown == explanation.html()
+    assert shown.count("<img") == 1 + 2 * 2, "the image, and again below each heatmap"
+    assert shown.count('src="data:image/webp;base64,') == shown.count("src=")
+    assert "full colour: ±8" in shown
+    assert ">0,1" not in shown
+    (view,) = explanation._views()
+    (url, full), (rows, columns) = view.overlays["rollout"], view.size
+    with Image.open(BytesIO(b64decode(url.partition(",")[2]))) as heat:
+        assert (heat.mode, heat.size) == ("RGBA", (columns, rows))
+        expected = pixel_map(explanation.batch, explanation.attributions["rollout"])[0].abs().numpy() / full
+        assert np.asarray(heat)[..., 3] == pytest.approx(255 * 0.8 * expected, abs=1)
     with pytest.raises(UserError, match=r"no image processor"):
         benchmark.explain(vision, Image.new("RGB", (8, 8)))
 
