@@ -42,8 +42,8 @@ def write(folder: Path) -> Path:
 
 
 def _write_images(folder: Path) -> None:
-    """`photo.jpg`; `pictures/`, and `data/tiny_imagenet/` with boxes, with a test split of four classes; checkpoints that know
-    them, and one that knows digits."""
+    """`photo.jpg`; `pictures/`, and `data/tiny_imagenet/` with boxes, with a test split of four classes; checkpoints that
+    know them, and one that knows digits."""
     kinds = ("alp", "banana", "bus", "koala")
     images = [Image.new("RGB", (16, 16), (60 * number, 90, 200)) for number in range(len(kinds))]
     images[0].save(folder / "photo.jpg")
