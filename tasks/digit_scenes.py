@@ -51,7 +51,7 @@ class DigitScenes:
     strokes: Natural = 4
     train: Count = 10000
     validation: Count = 300
-    test: Count = 100
+    test: Count = 120
     _splits: dict[str, Lazily] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

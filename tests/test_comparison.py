@@ -15,6 +15,7 @@ import pytest
 import benchmark
 from benchmark.commands.running import checked, prepare
 from benchmark.comparison import analyse, comparison_hash, run_comparison
+from benchmark.evaluations.perturbation import Perturbation
 from benchmark.report import read_leaderboard
 from benchmark.report.write import curve_files
 from benchmark.results import store
@@ -263,6 +264,29 @@ def test_tests_of_images_leave_no_trace_among_others_of_texts(place, tmp_path, c
     assert store.read_record(only_cell(alone)).evaluations["localisation"].dash == "the examples are no images"
     assert "the examples are no images" in (alone.folder / "leaderboard.md").read_text()
     assert {"localisation", "segmentation"} < set(compose("config").evaluations)
+
+
+def test_an_example_is_tested_once_where_its_class_is_the_predicted_one(place, tmp_path, monkeypatch):
+    """What the test of annotated classes takes from the test of predicted ones are the same rows, for fewer passes."""
+    asked = []
+    plain = Perturbation.rows
+
+    def counted(test, model, batch, attribution):
+        asked.append((test.target, *batch.uids))
+        return plain(test, model, batch, attribution)
+
+    monkeypatch.setattr(Perturbation, "rows", counted)
+    both = only_cell(run(place, tmp_path / "both", "evaluations=[perturbation,perturbation_target]"))
+    again = {uid for target, *uids in asked for uid in uids if target == "label"}
+    asked.clear()
+    alone = only_cell(run(place, tmp_path / "alone", "evaluations=[perturbation_target]"))
+    every = {uid for _, *uids in asked for uid in uids}
+    assert 0 < len(again) < len(every) == 12
+    found, expected = (
+        rows[rows["evaluation"] == "perturbation_target"].reset_index(drop=True)
+        for rows in (rows_of(both), rows_of(alone))
+    )
+    pd.testing.assert_frame_equal(found, expected, atol=1e-6)
 
 
 def test_a_bug_is_no_dash_and_leaves_no_record(place, tmp_path):

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import Averaged, of_class, table
+from benchmark.evaluations.base import Averaged, Rows, of_class, table
 from benchmark.evaluations.perturbation import rank_units
 from benchmark.evaluations.rationale.documents import rationale_share
 from benchmark.models.classifier import Classifier
@@ -173,15 +173,15 @@ class Aopc(Averaged):
         Annotations of ERASER also get rows of the probabilities themselves, which their export writes out.
         """
         erasure = self.erase(model, batch, attribution)
-        frames = []
+        rows = Rows(batch.uids)
         for name, values in zip(("comprehensiveness", "sufficiency"), erasure.drops(), strict=True):
-            frames.append(table(batch.uids, name, values.mean(1), defined=erasure.rated))
-            frames.append(table(batch.uids, f"{name}_at", values, x=self.fractions, defined=erasure.rated))
+            rows.add(name, values.mean(1), defined=erasure.rated)
+            rows.add(f"{name}_at", values, x=self.fractions, defined=erasure.rated)
         for name, values in zip(("comprehensiveness", "sufficiency"), erasure.hard_drops(), strict=False):
-            frames.append(table(batch.uids, f"{name}_hard", values, defined=erasure.rated))
-        if _are_annotations(batch):
-            frames += probability_rows(batch.uids, erasure, self.fractions)
-        return pd.concat(frames, ignore_index=True)
+            rows.add(f"{name}_hard", values, defined=erasure.rated)
+        if not _are_annotations(batch):
+            return rows.frame()
+        return pd.concat([rows.frame(), *probability_rows(batch.uids, erasure, self.fractions)], ignore_index=True)
 
 
 def _are_annotations(batch: Batch) -> bool:

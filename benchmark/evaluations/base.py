@@ -53,6 +53,59 @@ class Derived:
     ranges: tuple[tuple[float, float], ...] | None = None
 
 
+class Rows:
+    """Rows `uid, metric, x, value` of B examples, gathered metric by metric and made into one table at the end."""
+
+    def __init__(self, uids: Sequence[str]) -> None:
+        self._uids = np.asarray(uids, dtype=object)
+        self._example: list[NDArray[np.intp]] = []
+        self._metric: list[tuple[str, int]] = []
+        self._x: list[Column] = []
+        self._value: list[Column] = []
+
+    def add(
+        self,
+        metric: str,
+        values: Tensor | NDArray,
+        *,
+        x: Sequence[float | int] | None = None,
+        defined: Tensor | NDArray | None = None,
+    ) -> None:
+        """The rows of one metric.
+
+        Args:
+            metric: its name.
+            values: [B] for a scalar, [B, X] for a curve.
+            x: X positions of a curve.
+            defined: which values get a row, Bool of the same shape or [B]; a NaN that is defined gets one, and shows.
+        """
+        positions = np.asarray([np.nan] if x is None else x, dtype=np.float64)
+        shape = len(self._uids), len(positions)
+        value = np.asarray(torch.as_tensor(values).detach().cpu(), dtype=np.float64).reshape(shape)
+        keep = np.asarray(torch.as_tensor(True if defined is None else defined).cpu(), dtype=bool)
+        kept = np.broadcast_to(keep[:, None] if keep.ndim == 1 else keep, shape)
+        example, place = np.nonzero(kept)
+        self._example.append(example)
+        self._metric.append((metric, len(example)))
+        self._x.append(positions[place])
+        self._value.append(value[kept])
+
+    def __len__(self) -> int:
+        return sum(count for _, count in self._metric)
+
+    def frame(self) -> pd.DataFrame:
+        """What was added, in that order; of each metric example by example."""
+        names, counts = zip(*self._metric, strict=True) if self._metric else ((), ())
+        columns = {
+            "uid": self._uids[np.concatenate([np.zeros(0, dtype=np.intp), *self._example])],
+            "metric": np.repeat(np.asarray(names, dtype=object), counts),
+            "x": np.concatenate([np.zeros(0), *self._x]),
+            "value": np.concatenate([np.zeros(0), *self._value]),
+        }
+        frame = pd.DataFrame(columns)
+        return frame.astype({"uid": str, "metric": str}) if frame.empty else frame
+
+
 def table(
     uids: Sequence[str],
     metric: str,
@@ -61,30 +114,10 @@ def table(
     x: Sequence[float | int] | None = None,
     defined: Tensor | NDArray | None = None,
 ) -> pd.DataFrame:
-    """Rows `uid, metric, x, value` of one metric.
-
-    Args:
-        uids: B examples.
-        metric: its name.
-        values: [B] for a scalar, [B, X] for a curve.
-        x: X positions of a curve.
-        defined: which values get a row, Bool of the same shape or [B]; a NaN that is defined gets one, and shows.
-    """
-    positions = np.asarray([np.nan] if x is None else x, dtype=np.float64)
-    value = np.asarray(torch.as_tensor(values).detach().cpu(), dtype=np.float64).reshape(len(uids), len(positions))
-    frame = pd.DataFrame(
-        {
-            "uid": np.repeat(np.asarray(uids, dtype=object), len(positions)),
-            "metric": metric,
-            "x": np.tile(positions, len(uids)),
-            "value": value.ravel(),
-        }
-    )
-    if defined is None:
-        return frame
-    keep = np.asarray(torch.as_tensor(defined).cpu(), dtype=bool)
-    keep = keep[:, None] if keep.ndim == 1 else keep
-    return frame[np.broadcast_to(keep, value.shape).ravel()].reset_index(drop=True)
+    """Rows of one metric, see `Rows.add`."""
+    rows = Rows(uids)
+    rows.add(metric, values, x=x, defined=defined)
+    return rows.frame()
 
 
 def token_scores(batch: Batch, attribution: Attribution) -> Float[Tensor, "B T"]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import Averaged, correctness, of_class, table
+from benchmark.evaluations.base import Averaged, Rows, correctness, of_class
 from benchmark.models.attention_interface import PruneHeads
 from benchmark.models.classifier import Classifier
 from benchmark.models.variants import run_variants
@@ -181,11 +180,12 @@ class HeadPruning(Averaged):
         importances = torch.cat([heads.to(model.device).expand(len(batch), -1, -1) for heads in draws.values()])
         masks = [self._masks(heads) for heads in importances.chunk(len(draws))]
         logits = pruned_logits(model, batch, torch.cat(masks)).transpose(0, 1)
-        frames = []
+        rows, numbers = Rows(batch.uids), []
         for (prefix, number), logits_of_draw in zip(draws, logits.chunk(len(draws), dim=1), strict=True):
-            rows = self._curves(batch, logits_of_draw)
-            frames.append(rows.assign(metric=prefix + rows["metric"], draw=number))
-        return pd.concat(frames, ignore_index=True)
+            before = len(rows)
+            self._add_curves(rows, batch, logits_of_draw, prefix)
+            numbers.append(np.full(len(rows) - before, number))
+        return rows.frame().assign(draw=np.concatenate(numbers))
 
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
         """Means over examples and orders; intervals count the errors of both, and of the calibration examples."""
@@ -218,21 +218,19 @@ class HeadPruning(Averaged):
             ]
         )
 
-    def _curves(self, batch: Batch, logits: Float[Tensor, "B K C"]) -> pd.DataFrame:
-        """Curves and areas of each example under one order."""
+    def _add_curves(self, rows: Rows, batch: Batch, logits: Float[Tensor, "B K C"], prefix: str) -> None:
+        """Curves and areas of each example under one order; names begin with the prefix."""
         labelled, label = batch.label >= 0, batch.label.clamp(min=0)[:, None]
         correct, probability = correctness(logits, label), of_class(logits.softmax(-1), label)
-        curve = partial(table, batch.uids, x=self.fractions, defined=labelled)
-        frames, areas = [], []
+        areas = []
         for side, direction in enumerate(("low_first", "high_first")):
             at = slice(side * len(self.fractions), (side + 1) * len(self.fractions))
             areas.append(curves.area(correct[:, at], self.fractions))
-            for name, values in (("accuracy", correct), ("probability", probability)):
-                frames.append(curve(f"{direction}_{name}", values[:, at]))
-            frames.append(curve(f"{direction}_gain", correct[:, at] - correct[:, at.start : at.start + 1]))
-            frames.append(table(batch.uids, f"{direction}_auc", areas[-1], defined=labelled))
-        frames.append(table(batch.uids, "auc_difference", areas[0] - areas[1], defined=labelled))
-        return pd.concat(frames, ignore_index=True)
+            gain = correct[:, at] - correct[:, at.start : at.start + 1]
+            for name, values in (("accuracy", correct[:, at]), ("probability", probability[:, at]), ("gain", gain)):
+                rows.add(f"{prefix}{direction}_{name}", values, x=self.fractions, defined=labelled)
+            rows.add(f"{prefix}{direction}_auc", areas[-1], defined=labelled)
+        rows.add(f"{prefix}auc_difference", areas[0] - areas[1], defined=labelled)
 
 
 def _draws(attribution: Attribution) -> dict[tuple[str, int], Tensor]:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from benchmark.evaluations.base import Averaged, table
+from benchmark.evaluations.base import Averaged, Rows
 from benchmark.evaluations.masked_maps import NO_MASK, masked_maps, rounding
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
@@ -89,13 +89,13 @@ class Localisation(Averaged):
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Scores of each image with a mask; NotApplicable for texts, and where the method scores nothing to map."""
         found = masked_maps(model, batch, attribution, self.pool)
-        frames = []
+        rows = Rows(found.uids)
         for region, inside in (("", found.masks), ("_box", boxes(found.masks))):
             for name, values in (("pointing", pointing(found.maps, inside)), ("energy", energy(found.maps, inside))):
-                frames.append(table(found.uids, f"{name}{region}", values))
-                frames.append(table(found.uids, f"{name}{region}_correct", values, defined=found.correct))
-            frames.append(table(found.uids, f"area{region}", inside.double().mean((1, 2))))
-        return pd.concat(frames, ignore_index=True)
+                rows.add(f"{name}{region}", values)
+                rows.add(f"{name}{region}_correct", values, defined=found.correct)
+            rows.add(f"area{region}", inside.double().mean((1, 2)))
+        return rows.frame()
 
 
 def pointing(maps: Float[Tensor, "N Y X"], inside: Bool[Tensor, "N Y X"]) -> Float[Tensor, "N"]:

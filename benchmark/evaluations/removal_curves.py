@@ -1,7 +1,8 @@
 """What tests share that remove growing fractions of an input: their curves, the areas below, and the words for both."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Self, cast
 
 import pandas as pd
 import torch
@@ -9,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import Averaged, correctness, of_class, table
+from benchmark.evaluations.base import Averaged, Rows, correctness, of_class
 from benchmark.results.record import Metric
 from benchmark.types import Batch, Target
 
@@ -69,6 +70,12 @@ class RemovalCurves(Averaged):
         return metrics
 
     @property
+    def for_predicted(self) -> Self:
+        """The same test of explanations for the predicted class: rows of an example for one class are those for it."""
+        evaluation: Any = self  # subclasses are data classes
+        return cast(Self, replace(evaluation, target="predicted"))
+
+    @property
     def _of_class(self) -> str:
         return "" if self.target == "predicted" else ", annotated class"
 
@@ -115,24 +122,21 @@ class RemovalCurves(Averaged):
             rated: which examples have anything to remove; others get no row.
         """
         positive, negative = logits.transpose(0, 1).tensor_split(2, dim=1)
-        frames = [
-            self._direction(batch, direction, values, target.to(logits.device), rated)
-            for direction, values in (("positive", positive), ("negative", negative))
-        ]
-        return pd.concat(frames, ignore_index=True)
+        rows = Rows(batch.uids)
+        for direction, values in (("positive", positive), ("negative", negative)):
+            self._add_direction(rows, batch, direction, values, target.to(logits.device), rated)
+        return rows.frame()
 
-    def _direction(
-        self, batch: Batch, direction: str, logits: Float[Tensor, "B K C"], target: Tensor, rated: Tensor
-    ) -> pd.DataFrame:
+    def _add_direction(
+        self, rows: Rows, batch: Batch, direction: str, logits: Float[Tensor, "B K C"], target: Tensor, rated: Tensor
+    ) -> None:
         column = target.clamp(min=0)[:, None]
         labelled, targeted = rated & (batch.label >= 0), rated & (target >= 0)
-        frames = []
         for name, values, defined in (
             ("accuracy", correctness(logits, batch.label[:, None]), labelled),
             ("probability", of_class(logits.softmax(-1), column), targeted),
             ("logit", of_class(logits, column), targeted),
         ):
             curve, area = values.double(), self._area(values.double())
-            frames.append(table(batch.uids, f"{direction}_{name}", curve, x=self.points, defined=defined))
-            frames.append(table(batch.uids, self._area_name(direction, name), area, defined=defined))
-        return pd.concat(frames, ignore_index=True)
+            rows.add(f"{direction}_{name}", curve, x=self.points, defined=defined)
+            rows.add(self._area_name(direction, name), area, defined=defined)

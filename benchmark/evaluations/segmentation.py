@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.evaluations.base import Averaged, Derived, table
+from benchmark.evaluations.base import Averaged, Derived, Rows
 from benchmark.evaluations.masked_maps import NO_MASK, masked_maps
 from benchmark.evaluations.rationale.documents import precision_recall_areas
 from benchmark.models.classifier import Classifier
@@ -112,11 +112,11 @@ class Segmentation(Averaged):
             "f1": f1(taken.flatten(1), found.masks.flatten(1)),
             "f1_of_lines": f1(taken, found.masks).mean(1),
         }
-        frames = []
+        rows = Rows(found.uids)
         for name, values in columns.items():
-            frames.append(table(found.uids, name, values))
-            frames.append(table(found.uids, f"{name}_correct", values, defined=found.correct))
-        return pd.concat(frames, ignore_index=True)
+            rows.add(name, values)
+            rows.add(f"{name}_correct", values, defined=found.correct)
+        return rows.frame()
 
 
 def scaled_maps(maps: Float[Tensor, "N Y X"]) -> Float[Tensor, "N Y X"]:

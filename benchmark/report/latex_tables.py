@@ -21,7 +21,6 @@ from benchmark.report.leaderboard import (
 from benchmark.report.pairs import MethodPairs
 from benchmark.report.pretty import method_title, without_fingerprint
 from benchmark.report.printed import PrintedRow, PrintedTable
-from benchmark.report.verdicts import against_random
 from benchmark.results.statistics import ALPHA
 from benchmark.results.wording import slug, span
 from benchmark.settings.latex_settings import LatexSettings
@@ -58,13 +57,12 @@ class _Group:
         return escape(self.settings.names.get(method) or method_title(method))
 
 
-def _marks(members: Sequence[NamedCell], pairs: Sequence[MethodPairs]) -> dict[tuple[str, str, str], str]:
+def _marks(pairs: Sequence[MethodPairs]) -> dict[tuple[str, str, str], str]:
     """† better than the random control, ‡ worse than the best method."""
     marks: dict[tuple[str, str, str], str] = {}
     for of_metric in pairs:
         column = of_metric.column
-        verdict = against_random(members, column)
-        better = set() if verdict is None else {*verdict.above}
+        better = set() if of_metric.random is None else {*of_metric.random.above}
         for method in of_metric.methods:
             worse = method != of_metric.methods[0] and of_metric.better(of_metric.methods[0], method)
             marks[method, column.evaluation, column.metric] = "†" * (method in better) + "‡" * worse
@@ -222,8 +220,8 @@ def latex_files(
         UserError: the settings name a metric or a method that there is not.
     """
     groups = [
-        _Group(task, model, part, _marks(members, pairs[task, model]), settings)
-        for task, model, members, part in groups_with_figures(cells, table)
+        _Group(task, model, part, _marks(pairs[task, model]), settings)
+        for task, model, _, part in groups_with_figures(cells, table)
     ]
     settings.check_methods({str(method) for group in groups for method in group.part["method"]})
     overview = [_PREAMBLE, *(line for group in groups for line in _overview(group))]

@@ -13,7 +13,7 @@ from benchmark.report.gains import Gain, gains_of
 from benchmark.report.leaderboard import MetricColumn, groups_with_figures, judged_columns
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.report.samples import figure_of
-from benchmark.report.verdicts import UNPAIRED, too_few, with_figure
+from benchmark.report.verdicts import UNPAIRED, AgainstRandom, against_random, too_few, with_figure
 from benchmark.results.statistics import ALPHA, holm
 from benchmark.results.wording import number
 
@@ -36,6 +36,7 @@ class MethodPairs:
         comparisons: by (first, second) in the order of `methods` and `controls`: how much better the first is; None where
             rows are missing.
         adjusted: p-values of the pairs of real methods, Holm-corrected over them. Controls are no part of the family.
+        random: the real methods against the random control.
     """
 
     column: MetricColumn
@@ -43,6 +44,7 @@ class MethodPairs:
     controls: tuple[str, ...]
     comparisons: Mapping[tuple[str, str], Gain | None]
     adjusted: Mapping[tuple[str, str], float]
+    random: AgainstRandom | None = None
 
     def better(self, first: str, second: str) -> bool:
         """Whether the first method is significantly better than the second."""
@@ -118,6 +120,7 @@ def pairs(cells: Sequence[NamedCell], column: MetricColumn) -> MethodPairs | Non
         controls=tuple(cell.method for cell in ordered[len(best_first) :]),
         comparisons=comparisons,
         adjusted=holm(p),
+        random=against_random(cells, column),
     )
 
 

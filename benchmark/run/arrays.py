@@ -1,6 +1,7 @@
 """Between the padded tensors of a batch and the flat arrays that a run folder keeps (`benchmark.results.store.Ragged`)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -88,3 +89,11 @@ def _cells(keep: Bool[Tensor, "B T"]) -> Bool[Tensor, "B T T"]:
 def without_padding(edges: Float[Tensor, "B L H T T"], batch: Batch) -> Float[Tensor, "B L T T"]:
     """Edge scores summed over heads, 0 where query or key is padding."""
     return edges.sum(2) * batch.cells[:, None]
+
+
+def selected(attribution: Attribution, rows: Sequence[int]) -> Attribution:
+    """The attributions of these examples, in this order; with `benchmark.types.Batch.select`."""
+    index = torch.as_tensor(list(rows), dtype=torch.long, device=attribution.target.device)
+    fields = ("target", "tokens", "heads", "layers", "totals", "pixels", "edges", "classes")
+    of_examples = {name: value for name in fields if (value := getattr(attribution, name)) is not None}
+    return replace(attribution, **{name: value[index] for name, value in of_examples.items()})

@@ -78,6 +78,18 @@ class ImageEvaluation(Evaluation, Protocol):
 
 
 @runtime_checkable
+class TwinEvaluation(Evaluation, Protocol):
+    """An evaluation of token scores whose rows of an example hang on the explained class through the attribution alone.
+
+    Where the annotated class is the predicted one, its rows are those of its twin for the predicted class.
+    """
+
+    @property
+    def for_predicted(self) -> Evaluation:
+        """The same evaluation of explanations for the predicted class."""
+
+
+@runtime_checkable
 class CalibratedEvaluation(Evaluation, Protocol):
     """An evaluation that takes something of a method from examples that need not be scored.
 

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -18,7 +19,7 @@ from benchmark.results.checks import NO_ROWS, rows_digest
 from benchmark.results.digests import sealed
 from benchmark.results.record import WORDS, About, Derivation, EvaluationRecord, Figure
 from benchmark.results.store import Ragged
-from benchmark.run.arrays import padded
+from benchmark.run.arrays import padded, selected
 from benchmark.run.cell import Cell, calibration_stage
 from benchmark.run.offers import (
     CalibratedEvaluation,
@@ -27,6 +28,7 @@ from benchmark.run.offers import (
     RandomHeadsMethod,
     ResamplingEvaluation,
     ScopedEvaluation,
+    TwinEvaluation,
 )
 from benchmark.run.stages import Stage
 from benchmark.settings.identity import digest_of, identity
@@ -107,7 +109,7 @@ def rows_of_test(cell: Cell, evaluation: Evaluation, scoped: Evaluation) -> pd.D
         NotApplicable: the evaluation cannot serve.
     """
     name = _rows_stage(evaluation)
-    path = cell.folder / "parts" / f"{name}.parquet"
+    path = _rows_path(cell, evaluation)
     columns = (*_ROW, "value")
     if path.exists():
         return store.read_table(path, columns)
@@ -132,10 +134,14 @@ def _rows_stage(evaluation: Evaluation) -> str:
     return f"rows-{digest_of(evaluation)[:16]}"
 
 
+def _rows_path(cell: Cell, evaluation: Evaluation) -> Path:
+    return cell.folder / "parts" / f"{_rows_stage(evaluation)}.parquet"
+
+
 def stages(cell: Cell, evaluation: Evaluation) -> dict[str, int]:
     """What a test asks of a cell, as far as it is not there: examples by the name of the stage that goes over them."""
     rows = _rows_stage(evaluation)
-    if (cell.folder / "parts" / f"{rows}.parquet").exists():
+    if _rows_path(cell, evaluation).exists():
         return {}
     asked = dict.fromkeys(_asked(evaluation), cell.data.facts.n)
     if evaluation.reads == "heads" and isinstance(evaluation, CalibratedEvaluation):
@@ -170,6 +176,30 @@ def _rows_of_stored(cell: Cell, evaluation: Evaluation, stored: Ragged) -> Calla
         return evaluation.rows(cell.model, batch, padded(stored, cell.data.start(index), batch))
 
     return compute
+
+
+def _rows_of_tokens(cell: Cell, evaluation: Evaluation) -> Callable[[int], pd.DataFrame]:
+    """Examples whose annotated class is the predicted one are not tested again where they were for the predicted class."""
+    stored = cell.explain(evaluation.target)
+    compute = _rows_of_stored(cell, evaluation, stored)
+    if evaluation.target != "label" or not isinstance(evaluation, TwinEvaluation):
+        return compute
+    path = _rows_path(cell, evaluation.for_predicted)
+    if not path.exists():
+        return compute
+    tested = store.read_table(path, (*_ROW, "value"))
+
+    def of_others(index: int) -> pd.DataFrame:
+        batch, start = cell.data.batches[index], cell.data.start(index)
+        alike = cell.data.target(index, "label") == cell.data.target(index, "predicted")
+        others = alike.logical_not().nonzero().flatten().tolist()
+        same = tested[tested["uid"].isin([uid for uid, known in zip(batch.uids, alike.tolist(), strict=True) if known])]
+        if not others:
+            return same
+        fresh = evaluation.rows(cell.model, batch.select(others), selected(padded(stored, start, batch), others))
+        return pd.concat([same, fresh.assign(draw=0)], ignore_index=True)
+
+    return of_others
 
 
 def _rows_of_prepared(cell: Cell, evaluation: PreparedEvaluation) -> Callable[[int], pd.DataFrame]:
@@ -215,7 +245,7 @@ def _rows_of_heads(cell: Cell, evaluation: Evaluation) -> Callable[[int], pd.Dat
 
 
 _READERS: Mapping[Reads, Callable[[Cell, Any], Callable[[int], pd.DataFrame]]] = {
-    "tokens": lambda cell, evaluation: _rows_of_stored(cell, evaluation, cell.explain(evaluation.target)),
+    "tokens": _rows_of_tokens,
     "classes": lambda cell, evaluation: _rows_of_stored(cell, evaluation, cell.classes()),
     "edges": lambda cell, evaluation: _rows_of_stored(cell, evaluation, cell.edges(evaluation.target)),
     "heads": _rows_of_heads,

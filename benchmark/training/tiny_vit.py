@@ -54,7 +54,7 @@ class TinyVit:
     intermediate: Count = 128
     image_size: Count = 48
     patch_size: Count = 8
-    steps: Count = 2000
+    steps: Count = 1500
     batch_size: Count = 32
     learning_rate: Annotated[float, Above(0)] = 3e-3
     weight_decay: Annotated[float, AtLeast(0)] = 0.05

@@ -172,9 +172,8 @@ def test_every_fraction_of_every_example_costs_one_pass_at_most(tiny, batch):
 
 
 def test_nan_shows(sentiment, reviews):
-    broken = Perturbation()._direction(
-        reviews.select([0]), "positive", torch.full((1, 10, 2), float("nan")), torch.tensor([0]), torch.tensor([True])
-    )
+    nothing = torch.full((20, 1, 2), float("nan"))
+    broken = Perturbation().curve_rows(reviews.select([0]), nothing, torch.tensor([0]), torch.tensor([True]))
     assert math.isnan(values_of(broken, "positive_auc_mean")["0"])
     assert math.isnan(figure_of(Perturbation().reduce(broken), "positive_accuracy", 0.1).value)
 

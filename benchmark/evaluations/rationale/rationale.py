@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from benchmark.errors import NotApplicable
-from benchmark.evaluations.base import Averaged, Column, Derived, table
+from benchmark.evaluations.base import Averaged, Column, Derived, Rows, table
 from benchmark.evaluations.rationale import measures, scores
 from benchmark.evaluations.rationale.documents import documents, rationale_share, rationales
 from benchmark.models.classifier import Classifier
@@ -149,14 +149,14 @@ class Rationale(Averaged):
         evaluation = self if self.even is not None else self.over([batch])
         documents_of = {uid: part for uid, part in zip(batch.uids, documents_of_batch, strict=True) if uid in annotated}
         share, shares = float(evaluation.hard_share), [float(s) for s in self.hard_shares]
-        frames = []
+        rows = Rows(tuple(documents_of))
         for positions, score in (
             (None, lambda part: scores.scalars(part) | scores.at_share(part, share)),
             (self.top, lambda part: scores.by_words(part, self.top)),
             (shares, lambda part: scores.by_share(part, shares)),
         ):
-            frames += (_frames_by_example if evaluation.even else _frames_of_sums)(documents_of, positions, score)
-        frame = pd.concat(frames, ignore_index=True)
+            (_add_by_example if evaluation.even else _add_sums)(rows, _columns(documents_of, score), positions)
+        frame = rows.frame()
         return frame if batch.patch is None else frame[~frame["metric"].isin(scores.OF_SPANS)].reset_index(drop=True)
 
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
@@ -219,29 +219,19 @@ def _columns(documents_of: Mapping[str, Any], score: Score) -> dict[str, Column]
     return {name: np.array([example[name] for example in scored], dtype=np.float64) for name in scored[0]}
 
 
-def _frames_by_example(
-    documents_of: Mapping[str, Any], positions: Sequence[float | int] | None, score: Score
-) -> list[pd.DataFrame]:
+def _add_by_example(rows: Rows, columns: Mapping[str, Column], positions: Sequence[float | int] | None) -> None:
     """Rows of all columns but those that count documents; what is undefined for an example gets none."""
-    columns, frames = _columns(documents_of, score), []
     if "token_f1" in columns:
-        frames.append(table(tuple(documents_of), "token_f1_mean", columns["token_f1"].mean(axis=1)))
+        rows.add("token_f1_mean", columns["token_f1"].mean(axis=1))
     for name, values in columns.items():
         if name not in COUNTS:
-            frames.append(table(tuple(documents_of), name, values, x=positions, defined=~np.isnan(values)))
-    return frames
+            rows.add(name, values, x=positions, defined=~np.isnan(values))
 
 
-def _frames_of_sums(
-    documents_of: Mapping[str, Any], positions: Sequence[float | int] | None, score: Score
-) -> list[pd.DataFrame]:
+def _add_sums(rows: Rows, columns: Mapping[str, Column], positions: Sequence[float | int] | None) -> None:
     """Rows of all columns, the means over documents as sums."""
-    columns, frames = _columns(documents_of, score), []
     for name, values in columns.items():
         if name in WEIGHTS:
-            frames.append(
-                table(tuple(documents_of), f"{name}_sum", np.nan_to_num(values) * columns[WEIGHTS[name]], x=positions)
-            )
+            rows.add(f"{name}_sum", np.nan_to_num(values) * columns[WEIGHTS[name]], x=positions)
         else:
-            frames.append(table(tuple(documents_of), name, values, x=positions, defined=~np.isnan(values)))
-    return frames
+            rows.add(name, values, x=positions, defined=~np.isnan(values))

@@ -9,7 +9,7 @@ from benchmark.report.gains import Gain
 from benchmark.report.naming import Names
 from benchmark.report.page.packed import all_shown, whole
 from benchmark.report.pairs import MethodPairs
-from benchmark.report.verdicts import UNPAIRED, against_random, calibration
+from benchmark.report.verdicts import UNPAIRED, AgainstRandom, calibration
 
 
 def contrasts(
@@ -28,7 +28,7 @@ def contrasts(
             "test": of_metric.column.evaluation,
             "name": of_metric.column.metric,
             "calibration": calibration(cells, of_metric.column).replace("**", ""),
-            "random": _against_random(cells, of_metric, called),
+            "random": _against_random(of_metric.random, called),
             "sentences": _worded(of_metric, called).sentences,
             "methods": [places[name] for name in of_metric.methods],
             "controls": [places[name] for name in of_metric.controls],
@@ -38,8 +38,7 @@ def contrasts(
     ]
 
 
-def _against_random(cells: Sequence[NamedCell], of_metric: MethodPairs, called: Names) -> str | None:
-    verdict = against_random(cells, of_metric.column)
+def _against_random(verdict: AgainstRandom | None, called: Names) -> str | None:
     if verdict is None:
         return None
 

@@ -37,9 +37,13 @@ class Source:
 
 def matrix(rows: pd.DataFrame) -> tuple[tuple[str, ...], Array]:
     """Examples in order, and values [n, K] by example and draw, from rows `uid, value[, draw]` of one metric and x."""
-    drawn = rows if "draw" in rows else rows.assign(draw=0)
-    table = drawn.pivot(index="uid", columns="draw", values="value").sort_index()
-    return tuple(map(str, table.index)), table.to_numpy(dtype=np.float64)
+    row, uids = pd.factorize(rows["uid"].to_numpy(dtype=object), sort=True)
+    draw, draws = pd.factorize(rows["draw"] if "draw" in rows else np.zeros(len(rows), dtype=int), sort=True)
+    if len(np.unique(place := row * len(draws) + draw)) < len(place):
+        raise ValueError("an example has two values in one draw")
+    values = np.full((len(uids), len(draws)), np.nan)
+    values[row, draw] = rows["value"].to_numpy(dtype=np.float64)
+    return tuple(map(str, uids)), values
 
 
 def of_orders(values: Array) -> list[Source]:
