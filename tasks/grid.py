@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from PIL import Image, ImageOps
+from PIL import __version__ as pillow
 
 from benchmark.errors import UserError
 from benchmark.models.images import in_rgb
@@ -66,7 +67,7 @@ class Grid:
     def fingerprint(self) -> str:
         """SHA-256 over the settings and the wrapped task's fingerprint, which the mosaics follow from."""
         settings = {name: getattr(self, name) for name in ("examples", "side", "seed")}
-        drawn_by = {"numpy": np.__version__}
+        drawn_by = {"numpy": np.__version__, "pillow": pillow}
         return digest({"task": "grid", "version": self.version, **settings, **drawn_by}, [self.task.fingerprint])
 
     def split(self, name: str) -> Sequence[Example]:
