@@ -150,9 +150,19 @@ class ImageFolder:
             return {}
         if self.boxes != "auto":
             file = self._below("boxes", self.boxes, "file")
-            return {} if file is None else boxes_of_table(file)
+            return {} if file is None else self._of_images(boxes_of_table(file), file)
         folders = {parent for image in self._everywhere for parent in (image.path.parent, image.path.parent.parent)}
         return boxes_beside(sorted(folders))
+
+    def _of_images(self, boxes: Boxes, file: Path) -> Boxes:
+        """The boxes of a file, of which at least one is an image's: names in another form match none."""
+        known = {name for image in self._everywhere for name in (image.file, image.path.name)}
+        if boxes and known.isdisjoint(boxes):
+            raise UserError(
+                f"{file}: none of its files is an image below task.path={self.path}, neither by its path, such as "
+                f"{self._everywhere[0].file}, nor by its name; the first is {next(iter(boxes))}"
+            )
+        return boxes
 
     def _boxes(self, pictures: Pictures) -> Boxes:
         return found(self._all_boxes, pictures.listed, self._everywhere, self._source.kinds)
@@ -160,7 +170,11 @@ class ImageFolder:
     def _mask_files(self, pictures: Pictures) -> Mapping[str, Path]:
         if self._masks is None:
             return {}
-        all_masks = mask_files(self._masks, self._everywhere)
+        if not (all_masks := mask_files(self._masks, self._everywhere)):
+            raise UserError(
+                f"task.masks={self.masks}: no file in it has the path or the name of an image, such as "
+                f"{Path(self._everywhere[0].file).with_suffix('.png')}"
+            )
         return {file: all_masks[file] for file in pictures.uids if file in all_masks}
 
     @cached_property

@@ -174,7 +174,7 @@ class HubSource:
         self._column(name, self.image)
         return Pictures(
             [f"{name}-{place:06d}" for place in range(len(values))],
-            [self._kind(value, f"{self.source[0]} {name}[{place}]") for place, value in enumerate(values)],
+            [self._kind(value, name, place) for place, value in enumerate(values)],
             lambda place: self._opened(data[place][self.image], f"{self.source[0]} {name}[{place}]"),
         )
 
@@ -192,9 +192,10 @@ class HubSource:
             raise UserError(f"task.{setting}={column}: {self.source[0]} has the columns {', '.join(data.features)}")
         return data[column]
 
-    def _kind(self, value: Any, where: str) -> str:
-        if isinstance(value, int) and hub_class_names(self.source, where.split()[1].split("[")[0], (self.label,)):
+    def _kind(self, value: Any, split: str, place: int) -> str:
+        if isinstance(value, int) and hub_class_names(self.source, split, (self.label,)):
             if not 0 <= value < len(self.kinds):
+                where = f"{self.source[0]} {split}[{place}]"
                 raise UserError(f"{where}: the label {value} is hidden; use a split with labels (task.splits)")
             return self.kinds[value]
         return label_text(value)

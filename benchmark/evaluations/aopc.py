@@ -94,8 +94,8 @@ class Aopc(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """Both means, both by share, and both at the mean rationale share."""
         bounds = (-1.0, 1.0)
-        removed = "drop of the predicted class's probability when the best words are removed"
-        kept = "drop of the predicted class's probability when only the best words are kept"
+        removed = "drop of the predicted class's probability when the best words or patches are removed"
+        kept = "drop of the predicted class's probability when only the best words or patches are kept"
         some, this, marked = "mean over several shares", "at this share", "at the rationales' mean share"
         comprehensiveness = Metric(
             higher_is_better=True,

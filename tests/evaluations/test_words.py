@@ -36,5 +36,5 @@ def test_the_scopes_of_head_pruning_and_the_classes_of_perturbation_are_told_apa
 
 def test_a_sentence_names_range_and_direction():
     sentence = benchmark.build("evaluations/perturbation").metrics["positive_auc_mean"].sentence
-    assert sentence.startswith("Mean accuracy while growing fractions of the words are removed")
+    assert sentence.startswith("Mean accuracy while growing fractions of the words or patches are removed")
     assert sentence.endswith("from 0 to 1, lower is better.")

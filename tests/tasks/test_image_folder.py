@@ -147,6 +147,18 @@ def test_masks_are_images_of_the_same_path_or_name(tmp_path):
     assert "alp_0.png is a mask of 6 × 8 pixels for an image of 8 × 6" in refused(tmp_path, masks="masks")
 
 
+def test_marks_that_belong_to_no_image_are_refused(tmp_path):
+    """A file of names in another form would leave every image without a mask, and nobody would know."""
+    write_folder(tmp_path)
+    (tmp_path / "boxes.csv").write_text("file,x0,y0,x1,y1\nkoala_0,0,0,2,2\n", encoding="utf-8")
+    words = refused(tmp_path, boxes="boxes.csv")
+    assert "boxes.csv: none of its files is an image below" in words
+    assert "such as alp/alp_0.png" in words
+    assert words.endswith("the first is koala_0")
+    write_image(tmp_path / "masks" / "other.png")
+    assert "no file in it has the path or the name of an image" in refused(tmp_path, masks="masks")
+
+
 def test_what_is_missing_is_named(tmp_path):
     (tmp_path / "empty" / "koala").mkdir(parents=True)
     assert "empty has no images: put them into" in refused(tmp_path / "empty")
