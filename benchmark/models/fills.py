@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -29,6 +29,7 @@ FillName = Literal["auto", "black", "mean", "blur", "noise", "inpaint"]
 _RESIDUAL = 1e-9  # of the largest magnitude of an image: how far an inpainted pixel may be from its neighbours' mean
 
 
+@runtime_checkable
 class Fill(Protocol):
     """A colour for every pixel of every image, of which those of removed pixels are shown.
 
