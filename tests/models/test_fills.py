@@ -12,20 +12,33 @@ from benchmark.errors import UserError
 from benchmark.models.fills import FILLS, fill_for, inpainted, logits_painted, painted
 from benchmark.models.removal import OPERATORS, logits_without
 
-MODEL = SimpleNamespace(
-    config=SimpleNamespace(patch_size=2),
-    encoder=SimpleNamespace(processor=SimpleNamespace(image_mean=[0.5, 0.4, 0.2], image_std=[0.5, 0.2, 0.1])),
-)
 SETTING = "evaluations.pixel_perturbation.fill"
+
+
+def classifier(side, patch):
+    """A random one without an image processor."""
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    config = ViTConfig(**sizes, image_size=side, patch_size=patch, num_labels=2, initializer_range=0.5)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = ViTForImageClassification(config).eval().double()
+    return benchmark.load_model(module, device="cpu", dtype="float64")
+
+
+def processed(side, patch, mean, deviation):
+    """The same with one, of these moments."""
+    model = classifier(side, patch)
+    processor = SimpleNamespace(image_mean=mean, image_std=deviation)
+    return replace(model, encoder=replace(model.encoder, processor=processor))
+
+
+MODEL = processed(4, 2, [0.5, 0.4, 0.2], [0.5, 0.2, 0.1])
 
 
 @pytest.fixture(scope="module")
 def vit():
     """Sixteen patches of 4 × 4 pixels; without an image processor."""
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    config = ViTConfig(**sizes, image_size=16, patch_size=4, num_labels=2, initializer_range=0.5)
-    return benchmark.load_model(ViTForImageClassification(config).eval().double(), device="cpu", dtype="float64")
+    return classifier(16, 4)
 
 
 def pictures(n=2, size=4, seed=0):

@@ -1,5 +1,6 @@
 """The task's classes among the model's, and names that are told."""
 
+import numpy as np
 import pytest
 
 import benchmark
@@ -114,4 +115,4 @@ def test_an_unknown_label_stays_unknown(model):
         0,
     ]
     with pytest.raises(UserError, match="example 'x' has a rationale of 3 marks for 2 words"):
-        model.encode_examples([Example("x", "a film", 0, [True, False, True])], [0, 1])
+        model.encode_examples([Example("x", "a film", 0, np.array([True, False, True]))], [0, 1])
