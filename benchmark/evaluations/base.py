@@ -90,9 +90,6 @@ class Rows:
         self._x.append(positions[place])
         self._value.append(value[kept])
 
-    def __len__(self) -> int:
-        return sum(count for _, count in self._metric)
-
     def frame(self) -> pd.DataFrame:
         """What was added, in that order; of each metric example by example."""
         names, counts = zip(*self._metric, strict=True) if self._metric else ((), ())

@@ -180,12 +180,11 @@ class HeadPruning(Averaged):
         importances = torch.cat([heads.to(model.device).expand(len(batch), -1, -1) for heads in draws.values()])
         masks = [self._masks(heads) for heads in importances.chunk(len(draws))]
         logits = pruned_logits(model, batch, torch.cat(masks)).transpose(0, 1)
-        rows, numbers = Rows(batch.uids), []
-        for (prefix, number), logits_of_draw in zip(draws, logits.chunk(len(draws), dim=1), strict=True):
-            before = len(rows)
+        rows = Rows(batch.uids)
+        for (prefix, _), logits_of_draw in zip(draws, logits.chunk(len(draws), dim=1), strict=True):
             self._add_curves(rows, batch, logits_of_draw, prefix)
-            numbers.append(np.full(len(rows) - before, number))
-        return rows.frame().assign(draw=np.concatenate(numbers))
+        frame = rows.frame()
+        return frame.assign(draw=np.repeat([number for _, number in draws], len(frame) // len(draws)))
 
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
         """Means over examples and orders; intervals count the errors of both, and of the calibration examples."""

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.evaluations.base import Averaged, Rows
-from benchmark.evaluations.masked_maps import NO_MASK, masked_maps, rounding
+from benchmark.evaluations.masked_maps import IMAGES, NO_MASK, masked_maps, rounding
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import configurable
@@ -65,7 +65,7 @@ class Localisation(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """Shares of one image each."""
         metrics = {}
-        for images, said, brief in (("", "", ""), ("_correct", ", correctly classified", " (corr.)")):
+        for images, (said, brief, told) in IMAGES.items():
             for region, (of_region, narrow, words) in _REGIONS.items():
                 for name, (title, short, meaning) in _MEASURES.items():
                     metrics[f"{name}{region}{images}"] = Metric(
@@ -74,7 +74,7 @@ class Localisation(Averaged):
                         headline=not region and not images,
                         title=f"{title}{of_region}{said}",
                         short=f"{short}{narrow}{brief}",
-                        meaning=meaning.format(words) + (", of correctly classified images" if images else ""),
+                        meaning=meaning.format(words) + told,
                     )
         for region, (of_region, narrow, words) in _REGIONS.items():
             metrics[f"area{region}"] = Metric(

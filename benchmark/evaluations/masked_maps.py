@@ -13,6 +13,9 @@ from benchmark.types import Attribution, Batch
 from benchmark.units import Pool
 
 NO_MASK = "no example has a mask of pixels"
+IMAGES = {"": ("", "", ""), "_correct": (", correctly classified", " (corr.)", ", of correctly classified images")}
+"""Ends of metrics' names, and what title, short title and meaning then say of the images."""
+
 _ROUNDING = 1e-6  # of a map's largest magnitude: what enlarging leaves of equal scores in float32, several times over
 
 

@@ -67,6 +67,7 @@ class Perturbation(RemovalCurves):
 
     version: ClassVar[int] = 2  # 2: the curves' points at 0, and the names of the areas
     reads: ClassVar[Reads] = "tokens"
+    named: ClassVar[str] = "perturbation"
     removed: ClassVar[str] = "words or patches"
 
     target: Target = "predicted"
@@ -84,7 +85,6 @@ class Perturbation(RemovalCurves):
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Curves and areas of each example; NotApplicable where the method scores no tokens."""
         ranking = rank_units(batch, attribution, how=self.pool, seed=self.seed)
-        own = "perturbation" if self.target == "predicted" else "perturbation_target"
-        operator = operator_for(self.operator, model, batch, f"evaluations.{own}.operator")
+        operator = operator_for(self.operator, model, batch, self.setting("operator"))
         logits = logits_without(model, batch, self.removals(ranking.ranks, ranking.n), operator)
         return self.curve_rows(batch, logits, attribution.target, ranking.n > 0)

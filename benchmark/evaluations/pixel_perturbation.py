@@ -39,6 +39,7 @@ class PixelPerturbation(RemovalCurves):
 
     version: ClassVar[int] = 1
     reads: ClassVar[Reads] = "tokens"
+    named: ClassVar[str] = "pixel_perturbation"
     removed: ClassVar[str] = "pixels"
     apart: ClassVar[str] = " pixels"
     apart_in_short: ClassVar[str] = " px"
@@ -59,8 +60,7 @@ class PixelPerturbation(RemovalCurves):
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Curves and areas of each image; NotApplicable for texts, and where the method scores nothing to map."""
         maps = levelled_map(batch, attribution, self.pool)
-        own = "pixel_perturbation" if self.target == "predicted" else "pixel_perturbation_target"
-        fill = fill_for(self.fill, model, f"evaluations.{own}.fill")
+        fill = fill_for(self.fill, model, self.setting("fill"))
         scores = maps.flatten(1)
         everywhere = torch.ones_like(scores, dtype=torch.bool)
         ranked = ranks.descending_ranks(scores, everywhere, ranks.tie_keys(batch.uids, scores.shape[1], self.seed))

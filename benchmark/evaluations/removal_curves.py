@@ -23,6 +23,7 @@ class RemovalCurves(Averaged):
     What a part is, how it is ranked and removed, is the subclass's.
 
     Attributes:
+        named: the test's name in conf/evaluations, for the predicted class.
         removed: what is removed, as metrics say it.
         apart: tells titles from those of other tests of this kind; `apart_in_short` does in narrow columns.
         target: the class that is explained, and whose probability and logit are followed.
@@ -30,6 +31,7 @@ class RemovalCurves(Averaged):
         area: `mean` or `published`.
     """
 
+    named: ClassVar[str]
     removed: ClassVar[str]
     apart: ClassVar[str] = ""
     apart_in_short: ClassVar[str] = " first"
@@ -74,6 +76,10 @@ class RemovalCurves(Averaged):
         """The same test of explanations for the predicted class: rows of an example for one class are those for it."""
         evaluation: Any = self  # subclasses are data classes
         return cast(Self, replace(evaluation, target="predicted"))
+
+    def setting(self, field: str) -> str:
+        """What messages call one of the settings."""
+        return f"evaluations.{self.named}{'' if self.target == 'predicted' else '_target'}.{field}"
 
     @property
     def _of_class(self) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.evaluations.base import Averaged, Derived, Rows
-from benchmark.evaluations.masked_maps import NO_MASK, masked_maps
+from benchmark.evaluations.masked_maps import IMAGES, NO_MASK, masked_maps
 from benchmark.evaluations.rationale.documents import precision_recall_areas
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
@@ -86,9 +86,9 @@ class Segmentation(Averaged):
                 headline=name in _HEADLINES and not images,
                 title=title + said,
                 short=short + brief,
-                meaning=meaning + (", of correctly classified images" if images else ""),
+                meaning=meaning + told,
             )
-            for images, said, brief in (("", "", ""), ("_correct", ", correctly classified", " (corr.)"))
+            for images, (said, brief, told) in IMAGES.items()
             for name, (title, short, meaning) in _WORDS.items()
         }
 
@@ -97,7 +97,7 @@ class Segmentation(Averaged):
         """Ratios of sums over images."""
         return {
             f"{name}{images}": Derived(tuple(f"{column}{images}" for column in columns), statistic)
-            for images in ("", "_correct")
+            for images in IMAGES
             for name, (columns, statistic) in _POOLED.items()
         }
 

@@ -17,7 +17,7 @@ from benchmark.report.leaderboard import (
 )
 from benchmark.report.pairs import MethodPairs
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
-from benchmark.report.verdicts import against_random, calibration
+from benchmark.report.verdicts import calibration
 from benchmark.results.record import KINDS, About, EvaluationRecord
 from benchmark.results.statistics import ALPHA
 from benchmark.results.wording import arrow, bounds, number
@@ -74,13 +74,13 @@ def table_lines(table: PrintedTable) -> list[str]:
     return lines
 
 
-def _verdicts(cells: Sequence[NamedCell], table: pd.DataFrame) -> list[str]:
+def _verdicts(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[MethodPairs]) -> list[str]:
     columns = judged_columns(table)
     if not columns:
         return ["The test is descriptive: its figures are not ranked, and calibration does not apply."]
     lines = ["Calibration (oracle above random above inverted, in paired differences over the same examples):", ""]
     lines += [f"- {_title(column.heading.alone)}: {calibration(cells, column)}" for column in columns]
-    verdicts = [(column, verdict) for column in columns if (verdict := against_random(cells, column)) is not None]
+    verdicts = [(of_metric.column, of_metric.random) for of_metric in pairs if of_metric.random is not None]
     if not verdicts:
         return [*lines, "", "Methods were not compared to random: no figure of that control, or no method."]
     level = f"{ALPHA * 100:g} %"
@@ -147,8 +147,9 @@ def _section(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[Me
     for evaluation in dict.fromkeys(column.evaluation for column in scalar_columns(table)):
         part = table[table["evaluation"] == evaluation]
         lines += ["", *_test(evaluation, shown.get(evaluation)), *_meanings(scalar_columns(part))]
-        lines += [*table_lines(make_board(part, scalar_columns(part)).ungrouped), "", *_verdicts(cells, part)]
-        lines += _pairs([of_metric for of_metric in pairs if of_metric.column.evaluation == evaluation])
+        own = [of_metric for of_metric in pairs if of_metric.column.evaluation == evaluation]
+        lines += [*table_lines(make_board(part, scalar_columns(part)).ungrouped), "", *_verdicts(cells, part, own)]
+        lines += _pairs(own)
     return lines
 
 
