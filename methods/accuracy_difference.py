@@ -42,5 +42,5 @@ class AccuracyDifference(Explainer):
         k = len(keep)
         tensors = {name: tensor.repeat(k, *[1] * (tensor.dim() - 1)) for name, tensor in batch.tensors.items()}
         edit = PruneHeads(keep.repeat_interleave(len(batch), dim=0))
-        predicted = model.run(tensors, edits=[edit]).logits.argmax(-1)
+        predicted = model.run(tensors, value_edits=[edit]).logits.argmax(-1)
         return predicted.view(k, len(batch)) == target

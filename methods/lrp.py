@@ -47,5 +47,5 @@ class Lrp(Explainer):
         return Attribution(target=target, tokens=streams.fold(joint, batch.attention_mask))
 
 
-def _sum(_hidden: Tensor, relevance: Tensor) -> Tensor:
+def _sum(_hidden: Tensor, relevance: Tensor, _gradient: Tensor | None) -> Tensor:
     return relevance.sum(-1)

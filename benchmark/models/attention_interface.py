@@ -3,7 +3,7 @@
 `transformers` dispatches attention by name through `AttentionInterface`. Ours is registered once under `IMPLEMENTATION`,
 and with it the eager mask builder, without which padding and causal masks would be lost silently. It computes what each
 family's eager function computes. While a `Tape` is active for the calling model, it also records post-softmax probabilities
-and applies edits to them.
+and applies edits to them. Attention that a tape neither records nor edits goes through torch's fused function.
 """
 
 import threading
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -30,6 +30,37 @@ ValueEdit = Callable[[int, Tensor], Tensor]
 
 
 @dataclass
+class Narrow:
+    """What makes the last call compute the rows of a few queries alone; keys and values are of all tokens.
+
+    The block of the call is run twice (`benchmark.models.blocks`): on all tokens up to its attention, which leaves `states`
+    here, and from its input on for the rows of `index`.
+
+    Attributes:
+        call: the number of the call.
+        index: the rows, those that the classifier reads.
+        states: queries of the rows, keys, values and the mask of the rows.
+    """
+
+    call: int
+    index: Int[Tensor, "B R"]
+    states: tuple[Tensor, Tensor, Tensor, Tensor | None] | None = None
+
+    def rows_of(self, tensor: Tensor, dim: int) -> Tensor:
+        """The rows of a tensor that has all of them in its dimension `dim`; itself where they are picked already."""
+        if tensor.shape[dim] in (1, self.index.shape[1]):
+            return tensor
+        index = self.index.view(-1, *[1] * (dim - 1), self.index.shape[1], *[1] * (tensor.dim() - dim - 1))
+        shape = [-1 if place == dim else size for place, size in enumerate(tensor.shape)]
+        shape[0] = len(self.index)
+        return tensor.expand(len(self.index), *tensor.shape[1:]).gather(dim, index.expand(*shape))
+
+
+class Gathered(Exception):  # noqa: N818 (no error)
+    """Ends the first run of a block that is computed for a few rows: keys and values are there."""
+
+
+@dataclass
 class Tape:
     """What one forward pass records, and the edits it applies.
 
@@ -42,6 +73,7 @@ class Tape:
         record_permitted: keep which keys each query may attend to.
         grad: make the recorded probabilities part of the graph, so that gradients with respect to them exist.
         first: calls before this one are computed, but neither recorded nor made part of the graph.
+        narrow: the last call is computed for a few rows alone; what it records has only these.
         layer: number of the next attention call. Calls are numbered in the order of the forward pass; a layer that is used
             several times (ALBERT) counts as often as it is used.
     """
@@ -54,10 +86,22 @@ class Tape:
     record_permitted: bool = False
     grad: bool = False
     first: int = 0
+    narrow: Narrow | None = None
     layer: int = 0
     attentions: list[Tensor] = field(default_factory=list)
     permitted: list[Tensor] = field(default_factory=list)
     callers: list[nn.Module] = field(default_factory=list)
+
+    @property
+    def reads(self) -> bool:
+        """Whether the probabilities of the next call are recorded, edited or replaced."""
+        recorded = (self.record or self.record_permitted) and self.layer >= self.first
+        return recorded or bool(self.edits) or self.layer in self.replace
+
+    @property
+    def narrows(self) -> Narrow | None:
+        """Which rows of the next call are computed; None for all."""
+        return self.narrow if self.narrow is not None and self.narrow.call == self.layer else None
 
 
 class _Active(threading.local):
@@ -100,29 +144,49 @@ def attention_forward(
     scaling: float | None = None,
     dropout: float = 0.0,
     **kwargs: Any,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor | None]:
     """`softmax(Q Kᵀ · scaling + mask) V`, with the active tape's edits applied after the softmax.
 
     The signature is that of transformers' attention functions: `query` [B H T D], `key` and `value` [B H/groups T D],
-    `attention_mask` additive. Softmax is computed in float32 or, for float64 models, in float64.
+    `attention_mask` additive. Softmax is computed in float32 or, for float64 models, in float64. Where nobody reads the
+    probabilities, they are not made: the result is that of `scaled_dot_product_attention`, and None stands for them.
     """
     if unsupported := [name for name in _SCORE_ARGUMENTS if kwargs.get(name) is not None]:
         raise NotImplementedError(f"{type(module).__name__} passes {', '.join(unsupported)} to its attention function")
+    tape = _tape_of(module)
+    if tape is not None and tape.narrows is not None:
+        query, key, value, attention_mask = _narrowed(tape.narrows, query, key, value, attention_mask)
     groups = getattr(module, "num_key_value_groups", 1)
     key, value = _expand_groups(key, groups), _expand_groups(value, groups)
-    tape = _tape_of(module)
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    for edit in tape.value_edits if tape is not None else ():
+        value = edit(tape.layer, value)
+    if tape is not None and not tape.reads and not module.training and not has_torch_function((query, key, value)):
+        _count(tape, module)
+        output = F.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling)
+        return output.transpose(1, 2).contiguous(), None
     if tape is not None and tape.layer in tape.replace:
         probabilities = tape.replace[tape.layer]
+        probabilities = probabilities if tape.narrows is None else tape.narrows.rows_of(probabilities, 2)
     else:
         probabilities = _probabilities(module, query, key, attention_mask, scaling, dropout)
     if tape is not None:
         if tape.record_permitted and tape.layer >= tape.first:
             tape.permitted.append(_permitted(query, key, attention_mask))
-        for edit in tape.value_edits:
-            value = edit(tape.layer, value)
         probabilities = _apply_and_record(tape, module, probabilities)
     output = torch.matmul(probabilities, value)
     return output.transpose(1, 2).contiguous(), probabilities
+
+
+def _narrowed(
+    narrow: Narrow, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """What the rows attend with and to, of the block's run on all tokens; that run ends here with `Gathered`."""
+    if narrow.states is None:
+        mask = None if attention_mask is None else narrow.rows_of(attention_mask, 2)
+        narrow.states = narrow.rows_of(query, 2), key, value, mask
+        raise Gathered
+    return narrow.states
 
 
 def mask_scores(scores: Tensor, attention_mask: Tensor) -> Tensor:
@@ -134,9 +198,8 @@ def mask_scores(scores: Tensor, attention_mask: Tensor) -> Tensor:
 
 
 def _probabilities(
-    module: nn.Module, query: Tensor, key: Tensor, attention_mask: Tensor | None, scaling: float | None, dropout: float
+    module: nn.Module, query: Tensor, key: Tensor, attention_mask: Tensor | None, scaling: float, dropout: float
 ) -> Tensor:
-    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
     if attention_mask is not None:
         scores = mask_scores(scores, attention_mask)
@@ -162,9 +225,14 @@ def _apply_and_record(tape: Tape, module: nn.Module, probabilities: Tensor) -> T
         probabilities = probabilities.detach().requires_grad_()
     if is_recorded and tape.record:
         tape.attentions.append(probabilities)
+    _count(tape, module)
+    return probabilities
+
+
+def _count(tape: Tape, module: nn.Module) -> None:
+    """The call of `module` is done."""
     tape.callers.append(module)
     tape.layer += 1
-    return probabilities
 
 
 AttentionInterface.register(IMPLEMENTATION, attention_forward)
@@ -173,7 +241,7 @@ AttentionMaskInterface.register(IMPLEMENTATION, eager_mask)
 
 @dataclass(frozen=True)
 class PruneHeads:
-    """Edit that multiplies the post-softmax probabilities of pruned heads by 0 (Michel 2019).
+    """Edit that takes heads away (Michel 2019): `(0·A) V = A (0·V)`, so that it serves probabilities and values alike.
 
     `keep` is True where a head stays; its first dimension is 1 (the same heads for all examples) or B.
     See docs/protocols.md, section 7.
@@ -181,9 +249,9 @@ class PruneHeads:
 
     keep: Bool[Tensor, "B L H"]
 
-    def __call__(self, layer: int, probabilities: Float[Tensor, "B H T T"]) -> Float[Tensor, "B H T T"]:
-        """Probabilities of `layer` with the pruned heads at 0."""
-        return probabilities * self.keep[:, layer, :, None, None].to(probabilities.dtype)
+    def __call__(self, layer: int, states: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
+        """Probabilities or values of `layer` with the pruned heads at 0."""
+        return states * self.keep[:, layer, :, None, None].to(states.dtype)
 
 
 def hold_constant(layer: int, probabilities: Tensor) -> Tensor:

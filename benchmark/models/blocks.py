@@ -1,14 +1,15 @@
 """Find, observe and skip the transformer blocks of a model, without touching its class."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from benchmark.models.attention_interface import Tape
+from benchmark.models.attention_interface import Gathered, Narrow, Tape
 
 
 def blocks_of(model: nn.Module, attention_modules: Sequence[nn.Module]) -> list[nn.Module]:
@@ -85,11 +86,36 @@ class BlockTape:
         if self.grad and recorded > 0 and not hidden.requires_grad:
             hidden = hidden.detach().requires_grad_()
         self.hidden.extend([hidden] * recorded)
-        args, kwargs = ((hidden, *args[1:]), kwargs) if args else ((), kwargs | {"hidden_states": hidden})
-        output = forward(*args, **kwargs)
+
+        def run(states: Tensor, more: Mapping[str, Any]) -> Any:
+            return forward(states, *args[1:], **more) if args else forward(**{**more, "hidden_states": states})
+
+        narrow = self.tape.narrows
+        output = run(hidden, kwargs) if narrow is None else _run_narrowly(run, hidden, kwargs, narrow)
         if index == self.stop:
             raise Reached(output[0] if isinstance(output, tuple) else output)
         return output
+
+
+def _run_narrowly(run: Callable[..., Any], hidden: Tensor, kwargs: Mapping[str, Any], narrow: Narrow) -> Any:
+    """The block's output for the rows that are read, 0 in the other rows; its keys and values are those of all tokens.
+
+    It is exact for blocks in which rows meet in the attention alone. Queries, keys and values of the second run are not used.
+    """
+    try:
+        run(hidden, kwargs)
+    except Gathered:
+        rotations = kwargs.get("position_embeddings")
+        if isinstance(rotations, tuple):
+            kwargs = {**kwargs, "position_embeddings": tuple(narrow.rows_of(part, 1) for part in rotations)}
+        output = run(narrow.rows_of(hidden, 1), kwargs)
+    states = output[0] if isinstance(output, tuple) else output
+    place = torch.zeros(hidden.shape[:2], dtype=torch.long, device=hidden.device)
+    place.scatter_(1, narrow.index, torch.arange(narrow.index.shape[1], device=hidden.device).expand_as(narrow.index))
+    is_read = torch.zeros_like(place, dtype=torch.bool).scatter_(1, narrow.index, value=True)[:, :, None]
+    spread = states.gather(1, place[:, :, None].expand(*hidden.shape[:2], states.shape[-1]))
+    spread = torch.where(is_read, spread, 0.0)
+    return (spread, *output[1:]) if isinstance(output, tuple) else spread
 
 
 @contextmanager

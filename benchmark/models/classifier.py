@@ -4,25 +4,30 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.overrides import has_torch_function
 
 from benchmark.errors import UserError
-from benchmark.models.attention_interface import AttentionEdit, Tape, recording
+from benchmark.models.attention_interface import AttentionEdit, Narrow, Tape, ValueEdit, hold_constant, recording
 from benchmark.models.blocks import BlockTape, observing
 from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.models.encoding import Encoder
-from benchmark.models.families import Family, read_weights
+from benchmark.models.families import Family, lone_rows, read_weights
 from benchmark.models.label_matching import label_map
+from benchmark.models.magnitudes import Magnitudes
 from benchmark.models.passes import Cost, Trace
 from benchmark.models.precision import Twin
 from benchmark.models.streams import Streams
 from benchmark.types import Batch, Example
 
 Tensors = Mapping[str, Tensor]
+
+Rows = Literal["all", "read"]
+"""Rows of the last layer's attention: all, or those that the classifier reads."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,6 +50,7 @@ class Classifier:
         max_tokens: tokens of one forward pass of many variants of the examples.
         memory_budget: bytes that a method may let attention-sized tensors take at once.
         twin: holds the copy in float64 that `precision.precise` makes.
+        magnitudes: of the weights, which relevance propagation divides by.
     """
 
     name: str
@@ -60,6 +66,7 @@ class Classifier:
     memory_budget: int = 1 << 27
     cost: Cost = field(default_factory=Cost)
     twin: Twin = field(default_factory=Twin, repr=False, compare=False)
+    magnitudes: Magnitudes = field(default_factory=Magnitudes, repr=False, compare=False)
 
     def __repr__(self) -> str:
         shown = ", ".join([*self.labels[:4], *(["…"] if len(self.labels) > 4 else [])])
@@ -175,23 +182,31 @@ class Classifier:
         edits: Sequence[AttentionEdit] = (),
         replace: Mapping[int, Tensor] = MappingProxyType({}),
         embedding_edit: Callable[[Tensor], Tensor] | None = None,
+        value_edits: Sequence[ValueEdit] = (),
         record: Sequence[str] = (),
         grad: bool = False,
         start: tuple[int, Tensor] | None = None,
+        rows: Rows = "all",
     ) -> Trace:
         """One forward pass.
+
+        Of the last block only the rows that the classifier reads are computed where these are one or two, unless its
+        attention is recorded or edited; `rows` allows it with recorded attention too.
 
         Args:
             inputs: a batch, or tensors ready for the model (of a batch, or expanded from one).
             edits: applied to the attention probabilities of every layer.
             replace: by layer, probabilities [B H T T] that stand in for the layer's own, which are not computed.
             embedding_edit: applied to the output of the token embeddings.
+            value_edits: applied to the value vectors of every layer.
             record: any of "attentions", "permitted", "embeddings", "hidden".
             grad: build the graph from what is recorded on; without it nothing is kept.
             start: (l, hidden [B T D]): skip the blocks before that of attention call l, which reads `hidden`. `inputs` must
                 have the batch dimension of `hidden`: repeat its rows where `hidden` is an expanded batch. Attentions and
                 hidden states are recorded from call l on. A restart in a decoder skips the decoder's blocks before l, but
                 computes the encoder anew, with all edits, since cross-attention reads it.
+            rows: "read": the last layer's recorded attention may have the rows that are read alone, [B H R T], the order
+                is that of `lone_rows`; `everywhere` puts them in their places.
         """
         tensors = inputs.tensors if isinstance(inputs, Batch) else inputs
         if unknown := set(record) - {"attentions", "permitted", "embeddings", "hidden"}:
@@ -203,12 +218,15 @@ class Classifier:
         tape = Tape(
             modules=frozenset(map(id, self.attention_modules)),
             edits=edits,
+            value_edits=value_edits,
             replace=replace,
             record="attentions" in record,
             record_permitted="permitted" in record,
             grad=grad and "attentions" in record,
             first=first_call,
         )
+        if rows == "read" or not (tape.record or tape.record_permitted or has_torch_function(tuple(tensors.values()))):
+            tape.narrow = self._narrow(tensors, edits)
         block_tape = BlockTape(tape, grad=grad and "hidden" in record, start=start, skip_from=first_of_stream)
         embeddings: list[Tensor] = []
         with ExitStack() as stack:
@@ -216,6 +234,8 @@ class Classifier:
             stack.enter_context(recording(tape))
             if "hidden" in record or start is not None:
                 stack.enter_context(observing(self.model, self.attention_modules, block_tape))
+            elif tape.narrow is not None:
+                stack.enter_context(observing(self.model, self.attention_modules[-1:], block_tape))
             if "embeddings" in record or embedding_edit is not None:
                 wants_grad = grad and "embeddings" in record
                 modules = embedding_modules(self.model, self.family, self.name)
@@ -230,6 +250,26 @@ class Classifier:
             hidden=tuple(block_tape.hidden) if "hidden" in record else (),
         )
 
+    def _narrow(self, tensors: Tensors, edits: Sequence[AttentionEdit]) -> Narrow | None:
+        """Which rows of the last attention call are enough for the logits; None for all."""
+        if self.streams.count > 1 or any(edit is not hold_constant for edit in edits):
+            return None
+        some = next(iter(tensors.values()))
+        index = lone_rows(self.family, some, tensors.get("input_ids"), self.config)
+        return None if index is None else Narrow(self.n_layers - 1, index)
+
+    def everywhere(
+        self, batch: Batch, scores: Sequence[Float[Tensor, "B H _ T"]]
+    ) -> tuple[Float[Tensor, "B H T T"], ...]:
+        """Scores of attention with rows="read", and 0 in the rows that were not computed."""
+        index = lone_rows(self.family, batch.units, batch.tensors.get("input_ids"), self.config)
+        *before, last = scores
+        if index is None or last.shape[2] == last.shape[3]:
+            return tuple(scores)
+        full = last.new_zeros(*last.shape[:2], last.shape[3], last.shape[3])
+        rows = index[:, None, :, None].expand_as(last)
+        return (*before, full.scatter_(2, rows, last))
+
     def gradients(
         self,
         outputs: Tensor,
@@ -237,14 +277,16 @@ class Classifier:
         *,
         weights: Tensor | None = None,
         from_layer: int = 0,
+        again: bool = False,
     ) -> tuple[Tensor, ...]:
         """`∂(Σ outputs · weights)/∂inputs` in `scores_dtype`; zeros where there is no path.
 
-        Counted as one backward pass per row of `outputs`, less the share of the layers before `from_layer`.
+        Counted as one backward pass per row of `outputs`, less the share of the layers before `from_layer`. The graph is
+        kept where it is asked for `again`.
         """
         self.cost.backward_passes += len(outputs) * (1 - from_layer / self.n_layers)
         weights = torch.ones_like(outputs) if weights is None else weights
-        gradients = torch.autograd.grad(outputs, list(inputs), weights, allow_unused=True)
+        gradients = torch.autograd.grad(outputs, list(inputs), weights, allow_unused=True, retain_graph=again)
         pairs = zip(inputs, gradients, strict=True)
         return tuple((torch.zeros_like(x) if grad is None else grad).to(self.scores_dtype) for x, grad in pairs)
 

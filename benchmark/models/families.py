@@ -27,6 +27,7 @@ class Family:
         embeddings: the modules that embed tokens, as paths inside the base model, where they are not the one that
             `get_input_embeddings` names (encoder first, then decoder).
         cross_attention: name of the modules in which a decoder attends to an encoder; empty without an encoder–decoder.
+        guessed: whether it is not in the table.
     """
 
     read: Read
@@ -35,6 +36,7 @@ class Family:
     positions_after_padding: bool = False
     embeddings: tuple[str, ...] = ()
     cross_attention: str = ""
+    guessed: bool = False
 
 
 _ENCODER = Family(read="first", special_ends=(1, 1))
@@ -89,7 +91,7 @@ def family_of(model: nn.Module) -> Family:
     if family is not None:
         read = _VARIANTS.get(config.model_type, lambda _: None)(config)
         return family if read is None else replace(family, read=read)
-    guess = _guess(model)
+    guess = replace(_guess(model), guessed=True)
     logger.warning(
         "model type '%s' is not in the table of families; guessed: its classifier reads %s; %d tokens at the start and %d "
         "at the end are special%s",
@@ -158,6 +160,22 @@ def read_weights(
         case "last_end":
             parts = (_only_last(mask & (ids == config.eos_token_id)),)
     return torch.stack([part.to(dtype) / part.sum(1, keepdim=True) for part in parts]).mean(0)
+
+
+def lone_rows(
+    family: Family, mask: Int[Tensor, "B T"], ids: Int[Tensor, "B T"] | None, config: Any
+) -> Int[Tensor, "B R"] | None:
+    """The positions that a classifier reads where these are one or two: all that its last block needs to compute.
+
+    None where they are more, where encoder and decoder are two, and for a family that is not in the table. Of decoders it is
+    the last token whose id is not that of padding, attended to or not, as transformers has it.
+    """
+    if family.guessed:
+        return None
+    if family.read == "last" and ids is not None:
+        return _only_last(ids != config.get_text_config().pad_token_id).int().argmax(1, keepdim=True)
+    count = {"first": 1, "first_two": 2}.get(family.read)
+    return None if count is None else torch.arange(count, device=mask.device).expand(len(mask), count)
 
 
 def _only_last(chosen: Bool[Tensor, "B T"]) -> Bool[Tensor, "B T"]:

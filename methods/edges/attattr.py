@@ -41,11 +41,12 @@ class AttAttr:
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Attributions of the L layers, from about m (L + 1) / 2 forward and backward passes."""
-        trace = model.run(batch, record=("attentions", "hidden"))
-        return tuple(
+        trace = model.run(batch, record=("attentions", "hidden"), rows="read")
+        attributions = [
             attention * self._mean_gradient(model, batch, target, layer, attention, trace.hidden[layer])
             for layer, attention in enumerate(trace.attentions)
-        )
+        ]
+        return model.everywhere(batch, attributions)
 
     def _mean_gradient(
         self,
@@ -53,9 +54,9 @@ class AttAttr:
         batch: Batch,
         target: Int[Tensor, "B"],
         layer: int,
-        attention: Float[Tensor, "B H T T"],
+        attention: Float[Tensor, "B H _ T"],
         hidden: Float[Tensor, "B T D"],
-    ) -> Float[Tensor, "B H T T"]:
+    ) -> Float[Tensor, "B H _ T"]:
         """`Σ_k w_k ∂F(α_k A_l)/∂A_l` of one layer, a chunk of steps at a time."""
         points = nodes_and_weights(self.quadrature, self.steps)
         nodes, weights = (torch.as_tensor(x, dtype=model.scores_dtype) for x in points)

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
+from benchmark.models.classifier import Rows
 from benchmark.types import Batch
 
 Edges = tuple[Float[Tensor, "B H T T"], ...]
@@ -46,9 +47,11 @@ def each_layer(
         yield layer, hidden, attention
 
 
-def attention_and_gradient(model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> tuple[Edges, Edges]:
-    """(A, ∂y_t/∂A) of every layer, from one forward and one backward pass."""
-    trace = model.run(batch, record=("attentions",), grad=True)
+def attention_and_gradient(
+    model: Classifier, batch: Batch, target: Int[Tensor, "B"], rows: Rows = "all"
+) -> tuple[Edges, Edges]:
+    """(A, ∂y_t/∂A) of every layer, from one forward and one backward pass; `rows` as in `Classifier.run`."""
+    trace = model.run(batch, record=("attentions",), grad=True, rows=rows)
     gradients = model.gradients(trace.logits, trace.attentions, weights=model.one_hot(target))
     return tuple(layer.detach() for layer in trace.attentions), gradients
 

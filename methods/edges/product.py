@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from benchmark.models import Classifier
-from benchmark.models.precision import Precision
+from benchmark.models.precision import Precision, precise
 from benchmark.settings.declared import Distinct, configurable
 from benchmark.types import Batch
 from methods.edges.base import Edges, Signs, attention_and_gradient, take
 from methods.propagation.relevance import relevances
-from methods.propagation.rule_sets import RuleName, Rules, rule_set
+from methods.propagation.rule_sets import RuleName, Rules, RuleSet, rule_set
 
 Factor = Literal["attention", "gradient", "relevance"]
 
@@ -22,8 +21,9 @@ Factor = Literal["attention", "gradient", "relevance"]
 class FactorProduct:
     """`E = A^a ⊙ (∂y_t/∂A)^g ⊙ R^r` or its positive part; exponents are 1 for the factors and 0 for the others.
 
-    With relevance, A is that of the relevance pass, in its precision; the gradient is always that of the model itself.
-    R is read after the halving of the product A·V and before the softmax. Passes that no factor needs are not made.
+    With relevance, A is that of the relevance pass, in its precision; the gradient is always that of the model itself, and
+    where that is the precision of relevance too, one graph serves both. Of the last layer only the rows that the classifier
+    reads are computed where a gradient or relevance is a factor: all others are 0. R is read after the halving of the product A·V and before the softmax. Passes that no factor needs are not made.
 
     Attributes:
         factors: which are multiplied, in any order.
@@ -33,7 +33,7 @@ class FactorProduct:
             "model", the model's own: for a device without float64, or where its error (see `relevances`) is no matter.
 
     Source: this project (all three factors).
-    Cost: 2 forward passes, 2 backward passes; with precision=float64 one of each in float64.
+    Cost: 1 forward pass, 2 backward passes; with precision=float64 2 forward passes, one of either kind in float64.
 
     With factors=attention:
         `E[l,h,i,j] = A[l,h,i,j]`, in [0, 1]; the same for every class.
@@ -63,7 +63,7 @@ class FactorProduct:
         one alone: the readout `ReadRow(layer=-1)`. Block B − 1, its code's `blocks[1]`, which is the second from the input:
         `ReadRow(layer=1)`.
         Source: Chefer et al. 2021a, section 3.2, eq. 13.
-        Cost: 2 forward passes, 2 backward passes; with precision=float64 one of each in float64.
+        Cost: 1 forward pass, 2 backward passes; with precision=float64 2 forward passes, one of either kind in float64.
 
     With factors=attention, relevance:
         `E[l,h,i,j] = A[l,h,i,j] · R[l,h,i,j]`: equation 13 with A in the place of its gradient.
@@ -95,17 +95,31 @@ class FactorProduct:
             return self._with_relevance(model, batch, target)
         if "gradient" not in self.factors:
             return model.run(batch, record=("attentions",)).attentions
-        attentions, gradients = attention_and_gradient(model, batch, target)
-        return _layerwise(attentions, gradients) if "attention" in self.factors else gradients
+        attentions, gradients = attention_and_gradient(model, batch, target, rows="read")
+        return model.everywhere(batch, _layerwise(attentions, gradients) if "attention" in self.factors else gradients)
 
     def _with_relevance(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
-        reduce = torch.mul if "attention" in self.factors else lambda _attention, relevance: relevance
         rules = rule_set(self.rules)
-        scores = relevances(model, batch, target, rules, "attentions", precision=self.precision, reduce=reduce)
-        if "gradient" not in self.factors:
+        by_gradient = "gradient" in self.factors
+        one_graph = by_gradient and isinstance(rules, RuleSet) and precise(model, self.precision) is model
+        scores = relevances(
+            model,
+            batch,
+            target,
+            rules,
+            "attentions",
+            precision=self.precision,
+            reduce=self._product,
+            gradient=one_graph,
+        )
+        if one_graph or not by_gradient:
             return scores
-        _, gradients = attention_and_gradient(model, batch, target)
-        return _layerwise(gradients, scores)
+        _, gradients = attention_and_gradient(model, batch, target, rows="read")
+        return _layerwise(model.everywhere(batch, gradients), scores)
+
+    def _product(self, attention: Tensor, relevance: Tensor, gradient: Tensor | None) -> Tensor:
+        product = attention * relevance if "attention" in self.factors else relevance
+        return product if gradient is None else gradient * product
 
 
 def _layerwise(one: Edges, other: Edges) -> Edges:

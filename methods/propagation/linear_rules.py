@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from methods.propagation.mode import apply
+from methods.propagation.phases import TwoPhased, magnitude_of
 from methods.propagation.rules import divide
 
 
@@ -26,15 +27,16 @@ class PositiveLinear:
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
         """`x Wᵀ + b`."""
-        result: Tensor = apply(_PositiveLinear, *operands)
+        x, weight, *bias = operands
+        result: Tensor = apply(_PositiveLinear, x, weight, magnitude_of(weight), *bias)
         return result
 
 
-class _PositiveLinear(torch.autograd.Function):
+class _PositiveLinear(TwoPhased, torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, magnitude: Tensor, bias: Tensor | None = None) -> Tensor:
+        _PositiveLinear.remember(ctx)
         product = F.linear(x, weight)
-        magnitude = weight.abs()
         denominator = F.linear(x.abs(), magnitude).add_(product).mul_(0.5)
         ctx.save_for_backward(x, weight, magnitude, denominator)
         return product if bias is None else product + bias
@@ -42,9 +44,11 @@ class _PositiveLinear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, magnitude, denominator = ctx.saved_tensors
-        shares = divide(relevance, denominator)
+        if _PositiveLinear.is_gradient(ctx):
+            return relevance @ weight, None, None, None
+        shares = divide(relevance, denominator).mul_(0.5)
         signed = (shares @ weight).mul_(x)
-        return torch.addcmul(signed, x.abs(), shares @ magnitude).mul_(0.5), None, None
+        return signed.addcmul_(x.abs(), shares @ magnitude), None, None, None
 
 
 @dataclass(frozen=True)
@@ -60,15 +64,18 @@ class SeparateLinear:
         return result
 
 
-class _SeparateLinear(torch.autograd.Function):
+class _SeparateLinear(TwoPhased, torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        _SeparateLinear.remember(ctx)
         ctx.save_for_backward(x, weight)
         return F.linear(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
+        if _SeparateLinear.is_gradient(ctx):
+            return relevance @ weight, None, None
 
         def part(x_part: Tensor, weight_part: Tensor) -> Tensor:
             return x_part * (divide(relevance, F.linear(x_part, weight_part)) @ weight_part)
@@ -92,9 +99,10 @@ class SignSplitting(ABC):
         """Of the positive and of the negative contributions."""
 
 
-class _SignSplitting(torch.autograd.Function):
+class _SignSplitting(TwoPhased, torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rule: SignSplitting, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        _SignSplitting.remember(ctx)
         halves = torch.cat((x.clamp(min=0), x.clamp(max=0)), -1)
         up, down = weight.clamp(min=0), weight.clamp(max=0)
         positive, negative = F.linear(halves, torch.cat((up, down), 1)), F.linear(halves, torch.cat((down, up), 1))
@@ -107,6 +115,8 @@ class _SignSplitting(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, positive, negative = ctx.saved_tensors
+        if _SignSplitting.is_gradient(ctx):
+            return None, relevance @ weight, None, None
         to_positive, to_negative = ctx.rule.shares(relevance, positive, negative)
         up, down = weight.clamp(min=0), weight.clamp(max=0)
         above, below = to_positive @ up + to_negative @ down, to_positive @ down + to_negative @ up

@@ -1,10 +1,12 @@
 """Relevance propagation backwards through the unmodified model's own graph (docs/protocols.md, section 5).
 
 The forward pass runs inside a `TorchFunctionMode` that replaces each operation by an autograd function whose backward is
-a relevance rule. Gradients of the logits with respect to any recorded tensor are then relevances.
+a relevance rule. Gradients of the logits with respect to any recorded tensor are then relevances. The plain gradient comes
+from the same graph where both are asked for (`methods.propagation.phases`).
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +20,7 @@ from benchmark.types import Batch
 from methods.propagation.conservative import FrozenNorms
 from methods.propagation.mode import Propagation, ordinary, propagating
 from methods.propagation.operations import Args, Function, Kwargs, difference_operands, linear_operands, sum_operands
+from methods.propagation.phases import Phase, keeping, two_phases
 from methods.propagation.rule_sets import Conservative, Rules, RuleSet
 from methods.propagation.rules import HALVES, PASS, SUM, Rule
 
@@ -40,8 +43,8 @@ class RelevancePropagation(Propagation):
         self.rules = rules
         norm = _of_first(rules.norm)
         self.handlers = {
-            **dict.fromkeys(("move", "identity", "detach", "select"), ordinary),
-            **dict.fromkeys(("mask", "negate", "activation", "elementwise"), _of_first(PASS)),
+            **dict.fromkeys(("move", "identity", "detach", "mask", "select"), ordinary),
+            **dict.fromkeys(("negate", "activation", "elementwise"), _of_first(PASS)),
             **dict.fromkeys(("layer_norm", "rms_norm", "norm_module"), norm),
             "softmax": _of_first(rules.softmax),
             "reduce": _reduce,
@@ -61,7 +64,9 @@ class RelevancePropagation(Propagation):
         constant = next((x for x in (a, b) if not isinstance(x, Tensor) or x.dim() <= 1), None)
         if constant is None:
             return self.rules.add(torch.add, a, b)
-        return PASS(lambda _: function(a, b), b if constant is a else a)
+        if constant is a:
+            return PASS(lambda x: function(constant, x), b)
+        return PASS(lambda x: function(x, constant), a)
 
     def _subtract(self, function: Function, args: Args, kwargs: Kwargs) -> Tensor:
         a, b = difference_operands(function, args, kwargs)
@@ -71,7 +76,8 @@ class RelevancePropagation(Propagation):
         active = [x for x in args[:2] if self.acts_on(x)]
         if len(active) == 2:
             return HALVES(torch.mul, *active)
-        result = PASS(lambda _: function(*args, **kwargs), *active)
+        constant = args[0] if active[0] is args[1] else args[1]
+        result = PASS.scaled(lambda _: function(*args, **kwargs), *active, constant)
         if result.shape != active[0].shape:
             self.refuse("a product that broadcasts an activation")
         return result
@@ -85,7 +91,8 @@ class RelevancePropagation(Propagation):
 def _reduce(function: Function, args: Args, kwargs: Kwargs) -> Tensor:
     """A mean is a sum, and its division by a constant."""
     total = SUM(lambda x: torch.sum(x, *args[1:], **kwargs), args[0])
-    return PASS(lambda _: function(*args, **kwargs), total)
+    count = args[0].numel() // max(1, total.numel())
+    return total if function in (torch.sum, Tensor.sum) else PASS(lambda x: x / count, total)
 
 
 def _of_first(rule: Rule) -> Callable[[Function, Args, Kwargs], Tensor]:
@@ -97,7 +104,7 @@ def _of_first(rule: Rule) -> Callable[[Function, Args, Kwargs], Tensor]:
     return call
 
 
-def _whole(_recorded: Tensor, relevance: Tensor) -> Tensor:
+def _whole(_recorded: Tensor, relevance: Tensor, _gradient: Tensor | None) -> Tensor:
     return relevance
 
 
@@ -109,7 +116,8 @@ def relevances(
     record: str,
     *,
     precision: Precision = "float64",
-    reduce: Callable[[Tensor, Tensor], Tensor] = _whole,
+    reduce: Callable[[Tensor, Tensor, Tensor | None], Tensor] = _whole,
+    gradient: bool = False,
 ) -> tuple[Tensor, ...]:
     """The relevances of `relevance_pass`, in chunks that keep its attention-sized tensors within the memory budget.
 
@@ -125,7 +133,10 @@ def relevances(
         rules: the rule set.
         record: as for `relevance_pass`.
         precision: of the pass, "float64" or "model".
-        reduce: `(recorded tensor, relevance) -> what is returned of both`, computed in the same precision.
+        reduce: `(recorded tensor, relevance, gradient or None) -> what is returned of them`, computed in the same precision.
+            Of the last layer's attention it is given the rows that the classifier reads; relevance and gradient of all
+            others are 0, and so has to be what it returns of them.
+        gradient: as for `relevance_pass`.
 
     Returns:
         One tensor per recorded tensor, in the precision of the model's scores.
@@ -137,9 +148,11 @@ def relevances(
     more. Memory: 8 bytes for each parameter, and twice as much for each activation.
     """
     chunks = []
-    for part in relevance_parts(model, batch, target, rules, record, precision):
-        pairs = zip(_recorded(part.trace, record), part.layers, strict=True)
-        chunks.append(tuple(reduce(tensor.detach(), layer).to(model.scores_dtype) for tensor, layer in pairs))
+    for part in relevance_parts(model, batch, target, rules, record, precision, gradient=gradient):
+        gradients = part.gradients or (None,) * len(part.layers)
+        each = zip(_recorded(part.trace, record), part.layers, gradients, strict=True)
+        reduced = [reduce(tensor.detach(), *values).to(model.scores_dtype) for tensor, *values in each]
+        chunks.append(model.everywhere(part.batch, reduced) if record == "attentions" else tuple(reduced))
     return chunks[0] if len(chunks) == 1 else tuple(torch.cat(layers) for layers in zip(*chunks, strict=True))
 
 
@@ -152,27 +165,35 @@ class RelevancePart:
         batch: the examples.
         trace: of the forward pass.
         layers: the relevance of each recorded tensor.
+        gradients: the gradient with respect to each, if asked for.
     """
 
     model: Classifier
     batch: Batch
     trace: Trace
     layers: tuple[Tensor, ...]
+    gradients: tuple[Tensor, ...] = ()
 
 
 def relevance_parts(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"], rules: Rules, record: str, precision: Precision
+    model: Classifier,
+    batch: Batch,
+    target: Int[Tensor, "B"],
+    rules: Rules,
+    record: str,
+    precision: Precision,
+    *,
+    gradient: bool = False,
 ) -> Iterator[RelevancePart]:
     """The passes behind `relevances`, one after another."""
     twin = precise(model, precision)
     for part, rows in twin.parts(batch if twin is model else double_batch(batch)):
-        trace, layers = relevance_pass(twin, part, target[rows], rules, record)
-        yield RelevancePart(twin, part, trace, layers)
+        yield relevance_pass(twin, part, target[rows], rules, record, gradient=gradient)
 
 
 def relevance_pass(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"], rules: Rules, record: str
-) -> tuple[Trace, tuple[Tensor, ...]]:
+    model: Classifier, batch: Batch, target: Int[Tensor, "B"], rules: Rules, record: str, *, gradient: bool = False
+) -> RelevancePart:
     """Relevance of every recorded tensor for the target class, seeded at its logit as the rule set says.
 
     Args:
@@ -180,27 +201,32 @@ def relevance_pass(
         batch: B examples.
         target: the class to explain.
         rules: the rule set.
-        record: "attentions" (relevance of the probabilities of each layer, [B H T T]) or "hidden" (relevance of the
-            input of each block, [B T D]).
+        record: "attentions" (relevance of the probabilities of each layer, [B H T T], of the last one [B H R T] where the
+            classifier reads R rows alone) or "hidden" (relevance of the input of each block, [B T D]).
+        gradient: also the gradient of the target's logit, by a second backward pass through the same graph; of a `RuleSet`.
 
     Returns:
-        The trace of the forward pass and one relevance per recorded tensor.
+        The trace of the forward pass and one relevance, and gradient, per recorded tensor.
 
     Raises:
         NotApplicable: the model uses an operation that has no rule.
     """
     frozen = isinstance(rules, Conservative)
     mode = FrozenNorms() if isinstance(rules, Conservative) else RelevancePropagation(rules)
-    with propagating(model.model, mode):
-        trace = model.run(batch, record=(record,), grad=True, edits=(hold_constant,) if frozen else ())
-    recorded = _recorded(trace, record)
-    seed = model.one_hot(target)
+    phases = two_phases() if gradient else nullcontext(Phase())
+    with phases as phase, keeping(model.magnitudes), propagating(model.model, mode):
+        trace = model.run(batch, record=(record,), grad=True, rows="read", edits=(hold_constant,) if frozen else ())
+    recorded, one_hot = _recorded(trace, record), model.one_hot(target)
+    phase.gradient = gradient
+    gradients = model.gradients(trace.logits, recorded, weights=one_hot, again=True) if gradient else ()
+    phase.gradient = False
+    seed = one_hot
     if isinstance(rules, RuleSet) and rules.seed == "logit":
         seed = seed * trace.logits.detach()
     relevance = model.gradients(trace.logits, recorded, weights=seed)
     if frozen:
-        relevance = tuple(gradient * tensor.detach() for gradient, tensor in zip(relevance, recorded, strict=True))
-    return trace, relevance
+        relevance = tuple(slope * tensor.detach() for slope, tensor in zip(relevance, recorded, strict=True))
+    return RelevancePart(model, batch, trace, relevance, gradients)
 
 
 def _recorded(trace: Trace, record: str) -> tuple[Tensor, ...]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from methods.propagation.conservative import FrozenNorms
 from methods.propagation.mode import apply
+from methods.propagation.phases import TwoPhased, graph_of
 
 STABILISER = 1e-9
 
@@ -31,7 +32,8 @@ def divide(relevance: Tensor, z: Tensor, epsilon: float = STABILISER, *, signed:
 
     Unsigned with ε = 1e-9 it is the stabiliser of Chefer 2021a's code; leaving it out moves results by about 1e-3.
     """
-    return torch.where(z == 0, 0.0, relevance / (z + (epsilon * z.sign() if signed else epsilon)))
+    stabilised = z + (epsilon * z.sign() if signed else epsilon) if epsilon else z
+    return (relevance / stabilised).masked_fill_(z == 0, 0.0)
 
 
 def unbroadcast(relevance: Tensor, shape: torch.Size) -> Tensor:
@@ -51,22 +53,33 @@ class Passing:
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
         """The operation's result."""
-        with torch.no_grad():
-            result = operation(*operands)
-        passed: Tensor = apply(_Pass, self.weight, result, *operands)
+        passed: Tensor = apply(_Pass, self.weight, operation, None, *operands)
+        return passed
+
+    def scaled(self, operation: Callable[[Tensor], Tensor], x: Tensor, factor: Any) -> Tensor:
+        """The result of an operation that multiplies x by a constant: its gradient needs no copy of x."""
+        passed: Tensor = apply(_Pass, self.weight, operation, factor, x)
         return passed
 
 
-class _Pass(torch.autograd.Function):
+class _Pass(TwoPhased, torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, weight: float, result: Tensor, *operands: Tensor) -> Tensor:
-        ctx.weight, ctx.shapes = weight, [operand.shape for operand in operands]
-        return result.view_as(result)
+    def forward(ctx: Any, weight: float, operation: Callable[..., Tensor], factor: Any, *operands: Tensor) -> Tensor:
+        ctx.weight, ctx.shapes, ctx.factor = weight, [operand.shape for operand in operands], factor
+        ctx.graph = graph_of(operation, operands) if _Pass.remember(ctx) and factor is None else None
+        if ctx.graph is not None:
+            return ctx.graph.result.detach()
+        result = operation(*operands)
+        return result.view_as(result)  # an operand itself may be the result
 
     @staticmethod
     def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, ...]:
+        if _Pass.is_gradient(ctx):
+            if ctx.graph is None:
+                return None, None, None, unbroadcast(relevance * ctx.factor, *ctx.shapes)
+            return None, None, None, *ctx.graph.gradients(relevance)
         weighted = relevance if ctx.weight == 1 else relevance * ctx.weight
-        return None, None, *(unbroadcast(weighted, shape) for shape in ctx.shapes)
+        return None, None, None, *(unbroadcast(weighted, shape) for shape in ctx.shapes)
 
 
 @dataclass(frozen=True)
@@ -90,28 +103,32 @@ class Proportional:
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
         """The operation's result."""
-        result: Tensor = apply(_Share, self, operation, *operands)
+        return self.of(operation, operation, *operands)
+
+    def of(self, operation: Callable[..., Tensor], shared: Callable[..., Tensor], *operands: Any) -> Tensor:
+        """The result of `shared`, the same function of the operands as `operation`, whose Jacobian gives the shares."""
+        result: Tensor = apply(_Share, self, operation, shared, *operands)
         return result
 
 
-class _Share(torch.autograd.Function):
+class _Share(TwoPhased, torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rule: Proportional, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
-        needed = [isinstance(x, Tensor) and x.requires_grad for x in operands]
-        inputs = [x.detach().requires_grad_() if need else x for x, need in zip(operands, needed, strict=True)]
-        with torch.enable_grad():
-            z = operation(*inputs)
-        ctx.rule, ctx.needed, ctx.z = rule, needed, z
-        ctx.inputs = [x for x, need in zip(inputs, needed, strict=True) if need]
-        return z.detach()
+    def forward(
+        ctx: Any, rule: Proportional, operation: Callable[..., Tensor], shared: Callable[..., Tensor], *operands: Any
+    ) -> Tensor:
+        ctx.rule, ctx.shared = rule, graph_of(shared, operands)
+        if _Share.remember(ctx):
+            ctx.own = ctx.shared if shared is operation else graph_of(operation, operands)
+        return ctx.shared.result.detach()
 
     @staticmethod
     def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, ...]:
-        rule = ctx.rule
-        shares = divide(relevance, ctx.z.detach(), rule.epsilon, signed=rule.signed).mul_(rule.weight)
-        gradients = iter(torch.autograd.grad(ctx.z, ctx.inputs, shares, retain_graph=True))
-        inputs = iter(ctx.inputs)
-        return None, None, *(next(inputs).detach() * next(gradients) if need else None for need in ctx.needed)
+        if _Share.is_gradient(ctx):
+            return None, None, None, *ctx.own.gradients(relevance)
+        rule, shared = ctx.rule, ctx.shared
+        shares = divide(relevance, shared.result.detach(), rule.epsilon, signed=rule.signed).mul_(rule.weight)
+        pairs = zip(shared.inputs, shared.gradients(shares), strict=True)
+        return None, None, None, *(None if x is None else x.detach() * gradient for x, gradient in pairs)
 
 
 PASS, HALVES = Passing(), Passing(0.5)
@@ -139,7 +156,7 @@ class FrozenNorm:
             with FrozenNorms():
                 return operation(x)
 
-        return Proportional(self.epsilon)(frozen, *operands)
+        return Proportional(self.epsilon).of(operation, frozen, *operands)
 
 
 @dataclass(frozen=True)
@@ -169,15 +186,18 @@ class NormalisedAdd:
         return result
 
 
-class _NormalisedAdd(torch.autograd.Function):
+class _NormalisedAdd(TwoPhased, torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        _NormalisedAdd.remember(ctx)
         ctx.save_for_backward(a, b)
         return a + b
 
     @staticmethod
     def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, ...]:
         a, b = ctx.saved_tensors
+        if _NormalisedAdd.is_gradient(ctx):
+            return unbroadcast(relevance, a.shape), unbroadcast(relevance, b.shape)
         proportional = divide(relevance, a + b)
         parts = (a * proportional, b * proportional)
         sums = [_per_example(part) for part in parts]

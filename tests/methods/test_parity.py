@@ -95,12 +95,12 @@ def test_images_have_the_published_logits_and_relevance_of_every_block():
 
     handle = norm.register_forward_pre_hook(output_of_the_last_block)
     try:
-        trace, layers = relevance_pass(inputs.model, inputs.batch, inputs.target, rule_set("chefer2021"), "hidden")
+        part = relevance_pass(inputs.model, inputs.batch, inputs.target, rule_set("chefer2021"), "hidden")
     finally:
         handle.remove()
-    found = torch.stack([*layers, passed[0]], dim=1).sum(-1).numpy()
+    found = torch.stack([*part.layers, passed[0]], dim=1).sum(-1).numpy()
     for row, name in enumerate(inputs.names):
-        assert np.abs(trace.logits[row].detach().numpy() - arrays[f"{name}/logits"]).max() < 1e-10
+        assert np.abs(part.trace.logits[row].detach().numpy() - arrays[f"{name}/logits"]).max() < 1e-10
         assert int(inputs.target[row]) == int(arrays[f"{name}/target"])
         published = arrays[f"{name}/layer_rel"]
         assert np.abs(found[row] - published).max() <= TOLERANCE * np.abs(published).max()

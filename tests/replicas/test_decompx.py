@@ -198,7 +198,7 @@ def test_the_model_computes_what_it_computed(any_model):
     start = decomposed(hidden, hidden[None].repeat(2, 1, 1, 1))
     with propagating(model.model, Parts()):
         logits = model.run(batch, start=(0, start)).logits.as_subclass(torch.Tensor)
-    assert torch.equal(logits, model.run(batch).logits)
+    assert torch.equal(logits, model.run(batch, record=("attentions",)).logits)
 
 
 def test_cross_attention_is_refused(case, monkeypatch):

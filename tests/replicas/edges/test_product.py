@@ -72,7 +72,7 @@ def explainer(factors):
     ("factors", "passes"),
     [
         (("attention",), (1, 0)), (("gradient",), (1, 1)), (("attention", "gradient"), (1, 1)), (("relevance",), (1, 1)),
-        (("attention", "relevance"), (1, 1)), (("gradient", "relevance"), (2, 2)), (FACTORS, (2, 2)),
+        (("attention", "relevance"), (1, 1)), (("gradient", "relevance"), (1, 2)), (FACTORS, (1, 2)),
     ],
 )  # fmt: skip
 def test_a_product_makes_the_passes_that_its_factors_need(model, batch, target, factors, passes):

@@ -123,7 +123,8 @@ def test_relevance_is_conserved_at_the_input_of_every_block_where_the_rule_set_s
     conditions = "model" if name in IGNORE_BIASES else "rectified" if name == "conservative" else "unbiased"
     network = request.getfixturevalue(conditions)
     batch = network.encode(tiny_models.inputs(family))
-    trace, relevance = relevance_pass(network, batch, TARGET, EXACT[name], "hidden")
+    part = relevance_pass(network, batch, TARGET, EXACT[name], "hidden")
+    trace, relevance = part.trace, part.layers
     assert len(relevance) == network.n_layers
     signed, magnitude = totals(trace, relevance)
     seed = torch.ones(3).double() if name in IGNORE_BIASES else trace.logits.detach()[torch.arange(3), TARGET]
@@ -140,9 +141,11 @@ def test_relevance_is_conserved_at_the_input_of_every_block_where_the_rule_set_s
 def test_what_attnlrp_loses_is_what_its_softmax_rule_takes(unbiased, family):
     """y_t − Σ R = Σ_l Σ_hij (R − log A ⊙ (R − A Σ_k R)), with R the relevance of A: nothing else is lost anywhere."""
     batch = unbiased.encode(tiny_models.inputs(family))
-    trace, hidden = relevance_pass(unbiased, batch, TARGET, EXACT["attnlrp"], "hidden")
+    part = relevance_pass(unbiased, batch, TARGET, EXACT["attnlrp"], "hidden")
+    trace, hidden = part.trace, part.layers
     kept, magnitude = totals(trace, hidden)
-    trace, relevance = relevance_pass(unbiased, batch, TARGET, EXACT["attnlrp"], "attentions")
+    part = relevance_pass(unbiased, batch, TARGET, EXACT["attnlrp"], "attentions")
+    trace, relevance = part.trace, part.layers
     lost = torch.zeros(3, dtype=torch.float64)
     for attention, own in zip(trace.attentions, relevance, strict=True):
         a = attention.detach()
@@ -157,7 +160,8 @@ def test_biases_and_activations_take_their_share(model, family):
     biased = any(isinstance(module, nn.Linear) and module.bias is not None for module in model.model.modules())
     batch = model.encode(tiny_models.inputs(family))
     for name in ("epsilon", "conservative") if biased else ("conservative",):
-        trace, relevance = relevance_pass(model, batch, TARGET, EXACT[name], "hidden")
+        part = relevance_pass(model, batch, TARGET, EXACT[name], "hidden")
+        trace, relevance = part.trace, part.layers
         seed = trace.logits.detach()[torch.arange(3), TARGET]
         assert float((totals(trace, relevance)[0][0] - seed).abs().max()) > 1e-3
 
@@ -166,8 +170,9 @@ def test_biases_and_activations_take_their_share(model, family):
 def test_the_seed_is_the_logit_with_its_sign(name, model, family):
     """Seeded with 1, a class and its opposite would be explained alike: R / y_t is the same for both."""
     batch = model.encode(tiny_models.inputs(family))
-    trace, relevance = relevance_pass(model, batch, TARGET, EXACT[name], "hidden")
-    _, shares = relevance_pass(model, batch, TARGET, replace(EXACT[name], seed="one"), "hidden")
+    part = relevance_pass(model, batch, TARGET, EXACT[name], "hidden")
+    trace, relevance = part.trace, part.layers
+    shares = relevance_pass(model, batch, TARGET, replace(EXACT[name], seed="one"), "hidden").layers
     logit = trace.logits.detach()[torch.arange(3), TARGET]
     for own, share in zip(relevance, shares, strict=True):
         assert torch.allclose(
@@ -184,9 +189,10 @@ def test_edges_take_the_same_rule_sets(name, model, family):
     edges = FactorProduct(("relevance",), rules=rule_set(name))(model, batch, TARGET)
     named = FactorProduct(("relevance",), rules=name)(model, batch, TARGET)
     assert all(torch.equal(one, other) for one, other in zip(edges, named, strict=True))
-    trace, relevance = relevance_pass(model, batch, TARGET, rule_set(name), "attentions")
-    assert len(edges) == len(trace.attentions)
-    for layer, attention, own in zip(edges, trace.attentions, relevance, strict=True):
+    part = relevance_pass(model, batch, TARGET, rule_set(name), "attentions")
+    attentions, relevance = (model.everywhere(batch, layers) for layers in (part.trace.attentions, part.layers))
+    assert len(edges) == len(attentions)
+    for layer, attention, own in zip(edges, attentions, relevance, strict=True):
         assert torch.equal(layer, own)
         assert not layer[attention == 0].any()
         assert layer.isfinite().all()

@@ -54,7 +54,7 @@ def test_the_operands_share_what_arrives_at_the_top_of_a_block(loaded):
     """Proportional shares add up to R element by element, up to the stabiliser; R is read at the next block's input."""
     model, batch = loaded
     pairs = relevance_of_operands(model, batch, TARGET, rule_set("lrp"))
-    _, hidden = relevance_pass(model, batch, TARGET, rule_set("lrp"), "hidden")
+    hidden = relevance_pass(model, batch, TARGET, rule_set("lrp"), "hidden").layers
     for layer in range(model.n_layers - 1):
         total = sum(pairs[2 * layer + 1])
         assert (total - hidden[layer + 1]).abs().max() < 1e-6 * hidden[layer + 1].abs().max()
@@ -64,7 +64,7 @@ def test_both_sublayers_and_the_stream_meet_at_the_bottom_of_a_block(loaded):
     """What goes past the attention is a part of the input's relevance; the rest came back through the attention."""
     model, batch = loaded
     pairs, blocks = relevance_of_operands(model, batch, TARGET, rule_set("chefer2021")), blocks_parts(model, batch)
-    _, hidden = relevance_pass(model, batch, TARGET, rule_set("chefer2021"), "hidden")
+    hidden = relevance_pass(model, batch, TARGET, rule_set("chefer2021"), "hidden").layers
     for layer, block in enumerate(blocks):
         first, second = pairs[2 * layer], pairs[2 * layer + 1]
         through = first[block.branches[0]].sum((1, 2))
