@@ -14,11 +14,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
+
+from benchmark.models.read_rows import Gathered, Narrow
 
 IMPLEMENTATION = "attention_explainer_benchmark"
 
@@ -27,37 +29,6 @@ AttentionEdit = Callable[[int, Tensor], Tensor]
 
 ValueEdit = Callable[[int, Tensor], Tensor]
 """`(layer, value [B H T D]) -> value`, applied before the product with the probabilities."""
-
-
-@dataclass
-class Narrow:
-    """What makes the last call compute the rows of a few queries alone; keys and values are of all tokens.
-
-    The block of the call is run twice (`benchmark.models.blocks`): on all tokens up to its attention, which leaves `states`
-    here, and from its input on for the rows of `index`.
-
-    Attributes:
-        call: the number of the call.
-        index: the rows, those that the classifier reads.
-        states: queries of the rows, keys, values and the mask of the rows.
-    """
-
-    call: int
-    index: Int[Tensor, "B R"]
-    states: tuple[Tensor, Tensor, Tensor, Tensor | None] | None = None
-
-    def rows_of(self, tensor: Tensor, dim: int) -> Tensor:
-        """The rows of a tensor that has all of them in its dimension `dim`; itself where they are picked already."""
-        if tensor.shape[dim] in (1, self.index.shape[1]):
-            return tensor
-        index = self.index.view(-1, *[1] * (dim - 1), self.index.shape[1], *[1] * (tensor.dim() - dim - 1))
-        shape = [-1 if place == dim else size for place, size in enumerate(tensor.shape)]
-        shape[0] = len(self.index)
-        return tensor.expand(len(self.index), *tensor.shape[1:]).gather(dim, index.expand(*shape))
-
-
-class Gathered(Exception):  # noqa: N818 (no error)
-    """Ends the first run of a block that is computed for a few rows: keys and values are there."""
 
 
 @dataclass
@@ -159,8 +130,9 @@ def attention_forward(
     groups = getattr(module, "num_key_value_groups", 1)
     key, value = _expand_groups(key, groups), _expand_groups(value, groups)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    for edit in tape.value_edits if tape is not None else ():
-        value = edit(tape.layer, value)
+    if tape is not None:
+        for edit in tape.value_edits:
+            value = edit(tape.layer, value)
     if tape is not None and not tape.reads and not module.training and not has_torch_function((query, key, value)):
         _count(tape, module)
         output = F.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling)

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmark.models.attention_interface import Gathered, Narrow, Tape
+from benchmark.models.attention_interface import Tape
+from benchmark.models.read_rows import Gathered, Narrow
 
 
 def blocks_of(model: nn.Module, attention_modules: Sequence[nn.Module]) -> list[nn.Module]:
@@ -100,7 +101,8 @@ class BlockTape:
 def _run_narrowly(run: Callable[..., Any], hidden: Tensor, kwargs: Mapping[str, Any], narrow: Narrow) -> Any:
     """The block's output for the rows that are read, 0 in the other rows; its keys and values are those of all tokens.
 
-    It is exact for blocks in which rows meet in the attention alone. Queries, keys and values of the second run are not used.
+    It is exact for blocks in which rows meet in the attention alone. The second run's own queries, keys and values are not
+    used.
     """
     try:
         run(hidden, kwargs)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -12,22 +12,20 @@ from torch import Tensor, nn
 from torch.overrides import has_torch_function
 
 from benchmark.errors import UserError
-from benchmark.models.attention_interface import AttentionEdit, Narrow, Tape, ValueEdit, hold_constant, recording
+from benchmark.models.attention_interface import AttentionEdit, Tape, ValueEdit, hold_constant, recording
 from benchmark.models.blocks import BlockTape, observing
 from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.models.encoding import Encoder
-from benchmark.models.families import Family, lone_rows, read_weights
+from benchmark.models.families import Family, read_weights
 from benchmark.models.label_matching import label_map
 from benchmark.models.magnitudes import Magnitudes
 from benchmark.models.passes import Cost, Trace
 from benchmark.models.precision import Twin
+from benchmark.models.read_rows import Narrow, Rows, everywhere, lone_rows
 from benchmark.models.streams import Streams
 from benchmark.types import Batch, Example
 
 Tensors = Mapping[str, Tensor]
-
-Rows = Literal["all", "read"]
-"""Rows of the last layer's attention: all, or those that the classifier reads."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -226,7 +224,8 @@ class Classifier:
             first=first_call,
         )
         if rows == "read" or not (tape.record or tape.record_permitted or has_torch_function(tuple(tensors.values()))):
-            tape.narrow = self._narrow(tensors, edits)
+            index = self._read_rows(tensors) if all(edit is hold_constant for edit in edits) else None
+            tape.narrow = None if index is None else Narrow(self.n_layers - 1, index)
         block_tape = BlockTape(tape, grad=grad and "hidden" in record, start=start, skip_from=first_of_stream)
         embeddings: list[Tensor] = []
         with ExitStack() as stack:
@@ -250,25 +249,17 @@ class Classifier:
             hidden=tuple(block_tape.hidden) if "hidden" in record else (),
         )
 
-    def _narrow(self, tensors: Tensors, edits: Sequence[AttentionEdit]) -> Narrow | None:
-        """Which rows of the last attention call are enough for the logits; None for all."""
-        if self.streams.count > 1 or any(edit is not hold_constant for edit in edits):
-            return None
-        some = next(iter(tensors.values()))
-        index = lone_rows(self.family, some, tensors.get("input_ids"), self.config)
-        return None if index is None else Narrow(self.n_layers - 1, index)
-
     def everywhere(
         self, batch: Batch, scores: Sequence[Float[Tensor, "B H _ T"]]
     ) -> tuple[Float[Tensor, "B H T T"], ...]:
         """Scores of attention with rows="read", and 0 in the rows that were not computed."""
-        index = lone_rows(self.family, batch.units, batch.tensors.get("input_ids"), self.config)
-        *before, last = scores
-        if index is None or last.shape[2] == last.shape[3]:
-            return tuple(scores)
-        full = last.new_zeros(*last.shape[:2], last.shape[3], last.shape[3])
-        rows = index[:, None, :, None].expand_as(last)
-        return (*before, full.scatter_(2, rows, last))
+        return everywhere(self._read_rows(batch.tensors), scores)
+
+    def _read_rows(self, tensors: Tensors) -> Int[Tensor, "B R"] | None:
+        """The rows of the last attention call that are enough for the logits; None for all."""
+        if self.streams.count > 1:
+            return None
+        return lone_rows(self.family, next(iter(tensors.values())), tensors.get("input_ids"), self.config)
 
     def gradients(
         self,

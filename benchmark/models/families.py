@@ -156,29 +156,13 @@ def read_weights(
         case "first_and_patches":
             parts = (first_token, patches)
         case "last":
-            parts = (_only_last(mask & (ids != config.get_text_config().pad_token_id)),)
+            parts = (only_last(mask & (ids != config.get_text_config().pad_token_id)),)
         case "last_end":
-            parts = (_only_last(mask & (ids == config.eos_token_id)),)
+            parts = (only_last(mask & (ids == config.eos_token_id)),)
     return torch.stack([part.to(dtype) / part.sum(1, keepdim=True) for part in parts]).mean(0)
 
 
-def lone_rows(
-    family: Family, mask: Int[Tensor, "B T"], ids: Int[Tensor, "B T"] | None, config: Any
-) -> Int[Tensor, "B R"] | None:
-    """The positions that a classifier reads where these are one or two: all that its last block needs to compute.
-
-    None where they are more, where encoder and decoder are two, and for a family that is not in the table. Of decoders it is
-    the last token whose id is not that of padding, attended to or not, as transformers has it.
-    """
-    if family.guessed:
-        return None
-    if family.read == "last" and ids is not None:
-        return _only_last(ids != config.get_text_config().pad_token_id).int().argmax(1, keepdim=True)
-    count = {"first": 1, "first_two": 2}.get(family.read)
-    return None if count is None else torch.arange(count, device=mask.device).expand(len(mask), count)
-
-
-def _only_last(chosen: Bool[Tensor, "B T"]) -> Bool[Tensor, "B T"]:
+def only_last(chosen: Bool[Tensor, "B T"]) -> Bool[Tensor, "B T"]:
     """True at the last True of each row."""
     index = (torch.arange(chosen.shape[1], device=chosen.device) * chosen).argmax(1)
     return nn.functional.one_hot(index, chosen.shape[1]).bool()

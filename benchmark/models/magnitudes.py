@@ -25,10 +25,8 @@ class Magnitudes:
         """`|W|`."""
         state = (weight.data_ptr(), weight._version)
         found = self.kept.pop(id(weight), None)
-        if found is not None and found[0] is weight and found[1] == state:
-            magnitude = found[2]
-        else:
-            magnitude = weight.detach().abs()
+        same = found is not None and found[0] is weight and found[1] == state
+        magnitude = found[2] if found is not None and same else weight.detach().abs()
         if isinstance(weight, nn.Parameter) and self._size() + magnitude.nbytes <= self.limit:
             self.kept[id(weight)] = weight, state, magnitude
         return magnitude

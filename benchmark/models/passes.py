@@ -24,7 +24,8 @@ class Trace:
 
     Attributes:
         logits: one per class, in `Classifier.scores_dtype`.
-        attentions: per attention call the probabilities [B H T T] after edits, if recorded.
+        attentions: per attention call the probabilities [B H T T] after edits, if recorded; of the last call with
+            rows="read" the rows that are read alone, [B H R T].
         permitted: per attention call the keys that its mask leaves to each query [B 1 T T], if recorded.
         embeddings: output of the token (or patch) embedding module [B T D], before positions are added, if recorded. An
             encoder and its decoder both read this one tensor: a gradient with respect to it is the sum over both uses.

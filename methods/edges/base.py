@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
-from benchmark.models.classifier import Rows
+from benchmark.models.read_rows import Rows
 from benchmark.types import Batch
 
 Edges = tuple[Float[Tensor, "B H T T"], ...]

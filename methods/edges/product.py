@@ -23,7 +23,8 @@ class FactorProduct:
 
     With relevance, A is that of the relevance pass, in its precision; the gradient is always that of the model itself, and
     where that is the precision of relevance too, one graph serves both. Of the last layer only the rows that the classifier
-    reads are computed where a gradient or relevance is a factor: all others are 0. R is read after the halving of the product A·V and before the softmax. Passes that no factor needs are not made.
+    reads are computed where a gradient or relevance is a factor: all others are 0. R is read after the halving of the
+    product A·V and before the softmax. Passes that no factor needs are not made.
 
     Attributes:
         factors: which are multiplied, in any order.

@@ -1,7 +1,7 @@
 """What a pass tells its rules: that one graph serves two backward passes, and where magnitudes of weights are kept.
 
-The two passes are the plain gradient, and then the relevance of the rules. A rule's autograd function asks its phase which of
-the two it is in. The forward pass, which both share, is made once.
+The two passes are the plain gradient, and then the relevance of the rules. A rule's autograd function asks its phase which
+of the two it is in. The forward pass, which both share, is made once.
 """
 
 from collections.abc import Callable, Iterator, Sequence

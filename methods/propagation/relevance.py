@@ -76,9 +76,9 @@ class RelevancePropagation(Propagation):
         active = [x for x in args[:2] if self.acts_on(x)]
         if len(active) == 2:
             return HALVES(torch.mul, *active)
-        constant = args[0] if active[0] is args[1] else args[1]
-        result = PASS.scaled(lambda _: function(*args, **kwargs), *active, constant)
-        if result.shape != active[0].shape:
+        (x,) = active
+        result = PASS.scaled(lambda _: function(*args, **kwargs), x, args[0] if x is args[1] else args[1])
+        if result.shape != x.shape:
             self.refuse("a product that broadcasts an activation")
         return result
 
@@ -151,7 +151,7 @@ def relevances(
     for part in relevance_parts(model, batch, target, rules, record, precision, gradient=gradient):
         gradients = part.gradients or (None,) * len(part.layers)
         each = zip(_recorded(part.trace, record), part.layers, gradients, strict=True)
-        reduced = [reduce(tensor.detach(), *values).to(model.scores_dtype) for tensor, *values in each]
+        reduced = [reduce(tensor.detach(), layer, slope).to(model.scores_dtype) for tensor, layer, slope in each]
         chunks.append(model.everywhere(part.batch, reduced) if record == "attentions" else tuple(reduced))
     return chunks[0] if len(chunks) == 1 else tuple(torch.cat(layers) for layers in zip(*chunks, strict=True))
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from methods.propagation.conservative import FrozenNorms
 from methods.propagation.mode import apply
-from methods.propagation.phases import TwoPhased, graph_of
+from methods.propagation.phases import Graph, TwoPhased, graph_of
 
 STABILISER = 1e-9
 
@@ -68,7 +68,8 @@ class _Pass(TwoPhased, torch.autograd.Function):
         ctx.weight, ctx.shapes, ctx.factor = weight, [operand.shape for operand in operands], factor
         ctx.graph = graph_of(operation, operands) if _Pass.remember(ctx) and factor is None else None
         if ctx.graph is not None:
-            return ctx.graph.result.detach()
+            graph: Graph = ctx.graph
+            return graph.result.detach()
         result = operation(*operands)
         return result.view_as(result)  # an operand itself may be the result
 
@@ -116,10 +117,11 @@ class _Share(TwoPhased, torch.autograd.Function):
     def forward(
         ctx: Any, rule: Proportional, operation: Callable[..., Tensor], shared: Callable[..., Tensor], *operands: Any
     ) -> Tensor:
-        ctx.rule, ctx.shared = rule, graph_of(shared, operands)
+        graph = graph_of(shared, operands)
+        ctx.rule, ctx.shared = rule, graph
         if _Share.remember(ctx):
-            ctx.own = ctx.shared if shared is operation else graph_of(operation, operands)
-        return ctx.shared.result.detach()
+            ctx.own = graph if shared is operation else graph_of(operation, operands)
+        return graph.result.detach()
 
     @staticmethod
     def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, ...]:

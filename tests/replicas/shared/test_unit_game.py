@@ -40,7 +40,8 @@ class Sum(nn.Module):
 def additive(reader):
     model = Sum(reader.config)
     return Classifier(
-        name="sum", model=model, encoder=reader.encoder, labels=("a", "b", "c"), family=Family("first", (1, 1), guessed=True),
+        name="sum", model=model, encoder=reader.encoder, labels=("a", "b", "c"),
+        family=Family("first", (1, 1), guessed=True),
         attention_modules=(model,), streams=Streams(("0",), (ENCODER,), (ENCODER,)), n_heads=1, fingerprint="",
     )  # fmt: skip
 
