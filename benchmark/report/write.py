@@ -1,6 +1,7 @@
 """Everything that a report consists of, written to a folder."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -24,6 +25,7 @@ from benchmark.report.naming import Names
 from benchmark.report.page.document import comparison_page
 from benchmark.report.pairs import differences, every_pair
 from benchmark.report.spreadsheet import csv_bytes
+from benchmark.report.unchanged import inputs, note, unchanged
 from benchmark.results.cache import atomic_path
 from benchmark.results.comparison_folders import COMMAND
 from benchmark.results.tables import Table
@@ -92,20 +94,23 @@ def write_report(cells: Sequence[NamedCell], folder: Path, latex: LatexSettings 
         latex: how the LaTeX tables look; what it calls methods, figures of analyses and the page call them too.
 
     Returns:
-        The files written.
+        The files of the report. Where they lie there already, made from the same, none is made again.
 
     Raises:
         UserError: a file of a cell is corrupt, or `latex` names a metric or method that there is not.
         OSError: the folder cannot be written.
     """
-    contents = []
+    tables, latex, command = read_tables(folder), latex or LatexSettings(), _command(folder)
+    made_from = inputs(cells, [table.to_json() for table in tables], asdict(latex), command)
+    if (there := unchanged(folder, made_from)) is not None:
+        return there
+    contents: dict[str, bytes] = {}
     with progress.step("making files", unit="files") as advance:
-        for made in _files(cells, read_tables(folder), latex or LatexSettings(), _command(folder)):
-            contents.append(made)
+        for name, content in _files(cells, tables, latex, command):
+            contents[name] = content
             advance(1)
-    written: list[Path] = []
-    for name, content in contents:
+    for name, content in contents.items():
         with atomic_path(folder / name) as temporary:
             temporary.write_bytes(content)
-        written.append(folder / name)
-    return written
+    note(folder, made_from, contents)
+    return [folder / name for name in contents]

@@ -1,0 +1,73 @@
+"""A report is made again only where it is not there as it would be made."""
+
+import pytest
+
+from benchmark.report import load_cells, unchanged, write, write_report
+from benchmark.results import store
+from benchmark.settings.latex_settings import LatexSettings
+
+NOTE = "drawn/report.json"
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.fixture
+def written(comparison, tmp_path):
+    cells, folder = load_cells(comparison[1]), tmp_path / "report"
+    write_report(cells, folder)
+    return cells, folder, contents(folder)
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Counts how often files are made."""
+    calls, files = [], write._files
+    monkeypatch.setattr(write, "_files", lambda *given: calls.append(1) or files(*given))
+    return calls
+
+
+def test_an_unchanged_report_is_not_made_again(written, made):
+    cells, folder, before = written
+    times = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert {path.name for path in write_report(cells, folder)} == set(before)
+    assert made == []
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == times
+
+
+@pytest.mark.parametrize("harm", ["deleted", "truncated", "changed", "note lost", "note broken"])
+def test_a_report_that_is_not_whole_is_made_again(written, made, harm):
+    cells, folder, before = written
+    path = folder / (NOTE if "note" in harm else "leaderboard.md")
+    if harm in ("deleted", "note lost"):
+        path.unlink()
+    else:
+        content = path.read_bytes()
+        path.write_bytes(content[:-20] if harm == "truncated" else content.replace(b"a", b"b"))
+    write_report(cells, folder)
+    assert made == [1]
+    assert contents(folder) == before
+    write_report(cells, folder)
+    assert made == [1]
+
+
+def test_other_settings_cells_and_code_are_other_inputs(written, made, monkeypatch):
+    cells, folder, before = written
+    write_report(cells, folder, LatexSettings(columns="two"))
+    write_report(cells[:1], folder)
+    monkeypatch.setattr(unchanged, "_code", lambda: "another")
+    write_report(cells, folder)
+    assert made == [1, 1, 1]
+    assert contents(folder) == before
+
+
+def test_a_report_that_was_stopped_while_it_was_written_is_not_taken_for_whole(written, made, monkeypatch):
+    cells, folder, before = written
+    monkeypatch.setattr(write, "note", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        write_report(cells, folder, LatexSettings(columns="two"))
+    monkeypatch.undo()
+    assert store.read_sealed(folder / NOTE)
+    write_report(cells, folder)
+    assert contents(folder) == before
