@@ -21,7 +21,7 @@ from benchmark.models.label_matching import label_map
 from benchmark.models.magnitudes import Magnitudes
 from benchmark.models.passes import Cost, Trace
 from benchmark.models.precision import Twin
-from benchmark.models.read_rows import Narrow, Rows, everywhere, lone_rows
+from benchmark.models.read_rows import Narrow, Rows, lone_rows
 from benchmark.models.streams import Streams
 from benchmark.types import Batch, Example
 
@@ -32,8 +32,7 @@ Tensors = Mapping[str, Tensor]
 class Classifier:
     """A classifier whose attention can be recorded, edited and differentiated; made by `load_model`.
 
-    The wrapped model is left bit-identical by every method, also after an exception, and several classifiers do not
-    disturb each other.
+    Every method leaves the wrapped model bit-identical, after an exception too; classifiers do not disturb each other.
 
     Attributes:
         name: directory or hub name.
@@ -188,8 +187,7 @@ class Classifier:
     ) -> Trace:
         """One forward pass.
 
-        Of the last block only the rows that the classifier reads are computed where these are one or two, unless its
-        attention is recorded or edited; `rows` allows it with recorded attention too.
+        Of the last block only `read_rows` are computed where its attention is neither edited nor, without `rows`, recorded.
 
         Args:
             inputs: a batch, or tensors ready for the model (of a batch, or expanded from one).
@@ -203,8 +201,7 @@ class Classifier:
                 have the batch dimension of `hidden`: repeat its rows where `hidden` is an expanded batch. Attentions and
                 hidden states are recorded from call l on. A restart in a decoder skips the decoder's blocks before l, but
                 computes the encoder anew, with all edits, since cross-attention reads it.
-            rows: "read": the last layer's recorded attention may have the rows that are read alone, [B H R T], the order
-                is that of `lone_rows`; `everywhere` puts them in their places.
+            rows: "read": of the last layer's attention the `read_rows` alone may be recorded, [B H R T]; see `everywhere`.
         """
         tensors = inputs.tensors if isinstance(inputs, Batch) else inputs
         if unknown := set(record) - {"attentions", "permitted", "embeddings", "hidden"}:
@@ -224,7 +221,7 @@ class Classifier:
             first=first_call,
         )
         if rows == "read" or not (tape.record or tape.record_permitted or has_torch_function(tuple(tensors.values()))):
-            index = self._read_rows(tensors) if all(edit is hold_constant for edit in edits) else None
+            index = self.read_rows(tensors) if all(edit is hold_constant for edit in edits) else None
             tape.narrow = None if index is None else Narrow(self.n_layers - 1, index)
         block_tape = BlockTape(tape, grad=grad and "hidden" in record, start=start, skip_from=first_of_stream)
         embeddings: list[Tensor] = []
@@ -249,17 +246,10 @@ class Classifier:
             hidden=tuple(block_tape.hidden) if "hidden" in record else (),
         )
 
-    def everywhere(
-        self, batch: Batch, scores: Sequence[Float[Tensor, "B H _ T"]]
-    ) -> tuple[Float[Tensor, "B H T T"], ...]:
-        """Scores of attention with rows="read", and 0 in the rows that were not computed."""
-        return everywhere(self._read_rows(batch.tensors), scores)
-
-    def _read_rows(self, tensors: Tensors) -> Int[Tensor, "B R"] | None:
+    def read_rows(self, tensors: Tensors) -> Int[Tensor, "B R"] | None:
         """The rows of the last attention call that are enough for the logits; None for all."""
-        if self.streams.count > 1:
-            return None
-        return lone_rows(self.family, next(iter(tensors.values())), tensors.get("input_ids"), self.config)
+        some, ids = next(iter(tensors.values())), tensors.get("input_ids")
+        return None if self.streams.count > 1 else lone_rows(self.family, some, ids, self.config)
 
     def gradients(
         self,
@@ -273,7 +263,7 @@ class Classifier:
         """`∂(Σ outputs · weights)/∂inputs` in `scores_dtype`; zeros where there is no path.
 
         Counted as one backward pass per row of `outputs`, less the share of the layers before `from_layer`. The graph is
-        kept where it is asked for `again`.
+        kept where it is needed `again`.
         """
         self.cost.backward_passes += len(outputs) * (1 - from_layer / self.n_layers)
         weights = torch.ones_like(outputs) if weights is None else weights

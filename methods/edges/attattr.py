@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
+from benchmark.models.read_rows import everywhere
 from benchmark.settings.declared import Count, configurable
 from benchmark.types import Batch
 from methods.edges.base import Edges
@@ -46,7 +47,7 @@ class AttAttr:
             attention * self._mean_gradient(model, batch, target, layer, attention, trace.hidden[layer])
             for layer, attention in enumerate(trace.attentions)
         ]
-        return model.everywhere(batch, attributions)
+        return everywhere(model.read_rows(batch.tensors), attributions)
 
     def _mean_gradient(
         self,

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.models.precision import Precision, precise
+from benchmark.models.read_rows import everywhere
 from benchmark.settings.declared import Distinct, configurable
 from benchmark.types import Batch
 from methods.edges.base import Edges, Signs, attention_and_gradient, take
@@ -97,7 +98,8 @@ class FactorProduct:
         if "gradient" not in self.factors:
             return model.run(batch, record=("attentions",)).attentions
         attentions, gradients = attention_and_gradient(model, batch, target, rows="read")
-        return model.everywhere(batch, _layerwise(attentions, gradients) if "attention" in self.factors else gradients)
+        products = _layerwise(attentions, gradients) if "attention" in self.factors else gradients
+        return everywhere(model.read_rows(batch.tensors), products)
 
     def _with_relevance(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         rules = rule_set(self.rules)
@@ -116,7 +118,7 @@ class FactorProduct:
         if one_graph or not by_gradient:
             return scores
         _, gradients = attention_and_gradient(model, batch, target, rows="read")
-        return _layerwise(model.everywhere(batch, gradients), scores)
+        return _layerwise(everywhere(model.read_rows(batch.tensors), gradients), scores)
 
     def _product(self, attention: Tensor, relevance: Tensor, gradient: Tensor | None) -> Tensor:
         product = attention * relevance if "attention" in self.factors else relevance

@@ -16,6 +16,7 @@ from torch import Tensor
 from benchmark.models import Classifier, Trace
 from benchmark.models.attention_interface import hold_constant
 from benchmark.models.precision import Precision, double_batch, precise
+from benchmark.models.read_rows import everywhere
 from benchmark.types import Batch
 from methods.propagation.conservative import FrozenNorms
 from methods.propagation.mode import Propagation, ordinary, propagating
@@ -152,7 +153,9 @@ def relevances(
         gradients = part.gradients or (None,) * len(part.layers)
         each = zip(_recorded(part.trace, record), part.layers, gradients, strict=True)
         reduced = [reduce(tensor.detach(), layer, slope).to(model.scores_dtype) for tensor, layer, slope in each]
-        chunks.append(model.everywhere(part.batch, reduced) if record == "attentions" else tuple(reduced))
+        chunks.append(
+            everywhere(model.read_rows(part.batch.tensors), reduced) if record == "attentions" else tuple(reduced)
+        )
     return chunks[0] if len(chunks) == 1 else tuple(torch.cat(layers) for layers in zip(*chunks, strict=True))
 
 

@@ -116,7 +116,7 @@ def test_all_edges_are_the_unedited_model_and_none_is_no_attention(served, renor
     model, batch, _ = served
     cells = attended(model, batch)
     whole = model.run(batch, edits=[KeepEdges(cells, renormalise)]).logits
-    assert whole.equal(model.run(batch).logits)
+    assert whole.equal(model.run(batch, record=("attentions",)).logits)
     nothing = model.run(batch, edits=[KeepEdges(torch.zeros_like(cells), renormalise)]).logits
     assert nothing.equal(model.run(batch, edits=[lambda _layer, probabilities: 0 * probabilities]).logits)
     assert not nothing.equal(whole)

@@ -107,7 +107,7 @@ def test_effects_of_removals_do_not_depend_on_the_batch(cancelling, name):
     together = method(model, model.encode(inputs), target).tokens
     for row, one in enumerate(inputs):
         alone = method(model, model.encode([one]), target[row : row + 1]).tokens[0]
-        assert torch.equal(together[row, : len(alone)], alone)
+        assert error(together[row, : len(alone)], alone) <= 1e-6
 
 
 def test_a_small_effect_on_a_probability_near_one_keeps_its_digits():

@@ -71,7 +71,7 @@ def test_the_edited_operand_is_what_the_sublayers_last_linear_layer_gave(loaded)
     ]
     for (layer, part, x), output in zip(seen, outputs, strict=True):
         assert torch.equal(x, output * branch_scale(model, layer, part))
-    assert torch.equal(edited, model.run(batch).logits)
+    assert torch.allclose(edited, model.run(batch).logits, rtol=1e-12, atol=1e-12)
 
 
 def test_an_edit_reaches_the_logits_and_is_gone_afterwards(loaded):

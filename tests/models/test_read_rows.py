@@ -5,7 +5,7 @@ import torch
 
 from benchmark.models import PruneHeads, hold_constant
 from benchmark.models import attention_interface as interface
-from benchmark.models.read_rows import lone_rows
+from benchmark.models.read_rows import everywhere, lone_rows
 from benchmark.models.removal import OPERATORS
 from tests import tiny_models
 
@@ -41,7 +41,7 @@ def test_rows_that_are_read_give_the_logits_and_every_gradient(model, batch, fam
     n_tokens, last = batch.units.shape[1], part.attentions[-1]
     assert last.shape[2] == (n_tokens if family in ALL_ROWS else 2 if family == "deit-teacher" else 1)
     assert torch.allclose(part.logits, whole.logits, rtol=1e-12, atol=1e-12)
-    spread = model.everywhere(batch, some)
+    spread = everywhere(model.read_rows(batch.tensors), some)
     for found, expected in zip((*spread, *hidden), (*at_attention, *at_hidden), strict=True):
         assert found.shape == expected.shape
         assert torch.allclose(found, expected, rtol=1e-10, atol=1e-12 * float(expected.abs().max() + 1))

@@ -132,7 +132,7 @@ def test_attattr_per_layer_and_step(benchmark, report, model, eager, length):
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_perturbation_curve_over_its_forward_passes(benchmark, report, model, length):
-    """A curve's time over that of the same forward passes in the same chunks, with eager attention and nothing around them."""
+    """A curve's time over that of the same forward passes in the same chunks, with eager attention and nothing else."""
     evaluation, batch = build("evaluations/perturbation"), encoded(model, length)
     attribution = build("methods/raw_attention")(model, batch, torch.tensor([1]))
     masked = benchmark.pedantic(lambda: evaluation.rows(model, batch, attribution), rounds=2)

@@ -13,6 +13,7 @@ from torch import nn
 
 import benchmark
 from benchmark.errors import UserError
+from benchmark.models.read_rows import everywhere
 from methods.edges.product import FactorProduct
 from methods.propagation import rule_sets
 from methods.propagation.mode import propagating
@@ -190,7 +191,9 @@ def test_edges_take_the_same_rule_sets(name, model, family):
     named = FactorProduct(("relevance",), rules=name)(model, batch, TARGET)
     assert all(torch.equal(one, other) for one, other in zip(edges, named, strict=True))
     part = relevance_pass(model, batch, TARGET, rule_set(name), "attentions")
-    attentions, relevance = (model.everywhere(batch, layers) for layers in (part.trace.attentions, part.layers))
+    attentions, relevance = (
+        everywhere(model.read_rows(batch.tensors), layers) for layers in (part.trace.attentions, part.layers)
+    )
     assert len(edges) == len(attentions)
     for layer, attention, own in zip(edges, attentions, relevance, strict=True):
         assert torch.equal(layer, own)
