@@ -5,7 +5,7 @@ Defined in docs/protocols.md, section 15.
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -14,19 +14,21 @@ from omegaconf import DictConfig
 
 from benchmark import progress
 from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, ReadsTables, SaysNothing
+from benchmark.engines.base import Engine
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.report import load_cells, write_report
 from benchmark.report.cells import NamedCell, named_cells
-from benchmark.report.run_folders import read_stored
+from benchmark.report.run_folders import Stored, read_stored
 from benchmark.results import commits, statistics, store
 from benchmark.results.comparison_folders import ComparisonFolder
 from benchmark.results.digests import digest, sealed
 from benchmark.results.locks import beside
 from benchmark.results.tables import Table, not_applicable
 from benchmark.run.cell import Cell
+from benchmark.run.finishing import UnfinishedError, finish_all
 from benchmark.run.offers import ImageEvaluation
-from benchmark.run.records import finish, pending
+from benchmark.run.records import pending
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import compose, make
@@ -77,7 +79,8 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     """Explain, test and report; finished cells are reused and an interrupted one is carried on with.
 
     Several processes may share an `out`, equal or not: each cell is computed by one of them, see `finish_all`. In an `out`
-    that cannot be written to, what an equal comparison left there is shown.
+    that cannot be written to, what an equal comparison left there is shown. Where the work of a method failed time and again
+    in an engine's workers, the report is of the others, without analyses, which need all of them.
 
     Args:
         config: a configuration that `benchmark.settings.checking.check` let pass.
@@ -85,6 +88,7 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
 
     Raises:
         UserError: a mistake in the configuration or in the data; or `out` cannot be written to and has no such comparison.
+        UnfinishedError: methods were given up; raised when everything else is done.
     """
     out = Path(config.out)
     refusal = store.refusal(out)
@@ -94,7 +98,7 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     evaluations: dict[str, Evaluation] = {name: make(part, Evaluation) for name, part in config.evaluations.items()}
     analyses: dict[str, Analysis] = {name: make(settings, Analysis) for name, settings in config.analyses.items()}
     latex = LatexSettings.read(config.get("report", {}).get("latex"))
-    tracker = make(config.tracking)
+    tracker, engine = make(config.tracking), make(config.engine, Engine)
     with progress.step("opening task and model"):
         setting = open_setting(config)
     evaluations = that_can_serve(evaluations, images=setting.data.batches[0].patch is not None)
@@ -111,24 +115,35 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     cells = {method_name: setting.cell(method_name, method) for method_name, method in methods.items()}
     plan(cells, evaluations, analyses)
     tracking = beside(out / "tracking", "tracking")
-    stored = []
-    for cell in finish_all(cells, evaluations):
-        stored.append(read_stored(cell.folder.resolve(), tests))
-        with progress.step("tracking"), tracking:  # W&B names what it writes by the second
-            tracker.log_cell(*named_cells(stored[-1:]), name)
-    loaded, folders = named_cells(stored), [cell.folder for cell in cells.values()]
-    with beside(folder, f"comparison {name}"):
-        commits.clean(folder)
-        store.write_json(
-            folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders], "tests": tests}
-        )
-        analyse(analyses, Context(setting, cells, evaluations, folder), folder)
-        start = time.monotonic()
-        with progress.scope("report", "tables and figures"):
-            files = write_report(loaded, folder, latex)
-        logger.info("tables and figures: %d files in %s", len(files), progress.duration(time.monotonic() - start))
-        with progress.step("tracking"), tracking:
-            tracker.log_comparison(folder, loaded, name)
+    stored: dict[str, Stored] = {}
+    given_up: UnfinishedError | None = None
+    with engine.opened(setting.model) as setting.data.runner:
+        try:
+            for cell in finish_all(cells, evaluations):
+                stored[cell.name] = read_stored(cell.folder.resolve(), tests)
+                with progress.step("tracking"), tracking:  # W&B names what it writes by the second
+                    tracker.log_cell(*named_cells([stored[cell.name]]), name)
+        except UnfinishedError as error:
+            given_up = error
+            if not stored:
+                raise
+        finished = [method_name for method_name in cells if method_name in stored]
+        loaded, folders = named_cells([stored[each] for each in finished]), [cells[each].folder for each in finished]
+        with beside(folder, f"comparison {name}"):
+            commits.clean(folder)
+            store.write_json(
+                folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders], "tests": tests}
+            )
+            if given_up is None:
+                analyse(analyses, Context(setting, cells, evaluations, folder), folder)
+            start = time.monotonic()
+            with progress.scope("report", "tables and figures"):
+                files = write_report(loaded, folder, latex)
+            logger.info("tables and figures: %d files in %s", len(files), progress.duration(time.monotonic() - start))
+            with progress.step("tracking"), tracking:
+                tracker.log_comparison(folder, loaded, name)
+    if given_up is not None:
+        raise given_up
     return Comparison(folder, tuple(folders), loaded)
 
 
@@ -187,42 +202,6 @@ def plan(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation], analy
     }
     parts |= {("analysis", name): {"analysis": examples} for name in analyses}
     progress.emit(progress.Planned({**parts, ("report", "tables and figures"): {"report": examples}}))
-
-
-def finish_all(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation]) -> Iterator[Cell]:
-    """Finish every cell, and yield it when it is; those that other processes work on are left for later.
-
-    Only where nothing else is left to do is another process waited for. A line per cell says what was done, and how long
-    it took.
-    """
-    waiting, places = list(cells), iter(range(1, len(cells) + 1))
-    while waiting:
-        busy = []
-        for name in waiting:
-            if cells[name].lock.acquire(wait=False):
-                _finish_locked(cells[name], evaluations, f"{next(places)} of {len(cells)}")
-                yield cells[name]
-            else:
-                busy.append(name)
-                if len(waiting) == len(cells):
-                    logger.info("%s: another process works on it; left for later", name)
-        if len(busy) == len(waiting):
-            first = cells[busy.pop(0)]
-            with progress.step(f"{first.name}: waiting for another process"):
-                first.lock.acquire(wait=True)
-            _finish_locked(first, evaluations, f"{next(places)} of {len(cells)}")
-            yield first
-        waiting = busy
-
-
-def _finish_locked(cell: Cell, evaluations: Mapping[str, Evaluation], place: str) -> None:
-    """Finish a cell whose lock is held, and release it."""
-    try:
-        with progress.scope("cell", cell.name):
-            finished = finish(cell, evaluations)
-    finally:
-        cell.lock.release()
-    logger.info("%s: %s (%s)", cell.name, finished, place)
 
 
 def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) -> None:

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 import benchmark
 from benchmark.analyses.context import Analysis
+from benchmark.engines.base import Engine
 from benchmark.evaluations.triggers.patterns import TriggerSearch
 from benchmark.settings.configuration import compose, missing_keys, options
 from benchmark.types import Evaluation, Method
@@ -33,14 +34,15 @@ ALLOWED: dict[str, set[str]] = {
     "models": BASE | {"results.cache"},
     "training": BASE | {"models", "results"},
     "evaluations": BASE | {"models", "results"},
-    "run": BASE | {"models", "evaluations", "results"},
+    "engines": BASE | {"models"},
+    "run": BASE | {"models", "evaluations", "results", "engines"},
     "analyses": BASE | {"models", "training", "evaluations", "results", "run"},
     "report": WORDS | {"results", "exits", "progress", "settings.latex_settings"},
     "tracking": WORDS | {"results", "report", "settings"},
     "methods": BASE | {"models"},
     "tasks": BASE | {"results.cache", "models.images"},
     "notebook": BASE | {"models", "evaluations", "results", "run", "report", "catalogue"},
-    "comparison": BASE | {"models", "results", "run", "analyses", "report"},
+    "comparison": BASE | {"models", "results", "engines", "run", "analyses", "report"},
     "catalogue": BASE | {"exits", "commands.working_folder"},
     "commands": BASE | {"comparison", "report", "exits", "training", "catalogue"},
     "train": {"commands"},
@@ -48,8 +50,8 @@ ALLOWED: dict[str, set[str]] = {
 }
 
 RUN = (
-    "records", "testing", "heatmap_views", "graph_views", "workbench", "cell", "explaining", "contract", "stages", "data",
-    "arrays", "offers",
+    "finishing", "records", "testing", "heatmap_views", "graph_views", "workbench", "cell", "explaining", "contract",
+    "batch_rows", "stages", "data", "arrays", "offers",
 )  # fmt: skip
 """Modules of `benchmark/run` from top to bottom: each may import what lies below it. `comparison` is above them all."""
 
@@ -187,18 +189,23 @@ def test_every_yaml_composes(name):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in YAMLS if name.split("/")[0] in ("methods", "evaluations", "analyses", "tracking")]
+    "name",
+    [name for name in YAMLS if name.split("/")[0] in ("methods", "evaluations", "analyses", "tracking", "engine")],
 )
-def test_every_method_evaluation_and_tracker_builds(name):
+def test_every_method_evaluation_tracker_and_engine_builds(name):
     built = benchmark.build(name, *GIVEN.get(name, ()))
-    protocol = {"methods": Method | TriggerSearch, "evaluations": Evaluation, "analyses": Analysis}.get(
-        name.split("/")[0]
-    )
+    group = name.split("/")[0]
+    protocol = {
+        "methods": Method | TriggerSearch,
+        "evaluations": Evaluation,
+        "analyses": Analysis,
+        "engine": Engine,
+    }.get(group)
     if protocol is None:
         assert callable(built.log_cell)
     else:
         assert isinstance(built, protocol)
-        assert isinstance(type(built).version, int)
+        assert group == "engine" or isinstance(type(built).version, int)
 
 
 @pytest.mark.parametrize("experiment", options("experiment"))

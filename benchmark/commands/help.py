@@ -21,6 +21,7 @@ Main settings
   batch_size=16        examples explained at once
   out=runs             where run folders and the leaderboard go; finished run folders are reused
   tracking=none        no Weights & Biases; tracking.mode=offline|online|disabled
+  engine=local         this process computes, or engine=ray: workers on this machine or a cluster (engine.workers=N)
   report.latex.columns=two  LaTeX for a two-column paper; also .metrics, .methods, .interval, .names
   +experiment=NAME     a whole comparison from the literature
 
@@ -63,7 +64,7 @@ Examples
 """
 
 _TEXTS = {
-    "config": (_COMPARE, ("task", "model", "methods", "evaluations", "analyses", "tracking", "experiment")),
+    "config": (_COMPARE, ("task", "model", "methods", "evaluations", "analyses", "tracking", "engine", "experiment")),
     "train": (_TRAIN, ("task",)),
 }
 _KEYED = ("methods", "evaluations", "analyses")

@@ -1,1 +1,1 @@
-"""Where the batches of a comparison are computed: in this process, or in workers of a Ray cluster; the numbers are the same."""
+"""Where batches are computed: in this process, or in workers of a Ray cluster; the numbers are the same."""

@@ -11,8 +11,8 @@ from benchmark.types import Batch
 T = TypeVar("T")
 
 Work = Callable[Concatenate[Classifier, Batch, ...], T]
-"""`(model, batch, *inputs) -> result`. It holds all else that it needs and can be pickled: a frozen dataclass, a function of a
-module. What it gives hangs on its arguments alone, so that it is the same in every process and may be computed again."""
+"""`(model, batch, *inputs) -> result`. It holds all else that it needs and can be pickled: a frozen dataclass, a module's
+function. What it gives hangs on its arguments alone, so that it is the same in every process and may be computed again."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,11 @@ def nothing(index: int) -> tuple[object, ...]:
 
 @runtime_checkable
 class Runner(Protocol):
-    """Computes, for as long as a comparison takes.
+    """Computes, for as long as a comparison takes."""
 
-    Attributes:
-        at_once: how many methods it is worth to work on at the same time, each in a thread of its own.
-    """
-
-    at_once: int
+    @property
+    def at_once(self) -> int:
+        """How many methods it is worth to work on at the same time, each in a thread of its own."""
 
     def results(self, series: Series[T], begin: int = 0) -> Iterator[T]:
         """The result of each batch from number `begin` on, in order.
@@ -64,7 +62,7 @@ class Runner(Protocol):
 
 @runtime_checkable
 class Engine(Protocol):
-    """How batches are computed: the setting `engine`, which changes no number and is no part of what folders are named by."""
+    """How batches are computed: the setting `engine`, which changes no number and enters no folder's name."""
 
     def opened(self, model: Classifier) -> AbstractContextManager[Runner]:
         """A runner for work with this model; what it started ends with the block."""

@@ -15,7 +15,8 @@ from benchmark.models.precision import Twin, around
 def moved(value: Any, device: str | torch.device) -> Any:
     """The value with every tensor in it on the device: tensors, tuples, lists, mappings and dataclasses of them."""
     if isinstance(value, Tensor):
-        return value.to(device)
+        part_of_more = value.is_contiguous() and value.untyped_storage().nbytes() > value.nbytes
+        return value.to(device, copy=part_of_more)  # what is pickled of a part is the whole that it is part of
     if isinstance(value, tuple | list):
         return type(value)(moved(part, device) for part in value)
     if type(value) is dict:
@@ -33,9 +34,7 @@ def portable(model: Classifier) -> Classifier:
     """
     module = model.model if model.device.type == "cpu" else copy.deepcopy(model.model).cpu()
     carried = around(model, module)
-    return replace(
-        carried, encoder=replace(carried.encoder, device=torch.device("cpu")), cost=Cost(), twin=Twin()
-    )
+    return replace(carried, encoder=replace(carried.encoder, device=torch.device("cpu")), cost=Cost(), twin=Twin())
 
 
 def placed(model: Classifier, device: str) -> Classifier:

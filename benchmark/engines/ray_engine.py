@@ -31,8 +31,8 @@ class Ray:
     alone writes. A lost worker or node costs the shards that it was at, which others compute again.
 
     Attributes:
-        address: None: workers on this machine, started for this comparison; `auto`: the cluster that this machine is part of;
-            or HOST:PORT of one.
+        address: None: workers on this machine, started for this comparison; `auto`: the cluster that this machine is part
+            of; or HOST:PORT of one.
         workers: how many; None for as many as have room.
         threads_per_worker: of torch.
         cpus_per_worker: CPUs that Ray reserves for one; None for as many as threads.
@@ -106,15 +106,15 @@ class Workers:
             yield from Here().results(series, begin)
             return
         ahead = _AHEAD * self.crew.size * self.settings.in_flight
-        from ray import cloudpickle  # for classes of a notebook too
+        from ray.cloudpickle import dumps  # for classes of a notebook too
 
-        work = cloudpickle.dumps(series.work)
+        work = dumps(series.work)
         key, size = sha256(work).hexdigest(), self.settings.batches_per_shard
         handed: deque[Shard] = deque()
         try:
             for first in range(begin, len(series.batches), size):
                 items = moved(_items(series, range(first, min(first + size, len(series.batches)))), "cpu")
-                handed.append(Shard(key, work, cloudpickle.dumps(items), first // size))
+                handed.append(Shard(key, work, dumps(items), first // size))
                 self.crew.submit(handed[-1])
                 if len(handed) >= ahead:
                     yield from results_of(handed.popleft().answer.result())

@@ -77,16 +77,11 @@ class Worker:
             self._works.popitem(last=False)
         compute, results = self._works[key], []
         for batch, inputs in pickle.loads(items):
-            if self.model is not None:
-                from benchmark.engines.moving import moved
-
-                batch, inputs = moved((batch, inputs), self.device)
-            results.append(compute(self.model, batch, *inputs))
-        if self.model is None:
-            return results
-        from benchmark.engines.moving import moved
-
-        return [moved(result, "cpu") for result in results]
+            if self.device != "cpu":
+                batch, inputs = _moved((batch, inputs), self.device)
+            result = compute(self.model, batch, *inputs)
+            results.append(result if self.device == "cpu" else _moved(result, "cpu"))
+        return results
 
 
 def failed(error: Exception) -> Outcome:
@@ -110,6 +105,12 @@ def _loaded(model: bytes, device: str, threads: int) -> Any:
 
     torch.set_num_threads(threads)
     return placed(pickle.loads(model), device)
+
+
+def _moved(value: Any, device: str) -> Any:
+    from benchmark.engines.moving import moved
+
+    return moved(value, device)
 
 
 def _peak_memory() -> int:

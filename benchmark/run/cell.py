@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from benchmark.engines.base import Series, Work
 from benchmark.errors import Corrupt, NotApplicable
 from benchmark.models import Classifier
 from benchmark.results import commits, locks
@@ -18,7 +19,7 @@ from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.contract import Checked
 from benchmark.run.data import Data, Explained
-from benchmark.run.explaining import class_order, edge_sums, for_classes, for_target, measured
+from benchmark.run.explaining import Explain, ExplainAnother, ExplainClasses, ExplainWithEdges, ScoreEdges, class_order
 from benchmark.run.offers import AggregatingMethod, JointMethod
 from benchmark.run.stages import Stage
 from benchmark.types import Batch, Compared, EdgeMethod, Method, Target
@@ -61,14 +62,12 @@ class Cell:
         """Attributions of all scored examples for the predicted or another class; reused where they are stored."""
         predicted = None if which == "predicted" else self.explain("predicted")
 
-        def compute(index: int) -> Ragged:
+        def inputs(index: int) -> tuple[object, ...]:
             batch, target = self.data.batches[index], self.data.target(index, which)
-            if predicted is None:
-                return self._explain_batch(batch, target)
-            base = padded(predicted, self.data.start(index), batch)
-            return measured(self.model, batch, lambda: for_target(self._explainer, self.model, batch, target, base))
+            return (target,) if predicted is None else (target, padded(predicted, self.data.start(index), batch))
 
-        return self._stored_or_computed(f"attributions-{which}", self.data.batches, compute)
+        work = Explain if predicted is None else ExplainAnother
+        return self._stored_or_computed(f"attributions-{which}", self.data.batches, work, inputs)
 
     def head_scores(self, calibration: Any, which: Target) -> Float[Tensor, "N L H"]:
         """Head scores of each calibration example, explained for its label (`same`: of each scored one).
@@ -80,9 +79,8 @@ class Cell:
             stored = self.explain(which)
         else:
             batches = self.data.calibration(calibration.split, calibration.limit)
-            stored = self._stored_or_computed(
-                calibration_stage(calibration), batches, lambda i: self._explain_batch(batches[i], batches[i].label)
-            )
+            name = calibration_stage(calibration)
+            stored = self._stored_or_computed(name, batches, Explain, lambda index: (batches[index].label,))
         if "heads" not in stored.arrays:
             raise NotApplicable("the method does not score heads")
         return torch.as_tensor(stored.arrays["heads"])
@@ -100,28 +98,20 @@ class Cell:
         """
         if not isinstance(self.method, EdgeMethod):
             raise NotApplicable("the method does not score edges")
-        method = self._explainer
-
-        def compute(index: int) -> Ragged:
-            batch, target = self.data.batches[index], self.data.target(index, which)
-            return measured(self.model, batch, lambda: edge_sums(method, self.model, batch, target))
-
-        return self._stored_or_computed(f"edges-{which}", self.data.batches, compute)
+        targets = partial(self._target, which)
+        return self._stored_or_computed(f"edges-{which}", self.data.batches, ScoreEdges, targets)
 
     def explain_with_edges(self) -> None:
         """Attributions and edge scores for the predicted class at once, where the method can and neither is stored."""
         names = ("attributions-predicted", "edges-predicted")
         if not isinstance(self.method, JointMethod) or any(map(self.holds, names)):
             return
-        method = self._explainer
-
-        def compute(index: int) -> Ragged:
-            batch, target = self.data.batches[index], self.data.target(index, "predicted")
-            return measured(self.model, batch, lambda: method.with_edges(self.model, batch, target))
-
+        series = Series(
+            self.model, ExplainWithEdges(self._explainer), self.data.batches, partial(self._target, "predicted")
+        )
         with self.lock:
             try:
-                both, stage = self._computed("explained-with-edges", self.data.batches, compute)
+                both, stage = self._computed("explained-with-edges", series)
             except NotApplicable:
                 return  # one of the two may serve all the same: each is asked for by itself
             edges = {name: both.arrays[name] for name in ("target", "lengths", "edges")}
@@ -138,18 +128,23 @@ class Cell:
         """
         predicted = self.explain("predicted")
 
-        def compute(index: int) -> Ragged:
-            batch, order = self.data.batches[index], class_order(self.data.logits(index))
-            base = padded(predicted, self.data.start(index), batch)
-            return measured(self.model, batch, lambda: for_classes(self._explainer, self.model, batch, order, base))
+        def inputs(index: int) -> tuple[object, ...]:
+            order = class_order(self.data.logits(index))
+            return order, padded(predicted, self.data.start(index), self.data.batches[index])
 
-        return self._stored_or_computed("classes", self.data.batches, compute)
+        return self._stored_or_computed("classes", self.data.batches, ExplainClasses, inputs)
 
-    def _stored_or_computed(self, name: str, batches: Sequence[Batch], compute: Callable[[int], Ragged]) -> Ragged:
+    def _stored_or_computed(
+        self,
+        name: str,
+        batches: Sequence[Batch],
+        work: Callable[[Checked], Work[Ragged]],
+        inputs: Callable[[int], tuple[object, ...]],
+    ) -> Ragged:
         if not self.holds(name):
             with self.lock:
                 if not self.holds(name):  # another process may have been at it
-                    result, stage = self._computed(name, batches, compute)
+                    result, stage = self._computed(name, Series(self.model, work(self._explainer), batches, inputs))
                     self._store(name, result)
                     stage.clear()
                     return result
@@ -158,20 +153,19 @@ class Cell:
             raise Corrupt(self._path(name), "it holds other examples than this comparison asks for")
         return stored
 
-    def _computed(
-        self, name: str, batches: Sequence[Batch], compute: Callable[[int], Ragged]
-    ) -> tuple[Ragged, Stage[Ragged]]:
+    def _computed(self, name: str, series: Series[Ragged]) -> tuple[Ragged, Stage[Ragged]]:
         """The result for all batches, each example once, and its stage, to be cleared when the result is stored."""
         stage = Stage[Ragged](
-            folder=self.parts(name, batches),
+            folder=self.parts(name, series.batches),
             suffix=".safetensors",
             write=lambda ragged, part: ragged.write(part),
             read=Ragged.read,
             merge=Ragged.merge,
             seconds=self.checkpoint_seconds,
         )
-        result = stage.run([len(batch) for batch in batches], compute, name, _label(name))
-        if result.uids != tuple(uid for batch in batches for uid in batch.uids):
+        sizes = [len(batch) for batch in series.batches]
+        result = stage.follow(sizes, partial(self.data.runner.results, series), name, _label(name))
+        if result.uids != tuple(uid for batch in series.batches for uid in batch.uids):
             raise Corrupt(stage.folder, "its parts do not hold each example once")
         return result, stage
 
@@ -191,9 +185,8 @@ class Cell:
         cut = digest([len(batch) for batch in batches])[:8]
         return self.folder / "parts" / f"{stage}-{cut}"
 
-    def _explain_batch(self, batch: Batch, target: Tensor) -> Ragged:
-        method = self._explainer
-        return measured(self.model, batch, lambda: method(self.model, batch, target))
+    def _target(self, which: Target, index: int) -> tuple[object, ...]:
+        return (self.data.target(index, which),)
 
     @property
     def _explainer(self) -> Checked:

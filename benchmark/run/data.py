@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from benchmark.engines.base import Runner, Series, nothing
+from benchmark.engines.local import Here
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.results.record import TaskRecord
@@ -56,6 +59,7 @@ class Data:
         calibration: encodes the first n examples of another split, for head importance.
         facts: what the record says of them.
         labels: class names as the task spells them.
+        runner: computes what is asked of the batches.
     """
 
     model: Classifier
@@ -63,7 +67,9 @@ class Data:
     calibration: Callable[[str, int], Sequence[Batch]]
     facts: TaskRecord
     labels: tuple[str, ...]
+    runner: Runner = field(default_factory=Here)
     _logits: dict[int, Tensor] = field(default_factory=dict, init=False)
+    _guard: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     @property
     def uids(self) -> tuple[str, ...]:
@@ -91,7 +97,20 @@ class Data:
         return self.logits(index).argmax(-1)
 
     def logits(self, index: int) -> Float[Tensor, "B C"]:
-        """Logits of a batch, computed once for all methods."""
+        """Logits of a batch, computed once for all methods; where several batches are computed at a time, those of all."""
         if index not in self._logits:
-            self._logits[index] = self.model.run(self.batches[index]).logits
+            with self._guard:  # of two threads that ask, one computes
+                if index not in self._logits:
+                    self._compute_logits(index)
         return self._logits[index]
+
+    def _compute_logits(self, index: int) -> None:
+        numbers = range(len(self.batches)) if self.runner.at_once > 1 else [index]
+        series = Series(self.model, logits_of, [self.batches[number] for number in numbers], nothing)
+        for number, logits in zip(numbers, self.runner.results(series), strict=True):
+            self._logits[number] = logits.to(self.model.device)
+
+
+def logits_of(model: Classifier, batch: Batch) -> Float[Tensor, "B C"]:
+    """Logits of a batch."""
+    return model.run(batch).logits

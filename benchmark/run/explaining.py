@@ -1,8 +1,11 @@
-"""What a method is asked for one batch beyond a single explanation: another class, several classes, its edges."""
+"""What a method is asked for one batch: an explanation, one of another class or of several classes, its edges.
+
+What does the asking (`Explain` and those that follow) is a value, so that another process can be told to.
+"""
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -83,3 +86,78 @@ def measured(model: Classifier, batch: Batch, compute: Callable[[], Attribution]
         "backward_passes": model.cost.backward_passes - before.backward_passes,
     }
     return flat(batch, attribution, cost)
+
+
+@dataclass(frozen=True)
+class Explain:
+    """Attributions for a class of each example.
+
+    Attributes:
+        method: the explainer.
+    """
+
+    method: Checked
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Ragged:
+        """The attributions, with their cost."""
+        return measured(model, batch, lambda: self.method(model, batch, target))
+
+
+@dataclass(frozen=True)
+class ExplainAnother:
+    """Attributions for another class than one that is explained already, see `for_target`.
+
+    Attributes:
+        method: the explainer.
+    """
+
+    method: Checked
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], base: Attribution) -> Ragged:
+        """The attributions, with their cost."""
+        return measured(model, batch, lambda: for_target(self.method, model, batch, target, base))
+
+
+@dataclass(frozen=True)
+class ExplainClasses:
+    """Token scores for several classes, see `for_classes`.
+
+    Attributes:
+        method: the explainer.
+    """
+
+    method: Checked
+
+    def __call__(self, model: Classifier, batch: Batch, order: Int[Tensor, "B K"], base: Attribution) -> Ragged:
+        """The scores, with their cost."""
+        return measured(model, batch, lambda: for_classes(self.method, model, batch, order, base))
+
+
+@dataclass(frozen=True)
+class ScoreEdges:
+    """Edge scores summed over heads, see `edge_sums`.
+
+    Attributes:
+        method: the explainer, which is an `EdgeMethod`.
+    """
+
+    method: Checked
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Ragged:
+        """The scores, with their cost."""
+        return measured(model, batch, lambda: edge_sums(self.method, model, batch, target))
+
+
+@dataclass(frozen=True)
+class ExplainWithEdges:
+    """Attributions and edge scores at once.
+
+    Attributes:
+        method: the explainer, which is a `JointMethod`.
+    """
+
+    method: Checked
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Ragged:
+        """Both, with what they cost together."""
+        return measured(model, batch, lambda: self.method.with_edges(model, batch, target))

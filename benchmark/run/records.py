@@ -3,7 +3,6 @@
 import logging
 import platform
 import re
-import resource
 import subprocess
 import time
 from collections.abc import Mapping
@@ -14,7 +13,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
-import torch
 from omegaconf import OmegaConf
 
 from benchmark import progress
@@ -248,16 +246,9 @@ def _record(cell: Cell, attributions: Ragged | None, tested: Mapping[str, Evalua
         | {"python": platform.python_version(), "benchmark": version("attention-explainer-benchmark")},
         git_commit=git_commit(),
         dash=next(iter(reasons)) if len(reasons) == 1 else None,
-        cost=CostRecord(peak_memory(), **({} if attributions is None else attributions.cost)),
+        cost=CostRecord(cell.data.runner.peak_memory(), **({} if attributions is None else attributions.cost)),
         evaluations=dict(tested),
     )
-
-
-def peak_memory() -> int:
-    """Bytes: the most that the GPU's allocator held, or, without a GPU, the process's high-water mark so far."""
-    if torch.cuda.is_available():
-        return int(torch.cuda.max_memory_allocated())
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 @cache

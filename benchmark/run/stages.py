@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -35,11 +35,22 @@ class Stage(Generic[T]):
     def run(self, sizes: Sequence[int], compute: Callable[[int], T], name: str, label: str = "") -> T:
         """Merged results of all batches; those of an earlier, killed run are taken from its parts.
 
+        Args:
+            sizes: examples in each batch.
+            compute: the result of the batch of a number.
+            name: of the stage, as a step of `benchmark.progress`.
+            label: what a person reads in its place.
+        """
+        return self.follow(sizes, lambda begin: map(compute, range(begin, len(sizes))), name, label)
+
+    def follow(self, sizes: Sequence[int], results: Callable[[int], Iterator[T]], name: str, label: str = "") -> T:
+        """The same, of results that come one after the other.
+
         Parts are named by the batches that they hold, so that one that a kill cut off is simply absent.
 
         Args:
             sizes: examples in each batch.
-            compute: the result of the batch of a number.
+            results: those of the batches from a number on, in order.
             name: of the stage, as a step of `benchmark.progress`.
             label: what a person reads in its place.
         """
@@ -49,8 +60,8 @@ class Stage(Generic[T]):
         pending: list[T] = []
         last = time.monotonic()
         with progress.step(name, sum(sizes), label=label, done=sum(sizes[:begin])) as advance:
-            for index in range(begin, n_batches):
-                pending.append(compute(index))
+            for index, result in enumerate(results(begin), begin):
+                pending.append(result)
                 advance(sizes[index])
                 if index + 1 < n_batches and time.monotonic() - last >= self.seconds:
                     part = self.merge(pending)

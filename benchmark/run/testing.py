@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from benchmark import progress
+from benchmark.engines.base import Series, Work
 from benchmark.errors import Corrupt, NotApplicable
 from benchmark.evaluations.base import Averaged, Described
 from benchmark.results import commits, statistics, store
@@ -19,7 +21,8 @@ from benchmark.results.checks import NO_ROWS, rows_digest
 from benchmark.results.digests import sealed
 from benchmark.results.record import WORDS, About, Derivation, EvaluationRecord, Figure
 from benchmark.results.store import Ragged
-from benchmark.run.arrays import padded, selected
+from benchmark.run.arrays import padded
+from benchmark.run.batch_rows import Extract, Rows, RowsOfOthers
 from benchmark.run.cell import Cell, calibration_stage
 from benchmark.run.offers import (
     CalibratedEvaluation,
@@ -113,7 +116,7 @@ def rows_of_test(cell: Cell, evaluation: Evaluation, scoped: Evaluation) -> pd.D
     columns = (*_ROW, "value")
     if path.exists():
         return store.read_table(path, columns)
-    rows_of = _READERS[evaluation.reads](cell, scoped)
+    series = _READERS[evaluation.reads](cell, scoped)
     stage = Stage[pd.DataFrame](
         folder=cell.parts(name, cell.data.batches),
         suffix=".parquet",
@@ -123,7 +126,7 @@ def rows_of_test(cell: Cell, evaluation: Evaluation, scoped: Evaluation) -> pd.D
         seconds=cell.checkpoint_seconds,
     )
     sizes = [len(batch) for batch in cell.data.batches]
-    rows = stage.run(sizes, lambda index: _checked(cell, rows_of(index), index), name, "testing")
+    rows = stage.follow(sizes, partial(cell.data.runner.results, series), name, "testing")
     if rows.duplicated(list(_ROW)).any():
         raise Corrupt(stage.folder, "an example was tested twice")
     store.write_table(path, rows)
@@ -162,66 +165,56 @@ def _asked(evaluation: Evaluation) -> tuple[str, ...]:
     )
 
 
-def _checked(cell: Cell, rows: pd.DataFrame, index: int) -> pd.DataFrame:
-    """The rows of one batch with the number of the draw (0 where nothing is drawn); they are of its examples alone."""
-    rows = rows if "draw" in rows else rows.assign(draw=0)
-    if strange := set(rows["uid"]) - set(cell.data.batches[index].uids):
-        raise ValueError(f"rows of {min(strange)!r}, which is not among the examples that were given")
-    return rows.astype({"draw": "int64"})
+def _series(cell: Cell, work: Work[pd.DataFrame], inputs: Callable[[int], tuple[object, ...]]) -> Series[pd.DataFrame]:
+    return Series(cell.model, work, cell.data.batches, inputs)
 
 
-def _rows_of_stored(cell: Cell, evaluation: Evaluation, stored: Ragged) -> Callable[[int], pd.DataFrame]:
-    def compute(index: int) -> pd.DataFrame:
-        batch = cell.data.batches[index]
-        return evaluation.rows(cell.model, batch, padded(stored, cell.data.start(index), batch))
+def _rows_of_stored(cell: Cell, evaluation: Evaluation, stored: Ragged) -> Series[pd.DataFrame]:
+    def inputs(index: int) -> tuple[object, ...]:
+        return (padded(stored, cell.data.start(index), cell.data.batches[index]),)
 
-    return compute
+    return _series(cell, Rows(evaluation), inputs)
 
 
-def _rows_of_tokens(cell: Cell, evaluation: Evaluation) -> Callable[[int], pd.DataFrame]:
+def _rows_of_tokens(cell: Cell, evaluation: Evaluation) -> Series[pd.DataFrame]:
     """Examples whose annotated class is the predicted one are not tested again where they were for the predicted class."""
     stored = cell.explain(evaluation.target)
-    compute = _rows_of_stored(cell, evaluation, stored)
     if evaluation.target != "label" or not isinstance(evaluation, TwinEvaluation):
-        return compute
+        return _rows_of_stored(cell, evaluation, stored)
     path = _rows_path(cell, evaluation.for_predicted)
     if not path.exists():
-        return compute
+        return _rows_of_stored(cell, evaluation, stored)
     tested = store.read_table(path, (*_ROW, "value"))
 
-    def of_others(index: int) -> pd.DataFrame:
+    def inputs(index: int) -> tuple[object, ...]:
         batch, start = cell.data.batches[index], cell.data.start(index)
         alike = cell.data.target(index, "label") == cell.data.target(index, "predicted")
         others = alike.logical_not().nonzero().flatten().tolist()
         same = tested[tested["uid"].isin([uid for uid, known in zip(batch.uids, alike.tolist(), strict=True) if known])]
-        if not others:
-            return same
-        fresh = evaluation.rows(cell.model, batch.select(others), selected(padded(stored, start, batch), others))
-        return pd.concat([same, fresh.assign(draw=0)], ignore_index=True)
+        return padded(stored, start, batch), others, same
 
-    return of_others
+    return _series(cell, RowsOfOthers(evaluation), inputs)
 
 
-def _rows_of_prepared(cell: Cell, evaluation: PreparedEvaluation) -> Callable[[int], pd.DataFrame]:
+def _rows_of_prepared(cell: Cell, evaluation: PreparedEvaluation) -> Series[pd.DataFrame]:
     """The artifact that the evaluation takes from the method is made once, and kept beside the attributions."""
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(evaluation).__name__).lower()
     path = cell.folder / f"{name}-{digest_of(evaluation)[:8]}.json"
     with cell.lock:
         if not path.exists():
             batches = cell.data.calibration(evaluation.calibration.split, evaluation.calibration.limit)
+            series = Series(cell.model, Extract(evaluation, cell.method), batches[:1], lambda _: (batches,))
             with progress.step("searching calibration examples"):
-                store.write_json(path, sealed(evaluation.extract(cell.model, cell.method, batches)))
+                (artifact,) = cell.data.runner.results(series)
+            store.write_json(path, sealed(artifact))
             commits.note(path)
     prepared = evaluation.restored({k: v for k, v in store.read_sealed(path).items() if k != "seal"})
-
-    def compute(index: int) -> pd.DataFrame:
-        target = cell.data.target(index, evaluation.target)
-        return prepared.rows(cell.model, cell.data.batches[index], Attribution(target=target))
-
-    return compute
+    return _series(
+        cell, Rows(prepared), lambda index: (Attribution(target=cell.data.target(index, evaluation.target)),)
+    )
 
 
-def _rows_of_heads(cell: Cell, evaluation: Evaluation) -> Callable[[int], pd.DataFrame]:
+def _rows_of_heads(cell: Cell, evaluation: Evaluation) -> Series[pd.DataFrame]:
     calibration = evaluation.calibration if isinstance(evaluation, CalibratedEvaluation) else "same"
     each = calibration == "each"
     scores = cell.head_scores("same" if each else calibration, evaluation.target)
@@ -232,19 +225,18 @@ def _rows_of_heads(cell: Cell, evaluation: Evaluation) -> Callable[[int], pd.Dat
     elif isinstance(evaluation, ResamplingEvaluation) and not each:
         resamples = evaluation.resampled(scores, cell.aggregate)
 
-    def compute(index: int) -> pd.DataFrame:
+    def inputs(index: int) -> tuple[object, ...]:
         batch = cell.data.batches[index]
         target = cell.data.target(index, evaluation.target)
         start = cell.data.start(index)
         heads: Tensor = importance[start : start + len(batch)] if each else importance.expand(len(batch), -1, -1)
         heads = heads.to(batch.units.device)
-        attribution = Attribution(target=target, heads=heads, orders=orders, resamples=resamples)
-        return evaluation.rows(cell.model, batch, attribution)
+        return (Attribution(target=target, heads=heads, orders=orders, resamples=resamples),)
 
-    return compute
+    return _series(cell, Rows(evaluation), inputs)
 
 
-_READERS: Mapping[Reads, Callable[[Cell, Any], Callable[[int], pd.DataFrame]]] = {
+_READERS: Mapping[Reads, Callable[[Cell, Any], Series[pd.DataFrame]]] = {
     "tokens": _rows_of_tokens,
     "classes": lambda cell, evaluation: _rows_of_stored(cell, evaluation, cell.classes()),
     "edges": lambda cell, evaluation: _rows_of_stored(cell, evaluation, cell.edges(evaluation.target)),

@@ -13,7 +13,7 @@ from benchmark.settings.early import SPLITS, Surroundings
 from benchmark.settings.latex_settings import LatexSettings
 from benchmark.settings.mistakes import check_objects
 
-_SINGLE_GROUPS = ("task", "model", "tracking")
+_SINGLE_GROUPS = ("task", "model", "tracking", "engine")
 _NAMES = ("name", "split", "out")
 _LONGEST_NAME = 150  # file systems take 255, and an ending and a hash are added
 _LEAST = {"seed": 0, "batch_size": 1}

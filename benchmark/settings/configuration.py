@@ -26,7 +26,7 @@ from benchmark.settings.read_modules import outline_of
 from benchmark.settings.refusals import in_plain_words
 
 CONFIG_MODULE = "conf"
-GROUPS = ("task", "model", "methods", "evaluations", "analyses", "tracking", "experiment")
+GROUPS = ("task", "model", "methods", "evaluations", "analyses", "tracking", "engine", "experiment")
 KEYED = ("methods", "evaluations", "analyses")
 """Groups of which a comparison has several, by name."""
 

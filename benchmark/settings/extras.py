@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 from benchmark.errors import UserError
 
-EXTRAS = {"captum": "captum", "accelerate": "train", "h5py": "vision"}
+EXTRAS = {"captum": "captum", "accelerate": "train", "h5py": "vision", "ray": "ray"}
 """The extra of `pyproject.toml` by package."""
 
 

@@ -1,0 +1,71 @@
+"""What a test is asked for one batch, as values, so that another process can be told to ask it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from benchmark.models import Classifier
+from benchmark.run.arrays import selected
+from benchmark.run.offers import PreparedEvaluation
+from benchmark.types import Attribution, Batch, Compared, Evaluation
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a test.
+
+    Attributes:
+        evaluation: the test.
+    """
+
+    evaluation: Evaluation
+
+    def __call__(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
+        """The rows of a batch with the number of the draw (0 where nothing is drawn); they are of its examples alone."""
+        return _checked(self.evaluation.rows(model, batch, attribution), batch)
+
+
+@dataclass(frozen=True)
+class RowsOfOthers:
+    """The rows of a test where those of some examples are known.
+
+    Attributes:
+        evaluation: the test.
+    """
+
+    evaluation: Evaluation
+
+    def __call__(
+        self, model: Classifier, batch: Batch, attribution: Attribution, others: Sequence[int], known: pd.DataFrame
+    ) -> pd.DataFrame:
+        """The rows of a batch: the known ones, and those of the examples with the numbers `others`."""
+        if not others:
+            return _checked(known, batch)
+        fresh = self.evaluation.rows(model, batch.select(others), selected(attribution, others))
+        return _checked(pd.concat([known, fresh.assign(draw=0)], ignore_index=True), batch)
+
+
+@dataclass(frozen=True)
+class Extract:
+    """What a test takes from a method and from examples that are not scored.
+
+    Attributes:
+        evaluation: the test.
+        method: what is compared.
+    """
+
+    evaluation: PreparedEvaluation
+    method: Compared
+
+    def __call__(self, model: Classifier, batch: Batch, batches: Sequence[Batch]) -> Mapping[str, Any]:
+        """What it takes from all of `batches`, whose first is `batch`."""
+        return self.evaluation.extract(model, self.method, batches)
+
+
+def _checked(rows: pd.DataFrame, batch: Batch) -> pd.DataFrame:
+    rows = rows if "draw" in rows else rows.assign(draw=0)
+    if strange := set(rows["uid"]) - set(batch.uids):
+        raise ValueError(f"rows of {min(strange)!r}, which is not among the examples that were given")
+    return rows.astype({"draw": "int64"})
