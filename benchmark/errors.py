@@ -35,6 +35,10 @@ class Corrupt(UserError):  # noqa: N818 - said of the file
         super().__init__(f"{path} is corrupt ({reason}); remove the folder {path.parent}, and it is computed again")
         self.path, self.reason = path, reason
 
+    def __reduce__(self) -> tuple[type["Corrupt"], tuple[Path, str]]:
+        """Made again of what it was made of: an exception is otherwise made of its message, in another process."""
+        return type(self), (self.path, self.reason)
+
 
 class Missing(UserError):  # noqa: N818 - said of the file
     """A file of a run folder that is not there."""
@@ -42,6 +46,10 @@ class Missing(UserError):  # noqa: N818 - said of the file
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} is missing; the same command computes it again")
         self.path = path
+
+    def __reduce__(self) -> tuple[type["Missing"], tuple[Path]]:
+        """As that of `Corrupt`."""
+        return type(self), (self.path,)
 
 
 class NoSplit(UserError):  # noqa: N818 - said of the task

@@ -94,14 +94,18 @@ class Crew:
         Raises:
             UserError: there is no cluster, or none that has room for a worker.
         """
+        self._start()
+        return self._size.result()
+
+    def _start(self) -> None:
         with self._guard:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="crew", daemon=True)
                 self._thread.start()
-        return self._size.result()
 
     def submit(self, shard: Shard) -> None:
         """Have a shard computed; `shard.answer` tells when it is."""
+        self._start()
         self._open.add(shard)
         shard.answer.add_done_callback(lambda _: self._open.discard(shard))
         if self._broken is not None:

@@ -31,7 +31,7 @@ class _Listener(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         event: Event | None = getattr(record, "progress", None)
         if event is not None:
-            self.outlook.take(event, self.clock())
+            self.outlook.take(event, self.clock(), record.thread or 0)
             self.view = self.outlook.view()
 
 

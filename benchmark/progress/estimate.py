@@ -73,18 +73,22 @@ class Outlook:
     """Follows a comparison.
 
     A step's pace is that of all steps of its name, whichever the method; the others go at the mean pace. A cell that is
-    reused has no steps in the plan and takes no part in any pace.
+    reused has no steps in the plan and takes no part in any pace. What lies within what is told by thread; of several that
+    work at the same time the one is shown that got on last, and what is left is taken to be divided among them.
     """
 
     began: float
     _parts: dict[Scope, dict[str, int]] = field(default_factory=dict)
-    _frames: list[_Frame] = field(default_factory=list)
+    _threads: dict[int, list[_Frame]] = field(default_factory=dict)
+    _frames: list[_Frame] = field(default_factory=list)  # of the thread that got on last
     _paces: dict[str, _Pace] = field(default_factory=dict)
     _around: _Pace = field(default_factory=_Pace)  # of a cell, outside of its steps
     _done: int = 0
 
-    def take(self, event: Event, now: float) -> None:
-        """Follow one event, which happened at `now` (seconds of any clock that does not go back)."""
+    def take(self, event: Event, now: float, thread: int = 0) -> None:
+        """Follow one event of a thread, which happened at `now` (seconds of any clock that does not go back)."""
+        self._threads = {number: frames for number, frames in self._threads.items() if frames}
+        self._frames = self._threads.setdefault(thread, [])
         if isinstance(event, Planned):
             self._parts = {part: dict(steps) for part, steps in event.parts.items()}
         elif isinstance(event, Began):
@@ -138,6 +142,7 @@ class Outlook:
         counted = next((f for f in reversed(self._frames) if f.begin.total is not None), None)
         cells = [part for part in self._parts if part[0] == "cell"]
         others, current, since = self._estimate(counted)
+        others = None if others is None else others / self._side_by_side()
         return View(
             labels=tuple(dict.fromkeys(frame.begin.label for frame in self._frames)),
             counted=None if counted is None else (counted.done, counted.begin.total or 0, counted.begin.unit),
@@ -170,6 +175,10 @@ class Outlook:
             mine, since = here * seconds[counted.begin.name], counted.since
         cells = sum(bool(steps) for (kind, _), steps in self._parts.items() if kind == "cell")
         return total - mine + cells * self._around.each, mine, since
+
+    def _side_by_side(self) -> int:
+        """How many cells are worked on."""
+        return max(1, sum(bool(frames) and frames[0].begin.kind == "cell" for frames in self._threads.values()))
 
     def _mean(self, names: list[str]) -> float:
         paces = [self._paces[name] for name in dict.fromkeys(names)]

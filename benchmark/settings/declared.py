@@ -40,7 +40,11 @@ class SettingError(UserError):
         where = f"{path}.{name}" if path else name
         shown = "null" if value is None else list(value) if isinstance(value, tuple) else value
         super().__init__(f"{where}={shown}: allowed are {allowed}")
-        self.name, self.value, self.allowed = name, value, allowed
+        self.name, self.value, self.allowed, self.path = name, value, allowed, path
+
+    def __reduce__(self) -> tuple[type["SettingError"], tuple[str, Any, str, str]]:
+        """Made again of what it was made of, in another process."""
+        return type(self), (self.name, self.value, self.allowed, self.path)
 
     def at(self, path: str) -> "SettingError":
         """The same with the path of the object that has the setting."""

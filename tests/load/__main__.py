@@ -1,7 +1,8 @@
-"""Concurrency under full load, which takes minutes: `python -m tests.load [equal] [killed] [overlapping]`.
+"""Concurrency under full load, which takes minutes: `python -m tests.load [equal] [killed] [overlapping] [nodes]`.
 
 Eight equal jobs, twenty trials of two jobs that are killed at random moments, and jobs with overlapping tests in both
-orders, all with one `out` each; everything they leave is compared with what one undisturbed job leaves.
+orders, all with one `out` each; a comparison on two nodes of Ray, one of which is killed. Everything they leave is
+compared with what one undisturbed job leaves.
 """
 
 import random
@@ -16,6 +17,7 @@ import torch
 
 import benchmark.report.write as report
 from tests.load.jobs import Place, calls, counted, differences, errors, fresh, killed_at_random, wait_for
+from tests.load.nodes import killed_node
 
 FILES = ("leaderboard.csv", "leaderboard.md", "leaderboard.tex", "curves.csv", "comparison.json")
 TRIALS = 20
@@ -90,7 +92,7 @@ def differences_of_cells(out: Path, whole: Path) -> list[str]:
     return differences(out, whole, ())
 
 
-PARTS = {"equal": equal_jobs, "killed": killed, "overlapping": overlapping}
+PARTS = {"equal": equal_jobs, "killed": killed, "overlapping": overlapping, "nodes": killed_node}
 
 if __name__ == "__main__":
     sys.exit(main())
