@@ -86,6 +86,8 @@ def run_small(config):
     config.methods = {name: config.methods[name] for name in methods}
     config.evaluations = {name: config.evaluations[name] for name in list(config.evaluations)[: 1 if experiment else 2]}
     config.limit, config.analyses = 2, {}
+    make(config.engine)  # an engine that is shown can be made; what workers compute is tested elsewhere
+    config.engine = {"_target_": "benchmark.engines.local.Local"}
     if config.tracking.get("mode") != "offline":  # which a command says that shows it
         config.tracking = {"_target_": "benchmark.tracking.Wandb", "mode": "disabled"}
     return run_comparison(config)
@@ -213,8 +215,12 @@ def test_a_command_that_is_shown(command, here):
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_job_script_that_is_shown(script, here):
-    """What it hands to `srun` is a command whose settings exist."""
-    stub = "srun() { printf '%s\\n' \"$@\"; }\n"
+    """The command of Python that it hands to `srun` is one whose settings exist."""
+    stub = """
+        srun() { while [ $# -gt 0 ] && [ "$1" != python ]; do shift; done; [ $# -eq 0 ] || printf '%s\\n' "$@"; }
+        scontrol() { echo node; }
+        sleep() { :; }
+    """
     shown = subprocess.run(
         ["bash", "-c", stub + script], env={"SLURM_ARRAY_TASK_ID": "0"}, capture_output=True, check=True
     )
@@ -297,6 +303,7 @@ def parts():
         for group, names in (
             ("task", ("text_classification", "eraser", "image_folder", "digit_scenes")),
             ("model", ("hf",)),
+            ("engine", ("ray",)),
         )
         for name in names
     }

@@ -64,6 +64,11 @@ def test_whoever_waits_is_told_that_it_is_over():
     ending.close()
 
 
-def test_a_cluster_that_is_not_there_is_named():
-    with pytest.raises(UserError, match=r"engine\.address=127\.0\.0\.1:9: .*ray start --head"):
-        crew(address="127.0.0.1:9").size
+def test_a_cluster_that_is_not_there_is_named(monkeypatch):
+    def refused(**settings):
+        raise ConnectionError("nobody listens")
+
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    monkeypatch.setattr("ray.init", refused)
+    with pytest.raises(UserError, match=r"engine\.address=node:9: nobody listens; .*ray start --head"):
+        crew(address="node:9").size
