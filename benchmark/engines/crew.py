@@ -180,6 +180,8 @@ class Crew:
     def _dispatch(self) -> None:
         while self._waiting and (worker := self._free()) is not None:
             shard = self._suited(worker)
+            if shard.answer.done():  # nobody waits for it any more
+                continue
             if shard.answer.running() or shard.answer.set_running_or_notify_cancel():
                 worker.shards.append(shard)
                 reference = worker.actor.run.remote(shard.key, self._work(shard), shard.items)
