@@ -32,7 +32,7 @@ def test_a_docstring_may_say_something_else_of_a_setting():
     assert "Serrano & Smith 2019, section 3" in plain.source
     other = entry("mine", explainer({"factors": ["relevance", "gradient"]}, {"layer": "max"}))
     assert "(factors=[relevance, gradient]) · `s_j = max_l" in other.definition
-    assert other.cost.startswith("2 forward passes, 2 backward passes")
+    assert other.cost.startswith("1 forward pass, 2 backward passes")
     assert other.source == "Chefer et al. 2021a, section 3.2, eq. 13; this project, docs/protocols.md, section 3"
 
 

@@ -520,7 +520,7 @@ def test_each_part_is_made_once_and_each_run_folder_is_read_once(place, tmp_path
         "benchmark.report.run_folders.read_cell", lambda folder: folders.append(folder) or store.read_cell(folder)
     )
     comparison = run(place, tmp_path, "methods=[probe,raw_attention]", "analyses=[ranking_agreement]")
-    assert len(made) == 5, "two methods, a test, an analysis and the tracker"
+    assert len(made) == 6, "two methods, a test, an analysis, the tracker and the engine"
     assert sorted(folders) == sorted(comparison.cells)
 
 

@@ -42,7 +42,7 @@ def a_second_for_everything(monkeypatch):
 
 def test_a_log_has_a_line_per_cell_analysis_and_report(place, tmp_path, said):
     one = ["methods=[probe,raw_attention]", "evaluations=[rationale]", "analyses=[ranking_agreement]"]
-    count = len(list(run(place, tmp_path, *one).folder.iterdir())) - 2  # beside comparison.json and analyses/
+    count = len(list(run(place, tmp_path, *one).folder.iterdir())) - 3  # beside comparison.json, analyses/ and drawn/
     tail = f"tables and figures: {count} files in 1.0 s"
     assert said() == [
         "probe: computed in 1.0 s (1 of 2)",
