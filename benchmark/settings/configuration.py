@@ -66,6 +66,8 @@ def settled(
         return list(overrides), _composed(config_name, overrides, directory)
     except _UnknownKey as error:
         (unknown,) = error.args
+    if unknown.startswith(_OF_HYDRA):
+        raise UserError(f"{unknown} is no setting of Hydra's; --cfg hydra prints those there are")
     others = [text for text in overrides if _key(text) != unknown and not _is_value(text)]
     try:
         plain = OmegaConf.to_container(_composed(config_name, others, directory), resolve=False)
@@ -106,6 +108,10 @@ def _with_additions(config_name: str, overrides: Sequence[str], directory: str |
     ]
 
 
+_OF_HYDRA = "hydra."
+"""How settings of Hydra itself begin, those of a launcher among them."""
+
+
 class _UnknownKey(Exception):  # noqa: N818 - an answer of Hydra's
     """No YAML has this key."""
 
@@ -132,6 +138,8 @@ def _key(override: str) -> str:
 def _is_value(override: str) -> bool:
     """Whether an override sets a value deep in the configuration, which others do not depend on."""
     key = _key(override)
+    if key.startswith(_OF_HYDRA):
+        return False
     return "." in key and "@" not in key and key[0] not in "+~" and not key.endswith("._target_")
 
 

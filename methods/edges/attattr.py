@@ -1,14 +1,18 @@
 """ATTATTR: self-attention attribution (Hao 2021, eq. 4-5; docs/protocols.md, section 6)."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.models import Classifier
+from benchmark.errors import UserError
+from benchmark.models import Classifier, Trace
 from benchmark.models.read_rows import everywhere
-from benchmark.settings.declared import Count, configurable
+from benchmark.settings.declared import Above, Count, configurable
 from benchmark.types import Batch
 from methods.edges.base import Edges
 from methods.shared.quadrature import Quadrature, nodes_and_weights
@@ -25,59 +29,122 @@ class AttAttr:
     For each layer the batch is repeated once per step from that layer on; earlier layers are not computed again.
 
     Attributes:
-        steps: number m of evaluations of the gradient.
+        steps: number m of evaluations of the gradient, or "auto".
         quadrature: "left" is the published script's, "right" the paper's formula; see `nodes_and_weights`.
+        tolerance: the gap of a layer at which steps=auto stops, in probability; not used otherwise.
 
     Source: Hao et al. 2021, eq. 4-5.
     Cost: 1 + m (L + 1) / 2 forward passes, m (L + 1) / 2 backward passes.
+
+    With steps=auto:
+        `m = 2, 4, 8, ...` for each example and layer, until `|Σ Attr(A_l) − (F(A_l) − F(0·A_l))| ≤ tolerance` or m = 128.
+        It needs quadrature=gauss_legendre. Each m computes its nodes anew, as two sets share at most one. Where 128 are too
+        few the last attribution stands; the test `completeness` shows what gaps are left.
+        Source: Hao et al. 2021, eq. 4-5 (the attribution); this project (the choice of m).
+        Cost: 1 + (1 + m) (L + 1) / 2 forward passes, m (L + 1) / 2 backward passes, with m the sum of all that were tried.
     """
 
-    steps: Count = 20
+    steps: Count | Literal["auto"] = 20
     quadrature: Quadrature = "left"
+    tolerance: Annotated[float, Above(0)] = 0.01
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        nodes_and_weights(self.quadrature, self.steps)
+        if self.steps != "auto":
+            nodes_and_weights(self.quadrature, self.steps)
+        elif self.quadrature != "gauss_legendre":
+            raise UserError(f"steps=auto needs quadrature=gauss_legendre, not {self.quadrature}")
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Attributions of the L layers, from about m (L + 1) / 2 forward and backward passes."""
         trace = model.run(batch, record=("attentions", "hidden"), rows="read")
-        attributions = [
-            attention * self._mean_gradient(model, batch, target, layer, attention, trace.hidden[layer])
-            for layer, attention in enumerate(trace.attentions)
-        ]
+        probability = _of_class(trace, target)
+        attributions = []
+        for layer, (attention, hidden) in enumerate(zip(trace.attentions, trace.hidden, strict=False)):
+            path = _Path(model, batch.tensors, target, layer, attention, hidden)
+            if self.steps == "auto":
+                attributions.append(self._until_complete(path, probability))
+            else:
+                attributions.append(path.attribution(*nodes_and_weights(self.quadrature, self.steps)))
         return everywhere(model.read_rows(batch.tensors), attributions)
 
-    def _mean_gradient(
-        self,
-        model: Classifier,
-        batch: Batch,
-        target: Int[Tensor, "B"],
-        layer: int,
-        attention: Float[Tensor, "B H _ T"],
-        hidden: Float[Tensor, "B T D"],
-    ) -> Float[Tensor, "B H _ T"]:
-        """`Σ_k w_k ∂F(α_k A_l)/∂A_l` of one layer, a chunk of steps at a time."""
-        points = nodes_and_weights(self.quadrature, self.steps)
-        nodes, weights = (torch.as_tensor(x, dtype=model.scores_dtype) for x in points)
+    def _until_complete(self, path: "_Path", probability: Float[Tensor, "B"]) -> Float[Tensor, "B H _ T"]:
+        """The attribution of one layer, with more nodes for those examples whose gap is above the tolerance."""
+        contribution = probability - path.without()
+        result = torch.zeros_like(path.attention, dtype=path.model.scores_dtype)
+        left = torch.arange(len(contribution), device=contribution.device)
+        for nodes in _NODES:
+            found = path.select(left).attribution(*nodes_and_weights(self.quadrature, nodes))
+            result[left] = found
+            left = left[(found.sum((1, 2, 3)) - contribution[left]).abs() > self.tolerance]
+            if not len(left):
+                break
+        return result
+
+
+_NODES = (2, 4, 8, 16, 32, 64, 128)
+"""What steps=auto tries, in this order."""
+
+
+@dataclass(frozen=True)
+class _Path:
+    """The straight path from no attention in layer l to what the model has there, for a batch.
+
+    Attributes:
+        model: whose probability is integrated.
+        tensors, target: the batch, and the class of each example.
+        layer: l.
+        attention: A_l, of the rows that are read.
+        hidden: input of block l.
+    """
+
+    model: Classifier
+    tensors: Mapping[str, Tensor]
+    target: Int[Tensor, "B"]
+    layer: int
+    attention: Float[Tensor, "B H _ T"]
+    hidden: Float[Tensor, "B T D"]
+
+    def select(self, rows: Int[Tensor, "R"]) -> "_Path":
+        """The same for some of the examples."""
+        tensors = {name: tensor[rows] for name, tensor in self.tensors.items()}
+        target, attention, hidden = (x[rows] for x in (self.target, self.attention, self.hidden))
+        return replace(self, tensors=tensors, target=target, attention=attention, hidden=hidden)
+
+    def without(self) -> Float[Tensor, "B"]:
+        """`F(0·A_l)`."""
+        with torch.no_grad():
+            return self._probability(torch.zeros_like(self.attention), 1, grad=False)
+
+    def attribution(self, nodes: np.ndarray, weights: np.ndarray) -> Float[Tensor, "B H _ T"]:
+        """`A_l ⊙ Σ_k w_k ∂F(α_k A_l)/∂A_l`, a chunk of nodes at a time."""
+        model, attention = self.model, self.attention
         total = torch.zeros_like(attention, dtype=model.scores_dtype)
         size, n_tokens = attention.shape[0], attention.shape[-1]
-        per_chunk = max(1, model.rows_per_chunk(n_tokens, layers=model.n_layers - layer) // size)
-        for alpha, weight in zip(torch.split(nodes, per_chunk), torch.split(weights, per_chunk), strict=True):
+        per_chunk = max(1, model.rows_per_chunk(n_tokens, layers=model.n_layers - self.layer) // size)
+        alphas, shares = (torch.as_tensor(x, dtype=model.scores_dtype, device=total.device) for x in (nodes, weights))
+        for alpha, weight in zip(torch.split(alphas, per_chunk), torch.split(shares, per_chunk), strict=True):
             k = len(alpha)
-            scaled = (alpha.to(attention.device).view(k, 1, 1, 1, 1) * attention).flatten(0, 1).to(attention.dtype)
-            scaled.requires_grad_()
-            run = model.run(
-                {name: _repeat(tensor, k) for name, tensor in batch.tensors.items()},
-                replace={layer: scaled},
-                grad=True,
-                start=(layer, _repeat(hidden, k)),
-            )
-            probability = run.probabilities.gather(1, target.repeat(k)[:, None])[:, 0]
-            (gradient,) = model.gradients(probability, [scaled], from_layer=layer)
-            total += torch.einsum("k,kbhij->bhij", weight.to(total.device), gradient.view(k, *attention.shape))
-        return total
+            scaled = (alpha.view(k, 1, 1, 1, 1) * attention).flatten(0, 1).to(attention.dtype).requires_grad_()
+            probability = self._probability(scaled, k, grad=True)
+            (gradient,) = model.gradients(probability, [scaled], from_layer=self.layer)
+            total += torch.einsum("k,kbhij->bhij", weight, gradient.view(k, *attention.shape))
+        return attention * total
+
+    def _probability(self, attention: Float[Tensor, "N H _ T"], times: int, *, grad: bool) -> Float[Tensor, "N"]:
+        """F of the whole batch `times` times, one copy after the other, with this attention in layer l."""
+        run = self.model.run(
+            {name: _repeat(tensor, times) for name, tensor in self.tensors.items()},
+            replace={self.layer: attention},
+            grad=grad,
+            start=(self.layer, _repeat(self.hidden, times)),
+        )
+        return _of_class(run, self.target.repeat(times))
+
+
+def _of_class(run: Trace, target: Int[Tensor, "N"]) -> Float[Tensor, "N"]:
+    return run.probabilities.gather(1, target.to(run.logits.device)[:, None])[:, 0]
 
 
 def _repeat(tensor: Tensor, times: int) -> Tensor:

@@ -13,6 +13,9 @@ from benchmark.types import Batch
 Edges = tuple[Float[Tensor, "B H T T"], ...]
 """One tensor per layer; entry [b, h, i, j] scores the edge from query i to key j."""
 
+Narrowed = tuple[Float[Tensor, "B H _ T"], ...]
+"""The same, the last layer's perhaps of the queries alone that the classifier reads; see `read_rows.everywhere`."""
+
 Signs = Literal["signed", "positive"]
 """Scores as they are, or their positive part."""
 
@@ -49,7 +52,7 @@ def each_layer(
 
 def attention_and_gradient(
     model: Classifier, batch: Batch, target: Int[Tensor, "B"], rows: Rows = "all"
-) -> tuple[Edges, Edges]:
+) -> tuple[Narrowed, Narrowed]:
     """(A, ∂y_t/∂A) of every layer, from one forward and one backward pass; `rows` as in `Classifier.run`."""
     trace = model.run(batch, record=("attentions",), grad=True, rows=rows)
     gradients = model.gradients(trace.logits, trace.attentions, weights=model.one_hot(target))

@@ -11,7 +11,7 @@ from benchmark.models.precision import Precision, precise
 from benchmark.models.read_rows import everywhere
 from benchmark.settings.declared import Distinct, configurable
 from benchmark.types import Batch
-from methods.edges.base import Edges, Signs, attention_and_gradient, take
+from methods.edges.base import Edges, Narrowed, Signs, attention_and_gradient, take
 from methods.propagation.relevance import relevances
 from methods.propagation.rule_sets import RuleName, Rules, RuleSet, rule_set
 
@@ -125,6 +125,6 @@ class FactorProduct:
         return product if gradient is None else gradient * product
 
 
-def _layerwise(one: Edges, other: Edges) -> Edges:
+def _layerwise(one: Narrowed, other: Narrowed) -> Narrowed:
     """The products of two factors, in the wider of their precisions."""
     return tuple(a * b for a, b in zip(one, other, strict=True))

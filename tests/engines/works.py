@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,17 +15,6 @@ ERRORS = {
     "corrupt": Corrupt(Path("a", "b"), "cut off"),
     "bug": ZeroDivisionError("a bug"),
 }
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Waits, and gives the number of the batch."""
-
-    seconds: float
-
-    def __call__(self, model, batch, *inputs):
-        time.sleep(self.seconds)
-        return batch
 
 
 @dataclass(frozen=True)

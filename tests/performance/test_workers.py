@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from tests.engines.works import Wait, computed, crew
+from tests.engines.waiting import Wait
+from tests.engines.works import computed, crew
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
 SECONDS = 1.0

@@ -44,8 +44,8 @@ def whole(place):
 
 def test_equal_jobs_compute_each_cell_once(place, whole):
     out = fresh(place.folder / "equal" / "out")
-    statuses = wait_for([place.start(out) for _ in range(3)])
-    assert statuses == [0] * 3, errors(out)
+    statuses = wait_for([place.start(out) for _ in range(4)])
+    assert statuses == [0] * 4, errors(out)
     assert calls(place) == whole[1], "no batch is explained twice"
     assert differences(out, whole[0], FILES) == []
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmark.errors import UserError
 from methods.edges.attattr import AttAttr
 from tests.replicas.conftest import assert_same
 from tests.replicas.edges.by_hand import compare
@@ -86,3 +87,37 @@ def test_attribution_completes(model, batch, target):
     )
     assert fine < coarse / 4  # a rule of first order: eight times the steps, about an eighth of the gap
     assert fine < 0.02
+
+
+def test_nodes_are_raised_until_each_example_completes(model, batch, target):
+    """The first of 2, 4, 8 … nodes whose gap is within the tolerance, example by example and layer by layer."""
+    tolerance = 1e-4
+    tried = [AttAttr(steps=m, quadrature="gauss_legendre") for m in (2, 4, 8, 16, 32, 64, 128)]
+    gaps = [completeness_gaps(model, batch, target, edges).abs() for edges in tried]
+    scores = [edges(model, batch, target) for edges in tried]
+    assert (
+        len(
+            {
+                int((torch.stack(gaps)[:, layer, row] <= tolerance).long().argmax())
+                for layer in range(model.n_layers)
+                for row in range(len(batch))
+            }
+        )
+        > 1
+    )
+    found = AttAttr(steps="auto", quadrature="gauss_legendre", tolerance=tolerance)(model, batch, target)
+    for layer, edges in enumerate(found):
+        for row in range(len(batch)):
+            first = next(i for i, gap in enumerate(gaps) if gap[layer, row] <= tolerance)
+            assert_same(edges[row], scores[first][layer][row])
+
+
+def test_what_does_not_complete_has_the_most_nodes(model, batch, target):
+    found = AttAttr(steps="auto", quadrature="gauss_legendre", tolerance=1e-30)(model, batch, target)
+    for one, other in zip(found, AttAttr(steps=128, quadrature="gauss_legendre")(model, batch, target), strict=True):
+        assert_same(one, other)
+
+
+def test_only_gauss_legendre_nodes_are_raised():
+    with pytest.raises(UserError, match="steps=auto needs quadrature=gauss_legendre, not left"):
+        AttAttr(steps="auto")
