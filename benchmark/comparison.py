@@ -31,9 +31,10 @@ from benchmark.run.offers import ImageEvaluation
 from benchmark.run.records import pending
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.checking import check
-from benchmark.settings.configuration import compose, make
+from benchmark.settings.configuration import compose
 from benchmark.settings.identity import digests_of, identity
 from benchmark.settings.latex_settings import LatexSettings
+from benchmark.settings.making import make
 from benchmark.types import Compared, Evaluation
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,8 @@ from benchmark.report import read_leaderboard
 from benchmark.report.write import curve_files
 from benchmark.results import store
 from benchmark.run.workbench import open_setting
-from benchmark.settings.configuration import compose, make
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import make
 from tests import text_models, tiny_task
 from tests.conftest import REPOSITORY
 

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import dataclasses
 import importlib.util
 import io
 import re
@@ -25,8 +26,9 @@ from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.report.__main__ import main as report
 from benchmark.settings.checking import check
-from benchmark.settings.configuration import compose, make
+from benchmark.settings.configuration import compose
 from benchmark.settings.defaults import whole
+from benchmark.settings.making import make
 from benchmark.tracking import Wandb
 from benchmark.tracking.method_run import summary
 from benchmark.training.finetune import run_training
@@ -340,6 +342,15 @@ def test_a_setting_that_is_shown(span, parts):
     if re.match(r"-m |methods=|evaluations=|report\.latex\.names\.", span):
         assert checked("config", shlex.split(span.removeprefix("-m ")), None, sweep=span.startswith("-m "))
         return
+    if span.startswith("hydra.launcher."):
+        submitit = pytest.importorskip(
+            "hydra_plugins.hydra_submitit_launcher.config", reason="needs the extra `launchers`"
+        )
+        joblib = pytest.importorskip("hydra_plugins.hydra_joblib_launcher.config", reason="needs the extra `launchers`")
+        launchers = (submitit.SlurmQueueConf, joblib.JobLibLauncherConf)
+        fields = {field.name for launcher in launchers for field in dataclasses.fields(launcher)}
+        assert {setting.partition("=")[0].removeprefix("hydra.launcher.") for setting in span.split()} <= fields
+        return
     key, _, values = span.partition("=")
     group, _, rest = key.partition(".")
     name, _, inner = rest.partition(".")
@@ -347,5 +358,6 @@ def test_a_setting_that_is_shown(span, parts):
     inner, names = (inner, [f"{group}/{name}"]) if of_part else (key, list(parts))
     owners = [name for name in names if holds(parts[name], inner)]
     assert owners
-    for value in filter(None, values.split("|")):
+    swept = values[:1] not in "[{" and "," in values
+    for value in filter(None, values.split("," if swept else "|")):
         assert any(takes(parts[part], inner, value) for part in owners), value

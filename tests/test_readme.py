@@ -5,7 +5,8 @@ import re
 import torch
 import yaml
 
-from benchmark.settings.configuration import compose, make
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import make
 from tests import pages, tiny_models
 from tests.conftest import REPOSITORY
 

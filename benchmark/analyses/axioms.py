@@ -18,7 +18,7 @@ from benchmark.analyses.measured import figure_line
 from benchmark.analyses.twins import INVARIANT, Twins, equal_heads
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
-from benchmark.models.precision import double_batch
+from benchmark.models.precision import batch_for
 from benchmark.results import statistics
 from benchmark.results.tables import Table, line
 from benchmark.settings.declared import AtLeast, Count, Natural, configurable
@@ -127,7 +127,7 @@ class Axioms:
         reasons: dict[str, str] = {}
         for batch, target in chosen:
             for part, rows in twins.base.parts(batch):
-                for axiom, test in self._tests(twins, method, double_batch(part), target[rows]).items():
+                for axiom, test in self._tests(twins, method, batch_for(twins.base, part), target[rows]).items():
                     try:
                         values.setdefault(axiom, []).append(test().double().cpu().numpy())
                     except NotApplicable as answer:

@@ -23,9 +23,10 @@ from benchmark.results.wording import bounds, number, slug
 from benchmark.run.cell import Cell
 from benchmark.run.records import finish
 from benchmark.run.workbench import Setting
-from benchmark.settings.configuration import compose, make, missing_keys, options
+from benchmark.settings.configuration import compose, missing_keys, options
 from benchmark.settings.declared import Count, configurable
 from benchmark.settings.identity import digests_of
+from benchmark.settings.making import make
 from benchmark.types import Evaluation, Method
 
 logger = logging.getLogger(__name__)

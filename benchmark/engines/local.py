@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 
 from benchmark.engines.base import Series
+from benchmark.engines.memory import Fitted
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
 
@@ -33,8 +34,9 @@ class Here:
 
     def results(self, series: Series[T], begin: int = 0) -> Iterator[T]:
         """The result of each batch from number `begin` on."""
+        work = Fitted(series.work, series.model)
         for index in range(begin, len(series.batches)):
-            yield series.work(series.model, series.batches[index], *series.inputs(index))
+            yield work(series.batches[index], *series.inputs(index))
 
     def peak_memory(self) -> int:
         """That of this process."""

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 _KEPT = 64  # pieces of work, with what they remember of batches
@@ -71,7 +72,7 @@ class Worker:
 
     def _done(self, key: str, work: bytes, items: bytes) -> list[Any]:
         if key not in self._works:
-            self._works[key] = pickle.loads(work)
+            self._works[key] = self._fitted(pickle.loads(work))
         self._works.move_to_end(key)
         if len(self._works) > _KEPT:
             self._works.popitem(last=False)
@@ -79,9 +80,17 @@ class Worker:
         for batch, inputs in pickle.loads(items):
             if self.device != "cpu":
                 batch, inputs = _moved((batch, inputs), self.device)
-            result = compute(self.model, batch, *inputs)
+            result = compute(batch, *inputs)
             results.append(result if self.device == "cpu" else _moved(result, "cpu"))
         return results
+
+    def _fitted(self, work: Any) -> Any:
+        """`(batch, *inputs) -> result`; without a model there is nothing whose memory could run out."""
+        if self.model is None:
+            return partial(work, None)
+        from benchmark.engines.memory import Fitted
+
+        return Fitted(work, self.model)
 
 
 def failed(error: Exception) -> Outcome:

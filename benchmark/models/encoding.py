@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmark.errors import UserError
+from benchmark.models.devices import on_device
 from benchmark.models.families import Family
 from benchmark.models.images import Patch, fitted_mask, in_rgb, marked_patches
 from benchmark.types import Batch
@@ -114,11 +115,11 @@ class Encoder:
             rationale = [marks if mask is None else marked_patches(mask, self.patch) for mask, marks in pairs]
         batch = Batch(
             uids=tuple(uids),
-            tensors={name: tensor.to(self.device) for name, tensor in tensors.items()},
-            units=units.to(self.device),
-            n_units=torch.tensor(n_units, device=self.device),
+            tensors={name: on_device(tensor, self.device) for name, tensor in tensors.items()},
+            units=on_device(units, self.device),
+            n_units=on_device(torch.tensor(n_units), self.device),
             words=words,
-            label=torch.tensor(list(labels), device=self.device),
+            label=on_device(torch.tensor(list(labels)), self.device),
             rationale=tuple(rationale),
             query_units=tuple(query_units),
             meta=tuple(meta),

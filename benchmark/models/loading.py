@@ -14,6 +14,7 @@ from benchmark.models.adopting import Loaded, adopt, prepared
 from benchmark.models.attention_interface import Tape, recording
 from benchmark.models.checkpoints import read_checkpoint
 from benchmark.models.classifier import Classifier
+from benchmark.models.devices import device_named, memory_budget_of, tokens_at_once
 from benchmark.models.encoding import Encoder, height_and_width
 from benchmark.models.families import FAMILIES, Family, family_of
 from benchmark.models.fingerprint import fingerprint_of
@@ -25,9 +26,6 @@ from benchmark.models.weights import check_finite, check_vocabulary, labels_of
 logger = logging.getLogger(__name__)
 
 _DTYPES = {name: getattr(torch, name) for name in ("float32", "float64", "bfloat16", "float16")}
-# On a CPU small chunks stay closer to its caches; a GPU wants large ones.
-_MEMORY_BUDGET = {"cpu": 1 << 27, "cuda": 1 << 32}
-_MAX_TOKENS = {"cpu": 1024, "cuda": 32_768}  # more no longer fit a core's cache: 40 % slower at 400 tokens
 _SHORTEST = 8  # room for the special tokens of a pair and for some words
 NO_LIMIT = 1 << 20  # tokenizers without a limit say so with a huge number
 
@@ -56,7 +54,8 @@ def load_model(
         device: "auto" (where a model that is loaded already lies, else a GPU where there is one), "cpu", "cuda:1", ...
         window: tokens that texts are cut to; None for as many as the model can read.
         max_tokens: tokens of one forward pass of many variants of the examples; None for what suits the device.
-        memory_budget: bytes that a method may let attention-sized tensors take at once; None for what suits the device.
+        memory_budget: bytes that a method may let attention-sized tensors take at once; None for what suits the device: of
+            a GPU a sixteenth of what is free.
         tokenizer: a fast one, which is copied; of a model that is loaded already (without one it takes ids only), or in
             place of a checkpoint's own.
         processor: of images, likewise; it is shared.
@@ -92,10 +91,10 @@ def load_model(
         raise UserError(f"model.dtype={dtype} is unknown; allowed: {', '.join(_DTYPES)}")
     if isinstance(source, str | Path):
         loaded = read_checkpoint(str(source), _DTYPES[dtype or "float32"], tokenizer, processor)
-        target = _device(device)
+        target = device_named(device)
     else:
         loaded = adopt(source, _DTYPES.get(str(dtype)), tokenizer, processor)
-        target = next(loaded.model.parameters()).device if device == "auto" else _device(device)
+        target = next(loaded.model.parameters()).device if device == "auto" else device_named(device)
     return with_labels(_instrumented(loaded, target, window, max_tokens, memory_budget), labels)
 
 
@@ -135,8 +134,8 @@ def _instrumented(
         streams=streams_of(family, [paths[id(module)] for module in callers]),
         n_heads=n_heads,
         fingerprint=fingerprint_of(model, tokenizer, window),
-        max_tokens=max_tokens or _MAX_TOKENS.get(device.type, 1024),
-        memory_budget=memory_budget or _MEMORY_BUDGET.get(device.type, 1 << 27),
+        max_tokens=max_tokens or tokens_at_once(device),
+        memory_budget=memory_budget or memory_budget_of(device),
     )
     if classifier.config.model_type not in FAMILIES:
         check_guess(classifier, classifier.encode([_probe_input(model, encoder, image=image)]))
@@ -151,21 +150,6 @@ def _allowed_window(window: int | None, longest: int, *, image: bool) -> int:
         allowed = "null for images" if image else f"null and whole numbers from {_SHORTEST} to {longest}"
         raise UserError(f"model.window={window}: allowed are {allowed}")
     return window
-
-
-def _device(name: str) -> torch.device:
-    """The device of that name; UserError where this machine has none."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(
-            f"model.device={name} cannot be used ({reason}); allowed: auto, cpu, cuda, cuda:1, ..."
-        ) from error
-    return device
 
 
 def _pad_token(model: nn.Module, tokenizer: Any) -> int:

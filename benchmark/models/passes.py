@@ -1,6 +1,6 @@
 """What a forward pass gives, and what passes cost."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from jaxtyping import Float
 from torch import Tensor
@@ -16,6 +16,11 @@ class Cost:
     forward_passes: float = 0.0
     backward_passes: float = 0.0
     remembered_seconds: float = 0.0
+
+    def restore(self, before: "Cost") -> None:
+        """What was counted since is not counted."""
+        for count in fields(self):
+            setattr(self, count.name, getattr(before, count.name))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""A float64 twin of a model, for what cancels in the model's own precision."""
+"""A twin of a model in a wider precision, for what cancels in the model's own."""
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
@@ -15,42 +15,44 @@ if TYPE_CHECKING:
     from benchmark.models.classifier import Classifier
 
 Precision = Literal["model", "float64"]
-"""What a computation runs in: the model's own precision, or float64 whatever the model's is."""
+"""What a computation runs in: float64 whatever the model's own precision is, or the model's own; of half precision float32,
+which the rounded weights then run in, since differences of relevance have no digit left in a half."""
 
 _State = tuple[tuple[int, int], ...]
 
 
 @dataclass
 class Twin:
-    """A model's copy in float64, made at first use, and again where a weight has changed since.
+    """A model's copies in wider precisions, each made at first use, and again where a weight has changed since.
 
-    The copy shares nothing with the model, which is only read. A change is noticed where it goes through torch (in place, or
+    A copy shares nothing with the model, which is only read. A change is noticed where it goes through torch (in place, or
     by another tensor in its stead), not where it is written through `.data` or through an array that shares memory.
 
-    Memory: 8 bytes for each parameter, for as long as the classifier that holds it lives.
+    Memory: 8 bytes for each parameter in float64, 4 in float32, for as long as the classifier that holds it lives.
     """
 
     source: nn.Module | None = None
     state: _State = ()
-    module: nn.Module | None = None
+    modules: dict[torch.dtype, nn.Module] = field(default_factory=dict)
 
-    def of(self, model: nn.Module) -> nn.Module:
+    def of(self, model: nn.Module, dtype: torch.dtype) -> nn.Module:
         """The copy of `model` as it is now."""
         state = _state(model)
-        if self.module is None or self.source is not model or self.state != state:
-            self.source, self.state, self.module = model, state, double(model)
-        return self.module
+        if self.source is not model or self.state != state:
+            self.source, self.state, self.modules = model, state, {}
+        if dtype not in self.modules:
+            self.modules[dtype] = double(model) if dtype == torch.float64 else copy.deepcopy(model).to(dtype)
+        return self.modules[dtype]
 
 
 def precise(model: "Classifier", precision: Precision) -> "Classifier":
-    """The classifier itself, or its twin: the same passes, counted in the same cost, in float64.
+    """The classifier itself, or its twin: the same passes, counted in the same cost, in float64 or float32.
 
     Raises:
         NotApplicable: the device has no float64.
     """
-    if precision == "model" or model.dtype == torch.float64:
-        return model
-    return around(model, model.twin.of(model.model))
+    dtype = torch.float64 if precision == "float64" else model.scores_dtype
+    return model if model.dtype == dtype else around(model, model.twin.of(model.model, dtype))
 
 
 def around(model: "Classifier", module: nn.Module) -> "Classifier":
@@ -79,9 +81,11 @@ def double(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model).double()
 
 
-def double_batch(batch: Batch) -> Batch:
-    """The batch with images in float64; ids stay as they are."""
-    tensors: dict[str, Tensor] = {name: t.double() if t.is_floating_point() else t for name, t in batch.tensors.items()}
+def batch_for(model: "Classifier", batch: Batch) -> Batch:
+    """The batch with images in the model's precision; ids stay as they are."""
+    tensors: dict[str, Tensor] = {
+        name: tensor.to(model.dtype) if tensor.is_floating_point() else tensor for name, tensor in batch.tensors.items()
+    }
     return replace(batch, tensors=tensors)
 
 

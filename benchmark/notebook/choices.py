@@ -10,7 +10,8 @@ from benchmark.errors import UserError, near
 from benchmark.notebook.adapters import Unserved, of_callable
 from benchmark.run.offers import FittedMethod
 from benchmark.settings.checking import check_name
-from benchmark.settings.configuration import ALL, compose, make, missing_keys, options
+from benchmark.settings.configuration import ALL, compose, missing_keys, options
+from benchmark.settings.making import make
 from benchmark.types import Compared, Evaluation, Method
 
 Group = Literal["methods", "evaluations"]

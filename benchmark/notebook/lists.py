@@ -11,7 +11,8 @@ from omegaconf import OmegaConf
 from benchmark.catalogue import entries
 from benchmark.evaluations.rationale.rationale import Rationale
 from benchmark.results.wording import arrow
-from benchmark.settings.configuration import compose, make, options
+from benchmark.settings.configuration import compose, options
+from benchmark.settings.making import make
 from benchmark.types import Evaluation
 
 _FACT = re.compile(r"^(Source|Cost): (.+?)\.?$(?=\n\n|\n[A-Z]|\Z)", re.MULTILINE | re.DOTALL)

@@ -19,9 +19,9 @@ from benchmark.run.cell import Cell
 from benchmark.run.data import Data
 from benchmark.run.offers import CheckedMethod, FittedMethod
 from benchmark.settings.checking import check_name
-from benchmark.settings.configuration import make
 from benchmark.settings.defaults import whole
 from benchmark.settings.identity import identity
+from benchmark.settings.making import make
 from benchmark.settings.randomness import generator
 from benchmark.types import Batch, Compared, Example, Task
 

@@ -1,28 +1,23 @@
 """Compose configurations by name: what the command, the Python API and the tests share."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, cast, get_origin
+from typing import Any, cast
 
 import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException, InstantiationException
-from hydra.utils import instantiate
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from benchmark.errors import UserError, near, one_line
-from benchmark.settings.declared import SettingError, described, fits
 from benchmark.settings.defaults import additions
-from benchmark.settings.mistakes import no_such_target
-from benchmark.settings.outlines import NoSuchTarget
-from benchmark.settings.read_modules import outline_of
+from benchmark.settings.making import make
 from benchmark.settings.refusals import in_plain_words
 
 CONFIG_MODULE = "conf"
@@ -206,72 +201,6 @@ def missing_keys(config: DictConfig) -> list[str]:
                 yield from walk(value, f"{path}.{key}" if path else str(key))
 
     return sorted(walk(OmegaConf.to_container(config, resolve=False), ""))
-
-
-def make(config: Any, kind: type | None = None) -> Any:
-    """Instantiate what `_target_` names; a UserError of its constructor comes out as it was raised.
-
-    Args:
-        config: `_target_` and its settings.
-        kind: the protocol that it has to fulfil, if any.
-
-    Raises:
-        UserError: the target does not exist, does not take these settings, or lacks a member of the protocol.
-    """
-    try:
-        instance = instantiate(config)
-    except (InstantiationException, OmegaConfBaseException) as error:
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, UserError):
-            cause = cause.__cause__
-        if isinstance(cause, SettingError):
-            raise cause.at(_failed_key(error)) from error
-        if isinstance(cause, UserError):
-            raise cause from error
-        if isinstance(error.__cause__, ImportError | TypeError | None):
-            raise UserError(_not_made(config, error)) from error
-        raise
-    path = _own_path(config)
-    _check_choices(instance, path)
-    if kind is not None and not fits(kind, instance):
-        raise UserError(f"{path}={type(instance).__name__}: allowed are {described(kind)}")
-    return instance
-
-
-def _not_made(config: Any, error: Exception) -> str:
-    """Why an object could not be made, with what the import or the call raised."""
-    reason: BaseException = error
-    while reason.__cause__ is not None:
-        reason = reason.__cause__
-    path = _failed_key(error)
-    part = OmegaConf.select(config, path.removeprefix(_own_path(config)).lstrip(".")) if path else config
-    target = part.get("_target_") if isinstance(part, Mapping | DictConfig) else None
-    where = f"{path or 'the object'}._target_={target}" if target else path or "the object"
-    try:
-        outline_of(str(target))
-    except NoSuchTarget as missing:
-        return no_such_target(where, missing)
-    verb = "cannot be imported" if isinstance(reason, ImportError) else "does not take these settings"
-    return f"{where} {verb}: {one_line(reason)}"
-
-
-def _own_path(config: Any) -> str:
-    return str(config._get_full_key("")) if isinstance(config, DictConfig) else ""
-
-
-def _failed_key(error: Exception) -> str:
-    """Where in the configuration an object could not be made, as Hydra says at the end of its message."""
-    match = re.search(r"full_key: (\S+)\s*$", str(error))
-    return match[1] if match else ""
-
-
-def _check_choices(instance: Any, path: str) -> None:
-    """SettingError for a choice that does not exist, also in a class that does not check its own settings."""
-    for part in fields(instance) if is_dataclass(instance) else ():
-        value = getattr(instance, part.name)
-        _check_choices(value, f"{path}.{part.name}" if path else part.name)
-        if get_origin(part.type) is Literal and not fits(part.type, value):
-            raise SettingError(part.name, value, described(part.type), path)
 
 
 def build(name: str, *overrides: str) -> Any:

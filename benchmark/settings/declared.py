@@ -1,7 +1,7 @@
 """Settings held to what their annotations declare: choices (`Literal`) and ranges (`Annotated[int, AtLeast(1)]`).
 
 `@configurable` makes a frozen dataclass of a class and looks at every value when an object is made, from Python as from a
-YAML. What is wrong is a `SettingError`; `benchmark.settings.configuration.make` puts the user's own path before its name.
+YAML. What is wrong is a `SettingError`; `benchmark.settings.making.make` puts the user's own path before its name.
 """
 
 import re

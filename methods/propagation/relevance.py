@@ -15,7 +15,7 @@ from torch import Tensor
 
 from benchmark.models import Classifier, Trace
 from benchmark.models.attention_interface import hold_constant
-from benchmark.models.precision import Precision, double_batch, precise
+from benchmark.models.precision import Precision, batch_for, precise
 from benchmark.models.read_rows import everywhere
 from benchmark.types import Batch
 from methods.propagation.conservative import FrozenNorms
@@ -190,7 +190,7 @@ def relevance_parts(
 ) -> Iterator[RelevancePart]:
     """The passes behind `relevances`, one after another."""
     twin = precise(model, precision)
-    for part, rows in twin.parts(batch if twin is model else double_batch(batch)):
+    for part, rows in twin.parts(batch_for(twin, batch)):
         yield relevance_pass(twin, part, target[rows], rules, record, gradient=gradient)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.models.parts import Block, blocks_parts
-from benchmark.models.precision import Precision, double_batch, precise
+from benchmark.models.precision import Precision, batch_for, precise
 from benchmark.settings.declared import configurable
 from benchmark.types import Batch
 from methods.propagation.mode import propagating
@@ -71,7 +71,7 @@ class RelevanceShares:
         """
         blocks = blocks_parts(model, batch)
         twin = precise(model, self.precision)
-        parts = twin.parts(batch if twin is model else double_batch(batch))
+        parts = twin.parts(batch_for(twin, batch))
         shares = torch.cat([self._shares(twin, part, target[rows], blocks) for part, rows in parts])
         return shares.to(model.scores_dtype)
 

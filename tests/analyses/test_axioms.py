@@ -13,7 +13,7 @@ from benchmark.analyses.axioms import AXIOMS, INVARIANCE, Axioms
 from benchmark.analyses.twins import INVARIANT, Twins, double_copy, equal_heads
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.completeness import layer_contributions
-from benchmark.models.precision import double_batch
+from benchmark.models.precision import batch_for
 from benchmark.results.tables import Table
 from benchmark.types import Attribution
 from tests import tiny_models
@@ -80,7 +80,8 @@ TAKEN_APART = pytest.mark.parametrize("loaded", [f for f in tiny_models.FAMILIES
 def test_twins_have_other_parameters_and_the_same_function(loaded):
     model, batch = loaded
     before = {name: tensor.clone() for name, tensor in model.model.state_dict().items()}
-    twins, wide = Twins.of(model), double_batch(batch)
+    twins = Twins.of(model)
+    wide = batch_for(twins.base, batch)
     logits = twins.base.run(wide).logits
     assert logits.dtype == torch.float64
     assert torch.allclose(logits.float(), model.run(batch).logits, atol=1e-4)
@@ -104,7 +105,8 @@ def test_twins_have_other_parameters_and_the_same_function(loaded):
 @TAKEN_APART
 def test_equal_heads_attend_equally_and_change_the_function(loaded):
     model, batch = loaded
-    twins, wide = Twins.of(model), double_batch(batch)
+    twins = Twins.of(model)
+    wide = batch_for(twins.base, batch)
     trace = twins.change("equal heads", equal_heads, wide).run(wide, record=("attentions",))
     assert all(torch.allclose(layer[:, 0], layer[:, 1], atol=1e-12) for layer in trace.attentions)
     gaps.require_equal_heads(trace.attentions)
@@ -229,7 +231,8 @@ def test_influential_edges_with_a_score_of_zero_are_counted():
 
 def test_null_edges_are_those_that_cannot_matter(loaded):
     model, batch = loaded
-    wide, batch = double_copy(model), double_batch(batch)
+    wide = double_copy(model)
+    batch = batch_for(wide, batch)
     null = gaps.null_edges(wide, batch)
     trace = wide.run(batch, record=("attentions",))
     read = wide.read_weights(batch)

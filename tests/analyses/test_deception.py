@@ -13,7 +13,8 @@ from benchmark.errors import NotApplicable
 from benchmark.models.marked_mass import marked_tokens, mass_elsewhere
 from benchmark.run.records import finish
 from benchmark.run.workbench import open_setting
-from benchmark.settings.configuration import compose, make
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import make
 from tests.analyses.test_analyses import config
 
 TINY = {"_target_": "benchmark.training.tiny.TinyModel"}

@@ -18,8 +18,9 @@ from benchmark.comparison import run_comparison
 from benchmark.errors import NotApplicable, UserError
 from benchmark.results import store
 from benchmark.run.workbench import open_setting
-from benchmark.settings.configuration import compose, make
+from benchmark.settings.configuration import compose
 from benchmark.settings.identity import identity as versions
+from benchmark.settings.making import make
 from methods.attention_explainer import AttentionExplainer
 from methods.edges.product import FactorProduct
 from methods.readouts.column_sum import ColumnSum

@@ -11,7 +11,8 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.curves import TENTHS
 from benchmark.evaluations.perturbation import Perturbation, rank_units
 from benchmark.results import statistics
-from benchmark.settings.configuration import compose, make
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import make
 from benchmark.types import Attribution
 from tests.evaluations.conftest import attribution_of, figure_of, planted, spelled_probability, values_of
 

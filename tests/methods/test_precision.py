@@ -10,7 +10,7 @@ from transformers import AutoModelForSequenceClassification
 
 import benchmark
 from benchmark import build
-from benchmark.models.precision import double_batch, precise
+from benchmark.models.precision import batch_for, precise
 from benchmark.run.arrays import flat
 from methods.propagation.shares import RelevanceShares
 from methods.shared.input_gradients import output_drops
@@ -193,7 +193,7 @@ def test_every_method_of_images_in_every_precision(name, dtype, tmp_path):
         model.encode(tiny_models.inputs("vit", (5, 7))),
         torch.tensor([0, 2]),
     )
-    wide = double_batch(batch)
+    wide = batch_for(precise(model, "float64"), batch)
     found, exact = method(model, batch, target), method(precise(model, "float64"), wide, target)
     assert_in_precision(found, model)
     for field in ("tokens", "pixels"):

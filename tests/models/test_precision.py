@@ -33,7 +33,18 @@ def test_what_is_precise_enough_is_itself(model, folder):
     wide = benchmark.load_model(folder, dtype="float64", device="cpu")
     assert precise(wide, "float64") is wide
     assert precise(model, "model") is model
-    assert model.twin.module is None
+    assert model.twin.modules == {}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_precision_of_a_half_is_float32_with_its_rounded_weights(dtype, folder):
+    half = benchmark.load_model(folder, dtype=dtype, device="cpu")
+    single = precise(half, "model")
+    assert single.dtype == torch.float32
+    for ours, theirs in zip(half.model.parameters(), single.model.parameters(), strict=True):
+        assert torch.equal(ours.float(), theirs)
+    assert precise(half, "model").model is single.model
+    assert precise(half, "float64").model is not single.model
 
 
 def test_the_twin_shares_nothing_and_the_model_stays_as_it_is(model):

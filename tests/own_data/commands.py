@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from benchmark.commands.running import checked
 from benchmark.settings.checking import check
-from benchmark.settings.configuration import make
+from benchmark.settings.making import make
 
 FINE, DULL = "a fine film , good story", "the plot was dull"
 

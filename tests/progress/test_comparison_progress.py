@@ -10,7 +10,8 @@ from benchmark.comparison import finish_all, run_comparison
 from benchmark.progress import Advanced, Began, Ended, Planned
 from benchmark.progress.estimate import Outlook
 from benchmark.results import locks
-from benchmark.settings.configuration import compose, make
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import make
 from tests.progress.heard import heard
 
 pytestmark = pytest.mark.usefixtures("no_pictures")

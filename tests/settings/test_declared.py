@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 import pytest
 
 from benchmark.errors import UserError
-from benchmark.settings.configuration import make
 from benchmark.settings.declared import (
     Above,
     AtLeast,
@@ -22,6 +21,7 @@ from benchmark.settings.declared import (
     Within,
     configurable,
 )
+from benchmark.settings.making import make
 from tests.conftest import REPOSITORY
 
 

@@ -5,9 +5,10 @@ from omegaconf import OmegaConf
 
 import benchmark
 from benchmark.errors import UserError
-from benchmark.settings.configuration import KEYED, compose, make, options, settled
+from benchmark.settings.configuration import KEYED, compose, options, settled
 from benchmark.settings.defaults import parameters, whole, written
 from benchmark.settings.identity import digest_of
+from benchmark.settings.making import make
 
 GROUPS = {"methods": True, "evaluations": True, "analyses": True, "task": False, "model": False, "tracking": False}
 EVERY = [(group, name) for group in GROUPS for name in options(group)]

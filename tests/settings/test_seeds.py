@@ -5,8 +5,9 @@ from dataclasses import fields
 import pytest
 
 import benchmark
-from benchmark.settings.configuration import compose, make
+from benchmark.settings.configuration import compose
 from benchmark.settings.identity import digest_of
+from benchmark.settings.making import make
 
 LEAST = {
     "methods": {"random", "lime", "smoothgrad", "kernel_shap", "shapley_sampling", "captum", "universal_trigger"},

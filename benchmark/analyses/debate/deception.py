@@ -22,9 +22,9 @@ from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.cell import Cell
 from benchmark.run.records import finish
 from benchmark.run.workbench import Setting
-from benchmark.settings.configuration import make
 from benchmark.settings.declared import configurable
 from benchmark.settings.early import OfComparison
+from benchmark.settings.making import make
 from benchmark.training.deceptive import Deceptive, has_marked_words
 from benchmark.types import Batch
 

@@ -19,8 +19,8 @@ from benchmark.models import AttentionEdit, Classifier
 from benchmark.results.statistics import interval
 from benchmark.results.tables import Drawing, Table
 from benchmark.run.workbench import Setting
-from benchmark.settings.configuration import make
 from benchmark.settings.declared import configurable
+from benchmark.settings.making import make
 from benchmark.types import Batch, Task
 
 _OWN, _LEARNED = "accuracy less the comparison's model's", "accuracy less learned attention's"

@@ -28,7 +28,8 @@ from benchmark.report.analysis_tables import read_tables
 from benchmark.results.statistics import Interval
 from benchmark.results.tables import Table, line, not_applicable
 from benchmark.run.workbench import open_setting
-from benchmark.settings.configuration import compose, make
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import make
 from tests.analyses.test_analyses import config
 
 NAMES = {"attention": "raw_attention", "last": "1"}
