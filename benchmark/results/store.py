@@ -28,6 +28,7 @@ from benchmark.errors import Corrupt, Missing, UserError, one_line
 from benchmark.results import bounded
 from benchmark.results.cache import atomic_path
 from benchmark.results.digests import DAMAGE, arrays_digest, check_arrays, check_seal, finite, table_bytes, table_of
+from benchmark.results.packing import packed, unpacked
 from benchmark.results.record import SCHEMA, Record
 
 ROW_COLUMNS = ("uid", "evaluation", "metric", "x", "value", "draw")
@@ -227,11 +228,11 @@ class Ragged:
     cost: Mapping[str, float]
 
     def write(self, path: Path) -> None:
-        """Write a safetensors file atomically."""
+        """Write a safetensors file atomically; numbers of 24 bits take three bytes there (`results.packing`)."""
         metadata = {"uids": json.dumps(self.uids), "cost": json.dumps(dict(self.cost))}
         metadata["sha256"] = arrays_digest(self.uids, self.arrays, self.cost)
         with atomic_path(path) as temporary:
-            save_file({name: np.ascontiguousarray(a) for name, a in self.arrays.items()}, temporary, metadata)
+            save_file(packed(self.arrays), temporary, metadata)
 
     @staticmethod
     def read(path: Path) -> "Ragged":
@@ -241,7 +242,7 @@ class Ragged:
                 raise ValueError(NOT_AS_RECORDED)
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata()
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+                arrays = unpacked({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118 - not a mapping
             ragged = Ragged(tuple(json.loads(metadata["uids"])), arrays, json.loads(metadata["cost"]))
             check_arrays(metadata.get("sha256"), ragged.uids, ragged.arrays, ragged.cost)
         except (SafetensorError, *DAMAGE) as error:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from benchmark.models import Classifier
 from benchmark.results import commits, locks
 from benchmark.results.digests import digest
 from benchmark.results.store import Ragged
-from benchmark.run.arrays import padded
+from benchmark.run.arrays import overlaid, padded
 from benchmark.run.contract import Checked
 from benchmark.run.data import Data, Explained
 from benchmark.run.explaining import Explain, ExplainAnother, ExplainClasses, ExplainWithEdges, ScoreEdges, class_order
@@ -59,15 +60,24 @@ class Cell:
         return locks.beside(self.folder, self.name)
 
     def explain(self, which: Explained) -> Ragged:
-        """Attributions of all scored examples for the predicted or another class; reused where they are stored."""
-        predicted = None if which == "predicted" else self.explain("predicted")
+        """Attributions of all scored examples for the predicted or another class; reused where they are stored.
+
+        Those for another class are stored for the examples whose class is another.
+        """
+        if which == "predicted":
+            targets = partial(self._target, which)
+            return self._stored_or_computed("attributions-predicted", self.data.batches, Explain, targets)
+        predicted = self.explain("predicted")
 
         def inputs(index: int) -> tuple[object, ...]:
             batch, target = self.data.batches[index], self.data.target(index, which)
-            return (target,) if predicted is None else (target, padded(predicted, self.data.start(index), batch))
+            return target, padded(predicted, self.data.start(index), batch)
 
-        work = Explain if predicted is None else ExplainAnother
-        return self._stored_or_computed(f"attributions-{which}", self.data.batches, work, inputs)
+        target = torch.cat([self.data.target(index, which) for index in range(len(self.data.batches))]).cpu().numpy()
+        changed = (target != predicted.arrays["target"]) & self.method.class_specific
+        uids = tuple(compress(predicted.uids, changed))
+        others = self._stored_or_computed(f"attributions-{which}", self.data.batches, ExplainAnother, inputs, uids)
+        return overlaid(predicted, others, target)
 
     def head_scores(self, calibration: Any, which: Target) -> Float[Tensor, "N L H"]:
         """Head scores of each calibration example, explained for its label (`same`: of each scored one).
@@ -111,7 +121,7 @@ class Cell:
         )
         with self.lock:
             try:
-                both, stage = self._computed("explained-with-edges", series)
+                both, stage = self._computed("explained-with-edges", series, self.data.uids)
             except NotApplicable:
                 return  # one of the two may serve all the same: each is asked for by itself
             edges = {name: both.arrays[name] for name in ("target", "lengths", "edges")}
@@ -140,21 +150,25 @@ class Cell:
         batches: Sequence[Batch],
         work: Callable[[Checked], Work[Ragged]],
         inputs: Callable[[int], tuple[object, ...]],
+        uids: tuple[str, ...] | None = None,
     ) -> Ragged:
+        """What is stored of all examples of these batches, or of those with the `uids`."""
+        uids = tuple(uid for batch in batches for uid in batch.uids) if uids is None else uids
         if not self.holds(name):
             with self.lock:
                 if not self.holds(name):  # another process may have been at it
-                    result, stage = self._computed(name, Series(self.model, work(self._explainer), batches, inputs))
+                    series = Series(self.model, work(self._explainer), batches, inputs)
+                    result, stage = self._computed(name, series, uids)
                     self._store(name, result)
                     stage.clear()
                     return result
         stored = Ragged.read(self._path(name))
-        if stored.uids != tuple(uid for batch in batches for uid in batch.uids):
+        if stored.uids != uids:
             raise Corrupt(self._path(name), "it holds other examples than this comparison asks for")
         return stored
 
-    def _computed(self, name: str, series: Series[Ragged]) -> tuple[Ragged, Stage[Ragged]]:
-        """The result for all batches, each example once, and its stage, to be cleared when the result is stored."""
+    def _computed(self, name: str, series: Series[Ragged], uids: tuple[str, ...]) -> tuple[Ragged, Stage[Ragged]]:
+        """The result for these examples, each once, and its stage, to be cleared when the result is stored."""
         stage = Stage[Ragged](
             folder=self.parts(name, series.batches),
             suffix=".safetensors",
@@ -165,7 +179,7 @@ class Cell:
         )
         sizes = [len(batch) for batch in series.batches]
         result = stage.follow(sizes, partial(self.data.runner.results, series), name, _label(name))
-        if result.uids != tuple(uid for batch in series.batches for uid in batch.uids):
+        if result.uids != uids:
             raise Corrupt(stage.folder, "its parts do not hold each example once")
         return result, stage
 

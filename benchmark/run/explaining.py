@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.results.store import Ragged
-from benchmark.run.arrays import flat, without_padding
+from benchmark.run.arrays import flat, selected, without_padding
 from benchmark.run.contract import Checked
 from benchmark.types import Attribution, Batch, EdgeMethod, Method
 
@@ -40,7 +40,7 @@ def for_target(
 
     Only the examples whose two targets differ are explained, and none where the method does not look at the class.
     """
-    changed = (base.target != target).nonzero().flatten().tolist() if method.class_specific else []
+    changed = _changed(method, target, base)
     if not changed:
         return replace(base, target=target)
     fresh = method(model, batch.select(changed), target[changed])
@@ -49,6 +49,11 @@ def for_target(
         old, new = getattr(base, name), getattr(fresh, name)
         arrays[name] = None if old is None else old.index_copy(0, torch.tensor(changed, device=old.device), new)
     return Attribution(target=target, **arrays)
+
+
+def _changed(method: Method | Checked, target: Int[Tensor, "B"], base: Attribution) -> list[int]:
+    """The examples whose explanation for `target` is another than that of `base`."""
+    return (base.target != target).nonzero().flatten().tolist() if method.class_specific else []
 
 
 def for_classes(
@@ -105,7 +110,7 @@ class Explain:
 
 @dataclass(frozen=True)
 class ExplainAnother:
-    """Attributions for another class than one that is explained already, see `for_target`.
+    """Attributions for another class than one that is explained already, of the examples whose classes differ.
 
     Attributes:
         method: the explainer.
@@ -114,8 +119,12 @@ class ExplainAnother:
     method: Checked
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], base: Attribution) -> Ragged:
-        """The attributions, with their cost."""
-        return measured(model, batch, lambda: for_target(self.method, model, batch, target, base))
+        """The attributions of these examples, of none where the method does not look at the class; with their cost."""
+        changed = _changed(self.method, target, base)
+        part = batch.select(changed)
+        return measured(
+            model, part, lambda: self.method(model, part, target[changed]) if changed else selected(base, changed)
+        )
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,14 @@
 """Attributions without padding and back, edges included."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import benchmark
 from benchmark.errors import NotApplicable
 from benchmark.results.store import Ragged
-from benchmark.run.arrays import flat, padded, without_padding
+from benchmark.run.arrays import flat, overlaid, padded, selected, without_padding
 from benchmark.types import Attribution
 from tests import text_models
 
@@ -45,9 +47,37 @@ def test_what_is_stored_comes_back_batch_by_batch(model, tmp_path):
     start = 0
     for batch, scores in zip(batches, given, strict=True):
         found = padded(stored, start, batch)
-        for name in ("target", "tokens", "heads", "layers", "totals", "edges", "classes"):
+        for name in ("target", "tokens", "heads", "totals", "classes"):
             assert torch.equal(getattr(found, name), getattr(scores, name)), name
+        for name in ("layers", "edges"):
+            torch.testing.assert_close(getattr(found, name), getattr(scores, name), rtol=2**-16, atol=0)
+        again = flat(batch, found, {"seconds": 1.0})
+        assert all((array == flat(batch, scores, {}).arrays[name]).all() for name, array in again.arrays.items())
         start += len(batch)
+
+
+def test_float64_is_kept_as_it_is(model):
+    batch = model.encode(["a good film", "bad"])
+    scores = random_attribution(model, batch, 0)
+    wide = replace(scores, layers=scores.layers.double(), edges=scores.edges.double())
+    found = padded(flat(batch, wide, {}), 0, batch)
+    assert torch.equal(found.layers, wide.layers)
+    assert torch.equal(found.edges, wide.edges)
+
+
+@pytest.mark.parametrize("rows", [(), (1,), (0, 2), (0, 1, 2)])
+def test_explanations_of_another_class_are_laid_over_those_of_the_first(model, rows):
+    batch = model.encode(["a really bad film indeed", "good", "a film"])
+    first, second = (random_attribution(model, batch, seed) for seed in (0, 1))
+    target = torch.tensor([int(row in rows) for row in range(3)])
+    others = flat(batch.select(rows), selected(replace(second, target=target), rows), {"seconds": 2.0})
+    laid = overlaid(flat(batch, replace(first, target=torch.zeros(3)), {"seconds": 1.0}), others, target.numpy())
+    found, kept = padded(laid, 0, batch), [padded(flat(batch, scores, {}), 0, batch) for scores in (first, second)]
+    assert laid.cost == {"seconds": 2.0}
+    assert torch.equal(found.target, target)
+    for name in ("tokens", "heads", "layers", "totals", "edges", "classes"):
+        for row in range(3):
+            assert torch.equal(getattr(found, name)[row], getattr(kept[row in rows], name)[row]), name
 
 
 def test_scores_of_padding_are_left_out_of_the_sum_over_heads(model):
