@@ -7,8 +7,8 @@ import pytest
 
 from benchmark.engines.base import ShardError, StoppedError
 from benchmark.errors import Corrupt, NotApplicable, UserError
-from tests.engines.waiting import Wait
-from tests.engines.works import Fails, computed, crew
+from tests.engines.light_work import Fails, Wait
+from tests.engines.works import computed, crew
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
 

@@ -19,6 +19,7 @@ from tests.load.jobs import differences
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 TESTS = "evaluations=[perturbation,perturbation_target,head_pruning,attribution_graph,class_specificity,agreement]"
+REFUSES = "+methods.refuses={_target_: tests.tiny_task.Probe, how: refuse}"
 FILES = ("leaderboard.csv", "leaderboard.md", "leaderboard.tex", "curves.csv", "comparison.json")
 
 
@@ -43,7 +44,7 @@ def arrays(cell):
 
 def test_workers_give_the_bytes_that_this_process_gives(place, tmp_path, workers):
     chosen = ("methods=[probe,attattr,random]", TESTS, "methods.attattr.edges.steps=2", "task.size=8")
-    chosen += ("evaluations.head_pruning.calibration.limit=6",)
+    chosen += ("evaluations.head_pruning.calibration.limit=6", REFUSES)
     here, there = (
         run(place, tmp_path / name / "out", *chosen, *more) for name, more in (("here", ()), ("there", workers))
     )
@@ -59,6 +60,8 @@ def test_workers_give_the_bytes_that_this_process_gives(place, tmp_path, workers
             }
             passes = [{k: v for k, v in each.cost.items() if k != "seconds"} for each in (stored, theirs[name])]
             assert passes[0] == passes[1], "passes are counted where they are made"
+    tests = [test for cell in there.cells for test in store.read_record(cell).evaluations.values()]
+    assert "it does not feel like it" in [test.dash for test in tests], "a dash stays a dash"
 
 
 @pytest.fixture
@@ -84,12 +87,6 @@ def test_a_method_that_fails_is_given_up_and_the_others_are_reported(place, tmp_
     (table,) = (tmp_path / "comparisons").glob("*/leaderboard.csv")
     assert {*pd.read_csv(table)["method"]} == {"probe", "random"}
     assert not (table.parent / "analyses").exists()
-
-
-def test_a_dash_stays_a_dash(place, tmp_path, workers):
-    refuses = "+methods.refuses={_target_: tests.tiny_task.Probe, how: refuse}"
-    comparison = run(place, tmp_path, "methods=[probe]", refuses, "evaluations=[rationale]", *workers)
-    assert "it does not feel like it" in [store.read_record(cell).dash for cell in comparison.cells]
 
 
 @pytest.mark.parametrize("family", tiny_models.FAMILIES)

@@ -1,38 +1,7 @@
-"""Work that needs no model: a module of its own, since workers import it."""
-
-import os
-import signal
-from dataclasses import dataclass
-from pathlib import Path
+"""Workers without a model, and what they compute."""
 
 from benchmark.engines.crew import Crew, Shard
 from benchmark.engines.ray_engine import Ray, results_of
-from benchmark.errors import Corrupt, NotApplicable, UserError
-
-ERRORS = {
-    "mistake": UserError("x=1: allowed are others"),
-    "dash": NotApplicable("it has no heads"),
-    "corrupt": Corrupt(Path("a", "b"), "cut off"),
-    "bug": ZeroDivisionError("a bug"),
-}
-
-
-@dataclass(frozen=True)
-class Fails:
-    """Raises, or kills its process, until it was called `times` times; calls are counted in a file."""
-
-    place: Path
-    how: str
-    times: int
-
-    def __call__(self, model, batch, *inputs):
-        with self.place.open("a") as file:
-            file.write(f"{batch}\n")
-        if len(self.place.read_text().split()) > self.times:
-            return batch
-        if self.how == "killed":
-            os.kill(os.getpid(), signal.SIGKILL)
-        raise ERRORS[self.how]
 
 
 def crew(**settings) -> Crew:

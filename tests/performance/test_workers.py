@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.engines.waiting import Wait
+from tests.engines.light_work import Wait
 from tests.engines.works import computed, crew
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
