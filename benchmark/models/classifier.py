@@ -45,7 +45,7 @@ class Classifier:
         n_heads: attention heads per layer.
         fingerprint: digest of configuration, weights and tokenizer.
         max_tokens: tokens of one forward pass of many variants of the examples.
-        memory_budget: bytes that a method may let attention-sized tensors take at once.
+        memory_budget: bytes that a method may let attention-sized tensors take at once; see `recomputing.is_long`.
         twin: holds the copy in float64 that `precision.precise` makes.
         magnitudes: of the weights, which relevance propagation divides by.
     """

@@ -32,7 +32,8 @@ class FactorProduct(LayerwiseScore):
     """`E = A^a ⊙ (∂y_t/∂A)^g ⊙ R^r` or its positive part; exponents are 1 for the factors and 0 for the others.
 
     With relevance, A is that of the relevance pass, in its precision; the gradient is always that of the model itself, and
-    where that is the precision of relevance too, one graph serves both. Of the last layer only the rows that the classifier
+    where that is the precision of relevance too, one graph serves both (of a long input each has its own, a block at a time;
+    see `benchmark.models.recomputing`). Of the last layer only the rows that the classifier
     reads are computed where a gradient or relevance is a factor: all others are 0. R is read after the halving of the
     product A·V and before the softmax. Passes that no factor needs are not made.
 

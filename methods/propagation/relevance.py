@@ -67,7 +67,8 @@ def relevances(
         NotApplicable: the model uses an operation that has no rule, or the device has no float64.
 
     Cost: on a CPU a method takes 1.7 to 2.1 times as long as with "model" (MiniLM, 128 tokens), on a device of slow float64
-    more. Memory: 8 bytes for each parameter, and twice as much for each activation.
+    more. Memory: 8 bytes for each parameter, and twice as much for each activation. A long input (`is_long`) goes block by
+    block, with one more forward pass, unless a gradient is asked for.
     """
     twin = precise(model, precision)
     if is_long(twin, batch.units.shape[1]) and not gradient:
@@ -92,6 +93,7 @@ def _reduced_one_by_one(
     reduce: Callable[[Tensor, Tensor, Tensor | None], Tensor],
     dtype: torch.dtype,
 ) -> tuple[Tensor, ...]:
+    """What `relevances` gives of a long input: one example after the other, one block after the other."""
     index, examples = model.read_rows(batch.tensors), []
     for part, rows in model.parts(batch):
         layers: dict[int, Tensor] = {}

@@ -1,4 +1,4 @@
-"""Peak memory and time of methods on long inputs: `python -m tests.performance.long_inputs [method ...] [T ...]`.
+"""Peak memory and time of methods on long inputs: `python -m tests.performance.long_inputs [model ...] [method ...] [T ...]`.
 
 Every figure is the high-water mark of a process of its own, which loads a random model of MiniLM's size, explains one text
 and ends. With `eager` instead of a method it makes one plain forward and backward pass to the input embeddings (F+B).
@@ -23,18 +23,10 @@ SIZE = {
 }  # fmt: skip
 MODELS = {"llama": {}, "modernbert": {"cls_token_id": 1, "sep_token_id": 2}}
 LENGTHS = (512, 1024, 2048, 4096)
-METHODS = {
-    "raw_attention": (),
-    "rollout": (),
-    "attention_gradcam": (),
-    "gradient_x_input": (),
-    "grad_sam": (),
-    "lrp": (),
-    "lrp precision=model": (),
-    "transformer_attribution": (),
-    "transformer_attribution edges.precision=model": (),
-    "attattr edges.steps=2": (),
-}
+METHODS = (
+    "raw_attention", "rollout", "attention_gradcam", "gradient_x_input", "lrp", "lrp precision=model",
+    "transformer_attribution", "transformer_attribution edges.precision=model", "attattr edges.steps=2",
+)  # fmt: skip
 AT_MOST = {"lrp": 2048, "transformer_attribution": 2048, "attattr": 2048}
 """Methods whose longest input is shorter than 4,096 tokens."""
 
@@ -98,10 +90,12 @@ def measure(folder: Path, length: int, method: str, *settings: str) -> tuple[flo
 
 def main() -> None:
     """One line for each model, method and length."""
-    named = [word for word in sys.argv[1:] if not word.isdigit()] or ["eager", *METHODS]
-    lengths = [int(word) for word in sys.argv[1:] if word.isdigit()] or LENGTHS
+    words = sys.argv[1:]
+    kinds = [word for word in words if word in MODELS] or list(MODELS)
+    lengths = [int(word) for word in words if word.isdigit()] or LENGTHS
+    named = [word for word in words if word not in MODELS and not word.isdigit()] or ["eager", *METHODS]
     with tempfile.TemporaryDirectory() as made:
-        for kind in MODELS:
+        for kind in kinds:
             folder = save(kind, Path(made))
             for method in named:
                 for length in lengths:
