@@ -11,7 +11,7 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch
-from methods.edges.base import EdgeScore, LayerwiseScore
+from methods.edges.base import EdgeScore, comes_layer_by_layer
 from methods.readouts.base import ChecksLayers, Readout
 from methods.readouts.reading import HeadReadout, Reading
 from methods.shared.explainer import Explainer, as_target
@@ -75,7 +75,7 @@ class AttentionExplainer(Explainer):
         return _concatenate([self._read(model, part, target[rows], sums=sums) for part, rows in parts])
 
     def _read(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], *, sums: bool) -> Attribution:
-        if isinstance(self.edges, LayerwiseScore):
+        if comes_layer_by_layer(self.edges):
             reading = Reading(model, batch, model.n_layers, self.readout, self.heads, sums=sums)
             self.edges.visit(model, batch, target, reading.add)
         else:

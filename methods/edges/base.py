@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -54,6 +54,12 @@ class LayerwiseScore(ABC):
         layers: dict[int, Tensor] = {}
         self.visit(model, batch, target, layers.__setitem__)
         return tuple(layers[number] for number in sorted(layers))
+
+
+def comes_layer_by_layer(edges: EdgeScore) -> TypeGuard[LayerwiseScore]:
+    """Whether `visit` gives what a call gives: a subclass that calls in a way of its own may do something else."""
+    call: Any = type(edges).__call__
+    return isinstance(edges, LayerwiseScore) and call is LayerwiseScore.__call__
 
 
 def take(part: Signs, scores: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -41,6 +41,12 @@ class LayerwiseReadout(ABC):
         """Token scores; `read[b]` weighs the tokens whose final state the classifier reads."""
         needed = (layer for number, layer in enumerate(edges) if self.needs(number, len(edges)))
         return self.combine([self.reduce(layer, read) for layer in needed], read)
+
+
+def reads_layer_by_layer(readout: Readout) -> TypeGuard[LayerwiseReadout]:
+    """Whether the parts of a readout give what a call gives: a subclass that calls in a way of its own may not."""
+    call: Any = type(readout).__call__
+    return isinstance(readout, LayerwiseReadout) and call is LayerwiseReadout.__call__
 
 
 def read_rows(edges: Float[Tensor, "B H T T"], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.types import Attribution, Batch
-from methods.readouts.base import LayerwiseReadout, Readout, read_rows
+from methods.readouts.base import Readout, read_rows, reads_layer_by_layer
 
 HeadReadout = Literal["max", "sum", "mean_abs"]
 
@@ -16,7 +16,7 @@ HeadReadout = Literal["max", "sum", "mean_abs"]
 class Reading:
     """Is given the scores of each layer once, in any order, and keeps what is read of them; nothing [B L H T T].
 
-    A readout that is no `LayerwiseReadout` needs all layers at once, which are then kept.
+    A readout that does not read layer by layer needs all layers at once, which are then kept.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Reading:
     def attribution(self, target: Int[Tensor, "B"]) -> Attribution:
         """What was read, once every layer was added."""
         layers = [self.of_readout[layer] for layer in sorted(self.of_readout)]
-        combine = self.readout.combine if isinstance(self.readout, LayerwiseReadout) else self.readout
+        combine = self.readout.combine if reads_layer_by_layer(self.readout) else self.readout
         return Attribution(
             target=target,
             tokens=self.model.streams.fold(combine(tuple(layers), self.joint_read), self.batch.attention_mask),
@@ -71,7 +71,7 @@ class Reading:
         )
 
     def _give_readout(self, layer: int, joint: Float[Tensor, "B H N N"]) -> None:
-        if not isinstance(self.readout, LayerwiseReadout):
+        if not reads_layer_by_layer(self.readout):
             self.of_readout[layer] = joint
         elif self.readout.needs(layer, self.n_layers):
             self.of_readout[layer] = self.readout.reduce(joint, self.joint_read)

@@ -7,6 +7,7 @@ import torch
 
 import benchmark
 from benchmark.models.passes import Cost
+from methods.attention_explainer import AttentionExplainer
 from methods.edges.product import FactorProduct
 from methods.readouts.column_sum import ColumnSum
 from methods.readouts.flow import Flow
@@ -117,6 +118,19 @@ def test_a_readout_of_one_layer_after_another_is_that_of_all(models, readout):
     needed = [number for number in reversed(range(3)) if readout.needs(number, 3)]
     kept = {number: readout.reduce(edges[number], read) for number in needed}
     assert torch.equal(readout.combine([kept[number] for number in sorted(kept)], read), readout(tuple(edges), read))
+
+
+def test_a_subclass_that_calls_in_its_own_way_is_called(models):
+    class Doubled(Rollout):
+        def __call__(self, edges, read):
+            return 2 * super().__call__(edges, read)
+
+    model = models("bert", "float64")
+    batch = model.encode(tiny_models.inputs("bert"))
+    found, single = (
+        AttentionExplainer(FactorProduct(), readout)(model, batch, TARGET).tokens for readout in (Doubled(), Rollout())
+    )
+    assert torch.equal(found, 2 * single)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Peak memory and time of methods on long inputs: `python -m tests.performance.long_inputs [model ...] [method ...] [T ...]`.
+"""Peak memory and time of methods on long inputs: `python -m tests.performance.long_inputs [model] [method] [T]`.
 
 Every figure is the high-water mark of a process of its own, which loads a random model of MiniLM's size, explains one text
 and ends. With `eager` instead of a method it makes one plain forward and backward pass to the input embeddings (F+B).
