@@ -28,7 +28,7 @@ class AttAttr(LayerwiseScore):
     Σ Attr(A_l) → F(A_l) − F(0·A_l) as steps grow.
 
     For each layer the batch is repeated once per step from that layer on; earlier layers are not computed again. Of a long
-    input the attention of each layer is computed from the layer's input when its turn comes: (L + 1) / 2 forward passes more.
+    input the attention of each layer is computed from the layer's input when its turn comes, by (L + 1) / 2 passes more.
 
     Attributes:
         steps: number m of evaluations of the gradient, or "auto".
