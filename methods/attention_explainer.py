@@ -1,21 +1,20 @@
 """An attention explainer is an edge score and a readout (docs/protocols.md, sections 2 and 3)."""
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import ClassVar, Literal
+from dataclasses import fields
+from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch
-from methods.edges.base import Edges, EdgeScore
-from methods.readouts.base import ChecksLayers, Readout, read_rows
+from methods.edges.base import EdgeScore, comes_layer_by_layer
+from methods.readouts.base import ChecksLayers, Readout
+from methods.readouts.reading import HeadReadout, Reading
 from methods.shared.explainer import Explainer, as_target
-
-HeadReadout = Literal["max", "sum", "mean_abs"]
 
 
 @configurable
@@ -53,22 +52,16 @@ class AttentionExplainer(Explainer):
             self.readout.check_layers(model.n_layers)
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
-        """Attributions of a batch, computed in chunks that keep attention-sized tensors within the memory budget."""
-        return _concatenate(
-            [
-                self._read(model, part, target[rows], self.edges(model, part, target[rows]))
-                for part, rows in model.parts(batch)
-            ]
-        )
+        """Attributions of a batch, computed in chunks that keep attention-sized tensors within the memory budget.
+
+        Of an input so long that one example alone exceeds the budget several times, no more than a layer is held at once
+        where the edge scores can be had layer by layer (`LayerwiseScore`).
+        """
+        return self._explained(model, batch, target, sums=False)
 
     def with_edges(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """What `explain` gives, with `edges` from the same scores: their sums over heads [B L T T], 0 at padding."""
-        attributions = []
-        for part, rows in model.parts(batch):
-            edges = self.edges(model, part, target[rows])
-            sums = torch.stack([layer.to(model.scores_dtype).sum(1) for layer in edges], dim=1) * part.cells[:, None]
-            attributions.append(replace(self._read(model, part, target[rows], edges), edges=sums))
-        return _concatenate(attributions)
+        return self._explained(model, batch, target, sums=True)
 
     def edge_scores(
         self, model: Classifier, batch: Batch, target: Sequence[int] | Int[Tensor, "B"]
@@ -77,29 +70,20 @@ class AttentionExplainer(Explainer):
         target = as_target(model, batch, target)
         return torch.stack([layer.to(model.scores_dtype) for layer in self.edges(model, batch, target)], dim=1)
 
-    def _read(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], scores: Edges) -> Attribution:
-        mask = batch.attention_mask
-        cells = batch.cells[:, None]
-        if wrong := [tuple(layer.shape) for layer in scores if layer.dim() != 4]:
-            raise ValueError(f"edge scores are [B H T T] (H = 1 for all heads together), but a layer's are {wrong[0]}")
-        edges = tuple(layer.to(model.scores_dtype) * cells for layer in scores)
-        read, streams = model.read_weights(batch), model.streams
-        return Attribution(
-            target=target,
-            tokens=streams.fold(self.readout(streams.join(edges), streams.join_read(read)), mask),
-            heads=_head_scores(edges, cells, self.heads) if edges[0].shape[1] == model.n_heads else None,
-            layers=torch.stack([read_rows(layer, read) for layer in edges], dim=1),
-            totals=torch.stack([layer.sum((1, 2, 3)) for layer in edges], dim=1),
-        )
+    def _explained(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], *, sums: bool) -> Attribution:
+        parts = model.parts(batch)
+        return _concatenate([self._read(model, part, target[rows], sums=sums) for part, rows in parts])
 
-
-def _head_scores(edges: Edges, cells: Bool[Tensor, "B 1 T T"], how: HeadReadout) -> Float[Tensor, "B L H"]:
-    """One score per head from its cells that are no padding."""
-    if how == "max":
-        return torch.stack([layer.masked_fill(~cells, -torch.inf).amax((2, 3)) for layer in edges], dim=1)
-    if how == "sum":
-        return torch.stack([layer.sum((2, 3)) for layer in edges], dim=1)
-    return torch.stack([layer.abs().sum((2, 3)) / cells.sum((2, 3)) for layer in edges], dim=1)
+    def _read(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], *, sums: bool) -> Attribution:
+        if comes_layer_by_layer(self.edges):
+            reading = Reading(model, batch, model.n_layers, self.readout, self.heads, sums=sums)
+            self.edges.visit(model, batch, target, reading.add)
+        else:
+            scores = self.edges(model, batch, target)
+            reading = Reading(model, batch, len(scores), self.readout, self.heads, sums=sums)
+            for layer, edges in enumerate(scores):
+                reading.add(layer, edges)
+        return reading.attribution(target)
 
 
 def _concatenate(parts: Sequence[Attribution]) -> Attribution:

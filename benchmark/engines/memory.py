@@ -10,6 +10,7 @@ import torch
 from benchmark.engines.base import Work
 from benchmark.errors import UserError
 from benchmark.models import Classifier
+from benchmark.models.recomputing import is_long
 from benchmark.types import Batch
 
 T = TypeVar("T")
@@ -24,7 +25,8 @@ class Fitted(Generic[T]):
     """A piece of work whose chunks are halved when memory runs out, until they fit.
 
     The two budgets that every chunk is cut by, `Classifier.memory_budget` and `max_tokens`, are halved for the batch that
-    did not fit and for those that follow, which is said once. Passes of the attempt that failed are not counted.
+    did not fit and for those that follow, which is said once. The first also decides when one example is explained block by
+    block (`recomputing.is_long`). Passes of the attempt that failed are not counted.
 
     Args:
         work: as `engines.base.Work`; it may be computed again.
@@ -57,7 +59,8 @@ class Fitted(Generic[T]):
 
     def _halve(self, batch: Batch, reason: str) -> None:
         model, tokens = self._model, batch.units.shape[1]
-        if model.rows_per_chunk(tokens, layers=1) == 1 and model.max_tokens <= tokens:
+        one_at_a_time = model.rows_per_chunk(tokens, layers=1) == 1 and model.max_tokens <= tokens
+        if one_at_a_time and is_long(model, tokens):
             raise UserError(
                 f"out of memory, with one example of {tokens} tokens at a time ({reason}); choose a smaller model.window, a "
                 "smaller batch_size or model.dtype=bfloat16"

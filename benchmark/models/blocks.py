@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -138,8 +138,16 @@ def replacing_forward(
             module.__dict__.pop("forward", None)
 
 
+class Calls(Protocol):
+    """What stands in for the calls of blocks."""
+
+    def call(self, forward: Callable[..., Any], n_calls: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The output of one block of `n_calls` attention calls."""
+        ...
+
+
 @contextmanager
-def observing(model: nn.Module, attention_modules: Sequence[nn.Module], tape: BlockTape) -> Iterator[None]:
+def observing(model: nn.Module, attention_modules: Sequence[nn.Module], tape: Calls) -> Iterator[None]:
     """Route the calls of the blocks around `attention_modules` through `tape` until the block of code ends.
 
     The modules are as before afterwards.

@@ -45,7 +45,7 @@ class Classifier:
         n_heads: attention heads per layer.
         fingerprint: digest of configuration, weights and tokenizer.
         max_tokens: tokens of one forward pass of many variants of the examples.
-        memory_budget: bytes that a method may let attention-sized tensors take at once.
+        memory_budget: bytes that a method may let attention-sized tensors take at once; see `recomputing.is_long`.
         twin: holds the copy in float64 that `precision.precise` makes.
         magnitudes: of the weights, which relevance propagation divides by.
     """
@@ -236,7 +236,7 @@ class Classifier:
                 wants_grad = grad and "embeddings" in record
                 modules = embedding_modules(self.model, self.family, self.name)
                 stack.enter_context(observing_embeddings(modules, embeddings, embedding_edit, wants_grad=wants_grad))
-            logits = self.model(**self._both_masks(tensors)).logits.to(self.scores_dtype)
+            logits = self.model(**self.streams.both_masks(tensors)).logits.to(self.scores_dtype)
         self.cost.forward_passes += len(logits) * (1 - block_tape.skipped / self.n_layers)
         return Trace(
             logits=logits,
@@ -281,16 +281,12 @@ class Classifier:
 
     def rows_per_chunk(self, n_tokens: int, layers: int | None = None) -> int:
         """How many rows of a batch of `n_tokens` tokens keep `layers` layers of attention within the memory budget."""
-        per_row = 4 * self.n_heads * n_tokens * n_tokens * (self.n_layers if layers is None else layers)
-        per_row *= self.streams.count**2 * torch.finfo(self.dtype).bits // 8
-        return max(1, self.memory_budget // per_row)
+        return max(1, self.memory_budget // (4 * self.attention_bytes(n_tokens, layers)))
 
-    def _both_masks(self, tensors: Tensors) -> Tensors:
-        """The mask for the decoder too, shifted as its tokens are, so that a hidden token is hidden from both streams."""
-        mask = tensors.get("attention_mask")
-        if self.streams.count == 1 or mask is None:
-            return tensors
-        return {**tensors, "decoder_attention_mask": torch.cat([torch.ones_like(mask[:, :1]), mask[:, :-1]], dim=1)}
+    def attention_bytes(self, n_tokens: int, layers: int | None = None) -> int:
+        """What the attention probabilities of one example take in `layers` layers (None: in all)."""
+        per_layer = self.n_heads * n_tokens * n_tokens * self.streams.count**2 * torch.finfo(self.dtype).bits // 8
+        return per_layer * (self.n_layers if layers is None else layers)
 
     def parts(self, batch: Batch, layers: int | None = None) -> Iterator[tuple[Batch, list[int]]]:
         """The batch in parts that keep `layers` layers of attention within the memory budget, each with its rows."""

@@ -55,7 +55,8 @@ def load_model(
         window: tokens that texts are cut to; None for as many as the model can read.
         max_tokens: tokens of one forward pass of many variants of the examples; None for what suits the device.
         memory_budget: bytes that a method may let attention-sized tensors take at once; None for what suits the device: of
-            a GPU a sixteenth of what is free.
+            a GPU a sixteenth of what is free. A text whose attention alone takes eight times as much is explained block by
+            block, which takes longer (docs/cost.md).
         tokenizer: a fast one, which is copied; of a model that is loaded already (without one it takes ids only), or in
             place of a checkpoint's own.
         processor: of images, likewise; it is shared.

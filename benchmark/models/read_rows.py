@@ -40,11 +40,15 @@ def everywhere(
     index: Int[Tensor, "B R"] | None, scores: Sequence[Float[Tensor, "B H _ T"]]
 ) -> tuple[Float[Tensor, "B H T T"], ...]:
     """Scores of attention whose last layer has the rows of `index` alone, and 0 in its other rows."""
-    *before, last = scores
-    if index is None or last.shape[2] == last.shape[3]:
-        return tuple(scores)
-    full = last.new_zeros(*last.shape[:2], last.shape[3], last.shape[3])
-    return (*before, full.scatter_(2, index[:, None, :, None].expand_as(last), last))
+    return tuple(spread(index, layer) for layer in scores)
+
+
+def spread(index: Int[Tensor, "B R"] | None, scores: Float[Tensor, "B H _ T"]) -> Float[Tensor, "B H T T"]:
+    """Scores of one layer that may have the rows of `index` alone, and 0 in its other rows."""
+    if index is None or scores.shape[2] == scores.shape[3]:
+        return scores
+    full = scores.new_zeros(*scores.shape[:2], scores.shape[3], scores.shape[3])
+    return full.scatter_(2, index[:, None, :, None].expand_as(scores), scores)
 
 
 @dataclass

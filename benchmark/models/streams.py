@@ -6,7 +6,7 @@ therefore placed into matrices over the *joint* nodes [T encoder positions; T de
 folded back to the T input tokens afterwards. With one stream all of this is the identity.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -42,17 +42,21 @@ class Streams:
         """The first call of each stream: the input of its block is the stream's embedding output."""
         return tuple(self.queries.index(stream) for stream in range(self.count))
 
-    def join(self, edges: Sequence[Float[Tensor, "B H T T"]]) -> tuple[Float[Tensor, "B H N N"], ...]:
-        """The edges of each call as a matrix over the N = count·T joint nodes, 0 outside the call's own block."""
+    def join(self, layer: int, edges: Float[Tensor, "B H T T"]) -> Float[Tensor, "B H N N"]:
+        """The edges of one call as a matrix over the N = count·T joint nodes, 0 outside the call's own block."""
         if self.count == 1:
-            return tuple(edges)
-        return tuple(self._place(*call) for call in zip(edges, self.queries, self.keys, strict=True))
-
-    def _place(self, call: Tensor, query: int, key: int) -> Tensor:
-        n_tokens = call.shape[-1]
-        joint = call.new_zeros(*call.shape[:2], self.count * n_tokens, self.count * n_tokens)
-        joint[:, :, query * n_tokens : (query + 1) * n_tokens, key * n_tokens : (key + 1) * n_tokens] = call
+            return edges
+        n_tokens, query, key = edges.shape[-1], self.queries[layer], self.keys[layer]
+        joint = edges.new_zeros(*edges.shape[:2], self.count * n_tokens, self.count * n_tokens)
+        joint[:, :, query * n_tokens : (query + 1) * n_tokens, key * n_tokens : (key + 1) * n_tokens] = edges
         return joint
+
+    def both_masks(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The mask for the decoder too, shifted as its tokens are, so that a hidden token is hidden from both streams."""
+        mask = tensors.get("attention_mask")
+        if self.count == 1 or mask is None:
+            return tensors
+        return {**tensors, "decoder_attention_mask": torch.cat([torch.ones_like(mask[:, :1]), mask[:, :-1]], dim=1)}
 
     def join_read(self, read: Float[Tensor, "B T"]) -> Float[Tensor, "B N"]:
         """Read weights over the joint nodes: the classifier reads the last stream."""

@@ -11,22 +11,24 @@ from torch import Tensor
 
 from benchmark.errors import UserError
 from benchmark.models import Classifier, Trace
-from benchmark.models.read_rows import everywhere
+from benchmark.models.read_rows import spread
+from benchmark.models.recomputing import is_long
 from benchmark.settings.declared import Above, Count, configurable
 from benchmark.types import Batch
-from methods.edges.base import Edges
+from methods.edges.base import LayerVisitor, LayerwiseScore
 from methods.shared.quadrature import Quadrature, nodes_and_weights
 
 
 @configurable
-class AttAttr:
+class AttAttr(LayerwiseScore):
     """`Attr(A_l) = A_l ⊙ Σ_k w_k ∂F(α_k A_l)/∂A_l` with F the softmax probability of the target class.
 
     The sum over k stands for the integral `∫₀¹ ∂F(α A_l)/∂A_l dα`. α scales all heads of layer l together, after the
     softmax, not renormalised; later layers recompute their attention. Units: probability. Completeness:
     Σ Attr(A_l) → F(A_l) − F(0·A_l) as steps grow.
 
-    For each layer the batch is repeated once per step from that layer on; earlier layers are not computed again.
+    For each layer the batch is repeated once per step from that layer on; earlier layers are not computed again. Of a long
+    input the attention of each layer is computed from the layer's input when its turn comes, by (L + 1) / 2 passes more.
 
     Attributes:
         steps: number m of evaluations of the gradient, or "auto".
@@ -56,18 +58,19 @@ class AttAttr:
         elif self.quadrature != "gauss_legendre":
             raise UserError(f"steps=auto needs quadrature=gauss_legendre, not {self.quadrature}")
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
+    def visit(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], visit: LayerVisitor) -> None:
         """Attributions of the L layers, from about m (L + 1) / 2 forward and backward passes."""
-        trace = model.run(batch, record=("attentions", "hidden"), rows="read")
-        probability = _of_class(trace, target)
-        attributions = []
-        for layer, (attention, hidden) in enumerate(zip(trace.attentions, trace.hidden, strict=False)):
+        once_more = is_long(model, batch.units.shape[1])
+        trace = model.run(batch, record=("hidden",) if once_more else ("attentions", "hidden"), rows="read")
+        probability, index = _of_class(trace, target), model.read_rows(batch.tensors)
+        for layer, hidden in enumerate(trace.hidden):
+            attention = _attention(model, batch, layer, hidden) if once_more else trace.attentions[layer]
             path = _Path(model, batch.tensors, target, layer, attention, hidden)
             if self.steps == "auto":
-                attributions.append(self._until_complete(path, probability))
+                attribution = self._until_complete(path, probability)
             else:
-                attributions.append(path.attribution(*nodes_and_weights(self.quadrature, self.steps)))
-        return everywhere(model.read_rows(batch.tensors), attributions)
+                attribution = path.attribution(*nodes_and_weights(self.quadrature, self.steps))
+            visit(layer, spread(index, attribution))
 
     def _until_complete(self, path: "_Path", probability: Float[Tensor, "B"]) -> Float[Tensor, "B H _ T"]:
         """The attribution of one layer, with more nodes for those examples whose gap is above the tolerance."""
@@ -141,6 +144,21 @@ class _Path:
             start=(self.layer, _repeat(self.hidden, times)),
         )
         return _of_class(run, self.target.repeat(times))
+
+
+def _attention(model: Classifier, batch: Batch, layer: int, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B H _ T"]:
+    """A_l from the input of block l, of the rows that are read; no other layer's is kept."""
+    if layer == model.n_layers - 1:
+        return model.run(batch, record=("attentions",), rows="read", start=(layer, hidden)).attentions[0]
+    kept = []
+
+    def keep(call: int, probabilities: Tensor) -> Tensor:
+        if call == layer:
+            kept.append(probabilities)
+        return probabilities
+
+    model.run(batch, edits=[keep], start=(layer, hidden))
+    return kept[0]
 
 
 def _of_class(run: Trace, target: Int[Tensor, "N"]) -> Float[Tensor, "N"]:

@@ -1,13 +1,15 @@
 """What an edge score is."""
 
-from collections.abc import Iterator
-from typing import Literal, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.models.read_rows import Rows
+from benchmark.models.recomputing import is_long, visit_gradients
 from benchmark.types import Batch
 
 Edges = tuple[Float[Tensor, "B H T T"], ...]
@@ -36,6 +38,30 @@ class EdgeScore(Protocol):
         ...
 
 
+LayerVisitor = Callable[[int, Float[Tensor, "B H T T"]], None]
+"""`(l, scores of layer l)`."""
+
+
+class LayerwiseScore(ABC):
+    """An edge score that can be had one layer at a time, so that nothing holds [B L H T T]."""
+
+    @abstractmethod
+    def visit(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], visit: LayerVisitor) -> None:
+        """Call `visit` with the scores of each layer, once for each, in any order."""
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
+        """Scores of the L layers."""
+        layers: dict[int, Tensor] = {}
+        self.visit(model, batch, target, layers.__setitem__)
+        return tuple(layers[number] for number in sorted(layers))
+
+
+def comes_layer_by_layer(edges: EdgeScore) -> TypeGuard[LayerwiseScore]:
+    """Whether `visit` gives what a call gives: a subclass that calls in a way of its own may do something else."""
+    call: Any = type(edges).__call__
+    return isinstance(edges, LayerwiseScore) and call is LayerwiseScore.__call__
+
+
 def take(part: Signs, scores: Tensor) -> Tensor:
     """The scores themselves, or their positive part."""
     return scores if part == "signed" else scores.clamp(min=0)
@@ -48,6 +74,31 @@ def each_layer(
     trace = model.run(batch, record=("attentions", "hidden"))
     for layer, (hidden, attention) in enumerate(zip(trace.hidden, trace.attentions, strict=True)):
         yield layer, hidden, attention
+
+
+def visit_attention(model: Classifier, batch: Batch, visit: LayerVisitor) -> None:
+    """`visit(l, A_l)` for every layer while one forward pass goes through them."""
+
+    def look(layer: int, attention: Tensor) -> Tensor:
+        visit(layer, attention)
+        return attention
+
+    model.run(batch, edits=[look])
+
+
+def visit_attention_and_gradient(
+    model: Classifier,
+    batch: Batch,
+    target: Int[Tensor, "B"],
+    visit: Callable[[int, Float[Tensor, "B H _ T"], Float[Tensor, "B H _ T"]], None],
+    rows: Rows = "all",
+) -> None:
+    """`visit(l, A_l, ∂y_t/∂A_l)` for every layer; of a long input block by block, which computes each block twice."""
+    if is_long(model, batch.units.shape[1]):
+        visit_gradients(model, batch, lambda _: model.one_hot(target), visit, rows=rows)
+        return
+    for layer, pair in enumerate(zip(*attention_and_gradient(model, batch, target, rows), strict=True)):
+        visit(layer, *pair)
 
 
 def attention_and_gradient(

@@ -8,11 +8,11 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
 from benchmark.types import Batch
-from methods.edges.base import Edges, attention_and_gradient
+from methods.edges.base import LayerVisitor, LayerwiseScore, visit_attention_and_gradient
 
 
 @configurable
-class GradCam:
+class GradCam(LayerwiseScore):
     """`E[l,h,i,j] = A[l,h,i,j] · w[l,h]` with w the mean gradient of the head over some of its cells.
 
     The clamp at 0 after the mean over heads belongs to the readout (`part: positive`). The published scripts rescale the
@@ -30,11 +30,14 @@ class GradCam:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
+    def visit(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], visit: LayerVisitor) -> None:
         """Weighted attention of the L layers, from one forward and one backward pass."""
         cells = self._cells(model, batch)
-        pairs = zip(*attention_and_gradient(model, batch, target), strict=True)
-        return tuple(attention * (gradient * cells).sum((2, 3), keepdim=True) for attention, gradient in pairs)
+
+        def weigh(layer: int, attention: Tensor, gradient: Tensor) -> None:
+            visit(layer, attention * (gradient * cells).sum((2, 3), keepdim=True))
+
+        visit_attention_and_gradient(model, batch, target, weigh)
 
     def _cells(self, model: Classifier, batch: Batch) -> Float[Tensor, "B 1 T T"]:
         """Weights of the mean; they sum to 1 for each example."""

@@ -8,22 +8,32 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.models.precision import Precision, precise
-from benchmark.models.read_rows import everywhere
+from benchmark.models.read_rows import everywhere, spread
+from benchmark.models.recomputing import attention_gradients, is_long
 from benchmark.settings.declared import Distinct, configurable
 from benchmark.types import Batch
-from methods.edges.base import Edges, Narrowed, Signs, attention_and_gradient, take
-from methods.propagation.relevance import relevances
+from methods.edges.base import (
+    LayerVisitor,
+    LayerwiseScore,
+    Signs,
+    attention_and_gradient,
+    take,
+    visit_attention,
+    visit_attention_and_gradient,
+)
+from methods.propagation.relevance import relevances, visit_relevances
 from methods.propagation.rule_sets import RuleName, Rules, RuleSet, rule_set
 
 Factor = Literal["attention", "gradient", "relevance"]
 
 
 @configurable
-class FactorProduct:
+class FactorProduct(LayerwiseScore):
     """`E = A^a ⊙ (∂y_t/∂A)^g ⊙ R^r` or its positive part; exponents are 1 for the factors and 0 for the others.
 
     With relevance, A is that of the relevance pass, in its precision; the gradient is always that of the model itself, and
-    where that is the precision of relevance too, one graph serves both. Of the last layer only the rows that the classifier
+    where that is the precision of relevance too, one graph serves both (of a long input each has its own, a block at a time;
+    see `benchmark.models.recomputing`). Of the last layer only the rows that the classifier
     reads are computed where a gradient or relevance is a factor: all others are 0. R is read after the halving of the
     product A·V and before the softmax. Passes that no factor needs are not made.
 
@@ -88,23 +98,35 @@ class FactorProduct:
         """Attention alone knows no class."""
         return self.factors != ("attention",)
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
+    def visit(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], visit: LayerVisitor) -> None:
         """Products of the L layers, from the passes that the factors need."""
-        return tuple(take(self.part, layer) for layer in self._products(model, batch, target))
 
-    def _products(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
+        def part(layer: int, scores: Tensor) -> None:
+            visit(layer, take(self.part, scores))
+
         if "relevance" in self.factors:
-            return self._with_relevance(model, batch, target)
-        if "gradient" not in self.factors:
-            return model.run(batch, record=("attentions",)).attentions
-        attentions, gradients = attention_and_gradient(model, batch, target, rows="read")
-        products = _layerwise(attentions, gradients) if "attention" in self.factors else gradients
-        return everywhere(model.read_rows(batch.tensors), products)
+            self._with_relevance(model, batch, target, part)
+        elif "gradient" not in self.factors:
+            visit_attention(model, batch, part)
+        else:
+            self._with_gradient(model, batch, target, part)
 
-    def _with_relevance(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
-        rules = rule_set(self.rules)
+    def _with_gradient(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], visit: LayerVisitor) -> None:
+        index = model.read_rows(batch.tensors)
+
+        def multiply(layer: int, attention: Tensor, gradient: Tensor) -> None:
+            product = attention * gradient if "attention" in self.factors else gradient
+            visit(layer, spread(index, product))
+
+        visit_attention_and_gradient(model, batch, target, multiply, rows="read")
+
+    def _with_relevance(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], visit: LayerVisitor) -> None:
+        rules, twin = rule_set(self.rules), precise(model, self.precision)
         by_gradient = "gradient" in self.factors
-        one_graph = by_gradient and isinstance(rules, RuleSet) and precise(model, self.precision) is model
+        if is_long(twin, batch.units.shape[1]):
+            self._block_by_block(model, batch, target, visit)
+            return
+        one_graph = by_gradient and isinstance(rules, RuleSet) and twin is model
         scores = relevances(
             model,
             batch,
@@ -115,16 +137,26 @@ class FactorProduct:
             reduce=self._product,
             gradient=one_graph,
         )
-        if one_graph or not by_gradient:
-            return scores
-        _, gradients = attention_and_gradient(model, batch, target, rows="read")
-        return _layerwise(everywhere(model.read_rows(batch.tensors), gradients), scores)
+        if by_gradient and not one_graph:
+            _, gradients = attention_and_gradient(model, batch, target, rows="read")
+            whole = everywhere(model.read_rows(batch.tensors), gradients)
+            scores = tuple(gradient * score for gradient, score in zip(whole, scores, strict=True))
+        for layer, product in enumerate(scores):
+            visit(layer, product)
+
+    def _block_by_block(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], visit: LayerVisitor) -> None:
+        """The same for a long input; a layer's gradient is computed when its relevance is there."""
+        index, gradient_of = model.read_rows(batch.tensors), None
+        if "gradient" in self.factors:
+            gradient_of = attention_gradients(model, batch, lambda _: model.one_hot(target), "read")
+
+        def multiply(layer: int, attention: Tensor, relevance: Tensor) -> None:
+            product = self._product(attention, relevance, None).to(model.scores_dtype)
+            visit(layer, spread(index, product if gradient_of is None else gradient_of(layer) * product))
+
+        rules = rule_set(self.rules)
+        visit_relevances(precise(model, self.precision), batch, target, rules, "attentions", multiply)
 
     def _product(self, attention: Tensor, relevance: Tensor, gradient: Tensor | None) -> Tensor:
         product = attention * relevance if "attention" in self.factors else relevance
         return product if gradient is None else gradient * product
-
-
-def _layerwise(one: Narrowed, other: Narrowed) -> Narrowed:
-    """The products of two factors, in the wider of their precisions."""
-    return tuple(a * b for a, b in zip(one, other, strict=True))

@@ -6,103 +6,24 @@ from the same graph where both are asked for (`methods.propagation.phases`).
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier, Trace
-from benchmark.models.attention_interface import hold_constant
+from benchmark.models.attention_interface import AttentionEdit, hold_constant
 from benchmark.models.precision import Precision, batch_for, precise
 from benchmark.models.read_rows import everywhere
+from benchmark.models.recomputing import Recorded, Visitor, is_long, visit_gradients
 from benchmark.types import Batch
 from methods.propagation.conservative import FrozenNorms
-from methods.propagation.mode import Propagation, ordinary, propagating
-from methods.propagation.operations import Args, Function, Kwargs, difference_operands, linear_operands, sum_operands
+from methods.propagation.mode import Propagation, propagating
 from methods.propagation.phases import Phase, keeping, two_phases
+from methods.propagation.relevance_mode import RelevancePropagation
 from methods.propagation.rule_sets import Conservative, Rules, RuleSet
-from methods.propagation.rules import HALVES, PASS, SUM, Rule
-
-
-class RelevancePropagation(Propagation):
-    """Replaces operations on activations by the rules of a rule set.
-
-    The published code puts the sum of scores and mask through its rule for sums, whose stabiliser changes relevance by
-    about 1e-9/score. Here the sum passes relevance unchanged, since a batch without padding has no mask and must give the
-    same numbers. The rule set `lrp` offers the published way as a rule of the softmax.
-
-    Attributes:
-        rules: the rule set.
-    """
-
-    name = "relevance propagation"
-
-    def __init__(self, rules: RuleSet) -> None:
-        super().__init__()
-        self.rules = rules
-        norm = _of_first(rules.norm)
-        self.handlers = {
-            **dict.fromkeys(("move", "identity", "detach", "mask", "select"), ordinary),
-            **dict.fromkeys(("negate", "activation", "elementwise"), _of_first(PASS)),
-            **dict.fromkeys(("layer_norm", "rms_norm", "norm_module"), norm),
-            "softmax": _of_first(rules.softmax),
-            "reduce": _reduce,
-            "linear": lambda function, args, kwargs: rules.linear(
-                torch.nn.functional.linear, *linear_operands(function, args, kwargs)
-            ),
-            "matmul": lambda function, args, kwargs: rules.matmul(function, *args),
-            "add": self._add,
-            "subtract": self._subtract,
-            "product": self._product,
-            "quotient": self._quotient,
-        }
-
-    def _add(self, function: Function, args: Args, kwargs: Kwargs) -> Tensor:
-        a, b = sum_operands(args, kwargs)
-        # A number or a bias vector carries no relevance, as the bias of a linear layer does not.
-        constant = next((x for x in (a, b) if not isinstance(x, Tensor) or x.dim() <= 1), None)
-        if constant is None:
-            return self.rules.add(torch.add, a, b)
-        if constant is a:
-            return PASS(lambda x: function(constant, x), b)
-        return PASS(lambda x: function(x, constant), a)
-
-    def _subtract(self, function: Function, args: Args, kwargs: Kwargs) -> Tensor:
-        a, b = difference_operands(function, args, kwargs)
-        return self._add(torch.add, (a, PASS(torch.neg, b) if self.acts_on(b) else -b), {})
-
-    def _product(self, function: Function, args: Args, kwargs: Kwargs) -> Tensor:
-        active = [x for x in args[:2] if self.acts_on(x)]
-        if len(active) == 2:
-            return HALVES(torch.mul, *active)
-        (x,) = active
-        result = PASS.scaled(lambda _: function(*args, **kwargs), x, args[0] if x is args[1] else args[1])
-        if result.shape != x.shape:
-            self.refuse("a product that broadcasts an activation")
-        return result
-
-    def _quotient(self, function: Function, args: Args, kwargs: Kwargs) -> Tensor:
-        if not self.acts_on(args[0]):
-            self.refuse("a constant divided by an activation")
-        return _of_first(PASS)(function, args, kwargs)
-
-
-def _reduce(function: Function, args: Args, kwargs: Kwargs) -> Tensor:
-    """A mean is a sum, and its division by a constant."""
-    total = SUM(lambda x: torch.sum(x, *args[1:], **kwargs), args[0])
-    count = args[0].numel() // max(1, total.numel())
-    return total if function in (torch.sum, Tensor.sum) else PASS(lambda x: x / count, total)
-
-
-def _of_first(rule: Rule) -> Callable[[Function, Args, Kwargs], Tensor]:
-    """The rule for an operation whose first argument carries the relevance."""
-
-    def call(function: Function, args: Args, kwargs: Kwargs) -> Tensor:
-        return rule(lambda x: function(x, *args[1:], **kwargs), args[0])
-
-    return call
 
 
 def _whole(_recorded: Tensor, relevance: Tensor, _gradient: Tensor | None) -> Tensor:
@@ -114,7 +35,7 @@ def relevances(
     batch: Batch,
     target: Int[Tensor, "B"],
     rules: Rules,
-    record: str,
+    record: Recorded,
     *,
     precision: Precision = "float64",
     reduce: Callable[[Tensor, Tensor, Tensor | None], Tensor] = _whole,
@@ -146,8 +67,12 @@ def relevances(
         NotApplicable: the model uses an operation that has no rule, or the device has no float64.
 
     Cost: on a CPU a method takes 1.7 to 2.1 times as long as with "model" (MiniLM, 128 tokens), on a device of slow float64
-    more. Memory: 8 bytes for each parameter, and twice as much for each activation.
+    more. Memory: 8 bytes for each parameter, and twice as much for each activation. A long input (`is_long`) goes block by
+    block, with one more forward pass, unless a gradient is asked for.
     """
+    twin = precise(model, precision)
+    if is_long(twin, batch.units.shape[1]) and not gradient:
+        return _reduced_one_by_one(twin, batch, target, rules, record, reduce, model.scores_dtype)
     chunks = []
     for part in relevance_parts(model, batch, target, rules, record, precision, gradient=gradient):
         gradients = part.gradients or (None,) * len(part.layers)
@@ -157,6 +82,79 @@ def relevances(
             everywhere(model.read_rows(part.batch.tensors), reduced) if record == "attentions" else tuple(reduced)
         )
     return chunks[0] if len(chunks) == 1 else tuple(torch.cat(layers) for layers in zip(*chunks, strict=True))
+
+
+def _reduced_one_by_one(
+    model: Classifier,
+    batch: Batch,
+    target: Int[Tensor, "B"],
+    rules: Rules,
+    record: Recorded,
+    reduce: Callable[[Tensor, Tensor, Tensor | None], Tensor],
+    dtype: torch.dtype,
+) -> tuple[Tensor, ...]:
+    """What `relevances` gives of a long input: one example after the other, one block after the other."""
+    index, examples = model.read_rows(batch.tensors), []
+    for part, rows in model.parts(batch):
+        layers: dict[int, Tensor] = {}
+
+        def keep(layer: int, recorded: Tensor, relevance: Tensor, layers: dict[int, Tensor] = layers) -> None:
+            layers[layer] = reduce(recorded, relevance, None).to(dtype)
+
+        visit_relevances(model, part, target[rows], rules, record, keep)
+        in_order = tuple(layers[number] for number in sorted(layers))
+        examples.append(
+            everywhere(None if index is None else index[rows], in_order) if record == "attentions" else in_order
+        )
+    return tuple(torch.cat(layers) for layers in zip(*examples, strict=True))
+
+
+def visit_relevances(
+    model: Classifier,
+    batch: Batch,
+    target: Int[Tensor, "B"],
+    rules: Rules,
+    record: Recorded,
+    visit: Visitor,
+) -> None:
+    """`visit(l, recorded tensor, its relevance)` for each attention call, in the model's own precision, block by block.
+
+    The numbers are those of `relevance_pass`, with the graph of one block at a time (`benchmark.models.recomputing`).
+
+    Cost: 2 forward passes, 1 backward pass.
+    """
+    frozen = isinstance(rules, Conservative)
+
+    @contextmanager
+    def scope() -> Iterator[None]:
+        with keeping(model.magnitudes), propagating(model.model, _mode(rules)):
+            yield
+
+    def product(layer: int, recorded: Tensor, slope: Tensor) -> None:
+        visit(layer, recorded, slope * recorded if frozen else slope)
+
+    visit_gradients(
+        model,
+        batch_for(model, batch),
+        lambda logits: _seed(rules, model.one_hot(target), logits),
+        product,
+        record=record,
+        rows="read",
+        edits=_edits(rules),
+        scope=scope,
+    )
+
+
+def _mode(rules: Rules) -> Propagation:
+    return FrozenNorms() if isinstance(rules, Conservative) else RelevancePropagation(rules)
+
+
+def _edits(rules: Rules) -> tuple[AttentionEdit, ...]:
+    return (hold_constant,) if isinstance(rules, Conservative) else ()
+
+
+def _seed(rules: Rules, one_hot: Float[Tensor, "B C"], logits: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]:
+    return one_hot * logits if isinstance(rules, RuleSet) and rules.seed == "logit" else one_hot
 
 
 @dataclass(frozen=True)
@@ -183,7 +181,7 @@ def relevance_parts(
     batch: Batch,
     target: Int[Tensor, "B"],
     rules: Rules,
-    record: str,
+    record: Recorded,
     precision: Precision,
     *,
     gradient: bool = False,
@@ -195,7 +193,7 @@ def relevance_parts(
 
 
 def relevance_pass(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"], rules: Rules, record: str, *, gradient: bool = False
+    model: Classifier, batch: Batch, target: Int[Tensor, "B"], rules: Rules, record: Recorded, *, gradient: bool = False
 ) -> RelevancePart:
     """Relevance of every recorded tensor for the target class, seeded at its logit as the rule set says.
 
@@ -214,23 +212,18 @@ def relevance_pass(
     Raises:
         NotApplicable: the model uses an operation that has no rule.
     """
-    frozen = isinstance(rules, Conservative)
-    mode = FrozenNorms() if isinstance(rules, Conservative) else RelevancePropagation(rules)
     phases = two_phases() if gradient else nullcontext(Phase())
-    with phases as phase, keeping(model.magnitudes), propagating(model.model, mode):
-        trace = model.run(batch, record=(record,), grad=True, rows="read", edits=(hold_constant,) if frozen else ())
+    with phases as phase, keeping(model.magnitudes), propagating(model.model, _mode(rules)):
+        trace = model.run(batch, record=(record,), grad=True, rows="read", edits=_edits(rules))
     recorded, one_hot = _recorded(trace, record), model.one_hot(target)
     phase.gradient = gradient
     gradients = model.gradients(trace.logits, recorded, weights=one_hot, again=True) if gradient else ()
     phase.gradient = False
-    seed = one_hot
-    if isinstance(rules, RuleSet) and rules.seed == "logit":
-        seed = seed * trace.logits.detach()
-    relevance = model.gradients(trace.logits, recorded, weights=seed)
-    if frozen:
+    relevance = model.gradients(trace.logits, recorded, weights=_seed(rules, one_hot, trace.logits.detach()))
+    if isinstance(rules, Conservative):
         relevance = tuple(slope * tensor.detach() for slope, tensor in zip(relevance, recorded, strict=True))
     return RelevancePart(model, batch, trace, relevance, gradients)
 
 
-def _recorded(trace: Trace, record: str) -> tuple[Tensor, ...]:
+def _recorded(trace: Trace, record: Recorded) -> tuple[Tensor, ...]:
     return trace.attentions if record == "attentions" else trace.hidden

@@ -15,7 +15,7 @@ from benchmark.models.precision import Precision, batch_for, precise
 from benchmark.settings.declared import configurable
 from benchmark.types import Batch
 from methods.propagation.mode import propagating
-from methods.propagation.relevance import RelevancePropagation
+from methods.propagation.relevance_mode import RelevancePropagation
 from methods.propagation.rule_sets import RuleName, RuleSet, rule_set
 from methods.propagation.rules import Rule
 

@@ -1,6 +1,8 @@
 """What a token readout is."""
 
-from typing import Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -18,6 +20,33 @@ class Readout(Protocol):
     def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores; `read[b]` weighs the tokens whose final state the classifier reads (rows sum to 1)."""
         ...
+
+
+class LayerwiseReadout(ABC):
+    """A readout that reduces each layer alone and then needs nothing else of it, so that no two layers are held at once."""
+
+    def needs(self, layer: int, n_layers: int) -> bool:
+        """Whether the readout reads this layer at all; UserError for a setting that names a layer that there is not."""
+        return True
+
+    @abstractmethod
+    def reduce(self, edges: Float[Tensor, "B H T T"], read: Float[Tensor, "B T"]) -> Tensor:
+        """What is kept of one layer."""
+
+    @abstractmethod
+    def combine(self, layers: Sequence[Tensor], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        """Token scores from what was kept of the needed layers, from the first to the last."""
+
+    def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        """Token scores; `read[b]` weighs the tokens whose final state the classifier reads."""
+        needed = (layer for number, layer in enumerate(edges) if self.needs(number, len(edges)))
+        return self.combine([self.reduce(layer, read) for layer in needed], read)
+
+
+def reads_layer_by_layer(readout: Readout) -> TypeGuard[LayerwiseReadout]:
+    """Whether the parts of a readout give what a call gives: a subclass that calls in a way of its own may not."""
+    call: Any = type(readout).__call__
+    return isinstance(readout, LayerwiseReadout) and call is LayerwiseReadout.__call__
 
 
 def read_rows(edges: Float[Tensor, "B H T T"], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:

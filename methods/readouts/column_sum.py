@@ -1,5 +1,6 @@
 """Sums over all edges of a token (docs/protocols.md, section 3)."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import torch
@@ -7,13 +8,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.settings.declared import configurable
-from methods.edges.base import Edges, Signs, take
+from methods.edges.base import Signs, take
+from methods.readouts.base import LayerwiseReadout
 
 End = Literal["key", "query"]
 
 
 @configurable
-class ColumnSum:
+class ColumnSum(LayerwiseReadout):
     """`s_j = Σ_l Σ_h Σ_i E[l,h,i,j]` over the queries that are no padding, or the sum of the positive parts.
 
     With `scored: query` a token has instead the sum of its row, `s_i = Σ_l Σ_h Σ_j E[l,h,i,j]`.
@@ -37,7 +39,10 @@ class ColumnSum:
     scored: End = "key"
     version: ClassVar[int] = 1
 
-    def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    def reduce(self, edges: Float[Tensor, "B H T T"], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        """The layer's sums."""
+        return take(self.part, edges).sum((1, 2) if self.scored == "key" else (1, 3))
+
+    def combine(self, layers: Sequence[Tensor], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores."""
-        summed = (1, 2) if self.scored == "key" else (1, 3)
-        return torch.stack([take(self.part, layer).sum(summed) for layer in edges]).sum(0)
+        return torch.stack(list(layers)).sum(0)

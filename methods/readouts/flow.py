@@ -1,5 +1,6 @@
 """Attention flow from the read token to each token of the input (Abnar & Zuidema 2020; docs/protocols.md, section 3)."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -12,14 +13,14 @@ from torch import Tensor
 
 from benchmark.errors import UserError
 from benchmark.settings.declared import Count, configurable
-from methods.edges.base import Edges
+from methods.readouts.base import LayerwiseReadout
 
 UNIT = 1 << 30
 """Integers that stand for a capacity of 1; what leaves the source sums to 1, which a 32-bit integer holds."""
 
 
 @configurable
-class Flow:
+class Flow(LayerwiseReadout):
     """Maximum flow through the layered graph whose edge (l, i) → (l−1, j) has capacity `Â_l[i,j]`.
 
     s_j is the exact maximum flow from the read token above the last layer to input token j, with
@@ -45,14 +46,18 @@ class Flow:
     max_tokens: Count = 256
     version: ClassVar[int] = 1
 
-    def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    def reduce(self, edges: Float[Tensor, "B H T T"], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T T"]:
+        """The layer's capacities, but for the identity and the normalisation."""
+        return edges.mean(1).clamp(min=0)
+
+    def combine(self, layers: Sequence[Tensor], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores in [0, 1]; 0 at tokens without any edge (padding).
 
         Raises:
             UserError: a text has more tokens than `max_tokens`.
         """
-        layers = torch.stack([layer.mean(1).clamp(min=0) for layer in edges], dim=1).double()
-        present = (layers.sum((1, 2)) + layers.sum((1, 3)) > 0) | (read > 0)
+        stacked = torch.stack(list(layers), dim=1).double()
+        present = (stacked.sum((1, 2)) + stacked.sum((1, 3)) > 0) | (read > 0)
         longest = int(present.sum(1).max())
         if longest > self.max_tokens:
             raise UserError(
@@ -61,7 +66,7 @@ class Flow:
             )
         scores = torch.zeros(read.shape, dtype=torch.float64)
         for row, tokens in enumerate(present.cpu()):
-            capacities = layers[row].cpu()[:, tokens][:, :, tokens].numpy()
+            capacities = stacked[row].cpu()[:, tokens][:, :, tokens].numpy()
             scores[row, tokens] = torch.from_numpy(flows(capacities, read[row].cpu()[tokens].double().numpy()))
         return scores.to(read)
 

@@ -1,16 +1,17 @@
 """Generic attention: an unnormalised rollout of positive edges (Chefer 2021b; docs/protocols.md, section 3)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
 
-from methods.edges.base import Edges
+from methods.readouts.base import LayerwiseReadout
 
 
 @dataclass(frozen=True)
-class Generic:
+class Generic(LayerwiseReadout):
     """`s = read · (I + Ē_L) ⋯ (I + Ē_1)` with `Ē_l = mean_h E_l⁺`, which is the read row of the published recursion.
 
     The recursion is `R ← I; R ← R + Ē_l R` for l = 1 … L. Only the read row is asked for, so that the product is computed as
@@ -26,9 +27,13 @@ class Generic:
 
     version: ClassVar[int] = 1
 
-    def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    def reduce(self, edges: Float[Tensor, "B H T T"], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T T"]:
+        """Ē_l."""
+        return edges.clamp(min=0).mean(1)
+
+    def combine(self, layers: Sequence[Tensor], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores, 0 or more."""
         row = read.unsqueeze(1)
-        for layer in reversed(edges):
-            row = row + row @ layer.clamp(min=0).mean(1)
+        for layer in reversed(layers):
+            row = row + row @ layer
         return row.squeeze(1)

@@ -1,5 +1,6 @@
 """The read token's row, in one layer or over all, of all heads or of one (docs/protocols.md, section 3)."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import torch
@@ -7,12 +8,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.settings.declared import configurable
-from methods.edges.base import Edges, Signs, take
-from methods.readouts.base import head_index, layer_index, read_rows
+from methods.edges.base import Signs, take
+from methods.readouts.base import LayerwiseReadout, head_index, layer_index, read_rows
 
 
 @configurable
-class ReadRow:
+class ReadRow(LayerwiseReadout):
     """`s_j = Σ_i read_i · mean_h E[l,h,i,j]`, or of a single head h; optionally its positive part.
 
     Attributes:
@@ -42,17 +43,22 @@ class ReadRow:
         if isinstance(self.layer, int):
             layer_index(self.layer, n_layers, "readout.layer")
 
-    def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-        """Token scores; raises UserError for a layer or a head that there is not."""
+    def needs(self, layer: int, n_layers: int) -> bool:
+        """Whether it is the layer, or one of all."""
+        return not isinstance(self.layer, int) or layer == layer_index(self.layer, n_layers, "readout.layer")
+
+    def reduce(self, edges: Float[Tensor, "B H T T"], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        """The layer's row; raises UserError for a head that there is not."""
+        if self.head is None:
+            return read_rows(edges, read)
+        head = head_index(self.head, edges.shape[1], "readout.head")
+        return read_rows(edges[:, head : head + 1], read)
+
+    def combine(self, layers: Sequence[Tensor], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        """Token scores."""
         if isinstance(self.layer, int):
-            row = self._row(edges[layer_index(self.layer, len(edges), "readout.layer")], read)
+            (row,) = layers
         else:
-            rows = torch.stack([self._row(layer, read) for layer in edges])
+            rows = torch.stack(list(layers))
             row = rows.amax(0) if self.layer == "max" else rows.mean(0)
         return take(self.part, row)
-
-    def _row(self, layer: Float[Tensor, "B H T T"], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-        if self.head is None:
-            return read_rows(layer, read)
-        head = head_index(self.head, layer.shape[1], "readout.head")
-        return read_rows(layer[:, head : head + 1], read)

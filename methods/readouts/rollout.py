@@ -1,5 +1,6 @@
 """Rollout of edge scores through the layers (Abnar & Zuidema 2020; docs/protocols.md, section 3)."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import torch
@@ -7,12 +8,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.settings.declared import configurable
-from methods.edges.base import Edges, normalize_rows
-from methods.readouts.base import layer_index
+from methods.edges.base import normalize_rows
+from methods.readouts.base import LayerwiseReadout, layer_index
 
 
 @configurable
-class Rollout:
+class Rollout(LayerwiseReadout):
     """`Â_l = I + mean_h E_l`, rows normalised to 1 (or not), composed from the last layer down to `start_layer`.
 
     `s = read · Â_L ⋯ Â_start`. Only the read row is asked for, so that the product is computed as vector times matrix, from
@@ -37,13 +38,20 @@ class Rollout:
         """UserError where the model has no such layer."""
         layer_index(self.start_layer, n_layers, "readout.start_layer")
 
-    def __call__(self, edges: Edges, read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    def needs(self, layer: int, n_layers: int) -> bool:
+        """Whether the layer is part of the product."""
+        return layer >= layer_index(self.start_layer, n_layers, "readout.start_layer")
+
+    def reduce(self, edges: Float[Tensor, "B H T T"], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T T"]:
+        """The mean over heads."""
+        return edges.mean(1)
+
+    def combine(self, layers: Sequence[Tensor], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Token scores; non-negative where the edges are."""
-        start = layer_index(self.start_layer, len(edges), "readout.start_layer")
         identity = torch.eye(read.shape[1], dtype=read.dtype, device=read.device)
         row = read.unsqueeze(1)
-        for layer in reversed(edges[start:]):
-            mixing = identity + layer.mean(1) if self.residual else layer.mean(1)
+        for layer in reversed(layers):
+            mixing = identity + layer if self.residual else layer
             if self.normalize == "row":
                 mixing = normalize_rows(mixing)
             row = row @ mixing

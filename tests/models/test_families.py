@@ -162,7 +162,7 @@ def test_a_decoder_is_given_the_input_ids_and_no_others(tmp_path):
 def test_edges_of_two_streams_are_placed_and_folded():
     streams = Streams(names=("encoder.0", "decoder.0", "cross.0"), queries=(0, 1, 1), keys=(0, 1, 0))
     edges = [torch.full((1, 2, 3, 3), float(value)) for value in (1, 2, 3)]
-    joint = streams.join(edges)
+    joint = [streams.join(layer, call) for layer, call in enumerate(edges)]
     blocks = [[[float(call[0, 0, 3 * q, 3 * k]) for k in (0, 1)] for q in (0, 1)] for call in joint]
     assert blocks == [[[1, 0], [0, 0]], [[0, 0], [0, 2]], [[0, 0], [3, 0]]]
     assert all(call.shape == (1, 2, 6, 6) for call in joint)
@@ -174,8 +174,8 @@ def test_edges_of_two_streams_are_placed_and_folded():
 
 def test_one_stream_is_left_alone():
     streams = Streams(names=("0",), queries=(0,), keys=(0,))
-    edges = (torch.rand(1, 2, 3, 3),)
-    assert streams.join(edges)[0] is edges[0]
+    edges = torch.rand(1, 2, 3, 3)
+    assert streams.join(0, edges) is edges
     assert streams.join_read(torch.ones(1, 3)).tolist() == [[1, 1, 1]]
     assert streams.fold(torch.ones(1, 3), torch.tensor([[True, True, False]])).tolist() == [[1, 1, 0]]
 

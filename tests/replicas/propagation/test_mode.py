@@ -10,7 +10,7 @@ from torch import nn
 from benchmark.errors import NotApplicable
 from methods.propagation.mode import propagating
 from methods.propagation.operations import KINDS, Kind, module_kind
-from methods.propagation.relevance import RelevancePropagation
+from methods.propagation.relevance_mode import RelevancePropagation
 from methods.propagation.rule_sets import epsilon
 from tests.replicas.conftest import assert_same, numbers
 

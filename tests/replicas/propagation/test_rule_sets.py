@@ -17,7 +17,8 @@ from benchmark.models.read_rows import everywhere
 from methods.edges.product import FactorProduct
 from methods.propagation import rule_sets
 from methods.propagation.mode import propagating
-from methods.propagation.relevance import RelevancePropagation, relevance_pass
+from methods.propagation.relevance import relevance_pass
+from methods.propagation.relevance_mode import RelevancePropagation
 from methods.propagation.rule_sets import RULE_SETS, Conservative, rule_set
 from tests import tiny_models
 from tests.replicas.conftest import numbers
