@@ -15,7 +15,7 @@ from benchmark import progress
 from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, ReadsTables, SaysNothing
 from benchmark.engines.base import Engine
 from benchmark.errors import NotApplicable
-from benchmark.opening import open_comparison
+from benchmark.opened import open_comparison
 from benchmark.planning.spending import followed
 from benchmark.report import load_cells, write_report
 from benchmark.report.cells import NamedCell, named_cells

@@ -119,15 +119,18 @@ class Forecaster:
         seconds = tuple(line(Shape(len(batch) * share, batch.units.shape[1])) for batch in batches)
         if not share:
             seconds = (0.0,) * len(batches)
-        examples, measured = sum(map(len, batches)) * share, sum(shape.examples for shape, _ in found)
-        per = [sum(lap.passes[kind] for _, lap in found) / measured for kind in (0, 1)]
+        typical = self._laps(method, [name], self.rounds[-1:]) or found
+        examples, measured = sum(map(len, batches)) * share, sum(shape.examples for shape, _ in typical)
+        per = [sum(lap.passes[kind] for _, lap in typical) / measured for kind in (0, 1)]
         return Stage(seconds, (per[0] * examples, per[1] * examples))
 
-    def _laps(self, method: str, names: Iterable[str]) -> list[tuple[Shape, Lap]]:
-        """What the batches of these stages took in all rounds."""
+    def _laps(
+        self, method: str, names: Iterable[str], rounds: Sequence[Round] | None = None
+    ) -> list[tuple[Shape, Lap]]:
+        """What the batches of these stages took, in all rounds or in some."""
         return [
             (Shape(len(batch), batch.units.shape[1]), lap)
-            for each in self.rounds
+            for each in (self.rounds if rounds is None else rounds)
             for name in names
             if (laps := each.taken[method].laps.get(name))
             for batch, lap in zip(each.batches(name), laps, strict=True)

@@ -108,13 +108,13 @@ class Pilot:
 
     def _kind(self, cell: Cell) -> Hashable:
         """What the cost of testing a method hangs on: what it gives, as far as a test reads it."""
-        if not isinstance(cell.method, Method):
-            return cell.name  # a search
+        reads = {test.reads for test in self.evaluations.values()}
+        if not isinstance(cell.method, Method) or "method" in reads:
+            return cell.name  # what it searches for is its own
         try:
             arrays = {*cell.explain("predicted").arrays} - {"layers"}
         except NotApplicable:
             arrays = set()
-        reads = {test.reads for test in self.evaluations.values()}
         of_edges = "edges" in reads and isinstance(cell.method, EdgeMethod)
         of_classes = "classes" in reads and cell.method.class_specific
         return isinstance(cell.method, RandomHeadsMethod), of_edges, of_classes, frozenset(arrays)

@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 from benchmark import progress
 from benchmark.engines.base import Engine
 from benchmark.models.forward_backward import seconds_of_pass
-from benchmark.opening import Opened, open_comparison
+from benchmark.opened import Opened, open_comparison
 from benchmark.planning.disk import run_folder_bytes
 from benchmark.planning.forecast import Forecaster
 from benchmark.planning.memory_peaks import high_water
@@ -53,8 +53,8 @@ def make_plan(config: DictConfig) -> Plan:
     opened = open_comparison(config)
     opening = time.perf_counter() - start
     with progress.step("timing one forward and backward pass"):
-        (batch,) = typical(opened.setting.data, config.batch_size).batches
-        unit = seconds_of_pass(opened.setting.model, batch) / len(batch)
+        (batch,) = typical(opened.setting.data, 1).batches
+        unit = seconds_of_pass(opened.setting.model, batch)
     cells = opened.cells()
     left = {name: cell for name, cell in cells.items() if pending(cell, opened.evaluations)}
     examples = opened.setting.data.facts.n
@@ -96,7 +96,7 @@ def _piloted(cells: Mapping[str, Cell], opened: Opened, place: Path, batch_size:
         """Seconds of a batch of so many examples, of which half is taken to grow with its tokens."""
         return laps * (1 + max(1.0, sum(batch.units.numel() for batch in typical(data, size).batches) / tokens)) / 2
 
-    sizes = [size for size in (batch_size, batch_size // 2) if size > 2 * FEW]
+    sizes = [size for size in (batch_size, batch_size // 2) if size > 2 * FEW]  # below that it is twice `FEW`
     size = next((size for size in sizes if around + cost(size) <= allowed), min(batch_size, 2 * FEW))
     count = int((allowed - around) / cost(size)) if size == batch_size else 1
     pilot.go_on(size, min(max(1, count), _MOST_BATCHES))

@@ -8,7 +8,7 @@ from rich.text import Text
 from benchmark.report.planned import seconds_of, size_of
 from benchmark.results.plans import Plan, PlannedCell
 
-WORKERS = (1, 2, 4, 8, 16)
+WORKERS = (2, 4, 8, 16)
 _HEADS = ("method", "forward passes", "backward passes", "seconds", "F+B", "peak memory", "disk", "")
 
 
@@ -58,8 +58,8 @@ def _sentences(plan: Plan) -> list[str]:
         f"{plan.examples} examples. Measured on {plan.pilot_examples} of them, on this machine, in "
         f"{plan.pilot_seconds:.0f} s. No intervals: each kind of batch was timed a few times, and what else the machine "
         "does errs more.",
-        f"F+B: one plain forward and backward pass of one example, here {1000 * plan.pass_seconds:.2f} ms in a batch of "
-        "middling length. Passes are counted in examples.",
+        f"F+B: one plain forward and backward pass of one example of middling length, with eager attention: here "
+        f"{1000 * plan.pass_seconds:.1f} ms. Passes are counted in examples.",
         "Peak memory: of the process when the method is done; as it grew in the pilot, by the tokens of a batch.",
         "Workers: each with cores of its own; their batches are divided evenly, and opening, statistics, files and the "
         "report stay in the first process. Starting them is not counted.",

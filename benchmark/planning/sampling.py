@@ -6,15 +6,15 @@ from dataclasses import replace
 from benchmark.run.data import Data
 from benchmark.types import Batch
 
-FEW = 4
+FEW = 2
 """Examples of the smallest batch that is timed."""
 
 Choice = Callable[[Sequence[Batch]], Sequence[Batch]]
 
 
 def few(data: Data) -> Data:
-    """The longest examples, `FEW` of them: beside full batches they show what a batch costs whatever it holds."""
-    return _over(data, _last)
+    """`FEW` rather long examples: beside fuller batches they show what a batch costs whatever it holds."""
+    return _over(data, lambda batches: [_split(batches)[0]])
 
 
 def warming(data: Data) -> Data:
@@ -27,7 +27,7 @@ def typical(data: Data, size: int, count: int = 1) -> Data:
 
     A single one is the middle one, whose texts are of middling length.
     """
-    return _over(data, lambda batches: _spread(batches, size, count))
+    return _over(data, lambda batches: _spread(_split(batches)[1], size, count))
 
 
 def _over(data: Data, choice: Choice) -> Data:
@@ -43,21 +43,20 @@ def _over(data: Data, choice: Choice) -> Data:
     )
 
 
-def _last(batches: Sequence[Batch]) -> list[Batch]:
-    last = batches[-1]
-    count = min(FEW, max(1, len(last) // 2) if len(batches) == 1 else len(last))
-    return [last.select(range(len(last) - count, len(last)))]
+def _split(batches: Sequence[Batch]) -> tuple[Batch, list[Batch]]:
+    """The last examples of the batch at three quarters of the list, and everything else; of one example, that twice."""
+    place = 3 * len(batches) // 4
+    chosen = batches[place]
+    count = min(FEW, max(1, len(chosen) // 2))
+    some, rest = chosen.select(range(len(chosen) - count, len(chosen))), chosen.select(range(len(chosen) - count))
+    others = [*batches[:place], *([rest] if len(rest) else []), *batches[place + 1 :]]
+    return some, others or [some]
 
 
 def _spread(batches: Sequence[Batch], size: int, count: int) -> list[Batch]:
-    """Batches in the middle of as many equal parts of the list; the last one without what `_last` has of it."""
+    """The batches in the middle of as many equal parts of the list."""
     count = min(count, len(batches))
-    chosen = [batches[int((place + 0.5) * len(batches) / count)] for place in range(count)]
-    return [_cut(_rest(batch) if batch is batches[-1] else batch, size) for batch in chosen]
-
-
-def _rest(batch: Batch) -> Batch:
-    return batch.select(range(max(1, len(batch) - FEW if len(batch) > FEW else len(batch) // 2)))
+    return [_cut(batches[int((place + 0.5) * len(batches) / count)], size) for place in range(count)]
 
 
 def _cut(batch: Batch, size: int) -> Batch:

@@ -50,7 +50,7 @@ class Plan:
 
     Attributes:
         examples: how many are scored.
-        pass_seconds: F+B, of one example in a batch of the usual size.
+        pass_seconds: F+B, of one example of middling length by itself.
         opening_seconds: of task and model.
         report_seconds: of tables and figures.
         report_bytes: of their files.
