@@ -26,12 +26,11 @@ from benchmark.settings.latex_settings import LatexSettings
 from benchmark.settings.making import make
 
 LEAST_SECONDS = 20.0
-"""What a plan may take, however small the comparison."""
+"""What the rounds of a pilot may take, however small the comparison; the smallest ones may take longer."""
 
 SHARE = 0.1
-"""Of the comparison, what its plan may take where that is more."""
+"""Of the comparison, what they may take where that is more."""
 
-_REPORT_SECONDS = 5.0  # of reports of the pilot: they are made after its size was chosen
 _MOST_BATCHES = 4
 REUSED = "finished already"
 
@@ -90,15 +89,15 @@ def _piloted(cells: Mapping[str, Cell], opened: Opened, place: Path, batch_size:
     around = sum(taken.around for taken in first.taken.values())
     tokens = sum(batch.units.numel() for batch in first.data.batches)
     whole = around + laps * sum(batch.units.numel() for batch in data.batches) / tokens
-    allowed = max(LEAST_SECONDS, SHARE * whole) - (time.perf_counter() - start) - _REPORT_SECONDS
+    allowed = max(LEAST_SECONDS, SHARE * whole) - (time.perf_counter() - start)
 
     def cost(size: int) -> float:
-        """Seconds of a batch of so many examples, of which half is taken to grow with its tokens."""
-        return laps * (1 + max(1.0, sum(batch.units.numel() for batch in typical(data, size).batches) / tokens)) / 2
+        """Seconds of a batch of so many examples, of which a third is taken to grow with its tokens."""
+        return laps * (2 + max(1.0, sum(batch.units.numel() for batch in typical(data, size).batches) / tokens)) / 3
 
     sizes = [size for size in (batch_size, batch_size // 2) if size > 2 * FEW]  # below that it is twice `FEW`
     size = next((size for size in sizes if around + cost(size) <= allowed), min(batch_size, 2 * FEW))
-    count = int((allowed - around) / cost(size)) if size == batch_size else 1
+    count = int((allowed - around) / cost(size)) if size == batch_size and laps else 1
     pilot.go_on(size, min(max(1, count), _MOST_BATCHES))
     return pilot
 
