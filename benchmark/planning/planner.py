@@ -25,7 +25,7 @@ from benchmark.settings.identity import digests_of
 from benchmark.settings.latex_settings import LatexSettings
 from benchmark.settings.making import make
 
-LEAST_SECONDS = 25.0
+LEAST_SECONDS = 20.0
 """What the rounds of a pilot may take, however small the comparison; the smallest ones may take longer."""
 
 SHARE = 0.1
