@@ -94,13 +94,14 @@ def _piloted(cells: Mapping[str, Cell], opened: Opened, place: Path, batch_size:
     whole = around + laps * sum(batch.units.numel() for batch in data.batches) / tokens
     allowed = max(LEAST_SECONDS / own, SHARE * whole) - elapsed
 
-    def cost(size: int) -> float:
-        """Seconds of a batch of so many examples, of which a third is taken to grow with its tokens."""
-        return laps * (2 + max(1.0, sum(batch.units.numel() for batch in typical(data, size).batches) / tokens)) / 3
+    def cost(size: int, growing: float) -> float:
+        """Seconds of a batch of so many examples, of which a share is taken to grow with its tokens."""
+        times = max(1.0, sum(batch.units.numel() for batch in typical(data, size).batches) / tokens)
+        return laps * (1 - growing + growing * times)
 
     sizes = [size for size in (batch_size, batch_size // 2) if size > 2 * FEW]  # below that it is twice `FEW`
-    size = next((size for size in sizes if around + cost(size) <= allowed), min(batch_size, 2 * FEW))
-    count = int((allowed - around) / cost(size)) if size == batch_size and laps else 1
+    size = next((size for size in sizes if around + cost(size, 1 / 3) <= allowed), min(batch_size, 2 * FEW))
+    count = int((allowed - around) / cost(size, 1)) if size == batch_size and laps else 1
     pilot.go_on(size, min(max(1, count), _MOST_BATCHES))
     return pilot
 
