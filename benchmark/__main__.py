@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmark.commands.entry import compare
+from benchmark.commands.entry import compare_or_plan
 
 if __name__ == "__main__":
-    compare(sys.argv[1:], "python -m benchmark")
+    compare_or_plan(sys.argv[1:], "python -m benchmark")

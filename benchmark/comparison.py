@@ -6,36 +6,35 @@ Defined in docs/protocols.md, section 15.
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from omegaconf import DictConfig
 
 from benchmark import progress
 from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, ReadsTables, SaysNothing
 from benchmark.engines.base import Engine
-from benchmark.errors import NotApplicable, UserError
-from benchmark.models import Classifier
+from benchmark.errors import NotApplicable
+from benchmark.opened import open_comparison
+from benchmark.planning.spending import followed
 from benchmark.report import load_cells, write_report
 from benchmark.report.cells import NamedCell, named_cells
 from benchmark.report.run_folders import Stored, read_stored
-from benchmark.results import commits, statistics, store
+from benchmark.results import commits, store
 from benchmark.results.comparison_folders import ComparisonFolder
 from benchmark.results.digests import digest, sealed
 from benchmark.results.locks import beside
+from benchmark.results.plans import plan_path
 from benchmark.results.tables import Table, not_applicable
 from benchmark.run.cell import Cell
 from benchmark.run.finishing import UnfinishedError, finish_all
-from benchmark.run.offers import ImageEvaluation
 from benchmark.run.records import pending
-from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import compose
-from benchmark.settings.identity import digests_of, identity
+from benchmark.settings.identity import digests_of
 from benchmark.settings.latex_settings import LatexSettings
 from benchmark.settings.making import make
-from benchmark.types import Compared, Evaluation
+from benchmark.types import Evaluation
 
 logger = logging.getLogger(__name__)
 
@@ -91,21 +90,16 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
         UserError: a mistake in the configuration or in the data; or `out` cannot be written to and has no such comparison.
         UnfinishedError: methods were given up; raised when everything else is done.
     """
-    out = Path(config.out)
+    out, start = Path(config.out), time.perf_counter()
     refusal = store.refusal(out)
     if refusal is not None and not (out / "comparisons").is_dir():
         raise refusal
-    methods: dict[str, Compared] = {name: make(settings, Compared) for name, settings in config.methods.items()}
-    evaluations: dict[str, Evaluation] = {name: make(part, Evaluation) for name, part in config.evaluations.items()}
-    analyses: dict[str, Analysis] = {name: make(settings, Analysis) for name, settings in config.analyses.items()}
     latex = LatexSettings.read(config.get("report", {}).get("latex"))
     tracker, engine = make(config.tracking), make(config.engine, Engine)
-    with progress.step("opening task and model"):
-        setting = open_setting(config)
-    evaluations = that_can_serve(evaluations, images=setting.data.batches[0].patch is not None)
-    tests = digests_of(evaluations)
-    _check_model(methods, setting.model)
-    identified = comparison_hash(setting, methods, evaluations, analyses)
+    opened = open_comparison(config)
+    opening = time.perf_counter() - start
+    setting, evaluations, analyses = opened.setting, opened.evaluations, opened.analyses
+    tests, identified = digests_of(evaluations), opened.hash
     place = ComparisonFolder(out / "comparisons", config.name, setting.data.facts.name, setting.model.name, identified)
     if refusal is not None:
         if (found := place.find()) is None or (earlier := _earlier(found, tests)) is None:
@@ -113,14 +107,19 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
         return earlier
     folder = place.make(command)
     name = folder.name
-    cells = {method_name: setting.cell(method_name, method) for method_name, method in methods.items()}
-    plan(cells, evaluations, analyses)
+    cells = opened.cells()
+    announce(cells, evaluations, analyses)
     tracking = beside(out / "tracking", "tracking")
     stored: dict[str, Stored] = {}
     given_up: UnfinishedError | None = None
-    with engine.opened(setting.model) as setting.data.runner:
+    plan = plan_path(out, identified)
+    with (
+        engine.opened(setting.model) as setting.data.runner,
+        followed(plan, folder, setting.model, setting.data.runner, opening) as spending,
+    ):
         try:
             for cell in finish_all(cells, evaluations):
+                spending.finished(cell)
                 stored[cell.name] = read_stored(cell.folder.resolve(), tests)
                 with progress.step("tracking"), tracking:  # W&B names what it writes by the second
                     tracker.log_cell(*named_cells([stored[cell.name]]), name)
@@ -137,45 +136,17 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
             )
             if given_up is None:
                 analyse(analyses, Context(setting, cells, evaluations, folder), folder)
+            spending.analysed()
             start = time.monotonic()
             with progress.scope("report", "tables and figures"):
                 files = write_report(loaded, folder, latex)
+            spending.reported()
             logger.info("tables and figures: %d files in %s", len(files), progress.duration(time.monotonic() - start))
             with progress.step("tracking"), tracking:
                 tracker.log_comparison(folder, loaded, name)
     if given_up is not None:
         raise given_up
     return Comparison(folder, tuple(folders), loaded)
-
-
-@runtime_checkable
-class _ChecksModel(Protocol):
-    """A method that can say, before it explains anything, that a setting does not suit a model."""
-
-    def check_model(self, model: Classifier) -> None:
-        """UserError that begins with the setting."""
-        ...
-
-
-def _check_model(methods: Mapping[str, Compared], model: Classifier) -> None:
-    for name, method in methods.items():
-        if isinstance(method, _ChecksModel):
-            try:
-                method.check_model(model)
-            except UserError as error:
-                raise UserError(f"methods.{name}.{error}") from error
-
-
-def that_can_serve(evaluations: Mapping[str, Evaluation], *, images: bool) -> dict[str, Evaluation]:
-    """The tests without those of images where the examples are texts; all of them where no other is left.
-
-    The default list serves every task in this way: texts have neither columns nor work of tests that cannot say anything
-    of them, and the comparison is named as one without them. Alone they run, and their dash says why they cannot serve.
-    """
-    serving = {name: test for name, test in evaluations.items() if images or not isinstance(test, ImageEvaluation)}
-    if serving and (left := [name for name in evaluations if name not in serving]):
-        logger.info("left out, as the examples are no images: %s", ", ".join(left))
-    return serving or dict(evaluations)
 
 
 def _earlier(folder: Path, tests: Mapping[str, str]) -> Comparison | None:
@@ -190,7 +161,9 @@ def _earlier(folder: Path, tests: Mapping[str, str]) -> Comparison | None:
     return Comparison(folder, cells, load_cells(cells, tests))
 
 
-def plan(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation], analyses: Mapping[str, Analysis]) -> None:
+def announce(
+    cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation], analyses: Mapping[str, Analysis]
+) -> None:
     """Tell what is left to do, where somebody listens.
 
     An analysis and the report count as one step over the examples each.
@@ -257,20 +230,3 @@ def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> str
         done = f"nothing to show, as {answer}" if says_nothing else done
     store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads}))
     return done
-
-
-def comparison_hash(
-    setting: Setting,
-    methods: Mapping[str, Compared],
-    evaluations: Mapping[str, Evaluation],
-    analyses: Mapping[str, Analysis],
-) -> str:
-    """Of everything that the comparison depends on: the same settings give the same folder (`ComparisonFolder`).
-
-    Analyses with a `limit` draw examples by the configuration's seed, which the facts of the data lack where all are scored.
-    """
-    parts = [asdict(setting.data.facts), setting.model.fingerprint, str(setting.model.dtype)]
-    if setting.data.facts.seed is None and any(getattr(a, "limit", None) is not None for a in analyses.values()):
-        parts.append(setting.config.seed)
-    parts += [identity(dict(named)) for named in (methods, evaluations, analyses)]
-    return digest([*parts, statistics.VERSION])[:8]

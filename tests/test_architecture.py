@@ -42,9 +42,11 @@ ALLOWED: dict[str, set[str]] = {
     "methods": BASE | {"models"},
     "tasks": BASE | {"results.cache", "models.images"},
     "notebook": BASE | {"models", "evaluations", "results", "run", "report", "catalogue"},
-    "comparison": BASE | {"models", "results", "engines", "run", "analyses", "report"},
+    "opened": BASE | {"models", "results", "run", "analyses"},
+    "planning": BASE | {"models", "results", "engines", "run", "report", "opened"},
+    "comparison": BASE | {"results", "engines", "run", "analyses", "report", "opened", "planning.spending"},
     "catalogue": BASE | {"exits", "commands.working_folder"},
-    "commands": BASE | {"comparison", "report", "exits", "training", "catalogue"},
+    "commands": BASE | {"comparison", "planning", "results", "report", "exits", "training", "catalogue"},
     "train": {"commands"},
     "__main__": {"commands"},
 }

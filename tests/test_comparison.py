@@ -14,8 +14,9 @@ import pytest
 
 import benchmark
 from benchmark.commands.running import checked, prepare
-from benchmark.comparison import analyse, comparison_hash, run_comparison
+from benchmark.comparison import analyse, run_comparison
 from benchmark.evaluations.perturbation import Perturbation
+from benchmark.opened import comparison_hash
 from benchmark.report import read_leaderboard
 from benchmark.report.write import curve_files
 from benchmark.results import store
@@ -516,7 +517,8 @@ def test_examples_that_an_analysis_draws_belong_to_the_comparison(place, tmp_pat
 
 def test_each_part_is_made_once_and_each_run_folder_is_read_once(place, tmp_path, monkeypatch):
     made, folders = [], []
-    monkeypatch.setattr("benchmark.comparison.make", lambda *given: made.append(given) or make(*given))
+    for module in ("comparison", "opened"):
+        monkeypatch.setattr(f"benchmark.{module}.make", lambda *given: made.append(given) or make(*given))
     monkeypatch.setattr(
         "benchmark.report.run_folders.read_cell", lambda folder: folders.append(folder) or store.read_cell(folder)
     )

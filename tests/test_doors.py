@@ -72,6 +72,7 @@ def test_the_console_command_is_declared():
         (["--version"], "attention-explainer-benchmark "),
         (["run", "--version"], "attention-explainer-benchmark "),
         (["run", "--help"], "usage: attention-benchmark run [SETTING=VALUE ...]"),
+        (["plan", "--help"], "usage: attention-benchmark plan [SETTING=VALUE ...]"),
         (["train", "--help"], "usage: attention-benchmark train task=NAME model.path=BASE out=DIR"),
     ],
 )
@@ -85,6 +86,11 @@ def test_pages(capsys, words, expected):
     [
         (["rnu"], "error: rnu is no command; did you mean run, train?"),
         (["limit=5"], "error: limit=5 is a setting; the command comes first: attention-benchmark run limit=5"),
+        (
+            ["plan", "-m", "seed=1,2"],
+            "error: -m: a plan is of one comparison; leave out -m, and give each setting one value",
+        ),
+        (["plan", "limit=0"], "error: limit=0 leaves no example; give a positive whole number, or null for all"),
         (["show"], "error: the following arguments are required: NAME; attention-benchmark show --help tells how"),
         (["list", "method"], "error: there is no list of method; did you mean methods, model?"),
         (["list", "methods", "all"], "error: unrecognized arguments: all; attention-benchmark list --help tells how"),

@@ -54,6 +54,7 @@ COMPARE: dict[str, str] = {
     "model=checkpoints/mine": "model=checkpoints/mine does not exist; a checkpoint is model=hf model.path=checkpoints/mine",
     "task=films.csv": 'task=films.csv does not exist; a table is task=text_classification "task.files={test: films.csv}"',
     "task.files={test: films.csv}": 'quotation marks: "task.files={NAME: VALUE}"',
+    "limit=2 plan": "'plan' is no setting; it comes first: python -m benchmark plan ...",
     "run limit=2": "'run' is no setting; it is a word of the console command (attention-benchmark run ...); leave it out",
     "+experiments=hao2021": "+experiments=hao2021: there is no setting 'experiments'; did you mean experiment?",
     "methods=[random] methods.attattr.edges.steps=3": "there is no 'attattr'; allowed: random",

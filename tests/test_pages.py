@@ -24,6 +24,7 @@ from benchmark.commands import entry
 from benchmark.commands.running import checked
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
+from benchmark.planning.planner import make_plan
 from benchmark.report.__main__ import main as report
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import compose
@@ -66,7 +67,7 @@ def here(folder, monkeypatch, no_pictures):
     return monkeypatch
 
 
-def run_small(config):
+def run_small(config, run=run_comparison):
     """Make every part of a comparison, and run it with two examples, its first method beside random and two tests.
 
     Of an experiment, only random and the first test are run.
@@ -92,7 +93,7 @@ def run_small(config):
     config.engine = {"_target_": "benchmark.engines.local.Local"}
     if config.tracking.get("mode") != "offline":  # which a command says that shows it
         config.tracking = {"_target_": "benchmark.tracking.Wandb", "mode": "disabled"}
-    return run_comparison(config)
+    return run(config)
 
 
 def compare(words, here):
@@ -107,6 +108,12 @@ def compare(words, here):
         words = [word if "[" in word else word.partition(",")[0] for word in words[1:]]  # the first of each sweep
     directory = str(Path(words[1]).absolute()) if words[0] == "--config-dir" else None
     run_small(checked("config", words[2:] if directory else words, directory, sweep=False)[1])
+
+
+def plan(words, here):
+    """`python -m benchmark plan`: composed and checked as it stands, planned with two examples."""
+    here.setattr("benchmark.planning.reporting.curve_files", lambda *_: iter(()))
+    assert run_small(checked("config", words, None, sweep=False)[1], make_plan).examples == 2
 
 
 def train(words, here):
@@ -195,6 +202,7 @@ def hook(words, here):
 
 
 RUNNERS = {
+    f"{COMPARE}plan ": plan,
     COMPARE: compare,
     "python -m benchmark.train ": train,
     "python -m benchmark.report ": make_report,

@@ -133,6 +133,8 @@ def _no_setting(text: str) -> str:
     key, equals, value = text.partition("=")
     if text in _OF_THE_CONSOLE:
         way_out = f"it is a word of the console command (attention-benchmark {text} ...); leave it out here"
+    elif text == "plan":
+        way_out = "it comes first: python -m benchmark plan ..."
     elif not equals and not text.startswith("~"):
         way_out = "write NAME=VALUE; --help lists names"
     elif any(value.count(a) != value.count(b) for a, b in ("[]", "{}")):

@@ -16,6 +16,7 @@ Compare attention-based explainers of transformers.
 usage: {_PROGRAM} COMMAND ...
 
   run      one comparison: explain, test, report           {_PROGRAM} run --help
+  plan     what a comparison would take, before it runs    {_PROGRAM} plan --help
   train    fine-tune a base model for a task               {_PROGRAM} train --help
   report   leaderboard and figures of finished run folders {_PROGRAM} report --help
   list     methods, tests, analyses, tasks, models and experiments, a line each
@@ -50,6 +51,27 @@ def compare(words: Sequence[str], program: str) -> None:
         from benchmark.commands import running
 
         running.start(running.compare, running.looked_at, words)
+
+
+def plan(words: Sequence[str], program: str) -> None:
+    """Tell what a comparison would take."""
+    from benchmark.commands import planning_ahead
+
+    own_modules_first()
+    if {"--help", "-h", "help"} & {*words}:
+        _print(planning_ahead.PAGE.replace("{program}", program))
+    else:
+        from benchmark.commands import running
+
+        running.start(planning_ahead.plan, planning_ahead.looked_at, words)
+
+
+def compare_or_plan(words: Sequence[str], program: str) -> None:
+    """What `python -m benchmark` does: `plan` is its only word that is no setting."""
+    if words and words[0] == "plan":
+        plan(words[1:], f"{program} plan")
+    else:
+        compare(words, program)
 
 
 def train(words: Sequence[str], program: str) -> None:
@@ -87,6 +109,7 @@ def show(words: Sequence[str], program: str) -> None:
 
 _COMMANDS: dict[str, Callable[[Sequence[str], str], None]] = {
     "run": compare,
+    "plan": plan,
     "train": train,
     "report": report,
     "list": list_all,

@@ -1,6 +1,6 @@
 """Everything that a report consists of, written to a folder."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,7 +23,8 @@ from benchmark.report.leaderboard import (
 from benchmark.report.markdown import markdown
 from benchmark.report.naming import Names
 from benchmark.report.page.document import comparison_page
-from benchmark.report.pairs import differences, every_pair
+from benchmark.report.pairs import MethodPairs, differences, every_pair
+from benchmark.report.planned import PLANNED
 from benchmark.report.spreadsheet import csv_bytes
 from benchmark.report.unchanged import inputs, note, unchanged
 from benchmark.results.cache import atomic_path
@@ -57,23 +58,34 @@ def _cost(cells: Sequence[NamedCell]) -> pd.DataFrame:
 
 
 def _files(
-    cells: Sequence[NamedCell], tables: Sequence[Table], latex: LatexSettings, command: str
+    cells: Sequence[NamedCell], tables: Sequence[Table], latex: LatexSettings, command: str, *, planned: bool
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of every file of the report; equal cells and tables give equal bytes."""
     table, names = frame(cells), Names.of(cells, latex.names)
+    pairs = every_pair(cells, table)
+    yield from text_files(cells, table, pairs, latex)
+    yield from (*curve_files(cells, table), *graph_files(cells), *table_files(tables, names, latex))
+    yield from image_files(cells, table, names)
+    links = {name: what for name, what in _DESCRIPTIONS.items() if tables or not name.startswith("analyses")}
+    links |= PLANNED if planned else {}
+    yield "index.html", comparison_page(cells, table, pairs, links, command, tables, names).encode()
+
+
+def text_files(
+    cells: Sequence[NamedCell],
+    table: pd.DataFrame,
+    pairs: Mapping[tuple[str, str], Sequence[MethodPairs]],
+    latex: LatexSettings,
+) -> Iterator[tuple[str, bytes]]:
+    """The files without pictures, but the page."""
     scalars = table[table["x"].isna()]
     yield "leaderboard.json", leaderboard_json(cells, table)
     yield "leaderboard.csv", csv_bytes(scalars[list(CSV_COLUMNS)])
     yield "curves.csv", csv_bytes(table.loc[table["x"].notna(), list(CURVE_COLUMNS)])
     yield "cost.csv", csv_bytes(_cost(cells))
-    pairs = every_pair(cells, table)
     yield "differences.csv", csv_bytes(differences(pairs))
     yield "leaderboard.md", markdown(cells, table, pairs).encode()
     yield from latex_files(cells, table, pairs, latex)
-    yield from (*curve_files(cells, table), *graph_files(cells), *table_files(tables, names, latex))
-    yield from image_files(cells, table, names)
-    links = {name: what for name, what in _DESCRIPTIONS.items() if tables or not name.startswith("analyses")}
-    yield "index.html", comparison_page(cells, table, pairs, links, command, tables, names).encode()
 
 
 def _command(folder: Path) -> str:
@@ -101,12 +113,15 @@ def write_report(cells: Sequence[NamedCell], folder: Path, latex: LatexSettings 
         OSError: the folder cannot be written.
     """
     tables, latex, command = read_tables(folder), latex or LatexSettings(), _command(folder)
-    made_from = inputs(cells, [table.to_json() for table in tables], asdict(latex), command)
+    planned = all((folder / name).is_file() for name in PLANNED)
+    made_from = inputs(
+        cells, [table.to_json() for table in tables], asdict(latex), command, *([True] if planned else [])
+    )
     if (there := unchanged(folder, made_from)) is not None:
         return there
     contents: dict[str, bytes] = {}
     with progress.step("making files", unit="files") as advance:
-        for name, content in _files(cells, tables, latex, command):
+        for name, content in _files(cells, tables, latex, command, planned=planned):
             contents[name] = content
             advance(1)
     for name, content in contents.items():

@@ -211,9 +211,21 @@ class Cell:
         return Checked(self.name, self.method)
 
 
+CALIBRATION = "attributions-calibration"
+"""How the names of stages begin that explain calibration examples."""
+
+
 def calibration_stage(calibration: Any) -> str:
     """Name of the stage that explains the calibration examples of a split and a limit."""
-    return f"attributions-calibration-{calibration.split}-{calibration.limit}"
+    return f"{CALIBRATION}-{calibration.split}-{calibration.limit}"
+
+
+def stage_batches(data: Data, stage: str) -> Sequence[Batch]:
+    """What the stage of this name goes over."""
+    if not stage.startswith(CALIBRATION):
+        return data.batches
+    split, _, limit = stage.removeprefix(f"{CALIBRATION}-").rpartition("-")
+    return data.calibration(split, int(limit))
 
 
 _LABELS = {

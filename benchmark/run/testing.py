@@ -111,7 +111,7 @@ def rows_of_test(cell: Cell, evaluation: Evaluation, scoped: Evaluation) -> pd.D
     Raises:
         NotApplicable: the evaluation cannot serve.
     """
-    name = _rows_stage(evaluation)
+    name = rows_stage(evaluation)
     path = _rows_path(cell, evaluation)
     columns = (*_ROW, "value")
     if path.exists():
@@ -133,17 +133,28 @@ def rows_of_test(cell: Cell, evaluation: Evaluation, scoped: Evaluation) -> pd.D
     return rows
 
 
-def _rows_stage(evaluation: Evaluation) -> str:
+def explain_for(cell: Cell, evaluation: Evaluation) -> None:
+    """Explain what the test would read, and test nothing.
+
+    Raises:
+        NotApplicable: the evaluation cannot serve.
+    """
+    scoped = evaluation.over(cell.data.batches) if isinstance(evaluation, ScopedEvaluation) else evaluation
+    _READERS[evaluation.reads](cell, scoped)
+
+
+def rows_stage(evaluation: Evaluation) -> str:
+    """Name of the stage that tests the scored examples."""
     return f"rows-{digest_of(evaluation)[:16]}"
 
 
 def _rows_path(cell: Cell, evaluation: Evaluation) -> Path:
-    return cell.folder / "parts" / f"{_rows_stage(evaluation)}.parquet"
+    return cell.folder / "parts" / f"{rows_stage(evaluation)}.parquet"
 
 
 def stages(cell: Cell, evaluation: Evaluation) -> dict[str, int]:
     """What a test asks of a cell, as far as it is not there: examples by the name of the stage that goes over them."""
-    rows = _rows_stage(evaluation)
+    rows = rows_stage(evaluation)
     if _rows_path(cell, evaluation).exists():
         return {}
     asked = dict.fromkeys(_asked(evaluation), cell.data.facts.n)

@@ -1,0 +1,112 @@
+"""A comparison before anything of it is computed: its parts made, its task and model loaded, its name known."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from logging import getLogger
+from typing import Protocol, runtime_checkable
+
+from omegaconf import DictConfig
+
+from benchmark import progress
+from benchmark.analyses.context import Analysis
+from benchmark.errors import UserError
+from benchmark.models import Classifier
+from benchmark.results import statistics
+from benchmark.results.digests import digest
+from benchmark.run.cell import Cell
+from benchmark.run.offers import ImageEvaluation
+from benchmark.run.workbench import Setting, open_setting
+from benchmark.settings.identity import identity
+from benchmark.settings.making import make
+from benchmark.types import Compared, Evaluation
+
+logger = getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A comparison that can be run or planned.
+
+    Attributes:
+        setting: task, model and examples.
+        methods: by name.
+        evaluations: the tests that can serve, by name.
+        analyses: by name.
+    """
+
+    setting: Setting
+    methods: Mapping[str, Compared]
+    evaluations: Mapping[str, Evaluation]
+    analyses: Mapping[str, Analysis]
+
+    @property
+    def hash(self) -> str:
+        """Of everything that the comparison depends on."""
+        return comparison_hash(self.setting, self.methods, self.evaluations, self.analyses)
+
+    def cells(self) -> dict[str, Cell]:
+        """The cell of each method."""
+        return {name: self.setting.cell(name, method) for name, method in self.methods.items()}
+
+
+def open_comparison(config: DictConfig) -> Opened:
+    """Make methods, tests and analyses of a configuration, and load its task and its model.
+
+    Raises:
+        UserError: a mistake in the configuration or in the data.
+    """
+    methods: dict[str, Compared] = {name: make(settings, Compared) for name, settings in config.methods.items()}
+    evaluations: dict[str, Evaluation] = {name: make(part, Evaluation) for name, part in config.evaluations.items()}
+    analyses: dict[str, Analysis] = {name: make(settings, Analysis) for name, settings in config.analyses.items()}
+    with progress.step("opening task and model"):
+        setting = open_setting(config)
+    evaluations = that_can_serve(evaluations, images=setting.data.batches[0].patch is not None)
+    _check_model(methods, setting.model)
+    return Opened(setting, methods, evaluations, analyses)
+
+
+@runtime_checkable
+class _ChecksModel(Protocol):
+    """A method that can say, before it explains anything, that a setting does not suit a model."""
+
+    def check_model(self, model: Classifier) -> None:
+        """UserError that begins with the setting."""
+        ...
+
+
+def _check_model(methods: Mapping[str, Compared], model: Classifier) -> None:
+    for name, method in methods.items():
+        if isinstance(method, _ChecksModel):
+            try:
+                method.check_model(model)
+            except UserError as error:
+                raise UserError(f"methods.{name}.{error}") from error
+
+
+def that_can_serve(evaluations: Mapping[str, Evaluation], *, images: bool) -> dict[str, Evaluation]:
+    """The tests without those of images where the examples are texts; all of them where no other is left.
+
+    The default list serves every task in this way: texts have neither columns nor work of tests that cannot say anything
+    of them, and the comparison is named as one without them. Alone they run, and their dash says why they cannot serve.
+    """
+    serving = {name: test for name, test in evaluations.items() if images or not isinstance(test, ImageEvaluation)}
+    if serving and (left := [name for name in evaluations if name not in serving]):
+        logger.info("left out, as the examples are no images: %s", ", ".join(left))
+    return serving or dict(evaluations)
+
+
+def comparison_hash(
+    setting: Setting,
+    methods: Mapping[str, Compared],
+    evaluations: Mapping[str, Evaluation],
+    analyses: Mapping[str, Analysis],
+) -> str:
+    """Of everything that the comparison depends on: the same settings give the same folder (`ComparisonFolder`).
+
+    Analyses with a `limit` draw examples by the configuration's seed, which the facts of the data lack where all are scored.
+    """
+    parts = [asdict(setting.data.facts), setting.model.fingerprint, str(setting.model.dtype)]
+    if setting.data.facts.seed is None and any(getattr(a, "limit", None) is not None for a in analyses.values()):
+        parts.append(setting.config.seed)
+    parts += [identity(dict(named)) for named in (methods, evaluations, analyses)]
+    return digest([*parts, statistics.VERSION])[:8]

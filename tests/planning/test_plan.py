@@ -1,0 +1,166 @@
+"""A plan of a comparison, and what the comparison then took beside it."""
+
+import io
+from functools import partial
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from benchmark.comparison import run_comparison
+from benchmark.errors import UserError
+from benchmark.models import Classifier
+from benchmark.planning.planner import REUSED, make_plan
+from benchmark.planning.printed_plan import printed_plan
+from benchmark.progress.stopwatch import timed
+from benchmark.results import store
+from benchmark.results.plans import SHARD_SECONDS, Account, Plan, PlannedCell, plan_path
+from benchmark.settings.configuration import compose
+from tests.report.carried import carried
+
+METHODS = "methods=[raw_attention,rollout,attattr,gradient_x_input,random]"
+TESTS = "evaluations=[perturbation,perturbation_target,aopc,rationale]"
+SEARCH = ("methods=[random]", "evaluations=[perturbation]")
+REPORT = ("leaderboard.csv", "leaderboard.md", "leaderboard.tex", "curves.csv", "differences.csv")
+
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
+
+@pytest.fixture(autouse=True)
+def few_curves(monkeypatch):
+    monkeypatch.setattr("benchmark.planning.reporting.curve_files", lambda *_: iter(()))
+
+
+def composed(place, out, *overrides):
+    defaults = ["task=tiny_task", "task.size=40", "model=hf", f"model.path={place / 'bert'}", "tracking=none"]
+    chosen = ["batch_size=8", "analyses=[]", f"out={out}", *(overrides or (METHODS, TESTS))]
+    return compose("config", [*defaults, *chosen], str(place / "conf"))
+
+
+@pytest.fixture
+def paid_by_pass(monkeypatch):
+    """A clock that goes on with the passes alone: a second for each example forward, two backward, a half for a call."""
+    now, run, gradients = [0.0], Classifier.run, Classifier.gradients
+
+    def forward(model, inputs, **given):
+        trace = run(model, inputs, **given)
+        now[0] += 0.5 + len(trace.logits)
+        return trace
+
+    def backward(model, outputs, *rest, **given):
+        now[0] += 2 * len(outputs)
+        return gradients(model, outputs, *rest, **given)
+
+    monkeypatch.setattr(Classifier, "run", forward)
+    monkeypatch.setattr(Classifier, "gradients", backward)
+    for module in ("pilot", "spending"):
+        monkeypatch.setattr(f"benchmark.planning.{module}.timed", partial(timed, lambda: now[0]))
+
+
+def test_what_was_planned_comes_true(place, tmp_path, paid_by_pass):
+    """Where seconds are passes, planned and actual ones agree. How often the label is predicted is not known before."""
+    plan = make_plan(composed(place, tmp_path))
+    comparison = run_comparison(composed(place, tmp_path))
+    table = pd.read_csv(comparison.folder / "plan.csv", index_col="method")
+    assert list(table.index) == ["raw_attention", "rollout", "attattr", "gradient_x_input", "random"]
+    assert table["seconds"].to_dict() == pytest.approx(table["planned_seconds"].to_dict(), rel=0.25)
+    assert table["seconds"].sum() == pytest.approx(sum(cell.seconds for cell in plan.cells), rel=0.1)
+    assert table["forward_passes"].to_dict() == pytest.approx(table["planned_forward_passes"].to_dict(), rel=0.15)
+    assert table["backward_passes"].to_dict() == pytest.approx(table["planned_backward_passes"].to_dict(), rel=0.15)
+    assert table["disk_bytes"].to_dict() == pytest.approx(table["planned_disk_bytes"].to_dict(), rel=0.25)
+
+
+def test_a_plan_leaves_one_file_and_the_report_only_a_link_to_what_came_of_it(place, tmp_path):
+    make_plan(composed(place, tmp_path / "planned"))
+    (kept,) = [path for path in (tmp_path / "planned").rglob("*") if path.is_file()]
+    assert kept.parent.name == "plans"
+    planned = run_comparison(composed(place, tmp_path / "planned"))
+    assert planned.folder.name.endswith(kept.stem)
+    plain = run_comparison(composed(place, tmp_path / "plain"))
+    for name in REPORT:
+        assert (planned.folder / name).read_bytes() == (plain.folder / name).read_bytes()
+    added = {"plan.md", "plan.csv", "spent.json"}
+    assert {path.name for path in planned.folder.iterdir()} - {path.name for path in plain.folder.iterdir()} == added
+    links = [carried((each.folder / "index.html").read_text())["overview-data"]["links"] for each in (planned, plain)]
+    assert [sorted({*files} & {"plan.md", "plan.csv"}) for files in links] == [["plan.csv", "plan.md"], []]
+
+
+def test_finished_methods_cost_nothing_and_what_was_spent_is_kept(place, tmp_path):
+    run_comparison(composed(place, tmp_path, "methods=[random]", TESTS))
+    plan = make_plan(composed(place, tmp_path, "methods=[random,rollout]", TESTS))
+    assert [(cell.method, cell.note, cell.seconds > 0) for cell in plan.cells] == [
+        ("random", REUSED, False),
+        ("rollout", "", True),
+    ]
+    comparison = run_comparison(composed(place, tmp_path, "methods=[random,rollout]", TESTS))
+    spent = Account.read(comparison.folder / "spent.json")
+    assert set(spent.cells) == {"rollout"}
+    everything = make_plan(composed(place, tmp_path, "methods=[random,rollout]", TESTS))
+    assert {cell.note for cell in everything.cells} == {REUSED}
+    run_comparison(composed(place, tmp_path, "methods=[random,rollout]", TESTS))
+    assert Account.read(comparison.folder / "spent.json") == spent
+    assert "rollout" in (comparison.folder / "plan.md").read_text()
+
+
+def test_a_method_that_cannot_serve_has_its_dash(place, tmp_path):
+    plan = make_plan(composed(place, tmp_path, "methods=[probe,random]", "methods.probe.how=refuse", TESTS))
+    assert plan.cells[0].note == "it does not feel like it"
+    assert "it does not feel like it" in shown(plan)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_a_plan_of_very_few_examples(place, tmp_path, limit):
+    plan = make_plan(composed(place, tmp_path, *SEARCH, f"limit={limit}"))
+    assert plan.examples == limit
+    assert 0 < plan.cells[0].seconds < 60
+
+
+@pytest.mark.parametrize(
+    ("method", "test"),
+    [
+        ("attattr", "attribution_graph"),
+        ("lrp", "class_specificity"),
+        ("attattr", "head_pruning"),
+        ("attattr", "triggers"),
+        ("universal_trigger", "triggers"),
+    ],
+)
+def test_every_kind_of_test_can_be_planned(place, tmp_path, method, test):
+    plan = make_plan(composed(place, tmp_path, f"methods=[{method}]", f"evaluations=[{test}]", "limit=10"))
+    assert plan.cells[0].seconds > 0
+
+
+def test_workers_share_batches_and_nothing_else():
+    cell = PlannedCell("rollout", seconds=10, shared_seconds=8, chain_seconds=3, shards=100)
+    plan = Plan(60, 0.01, 1.0, 4.0, 0, (cell, PlannedCell("random", seconds=2, shared_seconds=2, chain_seconds=1)))
+    assert plan.seconds == 17
+    assert plan.with_workers(2) == pytest.approx(1 + 4 + 2 + 100 * SHARD_SECONDS + 10 / 2)
+    assert plan.with_workers(1000) == pytest.approx(1 + 4 + 3)  # no method is faster than its longest batches
+
+
+def test_a_plan_is_read_back_or_refused(tmp_path):
+    plan, path = Plan(60, 0.01, 1.0, 4.0, 12, (PlannedCell("rollout", seconds=10),)), plan_path(tmp_path, "12345678")
+    plan.write(path)
+    assert Plan.read(path) == plan
+    store.write_json(path, {"examples": "many"})
+    with pytest.raises(UserError, match=r"12345678\.json is corrupt \(examples is no int\)"):
+        Plan.read(path)
+
+
+def shown(plan):
+    console = Console(width=140, file=io.StringIO())
+    console.print(printed_plan(plan))
+    return console.file.getvalue()
+
+
+def test_the_table_tells_methods_totals_and_workers():
+    cells = (PlannedCell("rollout", 600, 0, 10.0, 8.0, 3.0, 4, 700_000_000, 5_000), PlannedCell("random", note=REUSED))
+    text = shown(
+        Plan(60, 0.01, 1.0, 4.0, 7_000, cells, ("analyses (axioms), whose cost shows when they run",), 3.0, 12)
+    )
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "rollout 600 0 10.0 1,000 700.0 MB 5.0 kB" in lines
+    assert f"random – – – – – – {REUSED}" in lines
+    assert "total, one process 600 0 15.0 1,500 700.0 MB 12.0 kB" in lines
+    assert "workers 2 4 8 16" in lines
+    assert any(line.startswith("Not planned: analyses (axioms)") for line in lines)
