@@ -12,7 +12,7 @@ from benchmark.results.annotated import as_dataclass
 T = TypeVar("T")
 
 SHARD_SECONDS = 0.002
-"""What handing a batch to a worker and taking its result back costs the first process (measured: 1.6 to 2.2 ms)."""
+"""What handing a batch to a worker and taking its result back costs the first process (measured: 1.6 to 2.7 ms)."""
 
 
 @dataclass(frozen=True)
