@@ -278,7 +278,7 @@ def test_runs_are_read_back_from_wandb(here, monkeypatch, capsys):
 def test_other_blocks_are_files():
     for page in pages.PAGES:
         for language, code in pages.blocks(page):
-            assert language in ("", "bash", "python") or code in FILES.values()
+            assert language in ("", "text", "bash", "python") or code in FILES.values()
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")

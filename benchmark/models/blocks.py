@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -138,6 +138,7 @@ def replacing_forward(
             module.__dict__.pop("forward", None)
 
 
+@runtime_checkable
 class Calls(Protocol):
     """What stands in for the calls of blocks."""
 

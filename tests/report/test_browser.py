@@ -111,6 +111,7 @@ def page(driver, path):
     def press(found, *keys):
         driver.execute_script("arguments[0].focus()", found)
         driver.switch_to.active_element.send_keys(*keys)
+        driver.execute_async_script(SETTLED)
 
     yield SimpleNamespace(all=all_of, one=one, texts=texts, press=press, run=driver.execute_script, driver=driver)
     assert [line for line in driver.get_log("browser") if line["level"] != "INFO"] == []
@@ -122,6 +123,9 @@ def look(driver, width=1280, scheme="light"):
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
+
+SETTLED = "requestAnimationFrame(() => setTimeout(arguments[0], 0))"
+"""Answers when what a key set off, as the opening of a fold, has happened."""
 
 TIP = "return document.getElementById('tip').hidden ? null : document.getElementById('tip').textContent"
 ROWS = "tbody.methods tr[data-method] th"

@@ -24,7 +24,7 @@ def written(comparison, tmp_path):
 def made(monkeypatch):
     """Counts how often files are made."""
     calls, files = [], write._files
-    monkeypatch.setattr(write, "_files", lambda *given: calls.append(1) or files(*given))
+    monkeypatch.setattr(write, "_files", lambda *given, **named: calls.append(1) or files(*given, **named))
     return calls
 
 
