@@ -118,7 +118,7 @@ class _Recomputing:
         observed = observing(model.model, model.attention_modules, self)
         with torch.enable_grad(), self.scope(), recording(self.tape), observed:
             logits = model.model(**model.streams.both_masks(tensors)).logits.to(model.scores_dtype)
-        self.count(forward=1, backward=1)
+        self.count(forward=1.0, backward=1.0)
         torch.autograd.grad(logits, [self.anchor], seed(logits.detach()), allow_unused=True)
 
     def call(self, forward: Callable[..., Any], n_calls: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -209,7 +209,7 @@ class _Block:
         with of.scope():
             copies, recorded, output = self.compute(inputs, record=of.visit is not None)
         self.take_rest()
-        of.count(forward=self.n_calls / of.model.n_layers, backward=0)
+        of.count(forward=self.n_calls / of.model.n_layers, backward=0.0)
         found = torch.autograd.grad(output, [*copies, *recorded], gradient, allow_unused=True)
         if of.visit is not None:
             for offset, x in enumerate(recorded):
