@@ -20,6 +20,7 @@ from benchmark.opened import comparison_hash
 from benchmark.report import read_leaderboard
 from benchmark.report.write import curve_files
 from benchmark.results import store
+from benchmark.results.row_files import ROW_COLUMNS
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
@@ -87,7 +88,7 @@ def test_what_a_comparison_leaves(place, tmp_path, monkeypatch):
         assert record.dash is None
         assert set(record.evaluations) == {"rationale", "perturbation"}
         rows = store.read_rows(cell)
-        assert list(rows.columns) == list(store.ROW_COLUMNS)
+        assert list(rows.columns) == list(ROW_COLUMNS)
         assert rows["uid"].nunique() == 12
         assert len(json.loads((cell / "heatmap.json").read_text())) == 12
     table = pd.read_csv(comparison.folder / "leaderboard.csv")
@@ -203,6 +204,30 @@ def test_explanations_of_every_class_are_stored_once_and_marked_where_they_canno
     calls = len(tiny_task.CALLS)
     run(place, tmp_path, *tests, "evaluations.class_specificity.share=0.5")
     assert len(tiny_task.CALLS) == calls
+
+
+def test_rows_are_reduced_some_metrics_at_a_time_to_the_same_figures(place, tmp_path, monkeypatch):
+    """As where there are many: parts after every batch, groups of three rows, and each metric by itself."""
+    tests = (
+        "methods=[attattr]",
+        "methods.attattr.edges.steps=2",
+        "evaluations=[agreement,perturbation,perturbation_target,aopc,rationale,head_pruning,attribution_graph,kept_edges]",
+    )
+    whole = run(place, tmp_path / "whole", *tests)
+    for module in ("row_files", "row_writing"):
+        monkeypatch.setattr(f"benchmark.results.{module}.GROUP", 3)
+    for module in ("results.stored_rows", "run.tested_rows"):
+        monkeypatch.setattr(f"benchmark.{module}.CHUNK", 1)
+    pieces = run(place, tmp_path / "pieces", *tests)
+    one, two = (store.read_record(only_cell(comparison)).evaluations for comparison in (whole, pieces))
+    assert {name: test.rows for name, test in one.items()} == {name: test.rows for name, test in two.items()}
+    for name, test in one.items():
+        keys = [[(figure.metric, str(figure.x), figure.n) for figure in side[name].figures] for side in (one, two)]
+        assert keys[0] == keys[1] != []
+        for figure, other in zip(test.figures, two[name].figures, strict=True):
+            assert (figure.value, figure.low, figure.high) == pytest.approx(
+                (other.value, other.low, other.high), rel=1e-12, abs=1e-15, nan_ok=True
+            ), (name, figure.metric)
 
 
 def test_the_same_command_twice_gives_the_same_bytes(place, tmp_path):

@@ -61,6 +61,8 @@ def records(path):
             place += BLOCK - place % BLOCK
             continue
         _, length, kind = struct.unpack("<IHB", data[place : place + 7])
+        if place + 7 + length > len(data):  # W&B's own process is writing it
+            break
         pending += data[place + 7 : place + 7 + length]
         place += 7 + length
         if kind in (1, 4):  # whole, last

@@ -20,6 +20,7 @@ from benchmark.results.statistics import (
     sign_flip_p,
     widened,
 )
+from benchmark.results.stored_rows import StoredRows
 from benchmark.results.tables import line
 
 Values = NDArray[np.float64]
@@ -84,9 +85,9 @@ def of_extremes(values: Values, seed: int = 0) -> tuple[Values, int, int]:
     return values[measured, best] - values[measured, worst], best, worst
 
 
-def columns(values: pd.DataFrame, evaluation: str, metric: str) -> pd.DataFrame:
+def columns(values: StoredRows, evaluation: str, metric: str) -> pd.DataFrame:
     """Examples (by uid) × x of one metric of one test, means over draws; a scalar is one column. Whole examples only."""
-    rows = values[(values["evaluation"] == evaluation) & (values["metric"] == metric)]
+    rows = values.read(evaluation, metric)
     table = rows.assign(x=rows["x"].fillna(0.0)).pivot_table(index="uid", columns="x", values="value", aggfunc="mean")
     return table.sort_index().dropna()
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from benchmark.results.record import Record
 from benchmark.results.statistics import Interval
+from benchmark.results.stored_rows import StoredRows
 from benchmark.results.wording import bounds, number
 
 Place = tuple[str, str]
@@ -58,20 +59,20 @@ class Layout:
     left_out: tuple[str, ...]
 
 
-def read(cells: Mapping[Place, tuple[Record, pd.DataFrame]], measure: Measure) -> dict[Place, Value | str]:
+def read(cells: Mapping[Place, tuple[Record, StoredRows]], measure: Measure) -> dict[Place, Value | str]:
     """The value of one measure in each combination's record and rows, or the reason why there is none."""
     return {place: value_of(record, rows, measure) for place, (record, rows) in cells.items()}
 
 
-def value_of(record: Record, rows: pd.DataFrame, measure: Measure) -> Value | str:
+def value_of(record: Record, rows: StoredRows, measure: Measure) -> Value | str:
     """One measure of one cell, or the reason why there is none."""
     test = record.evaluations[measure.evaluation]
     figure = test.scalar(measure.metric)
     if figure is None or not math.isfinite(figure.value):
         return test.dash or "the test reported no such figure"
     interval = Interval(figure.value, figure.low, figure.high, figure.n)
-    of_measure = (rows["evaluation"] == measure.evaluation) & (rows["metric"] == measure.metric) & rows["x"].isna()
-    examples = rows[of_measure].set_index("uid")["value"].dropna().sort_index()
+    of_measure = rows.read(measure.evaluation, measure.metric)
+    examples = of_measure[of_measure["x"].isna()].set_index("uid")["value"].dropna().sort_index()
     mean = len(examples) == interval.n and math.isclose(examples.mean(), interval.value, rel_tol=1e-4, abs_tol=1e-6)
     return Value(interval, examples if mean else None)
 

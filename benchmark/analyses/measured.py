@@ -3,16 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
-
 from benchmark.results import store
 from benchmark.results.record import Figure, Record
 from benchmark.results.statistics import Interval
+from benchmark.results.stored_rows import StoredRows
 from benchmark.results.tables import line
 from benchmark.run.cell import Cell
 
 
-def tested(cell: Cell, tests: Mapping[str, str]) -> tuple[Record, pd.DataFrame]:
+def tested(cell: Cell, tests: Mapping[str, str]) -> tuple[Record, StoredRows]:
     """Record and rows of a finished cell, with the tests of these names and identities."""
     return store.of_comparison(*store.read_cell(cell.folder), tests)
 

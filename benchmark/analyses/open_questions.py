@@ -10,6 +10,7 @@ from benchmark.analyses.differences import Difference, Values, columns, differen
 from benchmark.analyses.measured import tested
 from benchmark.errors import NotApplicable
 from benchmark.results.statistics import RESAMPLED, Source, sources
+from benchmark.results.stored_rows import StoredRows
 from benchmark.results.tables import Table
 from benchmark.settings.declared import configurable
 from benchmark.settings.early import ReadsOneOf
@@ -66,7 +67,7 @@ class OpenQuestions:
             )
         ]
 
-    def _questions(self, method: str, values: pd.DataFrame) -> Iterator[Difference]:
+    def _questions(self, method: str, values: StoredRows) -> Iterator[Difference]:
         def ask(question: str, differences: Values, note: str = "", beside: Sequence[Source] = ()) -> Difference:
             labels = dict(zip(_LABELS, (method, question), strict=True))
             return Difference(labels, differences, beside, _REACH, note)
@@ -89,7 +90,7 @@ class OpenQuestions:
             yield ask("accuracy drop by triggers, two pairs less one", two_pairs - one_pair)
         yield from self._places(values, ask)
 
-    def _places(self, values: pd.DataFrame, ask: Callable[..., Difference]) -> Iterator[Difference]:
+    def _places(self, values: StoredRows, ask: Callable[..., Difference]) -> Iterator[Difference]:
         positions, drops = (columns(values, self.triggers, metric) for metric in ("drop_at_position", "accuracy_drop"))
         common = positions.index.intersection(drops.index)
         if positions.shape[1] < 2 or not len(common):
@@ -110,8 +111,7 @@ def _paired(a: pd.DataFrame, b: pd.DataFrame) -> tuple[Values, Values]:
     return a.loc[common].to_numpy()[:, 0], b.loc[common].to_numpy()[:, 0]
 
 
-def _sources(values: pd.DataFrame, evaluation: str, metric: str, x: float | None = None) -> list[Source]:
+def _sources(values: StoredRows, evaluation: str, metric: str, x: float | None = None) -> list[Source]:
     """What random orders of heads, and the calibration examples of one order, add to the error."""
-    rows = values[values["evaluation"] == evaluation]
-    rows = rows[rows["x"].isna() if x is None else rows["x"] == x]
-    return sources(*(rows[rows["metric"] == name] for name in (metric, RESAMPLED + metric)))
+    read = (values.read(evaluation, name) for name in (metric, RESAMPLED + metric))
+    return sources(*(rows[rows["x"].isna() if x is None else rows["x"] == x] for rows in read))

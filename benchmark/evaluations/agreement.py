@@ -1,7 +1,7 @@
 """Rank agreement with gradient and leave-one-out importance (Jain & Wallace 2019; docs/protocols.md, section 10)."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -147,6 +147,10 @@ class Agreement(Averaged):
                 if layers:
                     records += _rows_of_layers(uid, name, np.stack([scores[b] for scores in layers]), importance)
         return pd.DataFrame(records, columns=["uid", "metric", "x", "value"]).astype({"x": float, "value": float})
+
+    def divided(self, metrics: Sequence[str]) -> list[list[str]]:
+        """Each metric by itself: a standard deviation comes from the rows of its mean."""
+        return [[name] for name in metrics]
 
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
         """Means with intervals, and the standard deviation of each τ_b over examples."""

@@ -1,6 +1,6 @@
 """What all evaluations share: building rows, and reducing rows to figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import ClassVar, Protocol, runtime_checkable
@@ -188,6 +188,17 @@ class Averaged:
             if (statistic := statistics.name_of(rule.statistic)) is not None and self.metrics[name].x is None
         }
 
+    def divided(self, metrics: Sequence[str]) -> list[list[str]]:
+        """Names of rows in groups that `reduce` may be given one at a time.
+
+        Together are those that a derived metric is computed from, and all of them where a class has a `reduce` of its own.
+        """
+        if type(self).reduce is not Averaged.reduce:
+            return [list(metrics)]
+        return connected(
+            metrics, [[c if isinstance(c, str) else c[0] for c in d.columns] for d in self.derived.values()]
+        )
+
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
         """One figure per metric and x: the mean over the examples that have a row, and its interval. Pure.
 
@@ -203,6 +214,18 @@ class Averaged:
             figures += _statistics(name, rule, columns, bounds[name])
         place = {name: i for i, name in enumerate(self.metrics)}
         return sorted(figures, key=lambda f: (place[f.metric], -np.inf if np.isnan(f.x) else f.x))
+
+
+def connected(names: Sequence[str], together: Iterable[Sequence[str]]) -> list[list[str]]:
+    """The names in groups, so that those that stand together somewhere are in one."""
+    group = {name: [name] for name in names}
+    for members in together:
+        first, *others = [name for name in members if name in group] or [""]
+        for name in others:
+            if group[name] is not group[first]:
+                group[first] += group[name]
+                group |= dict.fromkeys(group[name], group[first])
+    return list({id(members): members for members in group.values()}.values())
 
 
 def _means(columns: Columns, bounds: Mapping[str, statistics.Range]) -> list[Figure]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import Averaged, Rows, correctness, of_class
+from benchmark.evaluations.base import Averaged, Rows, connected, correctness, of_class
 from benchmark.models.attention_interface import PruneHeads
 from benchmark.models.classifier import Classifier
 from benchmark.models.variants import run_variants
@@ -185,6 +185,10 @@ class HeadPruning(Averaged):
             self._add_curves(rows, batch, logits_of_draw, prefix)
         frame = rows.frame()
         return frame.assign(draw=np.repeat([number for _, number in draws], len(frame) // len(draws)))
+
+    def divided(self, metrics: Sequence[str]) -> list[list[str]]:
+        """Each metric with its rows of resampled orders."""
+        return connected(metrics, [[name, RESAMPLED + name] for name in metrics])
 
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
         """Means over examples and orders; intervals count the errors of both, and of the calibration examples."""

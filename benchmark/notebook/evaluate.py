@@ -187,7 +187,7 @@ def _tested(
     figures = frame(cells)
     place_of = {name: place for place, name in enumerate(methods)}
     figures = figures.sort_values("method", key=lambda names: names.map(place_of), kind="stable", ignore_index=True)
-    rows = pd.concat([cell.rows.assign(method=cell.method) for cell in cells], ignore_index=True)
+    rows = pd.concat([cell.rows.frame().assign(method=cell.method) for cell in cells], ignore_index=True)
     return EvaluationResult(figures.drop(columns=["task", "model"]), rows, data.facts.n, tuple(missing))
 
 

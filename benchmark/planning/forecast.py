@@ -10,7 +10,7 @@ from benchmark.progress.stopwatch import Lap, Taken
 from benchmark.run.cell import CALIBRATION, Cell, stage_batches
 from benchmark.run.offers import TwinEvaluation
 from benchmark.run.records import pending
-from benchmark.run.testing import rows_stage
+from benchmark.run.tested_rows import rows_stage
 from benchmark.types import Batch, Evaluation
 
 _EXPLAINED = "attributions-predicted"

@@ -15,6 +15,7 @@ from benchmark.report.labels import Facts, distinguish, named, natural
 from benchmark.report.run_folders import Stored, read_cleaned, read_stored, unreadable
 from benchmark.results.control_names import control_order
 from benchmark.results.record import EvaluationRecord, Record
+from benchmark.results.stored_rows import StoredRows
 
 _log = logging.getLogger(__name__)
 _NOT_OF_THE_METHOD = ("task", "model", "split", "limit", "seed")  # sections of config.yaml
@@ -58,15 +59,14 @@ class NamedCell:
         return self.record.evaluations.get(self.evaluations.get(shown, ""))
 
     @property
-    def rows(self) -> pd.DataFrame:
-        """Per-example values: uid, evaluation (as in the record), metric, x, value, draw."""
+    def rows(self) -> StoredRows:
+        """Per-example values by evaluation (as in the record) and metric: uid, x, value, draw."""
         return self.stored.rows
 
-    @cached_property
-    def scalar_rows(self) -> dict[tuple[str, str], pd.DataFrame]:
-        """The rows of each scalar metric, by the evaluation's name in the record and the metric's name."""
-        scalars = self.rows[self.rows["x"].isna()]
-        return {(str(key[0]), str(key[1])): part for key, part in scalars.groupby(["evaluation", "metric"], sort=False)}
+    def values(self, evaluation: str, metric: str, x: float | None = None) -> pd.DataFrame:
+        """The rows of a metric at one x (None: of a scalar), by the evaluation's name in the record."""
+        rows = self.rows.read(evaluation, metric)
+        return rows[rows["x"].isna() if x is None else rows["x"] == x]
 
     @cached_property
     def heatmaps(self) -> list[dict[str, Any]]:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from benchmark.errors import Corrupt, UserError, one_line, printable
 from benchmark.results import bounded
 from benchmark.results.checks import check_rows
 from benchmark.results.record import SCHEMA, Record
 from benchmark.results.store import of_comparison, read_bytes, read_cell
+from benchmark.results.stored_rows import StoredRows
 
 _log = logging.getLogger(__name__)
 _OURS = re.compile(r".+-[0-9a-f]{8,}")  # <method>-<hash>
@@ -26,7 +25,7 @@ class Stored:
     folder: Path
     record: Record
     config: Mapping[str, Any]
-    rows: pd.DataFrame
+    rows: StoredRows
 
 
 def unreadable(path: Path, reason: str) -> UserError:
@@ -119,8 +118,7 @@ def read_stored(folder: Path, evaluations: Mapping[str, str] | None = None) -> S
         raise unreadable(folder / "record.json", one_line(error)) from error
 
 
-def _named(rows: pd.DataFrame) -> pd.DataFrame:
+def _named(rows: StoredRows) -> StoredRows:
     """The rows with the names of tests and metrics as the cleaned record has them."""
-    shown = {name: {value: printable(str(value)) for value in rows[name].unique()} for name in ("evaluation", "metric")}
-    changed = [name for name, texts in shown.items() if any(value != text for value, text in texts.items())]
-    return rows.assign(**{name: rows[name].map(shown[name]) for name in changed})
+    tests = {name: printable(name) for name in rows.tests}
+    return rows.named(tests, {name: printable(name) for metrics in rows.tests.values() for name in metrics})

@@ -94,8 +94,8 @@ def _of_means(cells: Sequence[NamedCell], tables: Sequence[pd.DataFrame], column
 
 def _draws(cell: NamedCell, column: MetricColumn, metric: str, table: pd.DataFrame) -> pd.DataFrame:
     """Values [n, K] of one metric by example, of those in `table`, and draw; empty where there are none."""
-    rows = cell.scalar_rows.get((cell.evaluations.get(column.evaluation, ""), metric))
-    if rows is None:
+    rows = cell.values(cell.evaluations.get(column.evaluation, ""), metric)
+    if rows.empty:
         return pd.DataFrame()
     uids, values = matrix(rows)
     draws = pd.DataFrame(values, index=uids)
@@ -124,9 +124,5 @@ def _sample(cell: NamedCell, column: MetricColumn) -> Sample | None:
 
 def _values(cell: NamedCell, evaluation: str, metric: str, x: float | None) -> "pd.Series[float] | None":
     """The rows of one metric of one test at one x, by uid."""
-    if x is None:
-        chosen = cell.scalar_rows.get((evaluation, metric))
-    else:
-        rows = cell.rows
-        chosen = rows[(rows["evaluation"] == evaluation) & (rows["metric"] == metric) & (rows["x"] == x)]
-    return None if chosen is None or chosen.empty else chosen.groupby("uid", sort=True)["value"].mean()
+    rows = cell.values(evaluation, metric, x)
+    return None if rows.empty else rows.groupby("uid", sort=True)["value"].mean()

@@ -5,22 +5,14 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from benchmark.results.digests import table_digest
 from benchmark.results.record import EvaluationRecord
-from benchmark.results.store import ROW_COLUMNS
+from benchmark.results.row_files import KEY
+from benchmark.results.stored_rows import StoredRows
 
-TYPES: Mapping[str, str] = {"x": "float64", "value": "float64", "draw": "int64"}
-NO_ROWS = pd.DataFrame({name: pd.Series(dtype=TYPES.get(name, "object")) for name in ROW_COLUMNS})
-_OF_A_TEST = [name for name in ROW_COLUMNS if name != "evaluation"]
 _TOLERANCE = 1e-6
 
 
-def rows_digest(rows: pd.DataFrame) -> str:
-    """Digest of the rows of one test, which its figures are stored with."""
-    return table_digest(rows[_OF_A_TEST].astype(TYPES))
-
-
-def check_rows(evaluations: Mapping[str, EvaluationRecord], rows: pd.DataFrame) -> None:
+def check_rows(evaluations: Mapping[str, EvaluationRecord], rows: StoredRows) -> None:
     """Every test's rows are those that its figures come from, each once.
 
     A figure with rows of its own counts as many examples as they do, and is their mean where the test says that it averages.
@@ -28,20 +20,19 @@ def check_rows(evaluations: Mapping[str, EvaluationRecord], rows: pd.DataFrame) 
     Raises:
         ValueError: they are not.
     """
-    if rows.duplicated([name for name in ROW_COLUMNS if name != "value"]).any():
-        raise ValueError("rows.parquet holds rows twice")
-    parts = {str(name): part for name, part in rows.groupby("evaluation", sort=False)}
     for name, evaluation in evaluations.items():
-        tested = parts.get(name, NO_ROWS)
-        if evaluation.rows != rows_digest(tested):
+        if evaluation.rows != rows.digest(name):
             raise ValueError(f"the rows of {name} are not those that its figures come from")
-        if evaluation.figures and tested.empty:
+        if evaluation.figures and not rows.tests.get(name):
             raise ValueError(f"{name} has figures and no rows")
-        _check_means(name, evaluation, tested)
+        for part in rows.chunks(name):
+            if part.duplicated(list(KEY)).any():
+                raise ValueError("rows.parquet holds rows twice")
+            _check_means(name, evaluation, part)
 
 
 def _check_means(name: str, evaluation: EvaluationRecord, rows: pd.DataFrame) -> None:
-    """Figures against the means of the rows that have their metric and x."""
+    """Figures against the means of those of the rows that have their metric and x."""
     examples = rows.groupby(["metric", "x", "uid"], dropna=False, sort=False)["value"].mean().reset_index()
     means = examples.groupby(["metric", "x"], dropna=False, sort=False)["value"].agg(["mean", "size"]).reset_index()
     columns = (means[column].tolist() for column in ("metric", "x", "mean", "size"))

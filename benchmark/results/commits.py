@@ -14,28 +14,36 @@ from benchmark.results.digests import sealed
 from benchmark.results.record import Record
 
 
-def commit(folder: Path, contents: Mapping[str, bytes], record: Record) -> None:
+def commit(folder: Path, contents: Mapping[str, bytes | Path], record: Record) -> None:
     """Finish a cell, or replace files and record of a finished one.
 
     The record is written last and makes the cell whole. Where there is a record already, it first announces the new files.
 
     Args:
         folder: the run folder.
-        contents: files by name.
+        contents: files by name: what they hold, or where they lie until they are put in place.
         record: without the digests of files, which are added.
     """
     old = store.find_record(folder)
     recorded = {} if old is None else _recorded(folder, old)
-    digests = {name: sha256(content).hexdigest() for name, content in contents.items()}
+    digests = {name: _digest(content) for name, content in contents.items()}
     changed = [name for name, digest in digests.items() if not _holds(folder / name, digest)]
     if old is not None and changed:
         write_record(folder, replace(old, files=recorded, coming={name: digests[name] for name in changed}))
     for name in changed:
-        store.write_bytes(folder / name, contents[name])
+        content = contents[name]
+        if isinstance(content, Path):
+            content.replace(folder / name)
+        else:
+            store.write_bytes(folder / name, content)
     for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
         if path.name not in digests and path.name != "record.json":
             digests[path.name] = recorded.get(path.name) or store.hash_of(path)
     write_record(folder, replace(record, files=digests, coming={}))
+
+
+def _digest(content: bytes | Path) -> str:
+    return store.hash_of(content) if isinstance(content, Path) else sha256(content).hexdigest()
 
 
 def _recorded(folder: Path, old: Record) -> dict[str, str]:

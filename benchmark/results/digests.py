@@ -1,6 +1,5 @@
 """Digests of what is stored: they show whether a disk or an editor has changed it."""
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -9,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 DAMAGE = (
     OSError, ValueError, LookupError, TypeError, ArithmeticError, NotImplementedError, MemoryError, RecursionError,
@@ -63,24 +61,6 @@ def table_digest(table: pd.DataFrame) -> str:
             kind, content = "O", "\0".join(map(str, column.tolist())).encode()
         hasher.update(f"{name}\0{kind}\0{len(content)}\0".encode() + content)
     return hasher.hexdigest()
-
-
-def table_bytes(table: pd.DataFrame) -> bytes:
-    """A Parquet file with a checksum of every page and a digest of the content; equal tables give equal bytes."""
-    stored = pa.Table.from_pandas(table, preserve_index=False)
-    metadata = {**(stored.schema.metadata or {}), b"sha256": table_digest(stored.to_pandas()).encode()}
-    buffer = io.BytesIO()
-    pq.write_table(stored.replace_schema_metadata(metadata), buffer, write_page_checksum=True)
-    return buffer.getvalue()
-
-
-def table_of(content: bytes) -> pd.DataFrame:
-    """The table of a Parquet file; ValueError (or another of `DAMAGE`) where it is not what `table_bytes` gave."""
-    stored = pq.read_table(io.BytesIO(content), page_checksum_verification=True)
-    table: pd.DataFrame = stored.to_pandas()
-    if (stored.schema.metadata or {}).get(b"sha256", b"") != table_digest(table).encode():
-        raise ValueError(_MISFIT)
-    return table
 
 
 def arrays_digest(uids: Sequence[str], arrays: Mapping[str, np.ndarray], cost: Mapping[str, float]) -> str:

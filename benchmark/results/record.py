@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmark.results.annotated import as_dataclass
 
-SCHEMA = 2
+SCHEMA = 3
 _TOLERANCE = 1e-6  # of a value beyond its bounds
 
 Version = int | float | str

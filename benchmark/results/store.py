@@ -27,11 +27,11 @@ from safetensors.numpy import save_file
 from benchmark.errors import Corrupt, Missing, UserError, one_line
 from benchmark.results import bounded
 from benchmark.results.cache import atomic_path
-from benchmark.results.digests import DAMAGE, arrays_digest, check_arrays, check_seal, finite, table_bytes, table_of
+from benchmark.results.digests import DAMAGE, arrays_digest, check_arrays, check_seal, finite
 from benchmark.results.packing import packed, unpacked
 from benchmark.results.record import SCHEMA, Record
-
-ROW_COLUMNS = ("uid", "evaluation", "metric", "x", "value", "draw")
+from benchmark.results.row_files import File, held
+from benchmark.results.stored_rows import StoredRows
 
 _PATIENCE = (0.0, 0.02, 0.1, 0.5)  # seconds before each look at a folder that another process may be writing
 NOT_AS_RECORDED = "it is not what was written: its SHA-256 is not the one in record.json"
@@ -110,7 +110,7 @@ def _file_content(path: Path) -> bytes:
         raise _corrupt(path, error) from error
 
 
-def of_comparison(record: Record, rows: pd.DataFrame, digests: Mapping[str, str]) -> tuple[Record, pd.DataFrame]:
+def of_comparison(record: Record, rows: StoredRows, digests: Mapping[str, str]) -> tuple[Record, StoredRows]:
     """Record and rows with the tests of one comparison alone, under the names that it gives them.
 
     Args:
@@ -125,8 +125,7 @@ def of_comparison(record: Record, rows: pd.DataFrame, digests: Mapping[str, str]
         if (evaluation.name, evaluation.digest) == (name, digest)
     }
     tests = {name: record.evaluations[key] for key, name in names.items()}
-    tested = rows[rows["evaluation"].isin(list(names))]
-    return replace(record, evaluations=tests), tested.assign(evaluation=tested["evaluation"].map(names))
+    return replace(record, evaluations=tests), rows.named(names)
 
 
 def listed(path: Path) -> tuple[str, ...]:
@@ -148,48 +147,52 @@ def read_bytes(path: Path) -> bytes:
 def hash_of(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
+        return _hash(file)
 
 
 def read_rows(folder: Path) -> pd.DataFrame:
-    """The per-example rows of a finished cell: uid, evaluation, metric, x, value, and draw (0 where nothing is drawn)."""
-    return read_table(folder / "rows.parquet", ROW_COLUMNS)
+    """All rows of a finished cell: uid, evaluation, metric, x, value, and draw (0 where nothing is drawn)."""
+    return stored_rows(folder).frame()
 
 
-def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """A Parquet table that `write_table` wrote, with at least these columns."""
-    return _checked_table(path, read_bytes(path), columns)
+def stored_rows(folder: Path) -> StoredRows:
+    """The same, to be read test by test."""
+    path = folder / "rows.parquet"
+    for pause in _PATIENCE:
+        time.sleep(pause)
+        file, allowed = _held(path), listed(path)
+        if not allowed or _hash(file) in allowed:
+            return StoredRows.open(path, file)
+    raise Corrupt(path, NOT_AS_RECORDED)
 
 
-def _checked_table(path: Path, content: bytes, columns: Sequence[str], examples: int | None = None) -> pd.DataFrame:
-    """The table of a file's content; Corrupt where it is broken, or has more rows than so many examples can have."""
-    try:
-        bounded.check_rows(content, examples)
-        table = table_of(content)
-    except DAMAGE as error:
-        raise _corrupt(path, error) from error
-    if missing := [name for name in columns if name not in table.columns]:
-        raise Corrupt(path, f"column {', '.join(missing)} is missing")
-    return table
-
-
-def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Write a Parquet table atomically, with checksums."""
-    write_bytes(path, table_bytes(table))
-
-
-def read_cell(folder: Path) -> tuple[Record, pd.DataFrame]:
+def read_cell(folder: Path) -> tuple[Record, StoredRows]:
     """Record and rows of a finished cell that belong together, though another process may be adding to the folder."""
     path = folder / "rows.parquet"
     for pause in _PATIENCE:
         time.sleep(pause)
-        record, content = read_record(folder), _file_content(path)
-        written = sha256(content).hexdigest() in record.digests(path.name)
+        record, file = read_record(folder), _held(path)
+        written = _hash(file) in record.digests(path.name)
         if written and not record.coming:
             break
     if not written:
         raise Corrupt(path, NOT_AS_RECORDED)
-    return record, _checked_table(path, content, ROW_COLUMNS, record.task.n)
+    return record, StoredRows.open(path, file, record.task.n)
+
+
+def _held(path: Path) -> File:
+    try:
+        return held(path)
+    except FileNotFoundError as error:
+        raise Missing(path) from error
+    except (OSError, ValueError) as error:
+        raise _corrupt(path, error) from error
+
+
+def _hash(file: File) -> str:
+    digest = file_digest(file, "sha256").hexdigest()
+    file.seek(0)
+    return digest
 
 
 def find_cells(root: Path) -> list[Path]:

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from benchmark.models import Classifier
+from benchmark.results.row_files import NO_ROWS
 from benchmark.run.arrays import selected
 from benchmark.run.offers import PreparedEvaluation
 from benchmark.types import Attribution, Batch, Compared, Evaluation
@@ -24,12 +25,16 @@ class Rows:
 
     def __call__(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """The rows of a batch with the number of the draw (0 where nothing is drawn); they are of its examples alone."""
-        return _checked(self.evaluation.rows(model, batch, attribution), batch)
+        rows = self.evaluation.rows(model, batch, attribution)
+        rows = rows if "draw" in rows else rows.assign(draw=0)
+        if strange := set(rows["uid"]) - set(batch.uids):
+            raise ValueError(f"rows of {min(strange)!r}, which is not among the examples that were given")
+        return rows.astype({"draw": "int64"})
 
 
 @dataclass(frozen=True)
 class RowsOfOthers:
-    """The rows of a test where those of some examples are known.
+    """The rows of a test for some examples of each batch, where those of the others are known.
 
     Attributes:
         evaluation: the test.
@@ -38,13 +43,12 @@ class RowsOfOthers:
     evaluation: Evaluation
 
     def __call__(
-        self, model: Classifier, batch: Batch, attribution: Attribution, others: Sequence[int], known: pd.DataFrame
+        self, model: Classifier, batch: Batch, attribution: Attribution, others: Sequence[int]
     ) -> pd.DataFrame:
-        """The rows of a batch: the known ones, and those of the examples with the numbers `others`."""
+        """The rows of the examples of a batch with the numbers `others`."""
         if not others:
-            return _checked(known, batch)
-        fresh = self.evaluation.rows(model, batch.select(others), selected(attribution, others))
-        return _checked(pd.concat([known, fresh.assign(draw=0)], ignore_index=True), batch)
+            return NO_ROWS.drop(columns="evaluation")
+        return Rows(self.evaluation)(model, batch.select(others), selected(attribution, others))
 
 
 @dataclass(frozen=True)
@@ -62,10 +66,3 @@ class Extract:
     def __call__(self, model: Classifier, batch: Batch, batches: Sequence[Batch]) -> Mapping[str, Any]:
         """What it takes from all of `batches`, whose first is `batch`."""
         return self.evaluation.extract(model, self.method, batches)
-
-
-def _checked(rows: pd.DataFrame, batch: Batch) -> pd.DataFrame:
-    rows = rows if "draw" in rows else rows.assign(draw=0)
-    if strange := set(rows["uid"]) - set(batch.uids):
-        raise ValueError(f"rows of {min(strange)!r}, which is not among the examples that were given")
-    return rows.astype({"draw": "int64"})

@@ -14,6 +14,7 @@ from benchmark.evaluations.rationale.export import Prediction, json_lines, predi
 from benchmark.evaluations.rationale.rationale import Rationale
 from benchmark.models import pictures
 from benchmark.results.record import EvaluationRecord
+from benchmark.results.row_writing import Share
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell
@@ -123,7 +124,9 @@ def _other_class(
     return found
 
 
-def eraser_predictions(cell: Cell, tested: Mapping[str, EvaluationRecord], rows: pd.DataFrame) -> dict[str, bytes]:
+def eraser_predictions(
+    cell: Cell, tested: Mapping[str, EvaluationRecord], rows: Mapping[str, Share]
+) -> dict[str, bytes]:
     """ERASER's predictions, by file name, of each agreement with rationales that was tested.
 
     There are none unless every example is an annotation of ERASER. The file is `eraser_predictions.jsonl` for the
@@ -134,7 +137,7 @@ def eraser_predictions(cell: Cell, tested: Mapping[str, EvaluationRecord], rows:
     Args:
         cell: the run folder, with its attributions.
         tested: what `record.json` says of each evaluation.
-        rows: of all of them.
+        rows: of each of them.
     """
     if not all("annotation_id" in meta for batch in cell.data.batches for meta in batch.meta):
         return {}
@@ -154,12 +157,12 @@ def _settings_of(test: EvaluationRecord, kind: type[Aopc | Rationale]) -> Mappin
     return settings if (name, version) == this_class and test.figures else None
 
 
-def _erasure_rows(tested: Mapping[str, EvaluationRecord], rows: pd.DataFrame) -> pd.DataFrame | None:
+def _erasure_rows(tested: Mapping[str, EvaluationRecord], rows: Mapping[str, Share]) -> pd.DataFrame | None:
     """Rows of the tested AOPC at ERASER's shares (of that named `aopc` where there are several), or None."""
     fractions = {name: (_settings_of(test, Aopc) or {}).get("fractions", ()) for name, test in tested.items()}
     names = [name for name, shares in fractions.items() if tuple(shares) == THRESHOLDS]
     chosen = "aopc" if "aopc" in names else next(iter(names), None)
-    return None if chosen is None else rows[rows["evaluation"] == chosen]
+    return None if chosen is None else rows[chosen].whole
 
 
 def _exported_rows(

@@ -78,6 +78,14 @@ class ImageEvaluation(Evaluation, Protocol):
 
 
 @runtime_checkable
+class DivisibleEvaluation(Evaluation, Protocol):
+    """An evaluation whose `reduce` gives the same figures for the rows of some metrics at a time."""
+
+    def divided(self, metrics: Sequence[str]) -> Sequence[Sequence[str]]:
+        """Names of rows in groups, each of which is reduced by itself; every name in one of them."""
+
+
+@runtime_checkable
 class TwinEvaluation(Evaluation, Protocol):
     """An evaluation of token scores whose rows of an example hang on the explained class through the attribution alone.
 

@@ -12,15 +12,13 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-import pandas as pd
 from omegaconf import OmegaConf
 
 from benchmark import progress
 from benchmark.errors import Corrupt, NotApplicable, UserError
 from benchmark.results import commits, statistics, store
-from benchmark.results.checks import NO_ROWS, TYPES, rows_digest
-from benchmark.results.digests import table_bytes
 from benchmark.results.record import CostRecord, EvaluationRecord, MethodRecord, ModelRecord, Record
+from benchmark.results.row_writing import NOTHING, Share, write_rows
 from benchmark.results.store import Ragged
 from benchmark.run.cell import Cell
 from benchmark.run.graph_views import graphs, stored_target
@@ -105,7 +103,7 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
     lost = set() if old is None else _lost(cell.folder, old)
     rows = {} if old is None else _stored_rows(cell)
     stored = {} if old is None else old.evaluations
-    tested = {name: test for name, test in stored.items() if test.rows == rows_digest(rows.get(name, NO_ROWS))}
+    tested = {name: test for name, test in stored.items() if test.rows == rows.get(name, NOTHING).digest}
     digests = digests_of(evaluations)
     keys = {name: _key(tested, name, evaluation, digests[name]) for name, evaluation in evaluations.items()}
     stale = [name for name in evaluations if not _is_current(tested.get(keys[name]), digests[name])]
@@ -121,13 +119,13 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
         cell.explain_with_edges()
     for name in stale:
         key = keys[name]
-        reused = rows.get(key, NO_ROWS) if _same_rows(tested.get(key), digests[name]) else None
+        reused = rows.get(key, NOTHING) if _same_rows(tested.get(key), digests[name]) else None
         with progress.step(name):
             tested[key], rows[key] = evaluate(cell, name, evaluations[name], reused)
-    everything = [table.assign(evaluation=name) for name, table in rows.items() if name in tested and len(table)]
-    table = pd.concat([part[list(store.ROW_COLUMNS)] for part in everything] or [NO_ROWS], ignore_index=True)
+    written = cell.folder / "parts" / "rows.parquet"
+    write_rows(written, {name: share for name, share in rows.items() if name in tested})
     attributions = _attributions(cell)
-    contents = {"rows.parquet": table_bytes(table.astype(TYPES)), **_pages(cell, attributions, tested, table)}
+    contents: dict[str, bytes | Path] = {"rows.parquet": written, **_pages(cell, attributions, tested, rows)}
     if old is None or "config.yaml" not in old.files or "config.yaml" in lost:  # what differs changes no number
         contents["config.yaml"] = OmegaConf.to_yaml(OmegaConf.create(dict(cell.config))).encode()
     commits.commit(cell.folder, contents, _record(cell, attributions, tested))
@@ -158,15 +156,12 @@ def _lost(folder: Path, old: Record) -> set[str]:
     return lost
 
 
-def _stored_rows(cell: Cell) -> dict[str, pd.DataFrame]:
+def _stored_rows(cell: Cell) -> dict[str, Share]:
     """The rows of each test; none where they are gone."""
-    path = cell.folder / "rows.parquet"
-    if not path.exists():
+    if not (cell.folder / "rows.parquet").exists():
         return {}
-    table = store.read_rows(cell.folder)
-    if strange := set(table["uid"]) - set(cell.data.uids):
-        raise Corrupt(path, f"it holds the example {min(strange)!r}, which is not scored")
-    return {str(name): part.reset_index(drop=True) for name, part in table.groupby("evaluation", sort=False)}
+    stored = store.stored_rows(cell.folder)
+    return {name: Share(stored, name) for name in stored.tests}
 
 
 def _key(tested: Mapping[str, EvaluationRecord], name: str, evaluation: Evaluation, digest: str) -> str:
@@ -208,7 +203,7 @@ def _of_labels(cell: Cell, tested: Mapping[str, EvaluationRecord]) -> bool:
 
 
 def _pages(
-    cell: Cell, attributions: Ragged | None, tested: Mapping[str, EvaluationRecord], rows: pd.DataFrame
+    cell: Cell, attributions: Ragged | None, tested: Mapping[str, EvaluationRecord], rows: Mapping[str, Share]
 ) -> dict[str, bytes]:
     """What the folder holds for people and for other tools."""
     contents: dict[str, bytes] = {}

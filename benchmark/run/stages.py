@@ -1,5 +1,6 @@
 """Long stages that survive a kill: results of batches are kept in parts, and a later start goes on behind them."""
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +21,11 @@ class Stage(Generic[T]):
         folder: where parts are kept while the stage is unfinished; its name must tell how the batches were cut.
         suffix: ending of a part's file name.
         write: writes merged results to a path, atomically.
-        read: reads what `write` wrote.
+        read: reads what `write` wrote, now or when it is asked for.
         merge: joins results in order.
         seconds: least time between two parts; short stages write none.
+        size: of a result; a part is also written where results of `most` have come together.
+        most: see `size`.
     """
 
     folder: Path
@@ -31,6 +34,8 @@ class Stage(Generic[T]):
     read: Callable[[Path], T]
     merge: Callable[[Sequence[T]], T]
     seconds: float
+    size: Callable[[T], int] = lambda _: 0
+    most: float = math.inf
 
     def run(self, sizes: Sequence[int], compute: Callable[[int], T], name: str, label: str = "") -> T:
         """Merged results of all batches; those of an earlier, killed run are taken from its parts.
@@ -44,7 +49,11 @@ class Stage(Generic[T]):
         return self.follow(sizes, lambda begin: map(compute, range(begin, len(sizes))), name, label)
 
     def follow(self, sizes: Sequence[int], results: Callable[[int], Iterator[T]], name: str, label: str = "") -> T:
-        """The same, of results that come one after the other.
+        """The same, of results that come one after the other."""
+        return self.merge(self.parts(sizes, results, name, label))
+
+    def parts(self, sizes: Sequence[int], results: Callable[[int], Iterator[T]], name: str, label: str = "") -> list[T]:
+        """The same, not merged to the end: what was read from parts, and then the results that are in none.
 
         Parts are named by the batches that they hold, so that one that a kill cut off is simply absent.
 
@@ -58,17 +67,19 @@ class Stage(Generic[T]):
         parts, begin = self._chain(n_batches)
         done = [self.read(path) for path in parts]
         pending: list[T] = []
+        size = 0
         last = time.monotonic()
         with progress.step(name, sum(sizes), label=label, done=sum(sizes[:begin])) as advance:
             for index, result in enumerate(results(begin), begin):
                 pending.append(result)
+                size += self.size(result)
                 advance(sizes[index])
-                if index + 1 < n_batches and time.monotonic() - last >= self.seconds:
-                    part = self.merge(pending)
-                    self.write(part, self.folder / f"{begin:06d}-{index + 1:06d}{self.suffix}")
-                    done.append(part)
-                    pending, begin, last = [], index + 1, time.monotonic()
-        return self.merge([*done, *pending])
+                if index + 1 < n_batches and (size >= self.most or time.monotonic() - last >= self.seconds):
+                    path = self.folder / f"{begin:06d}-{index + 1:06d}{self.suffix}"
+                    self.write(self.merge(pending), path)
+                    done.append(self.read(path))
+                    pending, size, begin, last = [], 0, index + 1, time.monotonic()
+        return [*done, *pending]
 
     def clear(self) -> None:
         """Remove the parts, once the result is stored."""

@@ -245,11 +245,11 @@ def test_tables_are_reused_while_what_they_read_is_the_same(tmp_path, context):
 
 def test_importance_by_example_follows_each_examples_own_order(context):
     from benchmark.evaluations.head_pruning import HeadPruning
-    from benchmark.run.testing import rows_of_test
+    from benchmark.run.tested_rows import rows_of_test
 
     cell = context.cells["raw_attention"]
     evaluation = HeadPruning(calibration="each")
-    own = rows_of_test(cell, evaluation, scoped=evaluation)
+    own = rows_of_test(cell, evaluation, scoped=evaluation).whole
     uids = np.unique(own["uid"])
     assert len(uids) == sum(len(batch) for batch in context.setting.data.batches)
     heads = cell.head_scores("same", "label")
@@ -306,7 +306,7 @@ def test_thresholds_are_compared_on_the_same_examples(place):
     curves, ranges = stored(comparison, "threshold")
     assert {row["metric"] for row in ranges["rows"]} == {"difference", P_VALUE}
     assert not any("overlap" in sentence for table in (curves, ranges) for sentence in table["sentences"])
-    values = columns(store.read_rows(comparison.cells[0]), "attribution_graph", "edges")
+    values = columns(store.stored_rows(comparison.cells[0]), "attribution_graph", "edges")
     found, best, worst = of_extremes(values.to_numpy())
     own = next(row for row in ranges["rows"] if row["what"] == "edges" and row["metric"] == "difference")
     assert own["value"] == pytest.approx(found.mean())

@@ -6,6 +6,7 @@ import pytest
 
 from benchmark.analyses.differences import P_VALUE, Difference, columns, difference_lines, halves, of_best, of_extremes
 from benchmark.results.statistics import Source, holm, interval, sign_flip_p
+from benchmark.results.stored_rows import StoredRows
 
 
 def asked(values, **more):
@@ -90,6 +91,6 @@ def test_columns_are_means_over_draws_of_whole_examples():
         [("a", 0.1, 0, 1.0), ("a", 0.1, 1, 3.0), ("a", 0.2, 0, 5.0), ("b", 0.1, 0, 7.0)],
         columns=["uid", "x", "draw", "value"],
     ).assign(evaluation="t", metric="m")
-    found = columns(rows, "t", "m")
+    found = columns(StoredRows.of(rows), "t", "m")
     assert found.to_numpy().tolist() == [[2.0, 5.0]]
     assert list(found.index) == ["a"]

@@ -12,6 +12,7 @@ from benchmark.analyses.layouts import Measure, Value, best, layout, read
 from benchmark.analyses.variance import OF_MEANS, SOURCES, decompose
 from benchmark.results.record import Figure
 from benchmark.results.statistics import Interval, spread_interval
+from benchmark.results.stored_rows import StoredRows
 from tests.records import evaluation_record
 
 
@@ -151,14 +152,17 @@ def test_examples_without_a_value_everywhere_are_left_out_and_counted():
 
 def test_figures_are_read_with_the_examples_they_are_the_mean_of():
     measure = Measure("test", "score", higher_is_better=False)
-    rows = pd.DataFrame(
-        {
-            "uid": ["b", "a", "a"],
-            "evaluation": "test",
-            "metric": "score",
-            "x": [np.nan, np.nan, 0.5],
-            "value": [3.0, 1.0, 9],
-        }
+    rows = StoredRows.of(
+        pd.DataFrame(
+            {
+                "uid": ["b", "a", "a"],
+                "evaluation": "test",
+                "metric": "score",
+                "x": [np.nan, np.nan, 0.5],
+                "value": [3.0, 1.0, 9],
+                "draw": 0,
+            }
+        )
     )
 
     def record(value, n, dash=None):

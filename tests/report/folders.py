@@ -13,8 +13,7 @@ import pandas as pd
 import yaml
 
 from benchmark.results import commits, store
-from benchmark.results.checks import NO_ROWS, TYPES, rows_digest
-from benchmark.results.digests import sealed, table_bytes
+from benchmark.results.digests import sealed
 from benchmark.results.record import (
     CostRecord,
     Derivation,
@@ -26,7 +25,10 @@ from benchmark.results.record import (
     Record,
     TaskRecord,
 )
+from benchmark.results.row_files import NO_ROWS, TYPES
+from benchmark.results.row_writing import rows_bytes
 from benchmark.results.statistics import Interval, f1_of_means, interval
+from benchmark.results.stored_rows import StoredRows
 from tests.records import evaluation_record
 
 FRACTIONS = tuple(round(0.1 * step, 1) for step in range(1, 10))
@@ -126,7 +128,7 @@ def _evaluation(
         dash=dash,
         remark=plan.remarks.get(name),
         derived={} if dash else DERIVED.get(name, {}),
-        rows=rows_digest(rows[rows["evaluation"] == name]),
+        rows=StoredRows.of(rows).digest(name),
     )
 
 
@@ -174,7 +176,7 @@ def write_cell(out: Path, plan: Plan) -> Path:
     )
     config = {"method": {"_target_": f"methods.{plan.method}", **plan.settings}, "task": task}
     contents = {
-        "rows.parquet": table_bytes(rows),
+        "rows.parquet": rows_bytes(rows),
         "config.yaml": yaml.safe_dump(json.loads(json.dumps(config))).encode(),
     }
     if plan.dash is None:
@@ -208,11 +210,11 @@ def changed(folder: Path, change: Callable[[dict[str, Any]], Any]) -> Path:
 
 def replaced_rows(folder: Path, rows: pd.DataFrame) -> Path:
     """The folder with other rows, which its record says its figures come from."""
-    store.write_bytes(folder / "rows.parquet", table_bytes(rows))
+    store.write_bytes(folder / "rows.parquet", rows_bytes(rows))
 
     def change(record: dict[str, Any]) -> None:
         for name, evaluation in record["evaluations"].items():
-            evaluation["rows"] = rows_digest(rows[rows["evaluation"] == name])
+            evaluation["rows"] = StoredRows.of(rows).digest(name)
 
     return changed(folder, change)
 

@@ -12,6 +12,7 @@ from benchmark.report.markdown import markdown
 from benchmark.report.pairs import every_pair
 from benchmark.results import commits, store
 from benchmark.results.record import About
+from benchmark.results.row_writing import rows_bytes
 from tests.report.folders import Plan, write_cells
 
 METHODS = ("attattr", "rollout", "lrp", "random", "oracle")
@@ -39,11 +40,11 @@ def described(folder, **abouts):
 
 def repeating(folder, rows=None):
     """The folder with a test of the same class as `perturbation` that gave the same rows."""
-    record, table = store.read_cell(folder)
+    record, table = store.read_record(folder), store.read_rows(folder)
     test = record.evaluations["perturbation"]
     again = replace(test, name="perturbation_target", digest="0" * 64, target="label", rows=rows or test.rows)
     copied = table[table["evaluation"] == "perturbation"].assign(evaluation="perturbation_target")
-    contents = {"rows.parquet": store.table_bytes(pd.concat([table, copied], ignore_index=True))}
+    contents = {"rows.parquet": rows_bytes(pd.concat([table, copied], ignore_index=True))}
     commits.commit(folder, contents, replace(record, evaluations={**record.evaluations, "perturbation_target": again}))
 
 

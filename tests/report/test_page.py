@@ -153,7 +153,7 @@ def test_examples_have_scores_outcome_and_curves(text, comparison):
     _, _, members, _ = next(iter(groups_with_figures(cells, frame(cells))))
     (curve,) = examples["curves"]
     place, values = curve["lines"][3]
-    rows = members[place].rows.query("uid == 'test-0' and metric == 'positive_accuracy'").sort_values("x")
+    rows = members[place].rows.frame().query("uid == 'test-0' and metric == 'positive_accuracy'").sort_values("x")
     assert [number(value) for value in values[0]] == [number(value) for value in rows["value"]]
 
 

@@ -97,7 +97,7 @@ def test_differences_are_those_of_the_figures(cells):
     row = table[(table["metric"] == "positive_auc") & (table["second"] == "fair")].iloc[0]
     assert row["difference"] < 0  # lower is better
     assert row["better"] == row["first"]
-    rows = [by_method[row[side]].scalar_rows["perturbation", "positive_auc"] for side in ("first", "second")]
+    rows = [by_method[row[side]].values("perturbation", "positive_auc") for side in ("first", "second")]
     values = [part.sort_values("uid")["value"].to_numpy() for part in rows]
     direct = intervals((values[1] - values[0])[:, None], bounds=(-1.0, 1.0))[0]
     assert (row["low"], row["high"]) == pytest.approx((-direct.high, -direct.low))

@@ -7,6 +7,7 @@ from benchmark.report.cells import load_cells
 from benchmark.report.gains import gains_of
 from benchmark.report.leaderboard import MetricColumn
 from benchmark.report.verdicts import against_random, calibration
+from benchmark.results.stored_rows import StoredRows
 from tests.report.folders import Plan, replaced_rows, write_cells
 
 LOWER = MetricColumn("perturbation", "positive_auc", False)
@@ -134,8 +135,9 @@ def test_what_cannot_be_paired_is_never_compared_unpaired(tmp_path, lost):
     place = next(number for number, cell in enumerate(cells) if cell.kind == "good")
     stored = cells[place].stored
     # a folder that lacks rows is refused when it is read; a table that is made of cells otherwise says so as well
-    kept = stored.rows[~stored.rows["uid"].isin([f"test-{number}" for number in lost])]
-    cells[place] = replace(cells[place], stored=replace(stored, rows=kept))
+    rows = stored.rows.frame()
+    kept = rows[~rows["uid"].isin([f"test-{number}" for number in lost])]
+    cells[place] = replace(cells[place], stored=replace(stored, rows=StoredRows.of(kept)))
     verdict = against_random(cells, LOWER)
     assert (verdict.undecided, verdict.missing) == (("rollout",), ("good",))
     assert "not compared, as rows are missing or do not give the figure: good" in verdict.sentence

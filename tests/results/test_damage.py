@@ -13,10 +13,13 @@ from benchmark.report.analysis_tables import read_tables
 from benchmark.report.cells import load_cells
 from benchmark.report.run_folders import read_config
 from benchmark.results import commits, statistics, store
-from benchmark.results.checks import check_rows, rows_digest
-from benchmark.results.digests import sealed, table_bytes
+from benchmark.results.checks import check_rows
+from benchmark.results.digests import sealed
 from benchmark.results.record import About, Figure, Metric
+from benchmark.results.row_files import ROW_COLUMNS
+from benchmark.results.row_writing import rows_bytes
 from benchmark.results.store import Ragged
+from benchmark.results.stored_rows import StoredRows
 from benchmark.results.tables import not_applicable
 from tests import tiny_task
 from tests.load.jobs import Place
@@ -49,7 +52,7 @@ def finished(place):
         (cell,) = place.run(place.folder / "finished", *TESTS).cells
     for name in ("parts", "analyses"):  # of a comparison's folder, the latter
         (cell / name).mkdir()
-    store.write_table(cell / "parts" / "000000-000002.parquet", store.read_rows(cell))
+    shutil.copy(cell / "rows.parquet", cell / "parts" / "000000-000002.parquet")
     Ragged.read(cell / "attributions-predicted.safetensors").write(cell / "parts" / "000000-000002.safetensors")
     store.write_json(cell / "parts" / "triggers.json", sealed({"triggers": [1.5, "a"], "name": {"b": None}}))
     table = not_applicable("gaps", "there are none")
@@ -78,7 +81,7 @@ READERS = {
     "heatmap.json": store.read_json,
     "graphs.json": store.read_json,
     "config.yaml": lambda path: read_config(path.parent),
-    "parts/000000-000002.parquet": lambda path: store.read_table(path, store.ROW_COLUMNS).to_csv(),
+    "parts/000000-000002.parquet": lambda path: StoredRows.read_from(path).frame().to_csv(),
     "parts/000000-000002.safetensors": arrays,
     "parts/triggers.json": store.read_sealed,
     "analyses/gaps.json": lambda path: [table.to_json() for table in read_tables(path.parents[1])],
@@ -159,7 +162,7 @@ def test_rows_that_are_gone_make_their_figures_stale(place, cell, finished):
     """As an interleaving of two jobs without a lock left them: figures of two tests, rows of one."""
     record, rows = store.read_record(cell), store.read_rows(cell)
     kept = rows[rows["evaluation"] == "rationale"]
-    commits.commit(cell, {"rows.parquet": table_bytes(kept)}, record)
+    commits.commit(cell, {"rows.parquet": rows_bytes(kept)}, record)
     with pytest.raises(UserError, match="the rows of attribution_graph are not those that its figures come from"):
         load_cells([cell])
     place.run(cell.parents[2], *TESTS)
@@ -267,7 +270,7 @@ FACTS = evaluation_record(
     ),
 )
 ROWS = (
-    store.ROW_COLUMNS,
+    ROW_COLUMNS,
     [
         ("a", "t", "f1", np.nan, 0.25, 0),
         ("a", "t", "f1", np.nan, 0.25, 1),
@@ -290,7 +293,8 @@ def changed(**figure):
 
 def check(test, rows):
     """With the digest of the rows, as a writer would leave it."""
-    check_rows({"t": replace(test, rows=rows_digest(rows))}, rows)
+    stored = StoredRows.of(rows)
+    check_rows({"t": replace(test, rows=stored.digest("t"))}, stored)
 
 
 def test_figures_that_fit():
@@ -329,7 +333,7 @@ def test_rows_that_do_not_fit_their_figures(test, rows, message):
 
 def test_rows_of_another_digest_are_not_those_of_the_figures():
     with pytest.raises(ValueError, match="the rows of t are not those that its figures come from"):
-        check_rows({"t": replace(FACTS, rows="0" * 64)}, table())
+        check_rows({"t": replace(FACTS, rows="0" * 64)}, StoredRows.of(table()))
 
 
 def test_a_report_checks_figures_before_it_shows_them(cell):

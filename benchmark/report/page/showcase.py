@@ -144,9 +144,8 @@ def _curves(cells: Sequence[tuple[int, NamedCell]], uids: Sequence[str]) -> Iter
 
 def _points(cell: NamedCell, test: str, metric: str, uids: Sequence[str]) -> pd.DataFrame:
     """A line per example, in the order given, and a column per x; the mean where there are several draws."""
-    rows = cell.rows
-    chosen = rows[(rows["evaluation"] == cell.evaluations.get(test, "")) & (rows["metric"] == metric)]
-    chosen = chosen[chosen["uid"].isin(set(uids)) & chosen["x"].notna()]
+    rows = cell.rows.read(cell.evaluations.get(test, ""), metric)
+    chosen = rows[rows["uid"].isin(set(uids)) & rows["x"].notna()]
     if chosen.empty:
         return pd.DataFrame()
     return chosen.pivot_table(index="uid", columns="x", values="value", aggfunc="mean").reindex(list(uids))

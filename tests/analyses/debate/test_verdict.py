@@ -181,7 +181,7 @@ def test_attention_is_held_to_random_scores_on_its_own_examples(place, tmp_path)
     (page,) = Verdict()(context)
     found = page.rows[page.rows["metric"] == "figure"].iloc[0]
     columns = [
-        measured.tested(context.cells[name], context.tests)[1].query("metric == 'auprc'").set_index("uid")["value"]
+        measured.tested(context.cells[name], context.tests)[1].read("rationale", "auprc").set_index("uid")["value"]
         for name in ("raw_attention", "random")
     ]
     assert found["value"] == pytest.approx((columns[0] - columns[1]).mean())
