@@ -57,7 +57,7 @@ class AttentionMasking(Explainer):
         one_each = torch.eye(visible.shape[1], dtype=torch.bool, device=visible.device)[:, None, :] & visible
         removed = torch.cat([torch.zeros_like(visible)[None], one_each])
 
-        def run(tensors: Mapping[str, Tensor], units: Tensor, mask: Tensor) -> Tensor:
+        def run(tensors: Mapping[str, Tensor], units: Tensor, mask: Tensor, example: Tensor) -> Tensor:
             return model.run(tensors, edits=[HideKeys(tokens_of(units, mask))]).logits
 
         def logits_of(one: Batch, hidden: Bool[Tensor, "K 1 U"]) -> Float[Tensor, "K 1 C"]:

@@ -69,7 +69,7 @@ def ablated_logits(
     """
     shape = plan.shape[1:]
 
-    def run(tensors: Mapping[str, Tensor], units: Tensor, mask: Tensor) -> Tensor:
+    def run(tensors: Mapping[str, Tensor], units: Tensor, mask: Tensor, example: Tensor) -> Tensor:
         zero, feed_forward, uniform, identity = mask.reshape(-1, *shape).unbind(1)
 
         def attention(layer: int, probabilities: Tensor) -> Tensor:

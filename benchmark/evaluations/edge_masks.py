@@ -129,7 +129,7 @@ def kept_logits(
     """
     n_layers, width = model.n_layers, batch.units.shape[1]
 
-    def run(tensors: Mapping[str, Tensor], units: Tensor, mask: Tensor) -> Tensor:
+    def run(tensors: Mapping[str, Tensor], units: Tensor, mask: Tensor, example: Tensor) -> Tensor:
         keep = mask.reshape(-1, n_layers, width, width)[:, :, : units.shape[1], : units.shape[1]]
         return model.run(tensors, edits=[KeepEdges(keep, renormalise)]).logits
 

@@ -67,7 +67,7 @@ def pruned_logits(model: Classifier, batch: Batch, keep: Bool[Tensor, "K B L H"]
     """Logits when only the heads `keep` stay; equal masks of one example are run once."""
     heads = keep.shape[2:]
 
-    def run(tensors: Mapping[str, Tensor], units: Tensor, mask: Tensor) -> Tensor:
+    def run(tensors: Mapping[str, Tensor], units: Tensor, mask: Tensor, example: Tensor) -> Tensor:
         return model.run(tensors, value_edits=[PruneHeads(mask.reshape(-1, *heads))]).logits
 
     return run_variants(model, batch, keep.flatten(2), run)

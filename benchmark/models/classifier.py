@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.overrides import has_torch_function
+from transformers import Cache
 
 from benchmark.errors import UserError
 from benchmark.models.attention_interface import AttentionEdit, Tape, ValueEdit, hold_constant, recording
@@ -19,7 +20,7 @@ from benchmark.models.encoding import Encoder
 from benchmark.models.families import Family, read_weights
 from benchmark.models.label_matching import label_map
 from benchmark.models.magnitudes import Magnitudes
-from benchmark.models.passes import Cost, Trace
+from benchmark.models.passes import Cost, Trace, share_of_tokens
 from benchmark.models.precision import Twin
 from benchmark.models.read_rows import Narrow, Rows, lone_rows
 from benchmark.models.streams import Streams
@@ -184,6 +185,7 @@ class Classifier:
         grad: bool = False,
         start: tuple[int, Tensor] | None = None,
         rows: Rows = "all",
+        past: Cache | None = None,
     ) -> Trace:
         """One forward pass.
 
@@ -202,6 +204,7 @@ class Classifier:
                 hidden states are recorded from call l on. A restart in a decoder skips the decoder's blocks before l, but
                 computes the encoder anew, with all edits, since cross-attention reads it.
             rows: "read": of the last layer's attention the `read_rows` alone may be recorded, [B H R T]; see `everywhere`.
+            past: of a causal model, keys and values of the tokens before `inputs` (but `attention_mask` is of all); grows.
         """
         tensors = inputs.tensors if isinstance(inputs, Batch) else inputs
         if unknown := set(record) - {"attentions", "permitted", "embeddings", "hidden"}:
@@ -236,8 +239,9 @@ class Classifier:
                 wants_grad = grad and "embeddings" in record
                 modules = embedding_modules(self.model, self.family, self.name)
                 stack.enter_context(observing_embeddings(modules, embeddings, embedding_edit, wants_grad=wants_grad))
-            logits = self.model(**self.streams.both_masks(tensors)).logits.to(self.scores_dtype)
-        self.cost.forward_passes += len(logits) * (1 - block_tape.skipped / self.n_layers)
+            more = {} if past is None else {"past_key_values": past}
+            logits = self.model(**self.streams.both_masks(tensors), **more).logits.to(self.scores_dtype)
+        self.cost.forward_passes += len(logits) * (share_of_tokens(tensors) - block_tape.skipped / self.n_layers)
         return Trace(
             logits=logits,
             attentions=tuple(tape.attentions),

@@ -151,7 +151,7 @@ def logits_painted(
     """Logits after each of K removals of pixels from each image; equal removals are run once."""
     size = gone.shape[2:]
 
-    def run(tensors: Mapping[str, Tensor], units: Tensor, mask: Tensor) -> Tensor:
+    def run(tensors: Mapping[str, Tensor], units: Tensor, mask: Tensor, example: Tensor) -> Tensor:
         pixels = painted(model, fill, tensors["pixel_values"], mask.reshape(len(mask), *size))
         return model.run({**tensors, "pixel_values": pixels}).logits
 

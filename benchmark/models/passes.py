@@ -1,5 +1,6 @@
 """What a forward pass gives, and what passes cost."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from jaxtyping import Float
@@ -8,7 +9,8 @@ from torch import Tensor
 
 @dataclass
 class Cost:
-    """Passes through the model, counted in examples: a batch of 8 is 8; a pass restarted half way up counts one half.
+    """Passes through the model, counted in examples: a batch of 8 is 8; a pass restarted half way up, or over the
+    second half of a text, counts one half.
 
     A result that is remembered instead of computed again counts its passes again, and its time in `remembered_seconds`.
     """
@@ -21,6 +23,12 @@ class Cost:
         """What was counted since is not counted."""
         for count in fields(self):
             setattr(self, count.name, getattr(before, count.name))
+
+
+def share_of_tokens(tensors: Mapping[str, Tensor]) -> float:
+    """The share of a text's tokens that a pass computes: less than 1 where keys and values of earlier ones are known."""
+    ids, mask = tensors.get("input_ids"), tensors.get("attention_mask")
+    return 1.0 if ids is None or mask is None else ids.shape[1] / mask.shape[1]
 
 
 @dataclass(frozen=True)

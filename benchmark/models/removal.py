@@ -16,7 +16,8 @@ from benchmark.errors import UserError
 from benchmark.models.classifier import Classifier, Tensors
 from benchmark.models.encoding import height_and_width
 from benchmark.models.fills import Black, Blur, Fill, Inpaint, Mean, Noise, painted
-from benchmark.models.variants import Variants, run_variants
+from benchmark.models.prefixes import Lengths, Prefixes, before_the_first, is_causal, rows_within
+from benchmark.models.variants import Variants, distinct, run_variants
 from benchmark.types import Batch
 
 TokenUnits = Int[Tensor, "N T"]
@@ -42,11 +43,13 @@ class Removed:
 class Operator(Protocol):
     """A way to remove units.
 
-    `images` tells whether it serves images or texts (`None`: both), `shortens` whether rows get shorter.
+    `images` tells whether it serves images or texts (`None`: both), `shortens` whether rows get shorter, `of_tokens` whether
+    it changes nothing but tensors that have a column per token.
     """
 
     images: ClassVar[bool | None] = False
     shortens: ClassVar[bool] = False
+    of_tokens: ClassVar[bool] = True
 
     def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """Remove the units `removed` of N rows, whose tokens belong to `units` (-1: none)."""
@@ -128,6 +131,7 @@ class ZeroEmbedding(Operator):
     """Set the token (or patch) embedding of removed units to 0; the position embedding stays."""
 
     images: ClassVar[bool | None] = None
+    of_tokens: ClassVar[bool] = False
 
     def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """The same inputs with an edit of the embeddings."""
@@ -142,6 +146,7 @@ class Paint(Operator):
 
     fill: Fill
     images: ClassVar[bool | None] = True
+    of_tokens: ClassVar[bool] = False
 
     def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """Images with painted patches."""
@@ -206,17 +211,40 @@ def logits_without(
         operator: how.
     """
 
-    def run(tensors: Tensors, units: Tensor, mask: Tensor) -> Tensor:
+    def run(tensors: Tensors, units: Tensor, mask: Tensor, example: Tensor) -> Tensor:
         inputs = operator(model, tensors, units, mask)
         return model.run(inputs.tensors, embedding_edit=inputs.embedding_edit).logits
 
-    def lengths(variants: Variants) -> Tensor:
-        full = batch.attention_mask.sum(1)[variants.example]
-        if not operator.shortens:
-            return full
-        return full - tokens_of(batch.units[variants.example], variants.mask).sum(1)
+    if operator.of_tokens and is_causal(model):
+        texts, most = batch.units.numel(), rows_within(model, batch.units.shape[1])
+        if _lengths(batch, operator, distinct(removed)).pays(model, texts, most):
+            starts = range(0, len(batch), most)
+            parts = [list(range(start, min(start + most, len(batch)))) for start in starts]
+            behind = [_behind_prefixes(model, batch.select(part), removed[:, part], operator, most) for part in parts]
+            return torch.cat(behind, dim=1)
+    return run_variants(model, batch, removed, run, lengths=lambda variants: _lengths(batch, operator, variants).kept)
 
-    return run_variants(model, batch, removed, run, lengths=lengths)
+
+def _lengths(batch: Batch, operator: Operator, variants: Variants) -> Lengths:
+    attended = batch.attention_mask[variants.example].bool()
+    gone = tokens_of(batch.units[variants.example], variants.mask)
+    kept = attended.sum(1) - (gone.sum(1) if operator.shortens else 0)
+    return Lengths(kept, before_the_first(gone, attended))
+
+
+def _behind_prefixes(
+    model: Classifier, batch: Batch, removed: Bool[Tensor, "K B U"], operator: Operator, most: int
+) -> Float[Tensor, "K B C"]:
+    """`logits_without` of a causal model: each pass begins at the first token that any of its variants has lost."""
+    prefixes = Prefixes.of(model, batch)
+
+    def run(tensors: Tensors, units: Tensor, mask: Tensor, example: Tensor) -> Tensor:
+        return prefixes.logits(operator(model, tensors, units, mask).tensors, example)
+
+    def lengths(variants: Variants) -> Tensor:
+        return _lengths(batch, operator, variants).left
+
+    return run_variants(model, batch, removed, run, lengths=lengths, most=most)
 
 
 def _pixels_of(model: Classifier, removed: UnitMask, size: tuple[int, int]) -> Bool[Tensor, "N Y X"]:

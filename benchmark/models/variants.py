@@ -11,6 +11,9 @@ from torch import Tensor
 from benchmark.models.classifier import Classifier
 from benchmark.types import Batch
 
+Run = Callable[[Mapping[str, Tensor], Tensor, Tensor, Tensor], Tensor]
+"""`(tensors, units [R T], mask [R M], example [R]) -> logits [R C]` of R variants and the example of each."""
+
 
 @dataclass(frozen=True)
 class Variants:
@@ -40,19 +43,21 @@ def distinct(masks: Bool[Tensor, "K B M"]) -> Variants:
     return Variants(example=rows % n_examples, mask=flat[rows], place=place)
 
 
-def chunks(lengths: Int[Tensor, "N"], model: Classifier, *, layers: int = 1) -> Iterator[Int[Tensor, "R"]]:
+def chunks(
+    lengths: Int[Tensor, "N"], model: Classifier, *, layers: int = 1, most: int | None = None
+) -> Iterator[Int[Tensor, "R"]]:
     """Rows for one forward pass each: longest first, within the model's `max_tokens`.
 
     Rows of similar length share a pass, so little padding is computed. A pass also stays within the model's memory
-    budget for the attention of `layers` layers at once (1 without a graph). A row that exceeds the budget by itself still
-    gets its pass.
+    budget for the attention of `layers` layers at once (1 without a graph), and has `most` rows at most. A row that exceeds
+    the budget by itself still gets its pass.
     """
     order = lengths.argsort(descending=True, stable=True)
     longest = lengths[order].tolist()
     start = 0
     while start < len(longest):
         tokens = max(1, longest[start])
-        rows = max(1, min(model.max_tokens // tokens, model.rows_per_chunk(tokens, layers)))
+        rows = max(1, min(model.max_tokens // tokens, model.rows_per_chunk(tokens, layers), most or len(longest)))
         yield order[start : start + rows]
         start += rows
 
@@ -72,9 +77,10 @@ def run_variants(
     model: Classifier,
     batch: Batch,
     masks: Bool[Tensor, "K B M"],
-    run: Callable[[Mapping[str, Tensor], Tensor, Tensor], Tensor],
+    run: Run,
     *,
     lengths: Callable[[Variants], Tensor] | None = None,
+    most: int | None = None,
 ) -> Float[Tensor, "K B C"]:
     """Logits of every variant of every example.
 
@@ -82,15 +88,16 @@ def run_variants(
         model: the classifier, asked for its budgets of tokens and memory.
         batch: the examples, padded on the right.
         masks: K variants of each example.
-        run: `(tensors, units [R T], mask [R M]) -> logits [R C]`.
+        run: computes the logits of some variants.
         lengths: tokens that each distinct variant costs; None for those of its example.
+        most: variants of one pass; None: as the budgets allow.
     """
     variants = distinct(masks)
     costs = batch.attention_mask.sum(1)[variants.example] if lengths is None else lengths(variants)
     distinct_logits: Tensor | None = None
-    for rows in chunks(costs, model):
+    for rows in chunks(costs, model, most=most):
         tensors, units = take(batch, variants.example[rows])
-        logits = run(tensors, units, variants.mask[rows])
+        logits = run(tensors, units, variants.mask[rows], variants.example[rows])
         if distinct_logits is None:
             distinct_logits = logits.new_empty(len(variants.example), logits.shape[1])
         distinct_logits[rows] = logits
