@@ -107,7 +107,6 @@ def nothing_written(out):
         ("split=null", "split=None must be a text"),
         ("~seed", "seed is not set; give it on the command line: seed=..."),
         ("methods=[]", "methods is empty; name at least one of: accuracy_difference"),
-        ("evaluations=[]", "evaluations is empty; name at least one of: agreement"),
         ("model.path=???", "model.path is not set; give it on the command line: model.path=..."),
         ("model.path=/nowhere/at/all", "model.path=/nowhere/at/all is not a directory; give a checkpoint's directory"),
         ("model.path=some/model", "model.path=some/model is no local directory and cannot be fetched from the hub"),
@@ -329,7 +328,7 @@ def test_help_explains_the_command():
     for text in (
         "python -m benchmark [SETTING=VALUE ...]", "limit=N", "+experiment=NAME", "--config-dir DIR", "Examples",
         f"methods: {', '.join(methods)}\n", "evaluations: agreement", "task: digit_scenes",
-        "model: adversarial, deceptive, hf, tiny",
+        "model: adversarial, deceptive, encoder, hf, tiny",
         "batch_size: 16", "python -m benchmark.report RUNS",
     ):  # fmt: skip
         assert text in done.stdout

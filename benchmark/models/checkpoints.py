@@ -20,19 +20,22 @@ from transformers.utils import logging as transformers_logging
 from benchmark.errors import UserError
 from benchmark.models.adopting import Loaded, adopt_tokenizer
 from benchmark.models.families import UNSUPPORTED
+from benchmark.models.headless import ZeroHead
 from benchmark.models.weights import VOCABULARIES, existing_source, from_source, load_weights, name_of
 
 logger = logging.getLogger(__name__)
 
 
-def read_checkpoint(path_or_hub_id: str, dtype: torch.dtype, tokenizer: Any, processor: Any) -> Loaded:
+def read_checkpoint(
+    path_or_hub_id: str, dtype: torch.dtype, tokenizer: Any, processor: Any, zero_head: ZeroHead | None = None
+) -> Loaded:
     """The classifier of a directory or hub id, with its own tokenizer or image processor unless one is given."""
     source = existing_source(path_or_hub_id)
     config = from_source(AutoConfig, source)
     if config.model_type in UNSUPPORTED:
         reason = UNSUPPORTED[config.model_type]
         raise UserError(f"model '{source}' is of the family {config.model_type}, which is not supported: {reason}")
-    model, image = _load_classifier(source, config, dtype)
+    model, image = _load_classifier(source, config, dtype, zero_head)
     if image:
         return Loaded(source, name_of(source), model, dtype, processor=processor or image_processor(source), image=True)
     own = _tokenizer(source) if tokenizer is None else adopt_tokenizer(tokenizer)
@@ -44,11 +47,20 @@ def reads_images(config: Any) -> bool:
     return "ForImageClassification" in "".join(config.architectures or ()) or hasattr(config, "num_channels")
 
 
-def _load_classifier(source: str, config: Any, dtype: torch.dtype) -> tuple[nn.Module, bool]:
+def _load_classifier(
+    source: str, config: Any, dtype: torch.dtype, zero_head: ZeroHead | None
+) -> tuple[nn.Module, bool]:
     image = reads_images(config)
     auto = AutoModelForImageClassification if image else AutoModelForSequenceClassification
     with quiet_transformers():
-        model = load_weights(auto, source, fresh_head=False, config=config, dtype=dtype, attn_implementation="eager")
+        if zero_head is None:
+            model = load_weights(
+                auto, source, fresh_head=False, config=config, dtype=dtype, attn_implementation="eager"
+            )
+        else:
+            config.num_labels = zero_head.classes
+            model = load_weights(auto, source, fresh_head=True, config=config, dtype=dtype, attn_implementation="eager")
+            zero_head.put_on(model)
     return model, image
 
 

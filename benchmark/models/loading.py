@@ -18,6 +18,7 @@ from benchmark.models.devices import device_named, memory_budget_of, tokens_at_o
 from benchmark.models.encoding import Encoder, height_and_width
 from benchmark.models.families import FAMILIES, Family, family_of
 from benchmark.models.fingerprint import fingerprint_of
+from benchmark.models.headless import Head, ZeroHead
 from benchmark.models.label_matching import with_labels
 from benchmark.models.read_check import check_guess
 from benchmark.models.streams import streams_of
@@ -41,6 +42,7 @@ def load_model(
     tokenizer: Any = None,
     processor: Any = None,
     labels: Sequence[str | int] | None = None,
+    head: Head = "own",
 ) -> Classifier:
     """Load a sequence or image classifier, or take one that is loaded, and instrument it.
 
@@ -62,6 +64,9 @@ def load_model(
         processor: of images, likewise; it is shared.
         labels: names of the classes in the order of the outputs, in place of those in the configuration (LABEL_0, ...);
             the setting `model.labels`. They enter the fingerprint.
+        head: "zero" for the encoder of a checkpoint that was trained without a classifier, or with another: the head's
+            weights are 0, so that every logit is 0 and attention and hidden states are what there is to look at
+            (`headless.needs_head`). It has as many classes as `labels` has names.
 
     Returns:
         The classifier, in evaluation mode with frozen parameters.
@@ -91,12 +96,18 @@ def load_model(
     if dtype is not None and dtype not in _DTYPES:
         raise UserError(f"model.dtype={dtype} is unknown; allowed: {', '.join(_DTYPES)}")
     if isinstance(source, str | Path):
-        loaded = read_checkpoint(str(source), _DTYPES[dtype or "float32"], tokenizer, processor)
+        loaded = read_checkpoint(
+            str(source), _DTYPES[dtype or "float32"], tokenizer, processor, zero_head=_zero_head(head, labels)
+        )
         target = device_named(device)
     else:
         loaded = adopt(source, _DTYPES.get(str(dtype)), tokenizer, processor)
         target = next(loaded.model.parameters()).device if device == "auto" else device_named(device)
     return with_labels(_instrumented(loaded, target, window, max_tokens, memory_budget), labels)
+
+
+def _zero_head(head: Head, labels: Sequence[str | int] | None) -> ZeroHead | None:
+    return None if head == "own" else ZeroHead(2 if labels is None else len(labels))
 
 
 def _instrumented(

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter
+from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from benchmark.report.figures import NAME, Panel, PanelSize, draw_lines, draw_panels, figure_files
 from benchmark.report.looks import Look, Style, series_look
@@ -67,7 +67,7 @@ def draw_table(table: Table, drawing: Drawing, names: Names = OURS) -> Figure:
 
 def _panel_size(panels: list[Panel], drawing: Drawing) -> PanelSize:
     """Heat maps and bars grow with what they hold, so that numbers and names stay legible."""
-    if drawing.kind in ("curves", "scatter"):
+    if drawing.kind in ("curves", "points", "scatter"):
         return PanelSize(left=0.85)
     rows = pd.concat([panel.rows for panel in panels])
     across, down = ([min(NAME, len(str(value))) for value in rows[name].unique()] for name in ("x", "y"))
@@ -95,14 +95,14 @@ def _panels(table: Table, drawing: Drawing, names: Names) -> Iterator[Panel]:
                 shown = _named(table, part[(part["metric"] == metric) & _finite(part)], drawing, names)
                 if len(shown):
                     name = shortened(" · ".join(filter(None, [title, names.heading(table, metric)])), NAME)
-                    yield Panel(shown, name, drawing.x if drawing.kind == "curves" else "")
+                    yield Panel(shown, name, drawing.x if drawing.kind in ("curves", "points") else "")
 
 
 def _named(table: Table, rows: pd.DataFrame, drawing: Drawing, names: Names) -> pd.DataFrame:
     """The figures with their `series` as a code name, and with what `x` and (of heat maps) `y` are in words."""
     series = "" if drawing.series is None else rows[drawing.series].map(str)
     figures = rows[["value", "low", "high"]].assign(series=series)
-    if drawing.kind == "curves":
+    if drawing.kind in ("curves", "points"):
         return figures.assign(x=pd.to_numeric(rows[drawing.x]), y="")
 
     def told(column: str) -> Any:
@@ -122,6 +122,25 @@ def _points(table: Table, rows: pd.DataFrame, drawing: Drawing) -> pd.DataFrame:
     points = pd.DataFrame(columns).reindex(rows.set_index(list(table.labels)).index.unique())
     series = "" if drawing.series is None else points.index.get_level_values(drawing.series).map(str)
     return points.assign(series=series).dropna(subset=["x", "y"])
+
+
+def _strips(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
+    """A point per row, and a line through the mean of each x."""
+    for name, part in rows.groupby("series", sort=False):
+        style = look[str(name)]
+        axes.plot(
+            part["x"],
+            part["value"],
+            color=style.colour,
+            linestyle="",
+            marker=style.marker or "o",
+            markersize=3,
+            alpha=0.6,
+        )
+        means = part.groupby("x")["value"].mean()
+        axes.plot(means.index, means, color=style.colour, linestyle=style.line, linewidth=1.3, label=name)
+    if (rows["x"] % 1 == 0).all():
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _scatter(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
@@ -189,6 +208,7 @@ def _heat(axes: Axes, rows: pd.DataFrame, _look: Look) -> None:
 
 _DRAWERS: Mapping[str, Callable[[Axes, pd.DataFrame, Look], None]] = {
     "curves": draw_lines,
+    "points": _strips,
     "scatter": _scatter,
     "bars": _bars,
     "heat": _heat,

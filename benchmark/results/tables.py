@@ -16,7 +16,8 @@ class Drawing:
     """How a table is drawn.
 
     Attributes:
-        kind: `curves` (x is a numeric label column, a line per series), `scatter` (x and y are metrics, a point per
+        kind: `curves` (x is a numeric label column, a line per series), `points` (likewise, with a point per row and, in
+            files, a line through the mean of each x), `scatter` (x and y are metrics, a point per
             row), `bars` (a bar per row), `violins` (the distribution of the rows of each x and series), `heat` (x and y
             are label columns, the colour is the metric), or `words` (x is a label column of words in the order of the
             table, which each metric shades in a row of its own, all rows of a panel on one scale; a line without a value
@@ -30,7 +31,7 @@ class Drawing:
         logarithmic: axes with a logarithmic scale, "x", "y", "xy" or "".
     """
 
-    kind: Literal["curves", "scatter", "bars", "heat", "violins", "words"]
+    kind: Literal["curves", "points", "scatter", "bars", "heat", "violins", "words"]
     x: str
     y: tuple[str, ...]
     series: str | None = None
@@ -50,7 +51,7 @@ class Drawing:
         figures = ({self.x} if self.kind == "scatter" else set()) | ({*self.y} if self.kind != "heat" else set())
         if not columns <= labels or not (figures | {self.value or min(metrics)}) <= metrics:
             raise ValueError("the drawing asks for columns or metrics that the table does not have")
-        if self.kind == "curves":
+        if self.kind in ("curves", "points"):
             pd.to_numeric(table.rows[self.x])
 
 

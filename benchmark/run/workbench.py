@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from benchmark.errors import NoSplit, NotApplicable, UserError
 from benchmark.models import Classifier, load_model
+from benchmark.models.headless import Head
 from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
 from benchmark.run.cell import Cell
@@ -119,6 +120,8 @@ def open_setting(config: DictConfig) -> Setting:
     source = make(config.model)
     if source.threads is not None:
         torch.set_num_threads(source.threads)
+    labels = getattr(source, "labels", None)
+    head: Head = getattr(source, "head", "own")
     model = load_model(
         source.resolve(getattr(task, "learned_from", task)),
         dtype=source.dtype,
@@ -126,7 +129,8 @@ def open_setting(config: DictConfig) -> Setting:
         window=source.window,
         max_tokens=source.max_tokens,
         memory_budget=source.memory_budget,
-        labels=getattr(source, "labels", None),
+        labels=(task.labels or None) if labels is None and head == "zero" else labels,
+        head=head,
     )
     return Setting(config, task, model, encode(config, task, model, examples, config.limit))
 

@@ -22,9 +22,7 @@ _Seconds = Annotated[float, AtLeast(0)]
 
 def check(config: DictConfig) -> None:
     """UserError for settings of a comparison that no task or model can make sense of."""
-    for group in ("methods", "evaluations"):
-        if not config.get(group):
-            raise UserError(f"{group} is empty; name at least one of: {', '.join(options(group))}")
+    _check_lists(config)
     for key in (*_SINGLE_GROUPS, *_NAMES, *_LEAST, "limit", "checkpoint_seconds"):
         if key not in config:
             raise UserError(f"{key} is not set; give it on the command line: {key}=...")
@@ -40,6 +38,13 @@ def check(config: DictConfig) -> None:
     _check_values(config)
     LatexSettings.read(config.get("report", {}).get("latex")).check_methods(list(map(str, config.methods)))
     check_parts(config, [*_SINGLE_GROUPS, *KEYED])
+
+
+def _check_lists(config: DictConfig) -> None:
+    """UserError where there is no method, or neither a test nor an analysis."""
+    for group in ("methods", "evaluations"):
+        if not config.get(group) and not (group == "evaluations" and config.get("analyses")):
+            raise UserError(f"{group} is empty; name at least one of: {', '.join(options(group))}")
 
 
 def check_parts(config: DictConfig, parts: Sequence[str]) -> None:

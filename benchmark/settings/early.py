@@ -237,15 +237,23 @@ class ReadsOneOf:
         )
 
 
+def opening(overrides: str | Sequence[str] | None) -> list[str]:
+    """The overrides that open a model: those given, or of a text, which names a checkpoint, those of its encoder."""
+    if isinstance(overrides, str):
+        escaped = overrides.replace("\\", "\\\\").replace("'", "\\'")
+        return ["model=encoder", f"model.path='{escaped}'"]
+    return [] if overrides is None else list(overrides)
+
+
 @dataclass(frozen=True)
 class Openings:
-    """Names with the overrides that open a task and its model; null leaves one out."""
+    """Names with the overrides that open a task and its model; null leaves one out, a text is that of an encoder."""
 
     def mistake(self, setting: str, value: Any, surroundings: Surroundings) -> str | None:
         """What is wrong with the first that cannot be opened."""
         for name, overrides in value.items():
             try:
-                surroundings.opens([] if overrides is None else overrides)
+                surroundings.opens(opening(overrides))
             except UserError as error:
                 return f"{setting}.{name}: {error}"
         return None

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, runtime_checkable
 
 from benchmark.settings.declared import AtLeast, Count, Form
 from benchmark.settings.early import Checkpoint
 from benchmark.types import Task
+
+if TYPE_CHECKING:
+    from benchmark.models.headless import Head
 
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 Device = Annotated[str, Form(r"auto|(cpu|cuda|mps|xpu)(:\d+)?", "auto, cpu, cuda, cuda:1, ...")]
@@ -43,3 +46,14 @@ class HubOrDirectory:
     def resolve(self, task: Task) -> str:
         """The checkpoint itself."""
         return self.path
+
+
+@dataclass(frozen=True)
+class Encoder(HubOrDirectory):
+    """The encoder of a checkpoint that is there (`model.path=`), with zeros in place of a classifier.
+
+    For analyses of attention and of hidden states, which no classifier is needed for. Its classes are named by
+    `config.json` or by `labels`, and it predicts none.
+    """
+
+    head: ClassVar["Head"] = "zero"

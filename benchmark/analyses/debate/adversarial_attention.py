@@ -15,8 +15,8 @@ from benchmark.analyses.debate import adversary_tables as tables
 from benchmark.analyses.debate.adversary import Search, search
 from benchmark.analyses.debate.edited_runs import Selected, Unedited, Weights, taken
 from benchmark.analyses.debate.found_attention import chosen, read_tokens, stored
-from benchmark.analyses.debate.resumed import Arrays, by_example
 from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, Scope, ScopeNames, scopes
+from benchmark.analyses.resumed import Arrays, by_example
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
 from benchmark.models.divergences import largest_jsd

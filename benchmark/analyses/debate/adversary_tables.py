@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from benchmark.analyses.debate.means import SHARE, mean_line
+from benchmark.analyses.means import SHARE, mean_line
 from benchmark.models.divergences import LARGEST_JSD
 from benchmark.results.store import Ragged
 from benchmark.results.tables import FIGURE_COLUMNS, Drawing, Table, line

@@ -15,7 +15,8 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.means import (
+from benchmark.analyses.debate.word_scores import WordScores, word_scores
+from benchmark.analyses.means import (
     CORRELATION,
     SHARE,
     correlation_lines,
@@ -23,7 +24,6 @@ from benchmark.analyses.debate.means import (
     mean_line,
     share_undefined,
 )
-from benchmark.analyses.debate.word_scores import WordScores, word_scores
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks

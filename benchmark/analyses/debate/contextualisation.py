@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.means import CORRELATION, SHARE, correlation_lines, mean_line
 from benchmark.analyses.debate.opening import training_examples
 from benchmark.analyses.debate.read_attention import conicity
 from benchmark.analyses.differences import Difference, difference_lines
+from benchmark.analyses.means import CORRELATION, SHARE, correlation_lines, mean_line
 from benchmark.analyses.measured import figure_line
 from benchmark.evaluations import ranks
 from benchmark.models.divergences import total_variation

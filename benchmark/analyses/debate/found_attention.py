@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.analyses.debate.edited_runs import Selected, Weights
-from benchmark.analyses.debate.resumed import Arrays
+from benchmark.analyses.resumed import Arrays
 from benchmark.results.store import Ragged
 
 

@@ -12,8 +12,8 @@ from scipy import stats
 
 from benchmark.analyses.debate.guides import DRAWN, MODEL, NO_CLASS, PREDICTED, UNIFORM, Guide
 from benchmark.analyses.debate.macro_f1 import mean_macro_f1
-from benchmark.analyses.debate.means import SHARE
 from benchmark.analyses.differences import P_VALUE, Difference, difference_lines
+from benchmark.analyses.means import SHARE
 from benchmark.analyses.measured import figure_line
 from benchmark.results.statistics import ALPHA, Interval, interval, least_examples, of_orders, widened
 from benchmark.results.tables import Drawing, Table, line

@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.means import CORRELATION, correlation_lines, mean_line, share_undefined
 from benchmark.analyses.debate.read_attention import read_attention
+from benchmark.analyses.means import CORRELATION, correlation_lines, mean_line, share_undefined
 from benchmark.analyses.measured import figure_line
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import rated_scores, token_scores

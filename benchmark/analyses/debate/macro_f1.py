@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
-from benchmark.analyses.debate.means import SHARE
+from benchmark.analyses.means import SHARE
 from benchmark.analyses.measured import figure_line
 from benchmark.results.statistics import Interval, interval
 

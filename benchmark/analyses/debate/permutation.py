@@ -15,9 +15,9 @@ from torch import Tensor
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.edited_runs import Selected, Unedited, Weights
-from benchmark.analyses.debate.means import SHARE, mean_line
-from benchmark.analyses.debate.resumed import Arrays, by_example
 from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, ScopeNames, scopes
+from benchmark.analyses.means import SHARE, mean_line
+from benchmark.analyses.resumed import Arrays, by_example
 from benchmark.models.divergences import total_variation
 from benchmark.results.store import Ragged
 from benchmark.results.tables import Drawing, Table, line

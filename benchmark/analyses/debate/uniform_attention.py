@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.edited_runs import Selected, Unedited, Weights, taken
 from benchmark.analyses.debate.macro_f1 import macro_f1_line
-from benchmark.analyses.debate.means import SHARE, mean_line
-from benchmark.analyses.debate.resumed import Arrays, by_example
 from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, ScopeNames, scopes
+from benchmark.analyses.means import SHARE, mean_line
+from benchmark.analyses.resumed import Arrays, by_example
 from benchmark.models.divergences import total_variation
 from benchmark.results.store import Ragged
 from benchmark.results.tables import Drawing, Table

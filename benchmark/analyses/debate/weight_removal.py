@@ -15,10 +15,10 @@ from torch import Tensor
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.edited_runs import Selected, Unedited, Weights, taken
-from benchmark.analyses.debate.means import SHARE, mean_line
 from benchmark.analyses.debate.removed_weights import Order, another, largest, movable_count, ranked, without
-from benchmark.analyses.debate.resumed import Arrays, by_example
 from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, ScopeNames, scopes
+from benchmark.analyses.means import SHARE, mean_line
+from benchmark.analyses.resumed import Arrays, by_example
 from benchmark.models.divergences import LARGEST_JSD, jsd, total_variation
 from benchmark.results.store import Ragged
 from benchmark.results.tables import Drawing, Table

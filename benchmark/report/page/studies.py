@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -81,10 +82,9 @@ def _figure(table: Table, names: Names) -> dict[str, Any] | None:
     if table.drawing.kind == "words":
         return shaded_words(table, table.drawing, names)
     panels, look = drawn_panels(table, table.drawing, names)
-    make: Callable[[Panel, Mapping[str, Style]], dict[str, Any]]
-    make = {"curves": _lines, "scatter": _lines, "bars": _bars, "heat": _heat, "violins": _medians}[table.drawing.kind]
+    make = _MAKERS[table.drawing.kind]
     return {
-        "kind": "bars" if make is _medians else table.drawing.kind,
+        "kind": _SHOWN_AS.get(table.drawing.kind, table.drawing.kind),
         "axis": table.drawing.x,
         "logarithmic": "x" in table.drawing.logarithmic,
         "tall": "y" in table.drawing.logarithmic,
@@ -118,6 +118,12 @@ def _lines(panel: Panel, look: Mapping[str, Style]) -> dict[str, Any]:
     return {"axis": panel.x, "y": panel.y, "x": [float(value) for value in x], "lines": lines}
 
 
+def _strips(panel: Panel, look: Mapping[str, Style]) -> dict[str, Any]:
+    """Points of a panel whose x are those of many."""
+    rows = panel.rows[["series", "x"]].assign(y=panel.rows["value"])
+    return _lines(replace(panel, rows=rows, y=panel.title), look)
+
+
 def _bars(panel: Panel, look: Mapping[str, Style]) -> dict[str, Any]:
     """Of every series the bars that it has, by the place of their names."""
     places = list(dict.fromkeys(map(str, panel.rows["x"])))
@@ -144,3 +150,14 @@ def _heat(panel: Panel, _look: Mapping[str, Style]) -> dict[str, Any]:
         cells = rows.pivot(index="y", columns="x", values=name).reindex(index=down, columns=across)
         grids[name] = [all_shown(None if math.isnan(v) else v for v in line) for line in cells.to_numpy(dtype=float)]
     return {"across": [str(name) for name in across], "down": [str(name) for name in down], **grids}
+
+
+_MAKERS: Mapping[str, Callable[[Panel, Mapping[str, Style]], dict[str, Any]]] = {
+    "curves": _lines,
+    "points": _strips,
+    "scatter": _lines,
+    "bars": _bars,
+    "heat": _heat,
+    "violins": _medians,
+}
+_SHOWN_AS: Mapping[str, str] = {"violins": "bars", "points": "scatter"}

@@ -12,8 +12,8 @@ from benchmark.analyses.debate import adversarial_attention
 from benchmark.analyses.debate.adversary import Search, checked, search
 from benchmark.analyses.debate.edited_runs import Unedited, taken
 from benchmark.analyses.debate.found_attention import restored
-from benchmark.analyses.debate.resumed import kept_file
 from benchmark.analyses.debate.scopes import scopes
+from benchmark.analyses.resumed import kept_file
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.divergences import LARGEST_JSD
 from benchmark.results.store import Ragged

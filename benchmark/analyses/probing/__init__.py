@@ -1,0 +1,1 @@
+"""What layers know: confusion of attention, and diagnostic classifiers of hidden states."""

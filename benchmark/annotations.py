@@ -1,0 +1,137 @@
+"""What a task knows of an example's words beyond a label: a parse, mentions of the same thing, a place to look at.
+
+A task puts these into `Example.meta`, which `Batch.meta` carries, under the names of `KEYS`; words are counted as units are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from benchmark.errors import NotApplicable
+
+
+@dataclass(frozen=True)
+class Parse:
+    """A dependency tree.
+
+    Attributes:
+        heads: for each word the number of its head; -1 for the root.
+        relations: for each word the name of its relation to its head.
+    """
+
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Mention:
+    """Words that name something.
+
+    Attributes:
+        start, stop: the words `start` to `stop - 1`.
+        head: the word that stands for the mention.
+        entity: mentions of one entity corefer.
+        kind: "pronoun", "proper" or "nominal".
+    """
+
+    start: int
+    stop: int
+    head: int
+    entity: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Coreference:
+    """The mentions of a document, in the order of their heads."""
+
+    mentions: tuple[Mention, ...]
+
+
+@dataclass(frozen=True)
+class Stimulus:
+    """A word that depends on another, and what could be mistaken for that one (Lin et al. 2019).
+
+    Attributes:
+        condition: which kind of sentence it is.
+        target: the word that depends: an auxiliary or a reflexive.
+        antecedent: the words that it depends on.
+        distractors: the words of each group that could be mistaken for the antecedent.
+    """
+
+    condition: str
+    target: int
+    antecedent: tuple[int, ...]
+    distractors: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A word that a probe has to find.
+
+    Attributes:
+        probe: what is asked: auxiliary, subject noun or n-th token.
+        part: what the sentence is for: train, test or generalisation.
+        word: its number.
+    """
+
+    probe: str
+    part: str
+    word: int
+
+
+@dataclass(frozen=True)
+class Option:
+    """An example that is one option of a question; the second segment of its pair is the question and the option.
+
+    Attributes:
+        question: identifies the question.
+        number: of the option, from 0 on.
+        options: how many the question has.
+        query_words: leading words of the second segment that are the question's.
+        needs_order: whether the order of the passage's words decides the question, where that is known.
+    """
+
+    question: str
+    number: int
+    options: int
+    query_words: int
+    needs_order: bool | None = None
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Where the words of an attacked example stood before.
+
+    Attributes:
+        origin: for each word its number in the clean example; -1 for one that was added.
+        degree: edit distance over length of what was shuffled, in words, a mean over segments; None where nothing was.
+    """
+
+    origin: tuple[int, ...]
+    degree: float | None
+
+
+Annotation = TypeVar("Annotation", Parse, Coreference, Stimulus, Marked, Option, Moved)
+
+KEYS: Mapping[type, str] = {
+    Parse: "parse",
+    Coreference: "coreference",
+    Stimulus: "stimulus",
+    Marked: "marked",
+    Option: "option",
+    Moved: "moved",
+}
+"""Where each kind lies in `Example.meta`."""
+
+
+def annotation(meta: Mapping[str, Any], kind: type[Annotation]) -> Annotation:
+    """The annotation of an example; NotApplicable where the task has none of the kind."""
+    if not isinstance(found := meta.get(KEYS[kind]), kind):
+        raise NotApplicable(f"the task's examples have no {KEYS[kind]} (benchmark.annotations.{kind.__name__})")
+    return found
+
+
+def annotated(metas: Sequence[Mapping[str, Any]], kind: type[Annotation]) -> list[Annotation]:
+    """The annotations of a batch's examples."""
+    return [annotation(meta, kind) for meta in metas]
