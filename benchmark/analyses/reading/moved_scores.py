@@ -1,0 +1,86 @@
+"""Explanations of an example and of the same example with its words moved."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from scipy.stats import kendalltau
+
+from benchmark.annotations import Moved, annotation
+from benchmark.errors import NotApplicable
+from benchmark.models.classifier import Classifier
+from benchmark.types import Batch, Method
+from benchmark.units import pool
+
+_Scores = Float[NDArray[np.float64], " W"]
+
+
+@dataclass(frozen=True)
+class MovedScores:
+    """How scores of words before and after an attack agree.
+
+    Attributes:
+        words: Kendall's τ_b between the scores of the words that both examples have; NaN where it is undefined.
+        places: τ_b between the scores of the same places; NaN as well where the examples differ in length.
+    """
+
+    words: Float[NDArray[np.float64], " N"]
+    places: Float[NDArray[np.float64], " N"]
+
+
+def moved_scores(
+    method: Method,
+    model: Classifier,
+    clean: Sequence[Batch],
+    attacked: Sequence[Batch],
+    target: Int[torch.Tensor, " N"],
+) -> MovedScores:
+    """Agreement of explanations of one class, for each example.
+
+    Args:
+        method: the explainer.
+        model: the classifier.
+        clean, attacked: the same examples in the same order; the attacked ones have a `Moved`.
+        target: the class of each that is explained.
+
+    Raises:
+        NotApplicable: the method gives no token scores.
+    """
+    taus, start = [], 0
+    for first, second in zip(clean, attacked, strict=True):
+        classes = target[start : start + len(first)]
+        start += len(first)
+        before, after = (_word_scores(method, model, batch, classes) for batch in (first, second))
+        for one, other, meta in zip(before, after, second.meta, strict=True):
+            taus.append((_of_words(one, other, annotation(meta, Moved).origin), _of_places(one, other)))
+    words, places = np.array(taus, dtype=np.float64).reshape(-1, 2).T
+    return MovedScores(words, places)
+
+
+def _word_scores(method: Method, model: Classifier, batch: Batch, target: torch.Tensor) -> Iterator[_Scores]:
+    """Scores of the words of each example, NaN beyond the window."""
+    tokens = method(model, batch, target.to(batch.units.device)).tokens
+    if tokens is None:
+        raise NotApplicable("a method of the comparison gives no token scores")
+    scores, visible = pool(tokens, batch.units)
+    values = scores.detach().double().masked_fill(~visible, torch.nan).cpu().numpy()
+    for row, n_units in zip(values, batch.n_units.tolist(), strict=True):
+        yield np.pad(row, (0, max(0, n_units - len(row))), constant_values=np.nan)[:n_units]
+
+
+def _of_words(clean: _Scores, attacked: _Scores, origin: Sequence[int]) -> float:
+    after = [place for place, before in enumerate(origin) if before >= 0]
+    return _tau(clean[[origin[place] for place in after]], attacked[after])
+
+
+def _of_places(clean: _Scores, attacked: _Scores) -> float:
+    return _tau(clean, attacked) if len(clean) == len(attacked) else float("nan")
+
+
+def _tau(first: _Scores, second: _Scores) -> float:
+    """τ_b where both are known; NaN for fewer than two, or where all of one are alike."""
+    known = np.isfinite(first) & np.isfinite(second)
+    return float(kendalltau(first[known], second[known]).statistic) if known.sum() > 1 else float("nan")

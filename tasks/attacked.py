@@ -1,0 +1,219 @@
+"""A task whose pairs are attacked: shuffled, cut, or joined by unreadable distractors (Si et al. 2019).
+
+Defined in docs/protocols.md, section 17.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from benchmark.annotations import KEYS, Moved, Option
+from benchmark.errors import UserError
+from benchmark.settings.declared import Natural, configurable
+from benchmark.types import Example, Task
+from tasks.common import check_split, digest
+from tasks.word_attacks import (
+    OPTION_ATTACKS,
+    OptionAttack,
+    SegmentAttack,
+    Words,
+    added,
+    reads,
+    removed,
+    sentences,
+    shuffled,
+)
+
+
+@configurable
+class Attacked:
+    """The examples of a pair task or a multiple-choice task, attacked; labels and identifiers stay.
+
+    With P the first segment (a passage) and Q the second (of a multiple-choice task the question, without the option):
+
+    - `p_shuffle`, `q_shuffle`, `pq_shuffle`: their words in a random order, each segment on its own; the same for all
+      options of a question.
+    - `p_remove`, `q_remove`, `pq_remove`: without their words; a segment that would be empty is a single ".".
+
+    Of multiple-choice tasks alone, with O a wrong option, R a right one, S a sentence of the passage drawn at random for O,
+    and right options left as they are:
+
+    - `add_sent2pas_shuffle`: Q and all wrong options, shuffled, behind P; drawn again while a wrong option of more than one
+      word can be read in it. One shuffle for all options of a question.
+    - `add_sent2opt_shuffle`: O and S, shuffled, in place of O. `add_ans2opt_shuffle`: O and R, shuffled.
+    - `sent2opt_shuffle`: S, shuffled, in place of O. `ans2opt_shuffle`: R, shuffled.
+    - `add_sent2opt`: O and S in place of O. `add_ans2opt`: O and R.
+
+    Questions without a right or without a wrong option stay as they are. Shuffled words are at least .65 in edit distance
+    over length from what they were, where they allow it (`word_attacks.shuffled`). A rationale moves with its words;
+    `Example.meta` has a `Moved` with the number that each word had.
+
+    Attributes:
+        task: gives the examples.
+        attack: see above.
+        learned: what models are trained on: `clean` examples or `attacked` ones.
+        seed: of orders, sentences and options.
+
+    Raises:
+        UserError: an example is no pair of texts, or under an attack of options none of a question.
+
+    Source: Si et al. 2019 (arXiv:1910.12391), sections 3 and 4; "." for a removed segment, and drawing anew at most 50
+    times, are ours.
+    """
+
+    version: ClassVar[int] = 1
+
+    task: Task
+    attack: SegmentAttack | OptionAttack = "pq_shuffle"
+    learned: Literal["clean", "attacked"] = "clean"
+    seed: Natural = 0
+    _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The task's name with the attack."""
+        return f"{self.task.name}-{self.attack}"
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """Those of the task."""
+        return self.task.labels
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the task and the attack."""
+        settings = {"task": "attacked", "version": self.version, "attack": self.attack, "seed": self.seed}
+        return digest(settings, [self.task.fingerprint])
+
+    @property
+    def learned_from(self) -> Task:
+        """The task that models are trained on."""
+        return self.task if self.learned == "clean" else self
+
+    def split(self, name: str) -> Sequence[Example]:
+        """Examples of "train", "validation" or "test", in the order of the task's; inputs are pairs of lists of words."""
+        check_split(self.name, name)
+        if name not in self._splits:
+            clean = self.task.split(name)
+            questions = _questions(clean) if self.attack in OPTION_ATTACKS else {}
+            self._splits[name] = tuple(self._attacked(example, questions) for example in clean)
+        return self._splits[name]
+
+    def _attacked(self, example: Example, questions: Mapping[str, "_Choice"]) -> Example:
+        if not isinstance(example.inputs, tuple) or len(example.inputs) != 2:
+            raise UserError(f"task.attack={self.attack}: example '{example.uid}' is no pair of texts")
+        words = _numbered(example)
+        degrees: list[float | None]
+        if self.attack in OPTION_ATTACKS:
+            passage, option, degrees = self._distracted(example, words, questions)
+            question = words.question
+        else:
+            passage, question = self._changed("p", words.passage, example), self._changed("q", words.question, example)
+            option, degrees = words.option, [passage.degree, question.degree]
+        first, second = passage, question + option
+        first, second = (segment if segment.words else removed() for segment in (first, second))
+        origin = first.origin + second.origin
+        measured = [degree for degree in degrees if degree is not None]
+        told = example.meta.get(KEYS[Option])
+        more = {KEYS[Option]: replace(told, query_words=len(question.words))} if isinstance(told, Option) else {}
+        rationale = example.rationale
+        if rationale is not None:
+            rationale = np.array([place >= 0 and bool(rationale[place]) for place in origin])
+        return replace(
+            example,
+            inputs=(list(first.words), list(second.words)),
+            rationale=rationale,
+            query_units=len(first.words) if example.query_units else 0,
+            meta={**example.meta, **more, KEYS[Moved]: Moved(origin, float(np.mean(measured)) if measured else None)},
+        )
+
+    def _changed(self, segment: str, words: Words, example: Example) -> Words:
+        which, _, how = self.attack.partition("_")
+        if segment not in which:
+            return words
+        return words[:0] if how == "remove" else _shuffled(words, self._about(segment, _question_of(example)))
+
+    def _about(self, *what: str) -> str:
+        """A seed that depends on what is drawn alone."""
+        return ":".join((str(self.seed), self.attack, *what))
+
+    def _distracted(
+        self, example: Example, words: "_Numbered", questions: Mapping[str, "_Choice"]
+    ) -> tuple[Words, Words, list[float | None]]:
+        """Passage, option and the degrees of what is shuffled."""
+        told = example.meta.get(KEYS[Option])
+        if not isinstance(told, Option):
+            raise UserError(f"task.attack={self.attack}: example '{example.uid}' is no option of a question")
+        choice = questions[told.question]
+        if not choice.wrong or not choice.right:
+            return words.passage, words.option, []
+        if self.attack == "add_sent2pas_shuffle":
+            distractor = added((*words.question.words, *(word for option in choice.wrong for word in option)))
+            phrases = [option for option in choice.wrong if len(option) > 1]
+
+            def unreadable(found: Sequence[str]) -> bool:
+                return not any(reads(found, phrase) for phrase in phrases)
+
+            distractor = shuffled(distractor, random.Random(self._about(told.question)), unreadable)
+            return words.passage + distractor, words.option, [distractor.degree]
+        if example.label == 1:
+            return words.passage, words.option, []
+        draw = random.Random(self._about(example.uid))
+        source = sentences(words.passage.words) if "sent2opt" in self.attack else choice.right
+        option = added(draw.choice(source))
+        if self.attack.startswith("add_"):
+            option = words.option + option
+        if self.attack.endswith("_shuffle"):
+            option = shuffled(option, draw)
+        return words.passage, option, [option.degree]
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """The words of an example, numbered over both segments."""
+
+    passage: Words
+    question: Words
+    option: Words
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The words of a question's options."""
+
+    right: Sequence[tuple[str, ...]]
+    wrong: Sequence[tuple[str, ...]]
+
+
+@lru_cache(maxsize=4)  # the options of a question follow each other
+def _shuffled(words: Words, seed: str) -> Words:
+    return shuffled(words, random.Random(seed))
+
+
+def _numbered(example: Example) -> _Numbered:
+    first, second = (tuple(text.split()) if isinstance(text, str) else tuple(text) for text in example.inputs)
+    told = example.meta.get(KEYS[Option])
+    query = told.query_words if isinstance(told, Option) else len(second)
+    both = Words(first + second, tuple(range(len(first) + len(second))))
+    return _Numbered(both[: len(first)], both[len(first) : len(first) + query], both[len(first) + query :])
+
+
+def _question_of(example: Example) -> str:
+    """What an example's segments are shared with: the options of its question, else nothing."""
+    told = example.meta.get(KEYS[Option])
+    return told.question if isinstance(told, Option) else example.uid
+
+
+def _questions(examples: Sequence[Example]) -> Mapping[str, _Choice]:
+    """The options of every question."""
+    found: dict[str, tuple[list[tuple[str, ...]], list[tuple[str, ...]]]] = {}
+    for example in examples:
+        told = example.meta.get(KEYS[Option])
+        if isinstance(told, Option):
+            right, wrong = found.setdefault(told.question, ([], []))
+            (right if example.label == 1 else wrong).append(_numbered(example).option.words)
+    return {question: _Choice(*options) for question, options in found.items()}

@@ -1,0 +1,230 @@
+"""Attacks change what they say they change, and nothing else."""
+
+import itertools
+import random
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from benchmark.annotations import KEYS, Moved, Option, annotation
+from benchmark.errors import UserError
+from benchmark.types import Example
+from tasks.attacked import Attacked
+from tasks.multiple_choice import MultipleChoice
+from tasks.word_attacks import (
+    LEAST_DEGREE,
+    OPTION_ATTACKS,
+    SEGMENT_ATTACKS,
+    added,
+    edit_distance,
+    reads,
+    sentences,
+    shuffled,
+)
+from tests.conftest import shared
+
+PASSAGE = "the bus is late today . it always comes at noon !".split()
+QUESTION = "what is late".split()
+OPTIONS = {"the slow train": 0, "the bus": 1, "a big ship": 0}
+
+
+@dataclass(frozen=True)
+class Given:
+    """Examples as they are."""
+
+    examples: tuple[Example, ...]
+    name: str = "given"
+    version: int = 1
+    labels: tuple[str, ...] = ("wrong", "right")
+    fingerprint: str = "given"
+
+    def split(self, name):
+        return self.examples
+
+
+def question():
+    return Given(
+        tuple(
+            Example(f"q-{i}", (PASSAGE, [*QUESTION, *text.split()]), label, meta={KEYS[Option]: Option("q", i, 3, 3)})
+            for i, (text, label) in enumerate(OPTIONS.items())
+        )
+    )
+
+
+def pair(first="a b c d e f", second="g h i j", **more):
+    return Given((Example("p", (first, second), 0, **more),))
+
+
+def attacked(attack, task=None, **settings):
+    return Attacked(task=task or question(), attack=attack, **settings).split("test")
+
+
+def option(example):
+    return example.inputs[1][annotation(example.meta, Option).query_words :]
+
+
+def by_definition(first, second):
+    """Levenshtein's distance by its recursion."""
+    if not first or not second:
+        return len(first) + len(second)
+    return min(
+        by_definition(first[1:], second) + 1,
+        by_definition(first, second[1:]) + 1,
+        by_definition(first[1:], second[1:]) + (first[0] != second[0]),
+    )
+
+
+def test_edit_distance_by_hand():
+    assert edit_distance("a b c d".split(), "b c d a".split()) == 2
+    for first, second in itertools.product(("", "a", "ab", "aab", "baba", "bbaab"), repeat=2):
+        assert edit_distance(first, second) == by_definition(first, second)
+
+
+def test_shuffles_are_far_from_what_they_were():
+    draw = random.Random(0)
+    for length in range(2, 30):
+        words = added([f"w{i}" for i in range(length)])
+        found = shuffled(words, draw)
+        assert sorted(found.words) == sorted(words.words)
+        assert found.degree == edit_distance(words.words, found.words) / length >= LEAST_DEGREE
+
+
+def test_words_that_cannot_get_far_get_as_far_as_they_can():
+    assert shuffled(added(["so"]), random.Random(0)).degree == 0
+    found = shuffled(added("no no no yes".split()), random.Random(0))
+    assert found.degree == 0.5  # "yes" elsewhere: two substitutions
+    assert found.words != tuple("no no no yes".split())
+
+
+def test_sentences_end_where_their_marks_are():
+    assert sentences("Hi . Who is it? me".split()) == [("Hi", "."), ("Who", "is", "it?"), ("me",)]
+
+
+@pytest.mark.parametrize("attack", SEGMENT_ATTACKS)
+def test_segments_are_shuffled_or_removed(attack):
+    """The words that are left have the numbers that they had."""
+    which, how = attack.split("_")
+    clean = "a b c d e f g h i j".split()
+    (example,) = attacked(attack, pair())
+    moved = annotation(example.meta, Moved)
+    for name, words, segment in zip("pq", example.inputs, (clean[:6], clean[6:]), strict=True):
+        if name not in which:
+            assert words == segment
+        elif how == "remove":
+            assert words == ["."]
+        else:
+            assert words != segment
+            assert Counter(words) == Counter(segment)
+    words = [word for segment in example.inputs for word in segment]
+    assert [clean[place] if place >= 0 else "." for place in moved.origin] == words
+    assert (moved.degree is None) == (how == "remove")
+
+
+@pytest.mark.parametrize("attack", SEGMENT_ATTACKS)
+def test_options_share_passage_and_question_and_keep_their_words(attack):
+    examples = attacked(attack)
+    which, how = attack.split("_")
+    assert len({tuple(example.inputs[0]) for example in examples}) == 1
+    assert len({tuple(example.inputs[1][: annotation(example.meta, Option).query_words]) for example in examples}) == 1
+    assert [" ".join(option(example)) for example in examples] == list(OPTIONS)
+    assert annotation(examples[0].meta, Option).query_words == (0 if (how, "q" in which) == ("remove", True) else 3)
+
+
+def test_a_rationale_moves_with_its_words():
+    rationale = np.array([False, True] + [False] * 7 + [True])  # b and j
+    (example,) = attacked("pq_shuffle", pair(rationale=rationale))
+    words = [word for segment in example.inputs for word in segment]
+    assert {word for word, marked in zip(words, example.rationale, strict=True) if marked} == {"b", "j"}
+    (example,) = attacked("p_remove", pair(rationale=rationale, query_units=6))
+    assert example.rationale.tolist() == [False, False, False, False, True]
+    assert example.query_units == 1  # the query is "." now
+
+
+def test_a_shuffled_distractor_behind_the_passage():
+    examples = attacked("add_sent2pas_shuffle")
+    wrong = [text.split() for text, label in OPTIONS.items() if not label]
+    behind = examples[0].inputs[0][len(PASSAGE) :]
+    assert Counter(behind) == Counter([*QUESTION, *wrong[0], *wrong[1]])
+    for example in examples:
+        assert example.inputs[0] == [*PASSAGE, *behind]
+        assert annotation(example.meta, Moved).degree >= LEAST_DEGREE
+        assert annotation(example.meta, Moved).origin[len(PASSAGE) :][: len(behind)] == (-1,) * len(behind)
+    assert [example.inputs[1] for example in examples] == [[*QUESTION, *text.split()] for text in OPTIONS]
+
+
+def test_no_wrong_option_can_be_read_behind_the_passage():
+    """Two words stand side by side in most shuffles of five; here in none."""
+    given = Given(
+        tuple(
+            Example(f"{q}-{i}", (["so"], ["who", *text]), int(i == 1), meta={KEYS[Option]: Option(f"{q}", i, 2, 1)})
+            for q in range(60)
+            for i, text in enumerate((["a", "b"], ["c"]))
+        )
+    )
+    found = [example.inputs[0][1:] for example in attacked("add_sent2pas_shuffle", given)]
+    assert not any(reads(words, ["a", "b"]) for words in found)
+    assert reads(["b", "a", "b"], ["a", "b"])
+
+
+@pytest.mark.parametrize("attack", OPTION_ATTACKS[1:])
+def test_distractors_in_place_of_wrong_options(attack):
+    said = [Counter(sentence) for sentence in sentences(PASSAGE)]
+    for clean, example in zip(question().examples, attacked(attack), strict=True):
+        assert example.inputs[0] == PASSAGE
+        assert example.inputs[1][:3] == QUESTION
+        if example.label == 1:
+            assert option(example) == option(clean)
+            continue
+        new = Counter(option(example))
+        if attack.startswith("add_"):
+            new.subtract(option(clean))
+        assert new in (said if "sent2opt" in attack else [Counter("the bus".split())])
+        degree = annotation(example.meta, Moved).degree
+        if attack.endswith("shuffle"):
+            assert degree >= LEAST_DEGREE
+        else:
+            assert degree is None
+            assert option(example)[:3] == option(clean)
+
+
+def test_questions_without_a_choice_stay():
+    given = Given(tuple(e for e in question().examples if e.label == 0))
+    for attack in OPTION_ATTACKS:
+        assert [e.inputs for e in attacked(attack, given)] == [e.inputs for e in given.examples]
+
+
+def test_a_seed_and_an_attack_determine_the_examples():
+    one, again, other = (attacked("p_shuffle", seed=seed) for seed in (0, 0, 1))
+    assert [e.inputs for e in one] == [e.inputs for e in again] != [e.inputs for e in other]
+    tasks = [Attacked(task=question(), attack=attack) for attack in ("p_shuffle", "q_shuffle")]
+    assert tasks[0].fingerprint != tasks[1].fingerprint
+    assert tasks[0].name == "given-p_shuffle"
+
+
+def test_models_learn_from_clean_examples_unless_told_otherwise():
+    clean = question()
+    assert Attacked(task=clean).learned_from is clean
+    task = Attacked(task=clean, learned="attacked")
+    assert task.learned_from is task
+
+
+@pytest.mark.parametrize(
+    ("attack", "given", "message"),
+    [
+        ("p_shuffle", Given((Example("t", "one text", 0),)), "example 't' is no pair of texts"),
+        ("add_sent2opt", pair(), "example 'p' is no option of a question"),
+    ],
+)
+def test_what_cannot_be_attacked_is_one_line(attack, given, message):
+    with pytest.raises(UserError, match=f"task.attack={attack}: {message}"):
+        attacked(attack, given)
+
+
+def test_degrees_on_dream():
+    """The paper's footnote: above .65 on average for every attack."""
+    task = MultipleChoice(root=str(shared("data", "dream")))
+    for attack in ("q_shuffle", *(name for name in OPTION_ATTACKS if name.endswith("shuffle"))):
+        moved = [annotation(example.meta, Moved).degree for example in attacked(attack, task)]
+        assert np.mean([degree for degree in moved if degree is not None]) > LEAST_DEGREE
