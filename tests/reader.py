@@ -7,11 +7,12 @@ from PIL import Image
 from transformers import ViTConfig, ViTForImageClassification
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
+from tasks.opensesame_grammar import AGREEMENT, REFLEXIVE
 from tests import text_models
 
 LABELS = {"sst2": ("NEG", "POS"), "movies": ("NEG", "POS"), "mrpc": ("not_equivalent", "equivalent"),
           "rte": ("entailment", "not_entailment"), "planted": ("negative", "positive"),
-          "mine": ("LABEL_0", "LABEL_1")}  # fmt: skip
+          "mine": ("LABEL_0", "LABEL_1"), "base": ("NEG", "POS")}  # fmt: skip
 BASE = "microsoft/MiniLM-L12-H384-uncased"
 IMAGE_BASE = "google/vit-base-patch16-224"
 TEXTS = ("the untold story was good", "the plot was dull", "a fine film , good story", "bad film !")
@@ -36,9 +37,33 @@ def write(folder: Path) -> Path:
         _write_eraser(folder / "data" / name)
     for name, labels in LABELS.items():
         text_models.save_bert(folder / "checkpoints" / name, window=160, labels=labels, layers=3)
+    _write_linguistics(folder / "data")
     text_models.save_bert(folder / BASE, window=160)
     _write_images(folder)
     return folder
+
+
+def _write_linguistics(data: Path) -> None:
+    """A treebank, the stimuli of Open Sesame, and a dialogue with a question in DREAM's format."""
+    treebank, stimuli, dream = (data / name for name in ("ud_english_ewt", "opensesame", "dream"))
+    for folder in (treebank, dream, *(stimuli / f"data_{name}" for name in ("agr", "refl", "aux", "sbjn", "nth"))):
+        folder.mkdir(parents=True)
+    words = enumerate(zip(("good", "story", "shines"), (2, 3, 0), ("amod", "nsubj", "root"), strict=True), 1)
+    rows = [f"{n}\t{word}\t_\t_\t_\t_\t{head}\t{relation}\t_\t_" for n, (word, head, relation) in words]
+    for split in ("dev", "test"):
+        (treebank / f"en_ewt-ud-{split}.conllu").write_text("\n".join([*rows, "", *rows, ""]), "utf-8")
+        talk = [["M: the story was good .", "W: i saw it ."], [
+            {"question": "what was good ?", "choice": ["the story .", "the plot .", "it ."], "answer": "the story ."}
+        ], "1-1"]  # fmt: skip
+        (dream / f"{split}.json").write_text(json.dumps([talk, talk]), "utf-8")
+    (dream / "train.json").write_text((dream / "dev.json").read_text("utf-8"), "utf-8")
+    stimulus, marked = "the story was good\t2\t0 1\t\n", "the story was good\t2\n"
+    for condition in (*AGREEMENT, *REFLEXIVE):
+        kind = "agr" if condition in AGREEMENT else "refl"
+        (stimuli / f"data_{kind}" / condition).write_text(stimulus * 20, "utf-8")
+    for stem, line in (("aux/aux", marked), ("sbjn/sbjn", marked), ("nth/nth", "the story was a good one\n")):
+        for part in ("train", "test", "gen"):
+            (stimuli / f"data_{stem}.{part}").write_text(line * 4, "utf-8")
 
 
 def _write_images(folder: Path) -> None:

@@ -27,7 +27,7 @@ from benchmark.errors import UserError
 from benchmark.planning.planner import make_plan
 from benchmark.report.__main__ import main as report
 from benchmark.settings.checking import check
-from benchmark.settings.configuration import compose
+from benchmark.settings.configuration import compose, options
 from benchmark.settings.defaults import whole
 from benchmark.settings.making import make
 from benchmark.tracking import Wandb
@@ -78,7 +78,9 @@ def run_small(config, run=run_comparison):
             make(settings)
     if "path" not in config.model:
         known = "digits" if config.task._target_ == "tasks.digit_scenes.DigitScenes" else "planted"
-        config.model = {"_target_": "benchmark.training.sources.HubOrDirectory", "path": f"checkpoints/{known}"}
+        labels = None if known == "digits" else list(make(config.task).labels)
+        source = "benchmark.training.sources.HubOrDirectory"
+        config.model = {"_target_": source, "path": f"checkpoints/{known}", "labels": labels}
     if config.task.get("path") == "DIRECTORY_OR_HUB_ID":  # of a data set in the folders' layout
         config.task.path, config.task.splits = "data/tiny_imagenet", None
     if config.task._target_ == "tasks.planted.Planted":
@@ -306,12 +308,14 @@ def test_extras_that_are_named_exist():
 @pytest.fixture(scope="module")
 def parts():
     """Every setting of the commands, and of every method and test by the name of its YAML."""
-    config = OmegaConf.to_container(compose("config", ["methods=all", "evaluations=all", "model=hf"]), resolve=True)
-    named = {f"{group}/{name}": part for group in ("methods", "evaluations") for name, part in config[group].items()}
+    every = ["methods=all", "evaluations=all", f"analyses=[{','.join(options('analyses'))}]", "model=hf"]
+    config = OmegaConf.to_container(compose("config", every), resolve=True)
+    groups = ("methods", "evaluations", "analyses")
+    named = {f"{group}/{name}": part for group in groups for name, part in config[group].items()}
     named |= {
         f"{group}/{name}": {group: _chosen(group, name)}
         for group, names in (
-            ("task", ("text_classification", "eraser", "image_folder", "digit_scenes")),
+            ("task", ("text_classification", "eraser", "image_folder", "digit_scenes", "multiple_choice", "attacked")),
             ("model", ("hf",)),
             ("engine", ("ray",)),
         )

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Annotated, ClassVar, Literal, Protocol, runtime_checkable
 
 from benchmark.settings.declared import AtLeast, Count, Form
 from benchmark.settings.early import Checkpoint
 from benchmark.types import Task
-
-if TYPE_CHECKING:
-    from benchmark.models.headless import Head
 
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 Device = Annotated[str, Form(r"auto|(cpu|cuda|mps|xpu)(:\d+)?", "auto, cpu, cuda, cuda:1, ...")]
@@ -56,4 +53,4 @@ class Encoder(HubOrDirectory):
     `config.json` or by `labels`, and it predicts none.
     """
 
-    head: ClassVar["Head"] = "zero"
+    head: ClassVar[Literal["zero"]] = "zero"

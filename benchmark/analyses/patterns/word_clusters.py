@@ -78,8 +78,7 @@ class WordClusters:
     Raises:
         NotApplicable: fewer than two groups occur at least twice, or the examples have no words.
 
-    Source: the pictures are those of the survey of what pre-trained models learn; silhouettes are Rousseeuw's (1987), as
-    scikit-learn has them.
+    Source: this project; the silhouettes of Rousseeuw 1987, as scikit-learn has them.
     Cost: one forward pass.
     """
 

@@ -65,7 +65,7 @@ class DiagnosticClassifiers:
     Raises:
         NotApplicable: no example has a word to find, there is no training split, or the model has two sequences.
 
-    Source: Lin et al. 2019, section 3, whose code was read; Hewitt & Liang 2019 (control tasks; the analogue for finding a
+    Source: Lin et al. 2019, section 3, whose code was read; Hewitt & Liang 2019a (control tasks; the analogue for finding a
     word is ours); Tenney et al. 2019, section 3, of which the beginning was read.
     Cost: two forward passes per sentence, and memory of 8 · (L + 2) · D bytes per word.
     """

@@ -1,4 +1,4 @@
-"""How much syntax is in all heads together? Probes with control tasks (Clark et al. 2019, section 5; Hewitt & Liang 2019).
+"""How much syntax is in all heads together? Probes with control tasks (Clark et al. 2019, section 5; Hewitt & Liang 2019a).
 
 Defined in docs/protocols.md, section 17.
 """
@@ -53,7 +53,7 @@ class AttentionProbe:
         NotApplicable: the examples have no parse, or there is neither a training nor a validation split.
 
     Source: Clark et al. 2019, section 5, whose notebook was read (its output for attention and words: 78.0 UAS, BERT-base on
-    the Penn Treebank); Hewitt & Liang 2019.
+    the Penn Treebank); Hewitt & Liang 2019a.
     Cost: a forward pass per sentence; memory of 8 · L · H · n · (n + 1) bytes for a sentence of n words.
     """
 

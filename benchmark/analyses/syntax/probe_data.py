@@ -92,7 +92,7 @@ class ProbeData:
         Each type draws one of three behaviours with equal probability: its head is the word itself, the first word of the
         sentence, or the last one.
 
-        Source: Hewitt & Liang 2019, section 2.3 (dependency edges); as their code (`CorruptedEdgePositionTask`).
+        Source: Hewitt & Liang 2019a, section 2.3 (dependency edges); as their code (`CorruptedEdgePositionTask`).
         """
         behaviour = {name: int(generator(seed, "control task", name).integers(3)) for name in set(self.types)}
         drawn = torch.tensor([behaviour[name] for name in self.types])

@@ -82,7 +82,7 @@ class SyntaxHeads:
 
     Source: Clark et al. 2019, section 4.2 and table 1; the authors' notebook was read. Their BERT-base on the Penn Treebank,
     chosen and measured on the same sentences: all 34.7 (offset 26.7), det 94.3 (51.7), dobj 86.8 (40.0), pobj 76.3 (34.6),
-    nsubj 58.5 (45.5), auxpass 94.1 (82.5). UUAS: Hewitt & Manning 2019.
+    nsubj 58.5 (45.5), auxpass 94.1 (82.5). UUAS: Hewitt & Manning 2019b.
     Cost: two forward passes, and a spanning tree for every head of `trees` sentences.
     """
 

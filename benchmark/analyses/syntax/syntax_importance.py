@@ -54,7 +54,7 @@ class SyntaxImportance:
     Raises:
         NotApplicable: the examples have no parse, no method scores heads, or the model predicts nothing.
 
-    Source: ours.
+    Source: this project.
     Cost: that of the methods' head scores, and two forward passes.
     """
 
