@@ -5,7 +5,7 @@ A task puts these into `Example.meta`, which `Batch.meta` carries, under the nam
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from benchmark.errors import NotApplicable
 
@@ -97,6 +97,20 @@ class Option:
     options: int
     query_words: int
     needs_order: bool | None = None
+
+
+SegmentAttack = Literal["p_shuffle", "q_shuffle", "pq_shuffle", "p_remove", "q_remove", "pq_remove"]
+"""Attacks on the words of a pair's first segment (p), of its second (q), or of both (`tasks.attacked`)."""
+
+OptionAttack = Literal[
+    "add_sent2pas_shuffle", "add_sent2opt_shuffle", "add_ans2opt_shuffle", "sent2opt_shuffle", "ans2opt_shuffle",
+    "add_sent2opt", "add_ans2opt",
+]  # fmt: skip
+"""Attacks on a question's wrong options, or by them."""
+
+Attack = SegmentAttack | OptionAttack
+SEGMENT_ATTACKS: tuple[SegmentAttack, ...] = get_args(SegmentAttack)
+OPTION_ATTACKS: tuple[OptionAttack, ...] = get_args(OptionAttack)
 
 
 @dataclass(frozen=True)

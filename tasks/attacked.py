@@ -11,22 +11,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from benchmark.annotations import KEYS, Moved, Option
+from benchmark.annotations import KEYS, OPTION_ATTACKS, Attack, Moved, Option
 from benchmark.errors import UserError
 from benchmark.settings.declared import Natural, configurable
 from benchmark.types import Example, Task
 from tasks.common import check_split, digest
-from tasks.word_attacks import (
-    OPTION_ATTACKS,
-    OptionAttack,
-    SegmentAttack,
-    Words,
-    added,
-    reads,
-    removed,
-    sentences,
-    shuffled,
-)
+from tasks.word_attacks import Words, added, reads, removed, sentences, shuffled
 
 
 @configurable
@@ -68,7 +58,7 @@ class Attacked:
     version: ClassVar[int] = 1
 
     task: Task
-    attack: SegmentAttack | OptionAttack = "pq_shuffle"
+    attack: Attack = "pq_shuffle"
     learned: Literal["clean", "attacked"] = "clean"
     seed: Natural = 0
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)

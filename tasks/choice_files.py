@@ -72,6 +72,8 @@ def _dream_question(where: str, uid: str, passage: tuple[str, ...], question: An
         lacks = ", ".join(sorted(missing)) if isinstance(question, dict) else "everything"
         raise UserError(f"{where}: a question has the keys question, choice and answer; it lacks {lacks}")
     right = tuple(option == question["answer"] for option in question["choice"])
+    if len(right) < 2:
+        raise UserError(f"{where}: a question has at least two choices, not {len(right)}")
     if sum(right) != 1:
         raise UserError(f"{where}: the answer {question['answer']!r} is {sum(right)} of the choices, not one")
     options = tuple(tuple(str(option).split()) for option in question["choice"])
@@ -79,7 +81,7 @@ def _dream_question(where: str, uid: str, passage: tuple[str, ...], question: An
 
 
 def _multirc(file: Path, root: Path) -> list[Question]:
-    """One line for each option; its query is "question || option", its document the one that its evidences name."""
+    """A line for each option, of which a question may have one alone: the query is "question || option"."""
     grouped: dict[str, list[tuple[tuple[str, ...], bool]]] = {}
     asked: dict[str, tuple[str, tuple[str, ...]]] = {}
     for number, row in json_lines(file):
@@ -118,6 +120,6 @@ def _passage(root: Path, name: str) -> tuple[str, ...]:
 
 def _checked(where: str, question: Question) -> Question:
     parts: Sequence[tuple[str, ...]] = (question.passage, question.question, *question.options)
-    if len(question.options) < 2 or not all(parts):
-        raise UserError(f"{where}: a question needs a passage, words, and at least two options with words")
+    if not all(parts):
+        raise UserError(f"{where}: a question needs a passage, words, and options with words")
     return question

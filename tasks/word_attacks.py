@@ -3,17 +3,8 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
-
-SegmentAttack = Literal["p_shuffle", "q_shuffle", "pq_shuffle", "p_remove", "q_remove", "pq_remove"]
-OptionAttack = Literal[
-    "add_sent2pas_shuffle", "add_sent2opt_shuffle", "add_ans2opt_shuffle", "sent2opt_shuffle", "ans2opt_shuffle",
-    "add_sent2opt", "add_ans2opt",
-]  # fmt: skip
-SEGMENT_ATTACKS: tuple[SegmentAttack, ...] = get_args(SegmentAttack)
-OPTION_ATTACKS: tuple[OptionAttack, ...] = get_args(OptionAttack)
 
 LEAST_DEGREE = 0.65
 """Edit distance over length that shuffled words have at least, where they allow it."""

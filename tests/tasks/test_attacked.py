@@ -8,15 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from benchmark.annotations import KEYS, Moved, Option, annotation
+from benchmark.annotations import KEYS, OPTION_ATTACKS, SEGMENT_ATTACKS, Moved, Option, annotation
 from benchmark.errors import UserError
 from benchmark.types import Example
 from tasks.attacked import Attacked
 from tasks.multiple_choice import MultipleChoice
 from tasks.word_attacks import (
     LEAST_DEGREE,
-    OPTION_ATTACKS,
-    SEGMENT_ATTACKS,
     added,
     edit_distance,
     reads,
@@ -25,8 +23,8 @@ from tasks.word_attacks import (
 )
 from tests.conftest import shared
 
-PASSAGE = "the bus is late today . it always comes at noon !".split()
-QUESTION = "what is late".split()
+PASSAGE = ["the", "bus", "is", "late", "today", ".", "it", "always", "comes", "at", "noon", "!"]
+QUESTION = ["what", "is", "late"]
 OPTIONS = {"the slow train": 0, "the bus": 1, "a big ship": 0}
 
 
@@ -77,7 +75,7 @@ def by_definition(first, second):
 
 
 def test_edit_distance_by_hand():
-    assert edit_distance("a b c d".split(), "b c d a".split()) == 2
+    assert edit_distance(["a", "b", "c", "d"], ["b", "c", "d", "a"]) == 2
     for first, second in itertools.product(("", "a", "ab", "aab", "baba", "bbaab"), repeat=2):
         assert edit_distance(first, second) == by_definition(first, second)
 
@@ -93,20 +91,20 @@ def test_shuffles_are_far_from_what_they_were():
 
 def test_words_that_cannot_get_far_get_as_far_as_they_can():
     assert shuffled(added(["so"]), random.Random(0)).degree == 0
-    found = shuffled(added("no no no yes".split()), random.Random(0))
+    found = shuffled(added(["no", "no", "no", "yes"]), random.Random(0))
     assert found.degree == 0.5  # "yes" elsewhere: two substitutions
-    assert found.words != tuple("no no no yes".split())
+    assert found.words != ("no", "no", "no", "yes")
 
 
 def test_sentences_end_where_their_marks_are():
-    assert sentences("Hi . Who is it? me".split()) == [("Hi", "."), ("Who", "is", "it?"), ("me",)]
+    assert sentences(["Hi", ".", "Who", "is", "it?", "me"]) == [("Hi", "."), ("Who", "is", "it?"), ("me",)]
 
 
 @pytest.mark.parametrize("attack", SEGMENT_ATTACKS)
 def test_segments_are_shuffled_or_removed(attack):
     """The words that are left have the numbers that they had."""
     which, how = attack.split("_")
-    clean = "a b c d e f g h i j".split()
+    clean = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]
     (example,) = attacked(attack, pair())
     moved = annotation(example.meta, Moved)
     for name, words, segment in zip("pq", example.inputs, (clean[:6], clean[6:]), strict=True):
@@ -180,7 +178,7 @@ def test_distractors_in_place_of_wrong_options(attack):
         new = Counter(option(example))
         if attack.startswith("add_"):
             new.subtract(option(clean))
-        assert new in (said if "sent2opt" in attack else [Counter("the bus".split())])
+        assert new in (said if "sent2opt" in attack else [Counter(["the", "bus"])])
         degree = annotation(example.meta, Moved).degree
         if attack.endswith("shuffle"):
             assert degree >= LEAST_DEGREE
@@ -224,7 +222,7 @@ def test_what_cannot_be_attacked_is_one_line(attack, given, message):
 
 def test_degrees_on_dream():
     """The paper's footnote: above .65 on average for every attack."""
-    task = MultipleChoice(root=str(shared("data", "dream")))
+    task = MultipleChoice(root=str(shared("data/dream")))
     for attack in ("q_shuffle", *(name for name in OPTION_ATTACKS if name.endswith("shuffle"))):
         moved = [annotation(example.meta, Moved).degree for example in attacked(attack, task)]
         assert np.mean([degree for degree in moved if degree is not None]) > LEAST_DEGREE

@@ -17,12 +17,12 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.means import CORRELATION, SHARE, mean_line
 from benchmark.analyses.reading.answers import Answers, Questions, answers, chosen_right, lengths, questions_of
 from benchmark.analyses.reading.moved_scores import moved_scores
-from benchmark.annotations import KEYS, Moved, Option, annotation
+from benchmark.annotations import KEYS, OPTION_ATTACKS, SEGMENT_ATTACKS, Attack, Moved, Option, annotation
 from benchmark.errors import NotApplicable
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.configuration import compose
-from benchmark.settings.declared import Count, Distinct, Natural, configurable
+from benchmark.settings.declared import Count, Distinct, Natural, SettingError, configurable
 from benchmark.settings.randomness import generator
 from benchmark.types import Batch, Example, Method
 
@@ -31,7 +31,6 @@ CLEAN, ATTACKED = "clean", "attacked"
 ACCURACY, CHANGE, DEGREE = "accuracy", "change", "degree of shuffling"
 NEEDS_ORDER, NEEDS_WORDS = "accuracy where order decides", "accuracy where words decide"
 WORDS, PLACES, STAYING = "τ_b of words", "τ_b of places", "τ_b of words where the prediction stays"
-_OF_OPTIONS = ("add_", "sent2", "ans2")
 _UNDEFINED = "undefined in every example"
 
 
@@ -63,7 +62,7 @@ class OrderAttacks:
 
     Attributes:
         attacks: that examples are put under; those of options are passed over where examples are none.
-        trained: attacks whose examples a model is trained on as well; none where the comparison's is a finished checkpoint.
+        trained: those whose examples a model is trained on as well, where the comparison's is no finished checkpoint.
         questions: how many are drawn (of other tasks examples); None for all.
         explained: how many of their examples are explained, the first ones.
         seed: of the draw, and of the attacks.
@@ -78,14 +77,15 @@ class OrderAttacks:
 
     version: ClassVar[int] = 1
 
-    attacks: Annotated[Sequence[str], Distinct()] = (
-        "p_shuffle", "q_shuffle", "pq_shuffle", "p_remove", "q_remove", "pq_remove", "add_sent2pas_shuffle",
-        "add_sent2opt_shuffle", "add_ans2opt_shuffle", "sent2opt_shuffle", "ans2opt_shuffle", "add_sent2opt", "add_ans2opt",
-    )  # fmt: skip
-    trained: Annotated[Sequence[str], Distinct()] = ("pq_shuffle", "p_remove")
+    attacks: Annotated[Sequence[Attack], Distinct()] = (*SEGMENT_ATTACKS, *OPTION_ATTACKS)
+    trained: Annotated[Sequence[Attack], Distinct()] | None = ("pq_shuffle", "p_remove")
     questions: Count | None = 200
     explained: Count = 60
     seed: Natural = 0
+
+    def __post_init__(self) -> None:
+        if not set(self.trained or ()) <= set(self.attacks):
+            raise SettingError("trained", self.trained, f"those of attacks={list(self.attacks)}")
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Accuracies, baselines and explanations."""
@@ -100,14 +100,14 @@ class OrderAttacks:
             attacked = _read(own, _same(setting, examples))
             after = _answers(own, attacked)
             rows += _accuracy(attack, CLEAN, ATTACKED, attacked, after, _paired(clean, before))
-            if attack in self.trained:
+            if attack in (self.trained or ()):
                 rows += self._trained(own, attack, clean, before)
             explained += self._explained(context, attack, (clean, before), (attacked, after))
         return [_accuracies(rows), _baselines(clean), _explanations(explained)]
 
-    def _attacks(self, clean: _Read) -> Iterator[str]:
+    def _attacks(self, clean: _Read) -> Iterator[Attack]:
         for attack in self.attacks:
-            if clean.questions or not attack.startswith(_OF_OPTIONS):
+            if clean.questions or attack not in OPTION_ATTACKS:
                 yield attack
 
     def _drawn(self, examples: Sequence[Example]) -> list[Example]:
@@ -256,8 +256,8 @@ def _explanations(rows: list[dict[str, Any]]) -> Table:
         labels=("explainer", "attack"),
         rows=pd.DataFrame(rows, columns=["explainer", "attack", "metric", "value", "low", "high", "n", "note"]),
         sentences=(
-            "τ_b between scores before and after: of the words that both examples have, and of the same places in examples of "
-            "the same length.",
+            "τ_b between scores before and after: of the words that both examples have, and of the same places in examples "
+            "of the same length.",
         ),
         drawing=Drawing("bars", x="attack", y=(WORDS,), series="explainer") if rows else None,
     )
