@@ -61,7 +61,7 @@ def test_options_of_multirc_are_put_together(tmp_path):
     ("dialogues", "message"),
     [
         ([[TURNS, [ASKED]]], "dialogue 1: a dialogue is a list of its turns, its questions and its id"),
-        ([[TURNS, [{"question": "?", "choice": []}], "1"]], "dialogue 1: a question has the keys question, choice and answer"),
+        ([[TURNS, [{"question": "?", "choice": []}], "1"]], "dialogue 1: a question has the keys question, choice"),
         ([[TURNS, ["What?"], "1"]], "it lacks everything"),
         ([[TURNS, [ASKED | {"answer": "The tram."}], "1"]], "the answer 'The tram.' is 0 of the choices, not one"),
         ([[TURNS, [ASKED | {"choice": ["The bus."]}], "1"]], "a question has at least two choices, not 1"),

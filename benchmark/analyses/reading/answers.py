@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from benchmark.annotations import KEYS, Option
@@ -17,26 +17,44 @@ Questions = Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True)
-class Answers:
+class Reading:
     """What a model says of examples, in their order.
 
     Attributes:
-        predicted: the class.
-        right: whether it is the annotated one.
-        score: the probability of the task's second class, which says that an option is right.
+        model: the classifier.
+        examples, batches: what it reads.
+        questions: those of which the examples are options; empty where they are none.
+        predicted: the class of each example.
+        right: whether each question, or of other tasks each example, is answered as annotated; of equal options the share.
     """
 
+    model: Classifier
+    examples: Sequence[Example]
+    batches: Sequence[Batch]
+    questions: Questions
     predicted: Int[torch.Tensor, " N"]
-    right: Bool[NDArray[np.bool_], " N"]
-    score: Float[NDArray[np.float64], " N"]
+    right: Float[NDArray[np.float64], " Q"]
 
 
-def answers(model: Classifier, batches: Sequence[Batch], right_class: int) -> Answers:
-    """One forward pass for each batch; `right_class` is the model's number of the task's second class."""
+def read(model: Classifier, labels: Sequence[str], examples: Sequence[Example], batch_size: int) -> Reading:
+    """One forward pass for each batch; of the task's two labels the second says that an option is right."""
+    label_map = model.label_map(labels)
+    parts = [examples[i : i + batch_size] for i in range(0, len(examples), batch_size)]
+    batches = [model.encode_examples(part, label_map) for part in parts]
     logits = torch.cat([model.run(batch).logits for batch in batches]).cpu()
-    labels = torch.cat([batch.label for batch in batches]).cpu()
     predicted = logits.argmax(-1)
-    return Answers(predicted, (predicted == labels).numpy(), logits.double().softmax(-1)[:, right_class].numpy())
+    questions = questions_of(examples)
+    if KEYS[Option] in examples[0].meta:
+        right = chosen_right(examples, questions, logits.double().softmax(-1)[:, label_map[1]].numpy())
+    else:
+        right = (predicted == torch.cat([batch.label for batch in batches]).cpu()).numpy().astype(float)
+    return Reading(model, examples, batches, questions, predicted, right)
+
+
+def question_of(example: Example) -> str:
+    """What an example is an option of; of other tasks itself."""
+    told = example.meta.get(KEYS[Option])
+    return told.question if isinstance(told, Option) else example.uid
 
 
 def questions_of(examples: Sequence[Example]) -> Questions:
@@ -60,6 +78,18 @@ def chosen_right(
         labels = np.array([examples[place].label for place in places])
         found.append(float(labels[scores == scores.max()].mean()))
     return np.array(found)
+
+
+def mean_by_question(
+    examples: Sequence[Example], values: Float[NDArray[np.float64], " N"]
+) -> Float[NDArray[np.float64], " Q"]:
+    """Of each question, in the order of the first options, the mean of the values of its options that have one; else NaN."""
+    found: dict[str, list[float]] = {}
+    for example, value in zip(examples, values.tolist(), strict=True):
+        known = found.setdefault(question_of(example), [])
+        if not np.isnan(value):
+            known.append(value)
+    return np.array([np.mean(known) if known else np.nan for known in found.values()])
 
 
 def lengths(examples: Sequence[Example]) -> Float[NDArray[np.float64], " N"]:

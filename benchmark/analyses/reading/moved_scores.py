@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
+from benchmark.analyses.reading.answers import Reading, mean_by_question, question_of
 from benchmark.annotations import Moved, annotation
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
@@ -20,44 +21,54 @@ _Scores = Float[NDArray[np.float64], " W"]
 
 @dataclass(frozen=True)
 class MovedScores:
-    """How scores of words before and after an attack agree.
+    """How scores of words before and after an attack agree, for each question, or of other tasks each example.
+
+    Of a question the mean over its options that the attack changes; NaN where there are none, or τ_b is undefined.
 
     Attributes:
-        words: Kendall's τ_b between the scores of the words that both examples have; NaN where it is undefined.
+        words: Kendall's τ_b between the scores of the words that both examples have.
+        staying: the same over the examples whose predicted class stays.
         places: τ_b between the scores of the same places; NaN as well where the examples differ in length.
     """
 
-    words: Float[NDArray[np.float64], " N"]
-    places: Float[NDArray[np.float64], " N"]
+    words: Float[NDArray[np.float64], " Q"]
+    staying: Float[NDArray[np.float64], " Q"]
+    places: Float[NDArray[np.float64], " Q"]
 
 
-def moved_scores(
-    method: Method,
-    model: Classifier,
-    clean: Sequence[Batch],
-    attacked: Sequence[Batch],
-    target: Int[torch.Tensor, " N"],
-) -> MovedScores:
-    """Agreement of explanations of one class, for each example.
+def moved_scores(method: Method, clean: Reading, attacked: Reading, explained: int) -> MovedScores:
+    """Agreement of the explanations of the class that is predicted for the clean example.
 
     Args:
         method: the explainer.
-        model: the classifier.
-        clean, attacked: the same examples in the same order; the attacked ones have a `Moved`.
-        target: the class of each that is explained.
+        clean, attacked: what one model says of the same examples in the same order; the attacked ones have a `Moved`.
+        explained: how many questions, or examples, the first ones.
 
     Raises:
         NotApplicable: the method gives no token scores.
     """
+    distinct = dict.fromkeys(map(question_of, clean.examples))
+    chosen = set(list(distinct)[:explained])
+    n_read = max(place for place, example in enumerate(clean.examples, 1) if question_of(example) in chosen)
     taus, start = [], 0
-    for first, second in zip(clean, attacked, strict=True):
-        classes = target[start : start + len(first)]
+    for first, second in zip(clean.batches, attacked.batches, strict=True):
+        if start >= n_read:
+            break
+        target = clean.predicted[start : start + len(first)]
         start += len(first)
-        before, after = (_word_scores(method, model, batch, classes) for batch in (first, second))
+        before, after = (_word_scores(method, clean.model, batch, target) for batch in (first, second))
         for one, other, meta in zip(before, after, second.meta, strict=True):
-            taus.append((_of_words(one, other, annotation(meta, Moved).origin), _of_places(one, other)))
-    words, places = np.array(taus, dtype=np.float64).reshape(-1, 2).T
-    return MovedScores(words, places)
+            origin = annotation(meta, Moved).origin
+            unchanged = origin == tuple(range(len(one)))
+            taus.append((np.nan, np.nan) if unchanged else (_of_words(one, other, origin), _of_places(one, other)))
+    words, places = np.array(taus, dtype=np.float64)[:n_read].T
+    stays = (clean.predicted == attacked.predicted).numpy()[:n_read]
+    examples = clean.examples[:n_read]
+    return MovedScores(
+        mean_by_question(examples, words),
+        mean_by_question(examples, np.where(stays, words, np.nan)),
+        mean_by_question(examples, places),
+    )
 
 
 def _word_scores(method: Method, model: Classifier, batch: Batch, target: torch.Tensor) -> Iterator[_Scores]:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from benchmark import load_model
 from benchmark.analyses.context import Context
-from benchmark.analyses.reading.answers import chosen_right, lengths, questions_of
+from benchmark.analyses.reading.answers import chosen_right, lengths, mean_by_question, questions_of, read
 from benchmark.analyses.reading.moved_scores import moved_scores
 from benchmark.analyses.reading.order_attacks import OrderAttacks
 from benchmark.annotations import KEYS, Moved, Option
@@ -51,6 +51,12 @@ def test_questions_without_a_choice_are_left_out():
     assert questions_of(examples) == {"two": [3, 4]}
     assert questions_of([Example("x", (["a"], ["b"]), 0)]) == {}
     assert lengths([option("a", 0, 0, ("one", "two")), option("a", 1, 1)]).tolist() == [2, 1]
+
+
+def test_means_over_the_options_that_have_a_value():
+    examples = [option("a", 0, 0), option("b", 0, 1), option("a", 1, 1), Example("x", (["a"], ["b"]), 0)]
+    found = mean_by_question(examples, np.array([0.2, np.nan, 0.4, 0.5]))
+    assert found == pytest.approx([0.3, np.nan, 0.5], nan_ok=True)
 
 
 @dataclass(frozen=True)
@@ -95,9 +101,10 @@ def bert(tmp_path_factory):
     return load_model(text_models.save_bert(tmp_path_factory.mktemp("bert")), "float64")
 
 
-def encoded(model, first, second, origin=None):
+def reading(model, first, second, origin=None):
+    """What the model says of one pair; where it is attacked, `origin` numbers its words."""
     moved = {} if origin is None else {KEYS[Moved]: Moved(origin, None)}
-    return [model.encode_examples([Example("e", (first.split(), second.split()), -1, meta=moved)], ())]
+    return read(model, ("bad", "good"), [Example("e", (first.split(), second.split()), 0, meta=moved)], 4)
 
 
 CLEAN = ("the film was dull", "a good plot")
@@ -112,31 +119,41 @@ CLEAN = ("the film was dull", "a good plot")
     ],
 )
 def test_scores_follow_the_words(bert, first, second, origin):
-    target = torch.zeros(1, dtype=torch.long)
-    found = moved_scores(ByWord(), bert, encoded(bert, *CLEAN), encoded(bert, first, second, origin), target)
+    before, after = reading(bert, *CLEAN), reading(bert, first, second, origin)
+    found = moved_scores(ByWord(), before, after, 5)
     assert found.words.tolist() == [1]
-    places = moved_scores(ByPlace(), bert, encoded(bert, *CLEAN), encoded(bert, first, second, origin), target)
-    now = [place for place, before in enumerate(origin) if before >= 0]
-    before = [origin[place] for place in now]
-    assert places.words[0] == pytest.approx(stats.kendalltau(before, now).statistic)
-    if len(origin) == 7:
-        assert places.places.tolist() == [1]
-    else:
-        assert np.isnan(places.places).all()
+    stays = bool(before.predicted == after.predicted)
+    assert found.staying == pytest.approx([1 if stays else np.nan], nan_ok=True)
+    places = moved_scores(ByPlace(), before, after, 5)
+    now = [place for place, number in enumerate(origin) if number >= 0]
+    assert places.words[0] == pytest.approx(stats.kendalltau([origin[place] for place in now], now).statistic)
+    assert places.places == pytest.approx([1 if len(origin) == 7 else np.nan], nan_ok=True)
 
 
 def test_words_beyond_the_window_are_left_out(bert):
     long = "film plot story good bad fine dull was"  # 8 + 3 + 16 words, and special tokens, of a window of 24
-    clean = encoded(bert, long, "a good plot " + long + " " + long)
-    after = encoded(bert, long, "a good plot " + long + " " + long, tuple(range(27)))
-    found = moved_scores(ByWord(), bert, clean, after, torch.zeros(1, dtype=torch.long))
-    assert found.words.tolist() == found.places.tolist() == [1]
+    after = reading(bert, long, f"a plot good {long} {long}", (*range(8), 8, 10, 9, *range(11, 27)))
+    found = moved_scores(ByWord(), reading(bert, long, f"a good plot {long} {long}"), after, 1)
+    assert found.words.tolist() == [1]
+    assert found.places[0] < 1
+
+
+def test_what_an_attack_leaves_as_it_was_has_no_value(bert):
+    found = moved_scores(ByPlace(), reading(bert, *CLEAN), reading(bert, *CLEAN, tuple(range(7))), 1)
+    assert np.isnan([found.words, found.staying, found.places]).all()
+
+
+def test_the_first_questions_are_explained(setting):
+    clean = read(setting.model, setting.task.labels, setting.task.split("test"), 4)
+    attacked = read(setting.model, setting.task.labels, Attacked(setting.task, "p_shuffle").split("test"), 4)
+    every, some = (moved_scores(ByPlace(), clean, attacked, number) for number in (9, 5))
+    assert len(every.words) == 9
+    assert some.words.tolist() == every.words[:5].tolist()
 
 
 def test_methods_without_token_scores_are_refused(bert):
-    both = encoded(bert, *CLEAN, tuple(range(7)))
     with pytest.raises(NotApplicable, match="no token scores"):
-        moved_scores(Silent(), bert, both, both, torch.zeros(1, dtype=torch.long))
+        moved_scores(Silent(), reading(bert, *CLEAN), reading(bert, *CLEAN, tuple(range(7))), 1)
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +186,7 @@ def slow_accuracy(setting, examples):
 
 def test_tables_equal_a_slow_computation(setting):
     analysis = OrderAttacks(
-        attacks=("p_shuffle", "q_remove", "add_ans2opt"), trained=("p_shuffle",), questions=8, explained=10, seed=5
+        attacks=("p_shuffle", "q_remove", "add_ans2opt"), trained=("p_shuffle",), questions=8, explained=6, seed=5
     )
     accuracies, baselines, explanations = analysis(context(setting, ByWord(), ByPlace(), Silent()))
     for table in (accuracies, baselines, explanations):
@@ -191,12 +208,15 @@ def test_tables_equal_a_slow_computation(setting):
     assert rows.loc[("p_shuffle", "clean", "attacked", "degree of shuffling"), "value"] >= 0.65
     assert ("q_remove", "clean", "attacked", "degree of shuffling") not in rows.index
     assert baselines.rows.set_index("baseline").loc["chance", "value"] == pytest.approx(1 / 3)
-    taus = explanations.rows.set_index(["explainer", "attack", "metric"])
-    assert taus.loc[("by_word", "p_shuffle", "τ_b of words"), "value"] == pytest.approx(1)
-    assert taus.loc[("by_word", "p_shuffle", "τ_b of places"), "value"] < 0.9
-    assert taus.loc[("by_place", "p_shuffle", "τ_b of places"), "value"] == pytest.approx(1)
-    assert taus.loc[("by_place", "p_shuffle", "τ_b of words"), "n"] == 10
-    assert "no token scores" in taus.loc[("silent", "p_shuffle", "τ_b of words"), "note"]
+    taus = explanations.rows.set_index(["explainer", "attack", "learned from", "metric"])
+    assert taus.loc[("by_word", "p_shuffle", "clean", "τ_b of words"), "value"] == pytest.approx(1)
+    assert taus.loc[("by_word", "p_shuffle", "clean", "τ_b of places"), "value"] < 0.9
+    assert taus.loc[("by_place", "p_shuffle", "clean", "τ_b of places"), "value"] == pytest.approx(1)
+    assert taus.loc[("by_place", "p_shuffle", "clean", "τ_b of words"), "n"] == 6
+    more = taus.loc[("by_place", "p_shuffle", "attacked", "more than of the clean model")]
+    assert (more["value"], more["n"]) == (0, 6)  # of whatever model
+    assert ("by_word", "add_ans2opt", "attacked", "τ_b of words") not in taus.index
+    assert "no token scores" in taus.loc[("silent", "p_shuffle", "clean", "τ_b of words"), "note"]
 
 
 def test_where_order_decides_and_where_words_do_are_told_apart(setting):
@@ -214,7 +234,7 @@ def test_the_model_that_learned_from_attacked_examples_is_another(setting):
     (table, *_) = analysis(context(setting))
     rows = table.rows.set_index(["learned from", "reads", "metric"])["value"]
     # nothing of the pair is left but the option: what it learned from that, it knows with the passage or without
-    opened = analysis._opened(setting, "pq_remove", "attacked")
+    opened = analysis._learned(setting, "pq_remove")
     assert opened.model.fingerprint != setting.model.fingerprint
     own = slow_accuracy(opened, opened.task.split("test"))
     assert rows["attacked", "attacked", "accuracy"] == pytest.approx(own.mean())
