@@ -1,6 +1,8 @@
 """A seeded grammar of short passages with multiple-choice questions, of which it is known whether order decides."""
 
 import random
+from collections.abc import Iterator
+from itertools import permutations
 
 from tasks.choice_files import Question
 
@@ -19,32 +21,44 @@ _OPTIONS = ("it is {} .", "some {} .", "{} .", "it is about {} .")
 _WORDS_OF_A_TOPIC = 2
 
 
-def draw_question(draw: random.Random, uid: str, ordered: float) -> Question:
+def draw_questions(draw: random.Random, prefix: str, count: int, ordered: float) -> Iterator[Question]:
+    """Questions in each of which the topics are drawn anew, so that every 24 hold each right and wrong topics once.
+
+    Who prefers some topics to others is then right as often as chance.
+
+    Args:
+        draw: determines the questions.
+        prefix: of their identifiers.
+        count: how many.
+        ordered: the share of questions that are decided by order.
+    """
+    every = list(permutations(sorted(TOPICS), 3))
+    left: list[tuple[str, ...]] = []
+    for number in range(count):
+        left = left or draw.sample(every, len(every))
+        right, other, third = left.pop()
+        yield _question(draw, f"{prefix}-{number:05d}", (right, other, third), by_order=draw.random() < ordered)
+
+
+def _question(draw: random.Random, uid: str, topics: tuple[str, str, str], *, by_order: bool) -> Question:
     """Four sentences, the question what there is, and three options, each in one of four forms at random.
 
     Two sentences tell of words that are there, all of one topic: the right option. The other two tell of words that are not.
-    With probability `ordered` those are of a topic that is a wrong option: only which words follow "no" decides, so that of
-    a shuffled passage one can do no better than to guess between the two. Otherwise they belong to no option: the words
-    alone decide.
-
-    Args:
-        draw: determines the question.
-        uid: of the question.
-        ordered: the share of questions that are decided by order.
+    Where order decides, those are of a topic that is a wrong option: which words follow "no" tells, so that of a shuffled
+    passage one can do no better than to guess between the two. Else they belong to no option: the words alone decide.
     """
-    right, other, third = draw.sample(sorted(TOPICS), 3)
-    by_order = draw.random() < ordered
+    right, other, _ = topics
     absent = TOPICS[other] if by_order else NO_TOPIC
     turns = [draw.choice(_THERE).format(word) for word in draw.sample(TOPICS[right], _WORDS_OF_A_TOPIC)]
     turns += [draw.choice(_NOT_THERE).format(word) for word in draw.sample(absent, _WORDS_OF_A_TOPIC)]
     draw.shuffle(turns)
-    topics = draw.sample([right, other, third], 3)
-    options = tuple(tuple(draw.choice(_OPTIONS).format(topic).split()) for topic in topics)
+    offered = draw.sample(topics, len(topics))
+    options = tuple(tuple(draw.choice(_OPTIONS).format(topic).split()) for topic in offered)
     return Question(
         uid=uid,
         passage=tuple(word for turn in turns for word in turn.split()),
         question=("what", "is", "there", "?"),
         options=options,
-        right=tuple(topic == right for topic in topics),
+        right=tuple(topic == right for topic in offered),
         needs_order=by_order,
     )

@@ -16,7 +16,7 @@ from benchmark.settings.early import SPLITS, ExistingFolder
 from benchmark.types import Example
 from tasks.choice_files import DREAM, MULTIRC, Question, read_questions
 from tasks.common import check_split, digest
-from tasks.dialogue_grammar import draw_question
+from tasks.dialogue_grammar import draw_questions
 
 
 @configurable
@@ -51,7 +51,7 @@ class MultipleChoice:
     ordered: Share = 0.5
     train: Count = 6000
     validation: Count = 100
-    test: Count = 200
+    test: Count = 240
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -77,7 +77,7 @@ class MultipleChoice:
         if name not in self._splits:
             if self.root is None:
                 draw = random.Random(f"{self.seed}:choice:{name}")
-                questions = [draw_question(draw, f"{name}-{i:05d}", self.ordered) for i in range(getattr(self, name))]
+                questions = list(draw_questions(draw, name, getattr(self, name), self.ordered))
             else:
                 questions = read_questions(Path(self.root).expanduser(), name)
             self._splits[name] = tuple(example for question in questions for example in _examples(question))

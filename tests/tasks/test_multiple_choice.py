@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -163,6 +164,10 @@ def test_neither_place_nor_length_of_an_option_tells():
     questions = options(MultipleChoice(train=1, validation=1, test=4000).split("test"))
     guesses = {str(number): [question[number].label for question in questions] for number in range(3)}
     guesses["longest"] = [max(question, key=lambda example: len(example.inputs[1])).label for question in questions]
+    right = Counter(topic(example) for question in questions[:240] for example in question if example.label)
+    offered = Counter(topic(example) for question in questions[:240] for example in question)
+    assert right == dict.fromkeys(TOPICS, 60)
+    assert offered == dict.fromkeys(TOPICS, 180)
     for labels in guesses.values():
         assert np.mean(labels) == pytest.approx(1 / 3, abs=4 * np.sqrt(2 / 9 / len(labels)))
 

@@ -15,7 +15,8 @@ from benchmark.annotations import Moved, Option, annotation
 from benchmark.results.tables import Drawing, Table, line
 
 NONE = "none"
-CLEAN, ATTACKED = "clean", "attacked"
+CLEAN, ATTACKED = "clean examples", "attacked examples"
+LEARNED: Mapping[str, str] = {CLEAN: "learned clean", ATTACKED: "learned attacked"}
 ACCURACY, CHANGE, DEGREE = "accuracy", "change", "degree of shuffling"
 NEEDS_ORDER, NEEDS_WORDS = "accuracy where order decides", "accuracy where words decide"
 WORDS, PLACES, STAYING = "τ_b of words", "τ_b of places", "τ_b of words where the prediction stays"
@@ -38,7 +39,7 @@ class Place:
     @property
     def labels(self) -> dict[str, str]:
         """By the table's columns."""
-        return {"attack": self.attack, "learned from": self.learned, "reads": self.reads}
+        return {"attack": self.attack, "model": LEARNED[self.learned], "reads": self.reads}
 
 
 def accuracy_lines(place: Place, found: Reading, before: NDArray[np.float64] | None = None) -> Iterator[dict[str, Any]]:
@@ -60,7 +61,7 @@ def accuracy_lines(place: Place, found: Reading, before: NDArray[np.float64] | N
 def moved_lines(moved: Moves, attack: str, learned: str, less: Moves | None = None) -> Iterator[dict[str, Any]]:
     """Lines of the explainers of one model; `less`: what they are compared with."""
     for name, scores in moved.items():
-        place = {"explainer": name, "attack": attack, "learned from": learned}
+        place = {"explainer": name, "attack": attack, "model": LEARNED[learned]}
         if isinstance(scores, str):
             yield line(place, WORDS, note=scores)
             continue
@@ -76,13 +77,13 @@ def accuracies(rows: list[dict[str, Any]]) -> Table:
     return Table(
         name="order_attacks",
         title="Accuracy under attacks on the words",
-        labels=("attack", "learned from", "reads"),
+        labels=("attack", "model", "reads"),
         rows=pd.DataFrame(rows),
         sentences=(
             "n counts questions, or examples where there are none.",
             "Change: from the model that learned from clean examples and reads clean ones, of the same questions.",
         ),
-        drawing=Drawing("bars", x="attack", y=(ACCURACY,), series="learned from", panels=("reads",)),
+        drawing=Drawing("bars", x="attack", y=(ACCURACY,), series="model", panels=("reads",)),
     )
 
 
@@ -111,7 +112,7 @@ def baselines(found: Reading) -> Table:
 
 def explanations(rows: list[dict[str, Any]]) -> Table:
     """The lines of `moved_lines` as a table."""
-    labels = ("explainer", "attack", "learned from")
+    labels = ("explainer", "attack", "model")
     return Table(
         name="order_explanations",
         title="How explanations move with the words",
@@ -123,5 +124,5 @@ def explanations(rows: list[dict[str, Any]]) -> Table:
             "More than of the clean model: τ_b of words, less that of the model that learned from clean examples, of the "
             "same questions.",
         ),
-        drawing=Drawing("bars", x="attack", y=(WORDS,), series="explainer", panels=("learned from",)) if rows else None,
+        drawing=Drawing("bars", x="attack", y=(WORDS,), series="explainer", panels=("model",)) if rows else None,
     )

@@ -75,7 +75,7 @@ class OrderAttacks:
 
     attacks: Annotated[Sequence[Attack], Distinct()] = (*SEGMENT_ATTACKS, *OPTION_ATTACKS)
     trained: Annotated[Sequence[Attack], Distinct()] | None = ("pq_shuffle", "p_remove")
-    questions: Count | None = 200
+    questions: Count | None = 240
     explained: Count = 40
     seed: Natural = 0
 
@@ -93,7 +93,7 @@ class OrderAttacks:
         for attack in self.attacks:
             if not clean.questions and attack in OPTION_ATTACKS:
                 continue
-            task: Task = make(self._task(own, attack, CLEAN))
+            task: Task = make(self._task(own, attack, "clean"))
             attacked = _read(own, _same(task, own.config.split, examples))
             rows += accuracy_lines(Place(attack, CLEAN, ATTACKED), attacked, clean.right)
             moved = self._moved(context.cells, clean, attacked)
@@ -124,7 +124,7 @@ class OrderAttacks:
         """The comparison's task under an attack, and a model that learned from it."""
         config = own.config.copy()
         OmegaConf.set_struct(config, value=False)
-        config.task = self._task(own, attack, ATTACKED)
+        config.task = self._task(own, attack, "attacked")
         config.limit = 1  # what is read is drawn here
         return open_setting(config)
 

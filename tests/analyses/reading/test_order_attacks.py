@@ -107,6 +107,8 @@ def reading(model, first, second, origin=None):
     return read(model, ("bad", "good"), [Example("e", (first.split(), second.split()), 0, meta=moved)], 4)
 
 
+CLEAN_ON_CLEAN = ("learned clean", "clean examples")
+CLEAN_ON_ATTACKED = ("learned clean", "attacked examples")
 CLEAN = ("the film was dull", "a good plot")
 
 
@@ -179,7 +181,7 @@ def slow_accuracy(setting, examples):
     for example in examples:
         label_map = setting.model.label_map(setting.task.labels)
         batch = setting.model.encode_examples([example], label_map)
-        probability = float(setting.model.run(batch).logits.softmax(-1)[0, label_map[1]].detach())
+        probability = float(setting.model.run(batch).logits.detach().double().softmax(-1)[0, label_map[1]])
         right.setdefault(example.meta[KEYS[Option]].question, []).append((probability, example.label))
     return np.array([max(pairs)[1] for pairs in right.values()])
 
@@ -191,32 +193,32 @@ def test_tables_equal_a_slow_computation(setting):
     accuracies, baselines, explanations = analysis(context(setting, ByWord(), ByPlace(), Silent()))
     for table in (accuracies, baselines, explanations):
         table.check()
-    rows = accuracies.rows.set_index(["attack", "learned from", "reads", "metric"])
+    rows = accuracies.rows.set_index(["attack", "model", "reads", "metric"])
     examples = setting.task.split("test")
     chosen = {e.uid for e in analysis._drawn(examples)}
     assert len(chosen) == 3 * 8
     clean = slow_accuracy(setting, [e for e in examples if e.uid in chosen])
-    assert rows.loc[("none", "clean", "clean", "accuracy"), "value"] == pytest.approx(clean.mean())
+    assert rows.loc[("none", *CLEAN_ON_CLEAN, "accuracy"), "value"] == pytest.approx(clean.mean())
     for attack in ("p_shuffle", "q_remove", "add_ans2opt"):
         task = Attacked(setting.task, attack, seed=5)
         after = slow_accuracy(setting, [e for e in task.split("test") if e.uid in chosen])
-        assert rows.loc[(attack, "clean", "attacked", "accuracy"), "value"] == pytest.approx(after.mean())
-        change = rows.loc[(attack, "clean", "attacked", "change")]
+        assert rows.loc[(attack, *CLEAN_ON_ATTACKED, "accuracy"), "value"] == pytest.approx(after.mean())
+        change = rows.loc[(attack, *CLEAN_ON_ATTACKED, "change")]
         assert change["value"] == pytest.approx((after - clean).mean())
         assert change["n"] == 8
-    assert ("p_shuffle", "attacked", "clean", "accuracy") in rows.index
-    assert rows.loc[("p_shuffle", "clean", "attacked", "degree of shuffling"), "value"] >= 0.65
-    assert ("q_remove", "clean", "attacked", "degree of shuffling") not in rows.index
+    assert ("p_shuffle", "learned attacked", "clean examples", "accuracy") in rows.index
+    assert rows.loc[("p_shuffle", *CLEAN_ON_ATTACKED, "degree of shuffling"), "value"] >= 0.65
+    assert ("q_remove", *CLEAN_ON_ATTACKED, "degree of shuffling") not in rows.index
     assert baselines.rows.set_index("baseline").loc["chance", "value"] == pytest.approx(1 / 3)
-    taus = explanations.rows.set_index(["explainer", "attack", "learned from", "metric"])
-    assert taus.loc[("by_word", "p_shuffle", "clean", "τ_b of words"), "value"] == pytest.approx(1)
-    assert taus.loc[("by_word", "p_shuffle", "clean", "τ_b of places"), "value"] < 0.9
-    assert taus.loc[("by_place", "p_shuffle", "clean", "τ_b of places"), "value"] == pytest.approx(1)
-    assert taus.loc[("by_place", "p_shuffle", "clean", "τ_b of words"), "n"] == 6
-    more = taus.loc[("by_place", "p_shuffle", "attacked", "more than of the clean model")]
+    taus = explanations.rows.set_index(["explainer", "attack", "model", "metric"])
+    assert taus.loc[("by_word", "p_shuffle", "learned clean", "τ_b of words"), "value"] == pytest.approx(1)
+    assert taus.loc[("by_word", "p_shuffle", "learned clean", "τ_b of places"), "value"] < 0.9
+    assert taus.loc[("by_place", "p_shuffle", "learned clean", "τ_b of places"), "value"] == pytest.approx(1)
+    assert taus.loc[("by_place", "p_shuffle", "learned clean", "τ_b of words"), "n"] == 6
+    more = taus.loc[("by_place", "p_shuffle", "learned attacked", "more than of the clean model")]
     assert (more["value"], more["n"]) == (0, 6)  # of whatever model
-    assert ("by_word", "add_ans2opt", "attacked", "τ_b of words") not in taus.index
-    assert "no token scores" in taus.loc[("silent", "p_shuffle", "clean", "τ_b of words"), "note"]
+    assert ("by_word", "add_ans2opt", "learned attacked", "τ_b of words") not in taus.index
+    assert "no token scores" in taus.loc[("silent", "p_shuffle", "learned clean", "τ_b of words"), "note"]
 
 
 def test_where_order_decides_and_where_words_do_are_told_apart(setting):
@@ -232,14 +234,14 @@ def test_where_order_decides_and_where_words_do_are_told_apart(setting):
 def test_the_model_that_learned_from_attacked_examples_is_another(setting):
     analysis = OrderAttacks(attacks=("pq_remove",), trained=("pq_remove",), explained=2)
     (table, *_) = analysis(context(setting))
-    rows = table.rows.set_index(["learned from", "reads", "metric"])["value"]
+    rows = table.rows.set_index(["model", "reads", "metric"])["value"]
     # nothing of the pair is left but the option: what it learned from that, it knows with the passage or without
     opened = analysis._learned(setting, "pq_remove")
     assert opened.model.fingerprint != setting.model.fingerprint
     own = slow_accuracy(opened, opened.task.split("test"))
-    assert rows["attacked", "attacked", "accuracy"] == pytest.approx(own.mean())
+    assert rows["learned attacked", "attacked examples", "accuracy"] == pytest.approx(own.mean())
     whole = slow_accuracy(opened, setting.task.split("test"))
-    assert rows["attacked", "clean", "accuracy"] == pytest.approx(whole.mean())
+    assert rows["learned attacked", "clean examples", "accuracy"] == pytest.approx(whole.mean())
 
 
 def test_a_finished_checkpoint_and_pairs_without_options(tmp_path):
@@ -261,7 +263,7 @@ def test_a_finished_checkpoint_and_pairs_without_options(tmp_path):
     analysis = OrderAttacks(attacks=("q_remove", "add_ans2opt", "p_shuffle"), trained=("p_shuffle",))
     accuracies, baselines, explanations = analysis(context(setting, ByWord()))
     assert set(accuracies.rows["attack"]) == {"none", "q_remove", "p_shuffle"}
-    notes = accuracies.rows[accuracies.rows["learned from"] == "attacked"]
+    notes = accuracies.rows[accuracies.rows["model"] == "learned attacked"]
     assert notes["note"].tolist() == ["the model is a finished checkpoint"]
     assert baselines.rows["baseline"].tolist() == ["largest class"]
     assert baselines.rows["value"].tolist() == [0.5]
