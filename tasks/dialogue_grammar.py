@@ -7,22 +7,21 @@ from itertools import permutations
 from tasks.choice_files import Question
 
 TOPICS = {
-    "food": ("bread", "soup", "cheese", "salad"),
-    "weather": ("rain", "snow", "wind", "storm"),
-    "travel": ("train", "ticket", "flight", "station"),
-    "sport": ("match", "team", "goal", "race"),
+    "food": ("bread", "soup", "cheese"),
+    "weather": ("rain", "snow", "wind"),
+    "travel": ("train", "ticket", "flight"),
 }
-"""The word that an option names, and the words of a passage that belong to it."""
+"""The word that an option names, and the words of a passage that belong to it; a question offers every topic."""
 
 NO_TOPIC = ("time", "rest", "news", "hurry")
 _THERE = ("{} is here .", "look at {} !", "i see {} today .", "and {} too .", "there is {} .")
 _NOT_THERE = ("there is no {} .", "and no {} ?", "we see no {} now .", "no {} today .")
-_OPTIONS = ("it is {} .", "some {} .", "{} .", "it is about {} .")
+_OPTIONS = ("it is {} .", "some {} .")
 _WORDS_OF_A_TOPIC = 2
 
 
 def draw_questions(draw: random.Random, prefix: str, count: int, ordered: float) -> Iterator[Question]:
-    """Questions in each of which the topics are drawn anew, so that every 24 hold each right and wrong topics once.
+    """Questions of which every six in a row hold each order of the topics once.
 
     Who prefers some topics to others is then right as often as chance.
 
@@ -32,7 +31,7 @@ def draw_questions(draw: random.Random, prefix: str, count: int, ordered: float)
         count: how many.
         ordered: the share of questions that are decided by order.
     """
-    every = list(permutations(sorted(TOPICS), 3))
+    every = list(permutations(sorted(TOPICS)))
     left: list[tuple[str, ...]] = []
     for number in range(count):
         left = left or draw.sample(every, len(every))
@@ -41,7 +40,7 @@ def draw_questions(draw: random.Random, prefix: str, count: int, ordered: float)
 
 
 def _question(draw: random.Random, uid: str, topics: tuple[str, str, str], *, by_order: bool) -> Question:
-    """Four sentences, the question what there is, and three options, each in one of four forms at random.
+    """Four sentences, the question what there is, and three options, each in one of two forms at random.
 
     Two sentences tell of words that are there, all of one topic: the right option. The other two tell of words that are not.
     Where order decides, those are of a topic that is a wrong option: which words follow "no" tells, so that of a shuffled

@@ -54,13 +54,20 @@ def forced(model):
 
 
 def assert_equal(found, expected, tolerance):
+    """Fields agree relative to their largest value; token scores, to those of all layers if these are larger.
+
+    A method that reads one layer may read what rounding left there of gradients of the other layers' size.
+    """
     for field in fields(expected):
         one, other = getattr(found, field.name), getattr(expected, field.name)
         assert (one is None) == (other is None)
         if one is not None:
             assert one.shape == other.shape
             assert one.dtype == other.dtype
-            assert float((one - other).abs().max()) <= tolerance * float(other.abs().max()), field.name
+            scale = float(other.abs().max())
+            if field.name == "tokens" and expected.layers is not None:
+                scale = max(scale, float(expected.layers.abs().max()))
+            assert float((one - other).abs().max()) <= tolerance * scale, field.name
 
 
 @pytest.mark.parametrize(
