@@ -19,6 +19,7 @@ from benchmark.results.tables import Drawing, Table
 from benchmark.results.wording import number, shortened
 
 _TITLE = 300  # letters that are shown
+_NUMBERED = 600  # cells of a heat map beyond which it shows colours alone
 
 
 def drawing_files(table: Table, stem: str, names: Names = OURS) -> Iterator[tuple[str, bytes]]:
@@ -199,7 +200,7 @@ def _heat(axes: Axes, rows: pd.DataFrame, _look: Look) -> None:
     axes.set_xticks(range(len(across)), columns, rotation=40, ha="right", fontsize=7)
     axes.set_yticks(range(len(down)), lines, fontsize=7)
     middle = (np.nanmin(grid) + np.nanmax(grid)) / 2
-    for (y, x), value in np.ndenumerate(grid):
+    for (y, x), value in np.ndenumerate(grid if grid.size <= _NUMBERED else grid[:0]):
         if math.isfinite(value):
             colour = "white" if value < middle else "black"
             axes.text(x, y, number(float(value)), ha="center", va="center", fontsize=6, color=colour)

@@ -1,0 +1,93 @@
+"""Are few words said to matter, or all of them? (Bhatt et al. 2020; docs/protocols.md, section 14)."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from benchmark.evaluations.base import Averaged, Rows, rated_scores, token_scores
+from benchmark.evaluations.concentration import entropy, gini, top_shares
+from benchmark.models.classifier import Classifier
+from benchmark.results.record import About, Metric
+from benchmark.settings.declared import Shares, configurable
+from benchmark.types import Attribution, Batch, Reads, Target
+from benchmark.units import Pool
+
+
+@configurable
+class Complexity(Averaged):
+    """How an explanation's mass `m_u = |s_u|` is spread over the visible, rated units u of an example.
+
+    - `gini` = `Σ_k (2k − n − 1) m_(k) / (n Σ m)`, m_(1) the smallest: 0 where all n units weigh alike, 1 − 1/n where one
+      holds everything.
+    - `entropy` = `−Σ_u p_u ln p_u` with `p = m / Σ m`, in nats, in [0, ln n].
+    - `top` = the share of the mass in the ⌈share · n⌉ units with the most of it, against the share.
+
+    An explanation of zeros has none of them: `undefined` is the share of such examples.
+
+    A sparse explanation is easier to read, not truer: the figures describe and rank nothing. They depend on the number of
+    units, so that methods are comparable within a data set, where the examples are the same.
+
+    Attributes:
+        shares: of the units, increasing, within [0, 1]; at least one unit is taken.
+        pool: from the scores of a unit's tokens to its own.
+
+    Source: Bhatt et al. 2020 (entropy: "complexity") and Chalasani et al. 2020 (Gini: "sparseness"), both unread, after the
+    documentation of Xplique; the shares are this project's.
+    """
+
+    version: ClassVar[int] = 1
+    reads: ClassVar[Reads] = "tokens"
+    about: ClassVar[About] = About("descriptive", 25, "Complexity")
+    nothing: ClassVar[str] = "no example has a score other than 0"
+
+    target: Target = "predicted"
+    shares: Shares = (0.01, 0.05, 0.1)
+    pool: Pool = "max"
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """Gini index, entropy, the mass in the best units, and how many explanations have none."""
+        return {
+            "gini": Metric(
+                None,
+                (0.0, 1.0),
+                headline=True,
+                title="Gini index of the scores",
+                short="Gini",
+                meaning="Gini index of the magnitudes of an explanation's scores: 0 where all words weigh alike",
+            ),
+            "entropy": Metric(
+                None,
+                (0.0, np.inf),
+                headline=True,
+                title="entropy of the scores",
+                short="entropy",
+                meaning="entropy, in nats, of the magnitudes of an explanation's scores over their sum",
+            ),
+            "top": Metric(
+                None,
+                (0.0, 1.0),
+                x="share of the words",
+                title="mass in the best words",
+                meaning="share of the magnitude of all scores that lies in this share of the words, at least one",
+            ),
+            "undefined": Metric(
+                None, (0.0, 1.0), title="explanations of zeros", meaning="share of explanations whose scores are all 0"
+            ),
+        }
+
+    def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
+        """Figures of each example; NotApplicable where the method gives no token scores."""
+        scores = rated_scores(batch, token_scores(batch, attribution), self.pool)
+        masses = [np.abs(values)[None] for values in scores]
+        rated = [mass if mass.size else np.zeros((1, 1)) for mass in masses]  # of no words, none has mass
+        defined = np.array([mass.sum() > 0 for mass in rated])
+        rows = Rows(batch.uids)
+        rows.add("gini", np.concatenate([gini(mass) for mass in rated]), defined=defined)
+        rows.add("entropy", np.concatenate([entropy(mass) for mass in rated]), defined=defined)
+        tops = np.concatenate([top_shares(mass, self.shares) for mass in rated])
+        rows.add("top", tops, x=self.shares, defined=defined)
+        rows.add("undefined", (~defined).astype(np.float64))
+        return rows.frame()
