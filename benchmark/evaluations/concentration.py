@@ -14,7 +14,7 @@ def gini(mass: Float[NDArray, "*n K"]) -> Float[NDArray, "*n"]:
 
     0 where all are equal, `1 − 1/K` where one place holds everything.
 
-    Source: Hurley and Rickard 2009, who compare measures of sparsity (unread; the formula is that of the documentation of
+    Source: Hurley & Rickard 2009, who compare measures of sparsity (unread; the formula is that of the documentation of
     Xplique's `Sparseness`, after Chalasani et al. 2020, who use it for attributions).
     """
     count = mass.shape[-1]
