@@ -228,7 +228,7 @@ def attribution_graph(
     edges: list[Edge] = []
     if top is not None:
         states[top] = "appeared"
-        for layer, query, keys in _walk(shares > threshold, walked, top, terminal):
+        for layer, query, keys in walk(shares > threshold, walked, top, terminal):
             fresh = [j for j in keys if states[j] == "not-appeared"] if states[query] != "not-appeared" else []
             for key in fresh:
                 cell = layer, query, key
@@ -247,10 +247,10 @@ def attribution_graph(
     )
 
 
-def _walk(
+def walk(
     above: Bool[NDArray, "L T T"], construction: Construction, top: int, terminal: int | None
 ) -> Iterable[tuple[int, int, list[int]]]:
-    """(layer, query, its keys above τ) in the order of the walk."""
+    """(layer, query, its keys above τ) in the order of the walk: all cells that a construction may ever add."""
     second = len(above) - 2
     for layer in range(second, -1, -1):
         for query in np.flatnonzero(above[layer].any(axis=1)).tolist():

@@ -55,3 +55,14 @@ def context(model, batches):
         return Context(setting, cells, {})
 
     return make
+
+
+@pytest.fixture
+def given():
+    """A context of no method: a model and its batches, as analyses of a model see them."""
+
+    def make(model, batches):
+        data = Data(model, batches=batches, calibration=lambda split, n: [], facts={}, labels=NoTask.labels)
+        return Context(Setting(OmegaConf.create({"limit": None}), NoTask(), model, data), {}, {})
+
+    return make

@@ -1,0 +1,1 @@
+"""Attribution graphs beside the best possible, random and annotated ones."""

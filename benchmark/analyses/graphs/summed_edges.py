@@ -1,0 +1,58 @@
+"""The edge scores of examples, summed over heads, as attribution graphs are made of."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from benchmark.errors import NotApplicable
+from benchmark.evaluations.edges import terminals
+from benchmark.models import Classifier
+from benchmark.run.data import Data
+from benchmark.types import Batch, EdgeMethod, Method, Target
+
+
+@dataclass(frozen=True)
+class SummedEdges:
+    """Edge scores of one example.
+
+    Attributes:
+        uid: the example's.
+        scores: summed over heads, of its n tokens [L n n].
+        terminal: the token that the classifier reads, or None.
+        units: of each token, -1 for special tokens.
+    """
+
+    uid: str
+    scores: Float[NDArray, "L n n"]
+    terminal: int | None
+    units: Sequence[int]
+
+
+def explained_classes(data: Data, target: Target) -> Mapping[str, int]:
+    """By uid the class that is explained."""
+    return {
+        uid: chosen
+        for index, batch in enumerate(data.batches)
+        for uid, chosen in zip(batch.uids, data.target(index, target).tolist(), strict=True)
+    }
+
+
+def summed_edges(
+    model: Classifier, batch: Batch, explainer: Method, classes: Mapping[str, int]
+) -> Iterator[SummedEdges]:
+    """Of each example of the batch.
+
+    Raises:
+        NotApplicable: the explainer scores no edges, or the model has an encoder and a decoder.
+    """
+    if not isinstance(explainer, EdgeMethod):
+        raise NotApplicable("the explainer scores no edges")
+    for part, _ in model.parts(batch, 2 * model.n_layers):
+        ends = terminals(model, part)
+        target = torch.as_tensor([classes[uid] for uid in part.uids], device=part.units.device)
+        scores = explainer.edge_scores(model, part, target).sum(2).detach().double().cpu()
+        for b, n in enumerate(part.attention_mask.sum(1).tolist()):
+            yield SummedEdges(part.uids[b], scores[b, :, :n, :n].numpy(), ends[b], part.units[b, :n].tolist())

@@ -1,0 +1,125 @@
+"""The best tree that the construction of attribution graphs allows, by mixed-integer programming, and trees at random.
+
+With the cells (l, i, j) of a graph in the order of its walk, layer L − 2 first and row by row, a *tree below top* is a set
+of cells in which every token is a key at most once, `top` never, and i is `top` or the key of a cell (l', i', i) that comes
+before: l' > l, or l' = l and i' < i. Every attribution graph is one (docs/protocols.md, section 4).
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import coo_array
+
+from benchmark.results.graph import Construction, walk
+
+Cell = tuple[int, int, int]
+"""Layer, query, key."""
+
+
+def allowed_cells(
+    chosen: Bool[NDArray, "L T T"], construction: Construction, top: int, terminal: int | None
+) -> list[Cell]:
+    """The chosen cells that the construction may add, in the order of the walk."""
+    rows = walk(chosen, construction, top, terminal)
+    return [(layer, query, key) for layer, query, keys in rows for key in keys if key != top]
+
+
+def comes_before(first: Cell, second: Cell) -> bool:
+    """Whether the key of the first cell has appeared when the second, whose query it is, is walked."""
+    return (-first[0], first[1]) < (-second[0], second[1])
+
+
+def is_tree(cells: Iterable[Cell], top: int) -> bool:
+    """Whether the cells are a tree below `top`."""
+    chosen = list(cells)
+    keys = {cell[2]: cell for cell in chosen}
+    if len(keys) < len(chosen) or top in keys:
+        return False
+    return all(
+        cell[1] == top or (cell[1] in keys and comes_before(keys[cell[1]], cell)) for cell in chosen
+    )  # the order strictly rises from a cell to those below, so that there is no cycle
+
+
+def best_tree(cells: Sequence[Cell], weights: Float[NDArray, " n"], top: int) -> list[int]:
+    """The places of the cells of a tree below `top` with the largest sum of weights, which may be empty.
+
+        max Σ_e w_e x_e,  x_e ∈ {0, 1},  Σ_{e into j} x_e ≤ 1 for every key j,
+        x_(l,i,j) ≤ Σ_{e before (l,i,j), e into i} x_e for i ≠ top
+
+    It is solved exactly (HiGHS, with no gap).
+
+    Raises:
+        RuntimeError: the solver found no optimum.
+
+    Source: Hao et al. 2021, whose objective `Σ_l Σ_{(i,j) ∈ E_l} α_l[i,j] − λ Σ_l |E_l|` their heuristic approaches: here
+    w = α − λ. The conditions are those of their heuristic.
+    """
+    if not len(cells):
+        return []
+    into: dict[int, list[int]] = {}
+    for place, cell in enumerate(cells):
+        into.setdefault(cell[2], []).append(place)
+    entries = [(row, place, 1.0) for row, places in enumerate(into.values()) for place in places]
+    limits = [1.0] * len(into)
+    for place, cell in enumerate(cells):
+        if cell[1] == top:
+            continue
+        earlier = [other for other in into.get(cell[1], []) if comes_before(cells[other], cell)]
+        entries += [(len(limits), place, 1.0), *((len(limits), other, -1.0) for other in earlier)]
+        limits.append(0.0)
+    rows, columns, values = zip(*entries, strict=True)
+    matrix = coo_array((values, (rows, columns)), shape=(len(limits), len(cells))).tocsr()
+    found = milp(
+        -np.asarray(weights, dtype=np.float64),
+        integrality=np.ones(len(cells)),
+        bounds=Bounds(0, 1),
+        constraints=LinearConstraint(matrix, -np.inf, limits),
+        options={"mip_rel_gap": 0},
+    )
+    if found.status != 0:
+        raise RuntimeError(f"no optimum was found: {found.message}")
+    return np.flatnonzero(found.x > 0.5).tolist()
+
+
+def random_tree(
+    shape: tuple[int, int],
+    construction: Construction,
+    top: int,
+    terminal: int | None,
+    size: int,
+    random: np.random.Generator,
+) -> list[Cell]:
+    """A tree below `top` of `size` cells, at most one for every token but `top`.
+
+    It grows cell by cell, each drawn uniformly from those that keep it a tree of the construction.
+
+    Args:
+        shape: layers and tokens.
+        construction: `paper` or `script`.
+        top: the node above all.
+        terminal: the token that the classifier reads, or None.
+        size: how many cells.
+        random: draws them.
+    """
+    n_layers, n_tokens = shape
+    every = allowed_cells(np.ones((n_layers, n_tokens, n_tokens), dtype=bool), construction, top, terminal)
+    cells = np.array(every, dtype=np.int64).reshape(-1, 3)
+    order = -cells[:, 0] * n_tokens + cells[:, 1]  # of two cells the one that comes before has the smaller number
+    first = order.min(initial=0) - 1
+    arrived = np.full(n_tokens, np.iinfo(np.int64).max)
+    arrived[top] = first
+    fresh = np.ones(n_tokens, dtype=bool)
+    fresh[top] = False
+    tree: list[Cell] = []
+    while len(tree) < size:
+        possible = np.flatnonzero(fresh[cells[:, 2]] & (arrived[cells[:, 1]] < order))
+        if not len(possible):
+            break
+        chosen = int(random.choice(possible))
+        layer, query, key = (int(number) for number in cells[chosen])
+        tree.append((layer, query, key))
+        arrived[key], fresh[key] = order[chosen], False
+    return tree
