@@ -77,10 +77,10 @@ class GraphSyntax:
         def compute(batch: Batch) -> Arrays:
             parses = annotated(batch.meta, Parse)
             examples = summed_edges(limited.model, batch, self.explainer, classes)
-            return {"edges": np.stack([self.shared(*pair) for pair in zip(examples, parses, strict=True)])}
+            return {"shared": np.stack([self.shared(*pair) for pair in zip(examples, parses, strict=True)])}
 
         place = replace(context, setting=limited)
-        found = by_example(place, self, limited.data.batches, compute, "syntax of graphs").arrays["edges"]
+        found = by_example(place, self, limited.data.batches, compute, "syntax of graphs").arrays["shared"]
         return [self._table(found)]
 
     def shared(self, example: SummedEdges, parse: Parse) -> NDArray[np.float64]:

@@ -57,7 +57,7 @@ def test_an_optimum_may_be_empty_or_too_large():
 
 
 def test_greedy_never_exceeds_the_optimum(bert, given):
-    (table,) = GraphOptimum(EXPLAINER, limit=None)(given(bert, [bert.encode(TEXTS)]))
+    (table,) = GraphOptimum(EXPLAINER, limit=None)(given(bert, [bert.encode(TEXTS[:2]), bert.encode(TEXTS[2:])]))
     shares = table.rows[table.rows["metric"] == "greedy over optimum"]["value"].dropna()
     assert len(shares)
     assert (shares <= 1 + 1e-9).all()
@@ -105,7 +105,9 @@ def parsed(bert):
 
 
 def test_the_table_of_a_model(bert, given):
-    (table,) = GraphSyntax(EXPLAINER, limit=None, draws=2)(given(bert, [parsed(bert)]))
+    (table,) = GraphSyntax(EXPLAINER, limit=None, draws=2)(
+        given(bert, [parsed(bert).select(range(8)), parsed(bert).select(range(8, 12))])
+    )
     assert {*table.rows["tree"]} == {GRAPH, CHAIN, RANDOM}
     chain = table.rows[(table.rows["tree"] == CHAIN) & (table.rows["metric"] == "share that are dependencies")]
     assert (chain["value"] == 1).all()
