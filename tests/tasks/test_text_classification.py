@@ -196,3 +196,41 @@ def test_glue_as_distributed(
         assert (task.split("test")[0].inputs, labels[task.split("test")[0].label]) == first
     else:
         assert all(isinstance(e.inputs, tuple) and len(e.inputs) == 2 for e in task.split("train"))
+
+
+MNLI = (
+    "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse "
+    "sentence1 sentence2"
+)
+PREMISE, HYPOTHESIS = 'He said "go .', "He spoke ."
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "header", "row", "labels"),
+    [
+        (
+            "mnli",
+            ("train.tsv", "dev_matched.tsv"),
+            (*MNLI.split(), *(f"label{n}" for n in range(1, 6)), "gold_label"),
+            ("0", "1n", "1", "fiction", "", "", "", "", PREMISE, HYPOTHESIS, *("neutral",) * 5, "{label}"),
+            ("entailment", "neutral", "contradiction"),
+        ),
+        (
+            "qnli",
+            ("train.tsv", "dev.tsv"),
+            ("index", "question", "sentence", "label"),
+            ("0", PREMISE, HYPOTHESIS, "{label}"),
+            ("entailment", "not_entailment"),
+        ),
+    ],
+)
+def test_glue_in_its_columns(tmp_path, name, files, header, row, labels):
+    """Files with the columns that the processors of GLUE read; quotation marks are text."""
+    for file in files:
+        lines = ["\t".join(cell.format(label=label) for cell in row) for label in reversed(labels)]
+        (tmp_path / file).write_text("\n".join(["\t".join(header), *lines, ""]), encoding="utf-8")
+    task = build(f"task/{name}", f"root={tmp_path}")
+    assert task.labels == labels
+    for split in ("train", "validation", "test"):
+        assert [example.label for example in task.split(split)] == [*reversed(range(len(labels)))]
+        assert {example.inputs for example in task.split(split)} == {(PREMISE, HYPOTHESIS)}
