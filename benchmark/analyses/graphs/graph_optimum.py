@@ -120,19 +120,20 @@ class GraphOptimum:
         rows: list[dict[str, Any]] = []
         for t, threshold in enumerate(self.thresholds):
             for p, penalty in enumerate(self.penalties):
-                rows += _lines({"threshold": f"{threshold:g}", "penalty": f"{penalty:g}"}, values[:, t, p])
+                price = f"λ = {penalty:g} max w" if penalty else "λ = 0"
+                rows += _lines({"threshold": f"{threshold:g}", "λ": price}, values[:, t, p])
         return Table(
             name="graph_optimum",
             title="What the greedy attribution graph keeps of the best that it could keep",
-            labels=("threshold", "penalty"),
+            labels=("threshold", "λ"),
             rows=pd.DataFrame(rows),
             sentences=(
                 "Weight kept less λ for each edge, over that of the exact optimum above the same threshold, mean over "
-                "examples; λ is the penalty times the largest weight of the example.",
+                "examples; max w is the largest weight of the example.",
                 f"Random trees have as many edges as the greedy graph, over all cells; mean of {self.draws}. Left out are "
                 f"examples with no edge above the threshold, with more than {self.most_edges}, or whose optimum is empty.",
             ),
-            drawing=Drawing("curves", x="threshold", y=(_GREEDY, _RANDOM), series="penalty"),
+            drawing=Drawing("curves", x="threshold", y=(_GREEDY, _RANDOM), series="λ"),
         )
 
 
