@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from benchmark.analyses.context import Context
 from benchmark.results.digests import digest
 from benchmark.results.store import Ragged
+from benchmark.run.data import Data
 from benchmark.run.stages import Stage
 from benchmark.settings.identity import digest_of
-from benchmark.types import Batch
+from benchmark.types import Batch, Target
 
 Arrays = Mapping[str, NDArray[Any]]
 """What is computed for a batch, by name; the first dimension goes over the examples, or over what they hold."""
@@ -63,6 +64,15 @@ def by_example(
         found.write(kept)
     stage.clear()
     return found
+
+
+def explained_classes(data: Data, target: Target) -> Mapping[str, int]:
+    """By uid the class that is explained, for what is computed batch by batch."""
+    return {
+        uid: chosen
+        for index, batch in enumerate(data.batches)
+        for uid, chosen in zip(batch.uids, data.target(index, target).tolist(), strict=True)
+    }
 
 
 def kept_file(folder: Path, analysis: Any) -> Path:

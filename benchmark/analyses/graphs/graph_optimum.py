@@ -9,10 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.graphs.summed_edges import SummedEdges, explained_classes, summed_edges
+from benchmark.analyses.graphs.summed_edges import SummedEdges, summed_edges
 from benchmark.analyses.means import defined_mean, mean_line
 from benchmark.analyses.measured import figure_line
-from benchmark.analyses.resumed import Arrays, by_example
+from benchmark.analyses.resumed import Arrays, by_example, explained_classes
 from benchmark.results.graph import Construction, attribution_graph, layer_shares, top_node
 from benchmark.results.optimal_graph import allowed_cells, best_tree, random_tree
 from benchmark.results.tables import Drawing, Table

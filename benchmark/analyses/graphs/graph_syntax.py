@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.graphs.summed_edges import SummedEdges, explained_classes, summed_edges
-from benchmark.analyses.resumed import Arrays, by_example
+from benchmark.analyses.graphs.summed_edges import SummedEdges, summed_edges
+from benchmark.analyses.resumed import Arrays, by_example, explained_classes
 from benchmark.analyses.syntax.syntax_heads import share_line, share_of
 from benchmark.analyses.syntax.trees import PUNCTUATION
 from benchmark.annotations import Parse, annotated

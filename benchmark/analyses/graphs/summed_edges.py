@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.edges import terminals
 from benchmark.models import Classifier
-from benchmark.run.data import Data
-from benchmark.types import Batch, EdgeMethod, Method, Target
+from benchmark.types import Batch, EdgeMethod, Method
 
 
 @dataclass(frozen=True)
@@ -29,15 +28,6 @@ class SummedEdges:
     scores: Float[NDArray, "L n n"]
     terminal: int | None
     units: Sequence[int]
-
-
-def explained_classes(data: Data, target: Target) -> Mapping[str, int]:
-    """By uid the class that is explained."""
-    return {
-        uid: chosen
-        for index, batch in enumerate(data.batches)
-        for uid, chosen in zip(batch.uids, data.target(index, target).tolist(), strict=True)
-    }
 
 
 def summed_edges(

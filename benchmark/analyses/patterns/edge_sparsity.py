@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.patterns.edge_maps import MEASURES, Shown, mean_of, shown, sparsity
-from benchmark.analyses.resumed import Arrays, by_example
+from benchmark.analyses.resumed import Arrays, by_example, explained_classes
 from benchmark.errors import NotApplicable
 from benchmark.results import statistics
 from benchmark.results.tables import Drawing, Table, line
@@ -73,11 +73,7 @@ class EdgeSparsity:
             raise NotApplicable("the model has an encoder and a decoder: its edges join two sequences of tokens")
         if not isinstance(self.explainer, EdgeMethod):
             raise NotApplicable("the explainer scores no edges")
-        classes = {
-            uid: target
-            for index, batch in enumerate(data.batches)
-            for uid, target in zip(batch.uids, data.target(index, self.target).tolist(), strict=True)
-        }
+        classes = explained_classes(data, self.target)
 
         def compute(batch: Batch) -> Arrays:
             return {"sparsity": sparsity(model, batch, self.explainer, [classes[uid] for uid in batch.uids])}
