@@ -49,10 +49,11 @@ class Attacked:
         seed: of orders, sentences and options.
 
     Raises:
-        UserError: an example is no pair of texts, or under an attack of options none of a question.
+        UserError: an example is no pair of texts, or under an attack of options none of a question; or it has spans of
+            documents (`task=eraser`), whose offsets an attack would leave where they were.
 
-    Source: Si et al. 2019 (arXiv:1910.12391), sections 3 and 4; "." for a removed segment, and drawing anew at most 50
-    times, are ours.
+    Source: Si et al. 2019 (arXiv:1910.12391), sections 3 and 4; "." for a removed segment, the least degree of
+    each example, and drawing anew at most 50 times, are ours.
     """
 
     version: ClassVar[int] = 1
@@ -96,6 +97,10 @@ class Attacked:
     def _attacked(self, example: Example, questions: Mapping[str, "_Choice"]) -> Example:
         if not isinstance(example.inputs, tuple) or len(example.inputs) != 2:
             raise UserError(f"task.attack={self.attack}: example '{example.uid}' is no pair of texts")
+        if "evidence_spans" in example.meta:
+            raise UserError(
+                f"task.attack={self.attack}: example '{example.uid}' has spans of documents, which would not move"
+            )
         words = _numbered(example)
         degrees: list[float | None]
         if self.attack in OPTION_ATTACKS:

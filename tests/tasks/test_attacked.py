@@ -226,3 +226,9 @@ def test_degrees_on_dream():
     for attack in ("q_shuffle", *(name for name in OPTION_ATTACKS if name.endswith("shuffle"))):
         moved = [annotation(example.meta, Moved).degree for example in attacked(attack, task)]
         assert np.mean([degree for degree in moved if degree is not None]) > LEAST_DEGREE
+
+
+def test_spans_of_documents_are_refused():
+    """Their offsets would name other words than the annotated ones."""
+    with pytest.raises(UserError, match="has spans of documents"):
+        attacked("q_shuffle", pair(meta={"evidence_spans": (((2, 5),),)}))
