@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
 from benchmark.errors import NotApplicable
+from benchmark.types import Example
 
 
 @dataclass(frozen=True)
@@ -120,10 +121,12 @@ class Moved:
     Attributes:
         origin: for each word its number in the clean example; -1 for one that was added.
         degree: edit distance over length of what was shuffled, in words, a mean over segments; None where nothing was.
+        shuffled: for each word whether it is one of those that were shuffled.
     """
 
     origin: tuple[int, ...]
     degree: float | None
+    shuffled: tuple[bool, ...]
 
 
 Annotation = TypeVar("Annotation", Parse, Coreference, Stimulus, Marked, Option, Moved)
@@ -149,3 +152,14 @@ def annotation(meta: Mapping[str, Any], kind: type[Annotation]) -> Annotation:
 def annotated(metas: Sequence[Mapping[str, Any]], kind: type[Annotation]) -> list[Annotation]:
     """The annotations of a batch's examples."""
     return [annotation(meta, kind) for meta in metas]
+
+
+def question_of(example: Example) -> str:
+    """Identifies the question that an example is an option of; of other tasks the example itself."""
+    told = example.meta.get(KEYS[Option])
+    return told.question if isinstance(told, Option) else example.uid
+
+
+def passage_segment(example: Example) -> int:
+    """Which segment of a pair is the passage: the first, or the second where the first is a query (`query_units`)."""
+    return int(example.query_units > 0 and KEYS[Option] not in example.meta)

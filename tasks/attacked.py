@@ -3,18 +3,20 @@
 Defined in docs/protocols.md, section 17.
 """
 
+import operator
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from benchmark.annotations import KEYS, OPTION_ATTACKS, Attack, Moved, Option
+from benchmark.annotations import KEYS, OPTION_ATTACKS, Attack, Moved, Option, passage_segment, question_of
 from benchmark.errors import UserError
 from benchmark.settings.declared import Natural, configurable
 from benchmark.types import Example, Task
+from tasks.attacked_documents import moved_documents
 from tasks.common import check_split, digest
 from tasks.word_attacks import Words, added, reads, removed, sentences, shuffled
 
@@ -23,7 +25,8 @@ from tasks.word_attacks import Words, added, reads, removed, sentences, shuffled
 class Attacked:
     """The examples of a pair task or a multiple-choice task, attacked; labels and identifiers stay.
 
-    With P the first segment (a passage) and Q the second (of a multiple-choice task the question, without the option):
+    With P the passage, a pair's first segment, and Q the second (of a multiple-choice task the question, without the
+    option); where the first segment is a query (`Example.query_units`, as in ERASER), that is Q and the second is P:
 
     - `p_shuffle`, `q_shuffle`, `pq_shuffle`: their words in a random order, each segment on its own; the same for all
       options of a question.
@@ -39,8 +42,8 @@ class Attacked:
     - `add_sent2opt`: O and S in place of O. `add_ans2opt`: O and R.
 
     Questions without a right or without a wrong option stay as they are. Shuffled words are at least .65 in edit distance
-    over length from what they were, where they allow it (`word_attacks.shuffled`). A rationale moves with its words;
-    `Example.meta` has a `Moved` with the number that each word had.
+    over length from what they were, where they allow it (`word_attacks.shuffled`). A rationale moves with its words, and
+    with it ERASER's spans (`attacked_documents.moved_documents`); `Example.meta` has a `Moved`: where each word stood.
 
     Attributes:
         task: gives the examples.
@@ -49,14 +52,13 @@ class Attacked:
         seed: of orders, sentences and options.
 
     Raises:
-        UserError: an example is no pair of texts, or under an attack of options none of a question; or it has spans of
-            documents (`task=eraser`), whose offsets an attack would leave where they were.
+        UserError: an example is no pair of texts, or under an attack of options none of a question.
 
     Source: Si et al. 2019 (arXiv:1910.12391), sections 3 and 4; "." for a removed segment, the least degree of
     each example, and drawing anew at most 50 times, are ours.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     task: Task
     attack: Attack = "pq_shuffle"
@@ -76,7 +78,7 @@ class Attacked:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the task and the attack."""
+        """Of the task, the attack and the seed."""
         settings = {"task": "attacked", "version": self.version, "attack": self.attack, "seed": self.seed}
         return digest(settings, [self.task.fingerprint])
 
@@ -97,40 +99,39 @@ class Attacked:
     def _attacked(self, example: Example, questions: Mapping[str, "_Choice"]) -> Example:
         if not isinstance(example.inputs, tuple) or len(example.inputs) != 2:
             raise UserError(f"task.attack={self.attack}: example '{example.uid}' is no pair of texts")
-        if "evidence_spans" in example.meta:
-            raise UserError(
-                f"task.attack={self.attack}: example '{example.uid}' has spans of documents, which would not move"
-            )
         words = _numbered(example)
-        degrees: list[float | None]
         if self.attack in OPTION_ATTACKS:
-            passage, option, degrees = self._distracted(example, words, questions)
-            question = words.question
+            passage, option, distractor = self._distracted(example, words, questions)
+            question, degrees = words.question, [distractor]
         else:
             passage, question = self._changed("p", words.passage, example), self._changed("q", words.question, example)
             option, degrees = words.option, [passage.degree, question.degree]
-        first, second = passage, question + option
-        first, second = (segment if segment.words else removed() for segment in (first, second))
+        segments = [[passage], [question, option]]
+        if passage_segment(example) == 1:
+            segments.reverse()
+        first, second = (_joined(parts) for parts in segments)
         origin = first.origin + second.origin
         measured = [degree for degree in degrees if degree is not None]
         told = example.meta.get(KEYS[Option])
         more = {KEYS[Option]: replace(told, query_words=len(question.words))} if isinstance(told, Option) else {}
+        moved = Moved(origin, float(np.mean(measured)) if measured else None, first.shuffled + second.shuffled)
         rationale = example.rationale
         if rationale is not None:
             rationale = np.array([place >= 0 and bool(rationale[place]) for place in origin])
-        return replace(
+        attacked = replace(
             example,
             inputs=(list(first.words), list(second.words)),
             rationale=rationale,
             query_units=len(first.words) if example.query_units else 0,
-            meta={**example.meta, **more, KEYS[Moved]: Moved(origin, float(np.mean(measured)) if measured else None)},
+            meta={**example.meta, **more, KEYS[Moved]: moved},
         )
+        return moved_documents(example, attacked)
 
     def _changed(self, segment: str, words: Words, example: Example) -> Words:
         which, _, how = self.attack.partition("_")
         if segment not in which:
             return words
-        return words[:0] if how == "remove" else _shuffled(words, self._about(segment, _question_of(example)))
+        return words[:0] if how == "remove" else _shuffled(words, self._about(segment, question_of(example)))
 
     def _about(self, *what: str) -> str:
         """A seed that depends on what is drawn alone."""
@@ -138,14 +139,14 @@ class Attacked:
 
     def _distracted(
         self, example: Example, words: "_Numbered", questions: Mapping[str, "_Choice"]
-    ) -> tuple[Words, Words, list[float | None]]:
-        """Passage, option and the degrees of what is shuffled."""
+    ) -> tuple[Words, Words, float | None]:
+        """Passage, option and the degree of what is shuffled."""
         told = example.meta.get(KEYS[Option])
         if not isinstance(told, Option):
             raise UserError(f"task.attack={self.attack}: example '{example.uid}' is no option of a question")
         choice = questions[told.question]
         if not choice.wrong or not choice.right:
-            return words.passage, words.option, []
+            return words.passage, words.option, None
         if self.attack == "add_sent2pas_shuffle":
             distractor = added((*words.question.words, *(word for option in choice.wrong for word in option)))
             phrases = [option for option in choice.wrong if len(option) > 1]
@@ -154,9 +155,9 @@ class Attacked:
                 return not any(reads(found, phrase) for phrase in phrases)
 
             distractor = shuffled(distractor, random.Random(self._about(told.question)), unreadable)
-            return words.passage + distractor, words.option, [distractor.degree]
+            return words.passage + distractor, words.option, distractor.degree
         if example.label == 1:
-            return words.passage, words.option, []
+            return words.passage, words.option, None
         draw = random.Random(self._about(example.uid))
         source = sentences(words.passage.words) if "sent2opt" in self.attack else choice.right
         option = added(draw.choice(source))
@@ -164,7 +165,7 @@ class Attacked:
             option = words.option + option
         if self.attack.endswith("_shuffle"):
             option = shuffled(option, draw)
-        return words.passage, option, [option.degree]
+        return words.passage, option, option.degree
 
 
 @dataclass(frozen=True)
@@ -194,13 +195,15 @@ def _numbered(example: Example) -> _Numbered:
     told = example.meta.get(KEYS[Option])
     query = told.query_words if isinstance(told, Option) else len(second)
     both = Words(first + second, tuple(range(len(first) + len(second))))
+    if passage_segment(example) == 1:
+        return _Numbered(both[len(first) :], both[: len(first)], both[:0])
     return _Numbered(both[: len(first)], both[len(first) : len(first) + query], both[len(first) + query :])
 
 
-def _question_of(example: Example) -> str:
-    """What an example's segments are shared with: the options of its question, else nothing."""
-    told = example.meta.get(KEYS[Option])
-    return told.question if isinstance(told, Option) else example.uid
+def _joined(parts: Sequence[Words]) -> Words:
+    """A segment of these parts; without words what stands for it."""
+    whole = reduce(operator.add, parts)
+    return whole if whole.words else removed()
 
 
 def _questions(examples: Sequence[Example]) -> Mapping[str, _Choice]:

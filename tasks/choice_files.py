@@ -54,12 +54,17 @@ def _dream(file: Path) -> list[Question]:
     except json.JSONDecodeError as error:
         raise UserError(f"{file} is no JSON (line {error.lineno}: {error.msg})") from error
     found = []
+    seen: dict[str, int] = {}
     for number, dialogue in enumerate(content if isinstance(content, list) else [None], 1):
         where = f"{file}, dialogue {number}"
         if not (isinstance(dialogue, list) and len(dialogue) == 3 and isinstance(dialogue[1], list)):
             raise UserError(f"{where}: a dialogue is a list of its turns, its questions and its id")
         turns, questions, uid = dialogue
-        passage = tuple(word for turn in turns for word in str(turn).split())
+        if not _texts(turns):
+            raise UserError(f"{where}: the turns of a dialogue are a list of texts")
+        if (earlier := seen.setdefault(str(uid), number)) != number:
+            raise UserError(f"{where}: the id {uid!r} is that of dialogue {earlier} already")
+        passage = tuple(word for turn in turns for word in turn.split())
         for place, question in enumerate(questions):
             found.append(_dream_question(where, f"{uid}-{place}", passage, question))
     if not found:
@@ -67,17 +72,23 @@ def _dream(file: Path) -> list[Question]:
     return found
 
 
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
 def _dream_question(where: str, uid: str, passage: tuple[str, ...], question: Any) -> Question:
     if not isinstance(question, dict) or (missing := {"question", "choice", "answer"} - question.keys()):
         lacks = ", ".join(sorted(missing)) if isinstance(question, dict) else "everything"
         raise UserError(f"{where}: a question has the keys question, choice and answer; it lacks {lacks}")
+    if not isinstance(question["question"], str) or not _texts(question["choice"]):
+        raise UserError(f"{where}: a question is a text, and its choice a list of texts")
     right = tuple(option == question["answer"] for option in question["choice"])
     if len(right) < 2:
         raise UserError(f"{where}: a question has at least two choices, not {len(right)}")
     if sum(right) != 1:
         raise UserError(f"{where}: the answer {question['answer']!r} is {sum(right)} of the choices, not one")
-    options = tuple(tuple(str(option).split()) for option in question["choice"])
-    return _checked(where, Question(uid, passage, tuple(str(question["question"]).split()), options, right))
+    options = tuple(tuple(option.split()) for option in question["choice"])
+    return _checked(where, Question(uid, passage, tuple(question["question"].split()), options, right))
 
 
 def _multirc(file: Path, root: Path) -> list[Question]:
@@ -91,7 +102,9 @@ def _multirc(file: Path, root: Path) -> list[Question]:
         if not bar or row.get("classification") not in ("True", "False"):
             raise UserError(f"{where}: a query is `question || option`, its classification True or False")
         uid = str(row["annotation_id"]).rsplit(":", 1)[0]
-        asked[uid] = document, tuple(question.split())
+        said = document, tuple(question.split())
+        if asked.setdefault(uid, said) != said:
+            raise UserError(f"{where}: an option of '{uid}' with another question or document than those before it")
         grouped.setdefault(uid, []).append((tuple(option.split()), row["classification"] == "True"))
     if not grouped:
         raise UserError(f"{file} has no question")
@@ -105,7 +118,11 @@ def _multirc(file: Path, root: Path) -> list[Question]:
 
 
 def _document(where: str, row: Any) -> str:
-    names = {str(span["docid"]) for group in row.get("evidences", ()) for span in group} | set(row.get("docids") or ())
+    try:
+        names = {str(span["docid"]) for group in row.get("evidences") or () for span in group}
+        names |= set(map(str, row.get("docids") or ()))
+    except (TypeError, KeyError) as error:
+        raise UserError(f"{where}: evidences are lists of spans with a docid, and docids a list of names") from error
     if "annotation_id" not in row or len(names) != 1:
         raise UserError(f"{where}: an option has an annotation_id and one document, not {len(names)}")
     return str(names.pop())

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,18 +22,23 @@ class Words:
 
     Attributes:
         words, origin: of the same length.
-        degree: edit distance over length of the shuffle that they come from; None without.
+        degree: edit distance over length of the shuffle that they come from; None without, and of joined words.
+        shuffled: whether each word comes from a shuffle, of the same length.
     """
 
     words: tuple[str, ...]
     origin: tuple[int, ...]
     degree: float | None = None
+    shuffled: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shuffled", self.shuffled or (False,) * len(self.words))
 
     def __add__(self, other: "Words") -> "Words":
-        return Words(self.words + other.words, self.origin + other.origin)
+        return Words(self.words + other.words, self.origin + other.origin, None, self.shuffled + other.shuffled)
 
     def __getitem__(self, part: slice) -> "Words":
-        return Words(self.words[part], self.origin[part])
+        return Words(self.words[part], self.origin[part], None, self.shuffled[part])
 
 
 def added(words: Sequence[str]) -> Words:
@@ -64,7 +69,7 @@ def shuffled(given: Words, draw: random.Random, allowed: Callable[[Sequence[str]
     Drawn again until it is, and the words are `allowed`, at most 50 times. Few or like words may not get that far: then the
     farthest allowed order of those drawn; where none is allowed, the farthest.
     """
-    best, best_rank = Words(given.words, given.origin, 0.0), (False, 0.0)
+    best, best_rank = replace(given, degree=0.0), (False, 0.0)
     for _ in range(_DRAWS):
         order = draw.sample(range(len(given.words)), len(given.words))
         words = tuple(given.words[i] for i in order)
@@ -74,7 +79,7 @@ def shuffled(given: Words, draw: random.Random, allowed: Callable[[Sequence[str]
             best, best_rank = Words(words, tuple(given.origin[i] for i in order), degree), rank
         if rank >= (True, LEAST_DEGREE):
             break
-    return best
+    return replace(best, shuffled=(True,) * len(best.words))
 
 
 def reads(words: Sequence[str], phrase: Sequence[str]) -> bool:

@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "results": {"errors"},
     "types": {"errors", "results.record", "results.wording", "units"},
     "units": {"errors"},
-    "annotations": {"errors"},
+    "annotations": WORDS,
     "progress": {"errors"},
     "settings": WORDS | {"results.digests"},
     "exits": WORDS,

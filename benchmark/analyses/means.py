@@ -10,6 +10,7 @@ from benchmark.analyses.measured import figure_line
 from benchmark.results import statistics
 
 SHARE, CORRELATION = (0.0, 1.0), (-1.0, 1.0)
+CHANGE_OF_SHARE = (-1.0, 1.0)
 
 
 def defined_mean(values: NDArray[Any], bounds: tuple[float, float]) -> statistics.Interval:
@@ -24,10 +25,22 @@ def share_undefined(values: NDArray[Any]) -> statistics.Interval:
 
 
 def mean_line(
-    labels: Mapping[str, Any], metric: str, values: NDArray[Any], bounds: tuple[float, float], nothing: str
+    labels: Mapping[str, Any],
+    metric: str,
+    values: NDArray[Any],
+    bounds: tuple[float, float],
+    nothing: str,
+    clusters: NDArray[Any] | None = None,
 ) -> dict[str, Any]:
-    """The mean of the examples that have a value, with its interval, as a line; where none has, `nothing` says why."""
-    figure = defined_mean(values, bounds)
+    """The mean of the examples that have a value, with its interval, as a line; where none has, `nothing` says why.
+
+    With `clusters` examples that have an equal one are resampled together.
+    """
+    if clusters is None:
+        figure = defined_mean(values, bounds)
+    else:
+        known = ~np.isnan(values)
+        figure = statistics.clustered_interval(values[known].astype(float), clusters[known], bounds=bounds)
     return figure_line(labels, metric, figure, "" if figure.n else nothing)
 
 

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
 
+from benchmark import load_model
 from benchmark.annotations import KEYS, OPTION_ATTACKS, SEGMENT_ATTACKS, Moved, Option, annotation
 from benchmark.errors import UserError
-from benchmark.types import Example
+from benchmark.evaluations.rationale.documents import documents
+from benchmark.types import Attribution, Example
 from tasks.attacked import Attacked
+from tasks.eraser import Eraser
 from tasks.multiple_choice import MultipleChoice
 from tasks.word_attacks import (
     LEAST_DEGREE,
@@ -21,7 +25,9 @@ from tasks.word_attacks import (
     sentences,
     shuffled,
 )
+from tests import text_models
 from tests.conftest import shared
+from tests.tasks.test_eraser import line, span, write
 
 PASSAGE = ["the", "bus", "is", "late", "today", ".", "it", "always", "comes", "at", "noon", "!"]
 QUESTION = ["what", "is", "late"]
@@ -135,7 +141,7 @@ def test_a_rationale_moves_with_its_words():
     (example,) = attacked("pq_shuffle", pair(rationale=rationale))
     words = [word for segment in example.inputs for word in segment]
     assert {word for word, marked in zip(words, example.rationale, strict=True) if marked} == {"b", "j"}
-    (example,) = attacked("p_remove", pair(rationale=rationale, query_units=6))
+    (example,) = attacked("q_remove", pair(rationale=rationale, query_units=6))
     assert example.rationale.tolist() == [False, False, False, False, True]
     assert example.query_units == 1  # the query is "." now
 
@@ -228,7 +234,82 @@ def test_degrees_on_dream():
         assert np.mean([degree for degree in moved if degree is not None]) > LEAST_DEGREE
 
 
-def test_spans_of_documents_are_refused():
-    """Their offsets would name other words than the annotated ones."""
-    with pytest.raises(UserError, match="has spans of documents"):
-        attacked("q_shuffle", pair(meta={"evidence_spans": (((2, 5),),)}))
+def eraser_pair(query, documents, spans):
+    """An example as `tasks.eraser` makes it: a query that is not rated, and documents; or, without one, two documents."""
+    words = [word for document in documents for word in document]
+    marks = [any(a <= i < b for a, b in spans[d]) for d, document in enumerate(documents) for i in range(len(document))]
+    meta = {"annotation_id": "e", "docids": tuple("de"[: len(documents)]), "evidence_spans": spans}
+    meta["document_lengths"] = tuple(map(len, documents))
+    inputs = (query, words) if query else (documents[0], documents[1])
+    rationale = np.array([False] * len(query) + marks)
+    return Given((Example("e", inputs, 0, rationale=rationale, query_units=len(query), meta=meta),))
+
+
+def marked_words(example):
+    """The words of all spans, by the lengths of the documents."""
+    words = [word for segment in example.inputs for word in segment][example.query_units :]
+    found, start = [], 0
+    for length, spans in zip(example.meta["document_lengths"], example.meta["evidence_spans"], strict=True):
+        found.append([words[start + i] for a, b in spans for i in range(a, b)])
+        start += length
+    assert start == len(words)
+    return found
+
+
+QUERY = ["who", "is", "it"]
+DOCUMENTS = (list("abcdefgh"), list("stuvw"))
+
+
+@pytest.mark.parametrize("attack", SEGMENT_ATTACKS)
+def test_the_passage_of_a_query_is_its_document(attack):
+    """ERASER's pairs are (query, documents)."""
+    which, how = attack.split("_")
+    (example,) = attacked(attack, eraser_pair(QUERY, DOCUMENTS, (((1, 3), (3, 4)), ((0, 2),))))
+    query, words = example.inputs
+    if "q" not in which:
+        assert query == QUERY
+    assert example.query_units == len(query) == (1 if "q" in which and how == "remove" else 3)
+    if "p" not in which:
+        assert words == [*DOCUMENTS[0], *DOCUMENTS[1]]
+        assert example.meta["evidence_spans"] == (((1, 3), (3, 4)), ((0, 2),))
+        assert example.meta["annotation_id"] == "e"
+        return
+    assert "annotation_id" not in example.meta
+    if how == "remove":
+        assert words == ["."]
+        assert example.meta["document_lengths"] == (1, 0)
+        assert example.meta["evidence_spans"] == ((), ())
+    else:
+        assert sorted(words) == sorted([*DOCUMENTS[0], *DOCUMENTS[1]]) != words
+        assert example.meta["document_lengths"] == (8, 5)
+        assert sorted(itertools.chain(*marked_words(example))) == ["b", "c", "d", "s", "t"]
+
+
+def test_a_document_in_each_segment_has_its_own_spans():
+    """As of e-SNLI, where the query is the first document."""
+    (example,) = attacked("q_shuffle", eraser_pair([], DOCUMENTS, (((1, 2), (2, 4)), ((0, 1), (2, 3)))))
+    assert example.meta["evidence_spans"][0] == ((1, 2), (2, 4))
+    assert sorted(marked_words(example)[1]) == ["s", "u"]
+    (example,) = attacked("p_remove", eraser_pair([], DOCUMENTS, (((1, 2),), ((0, 1), (2, 3)))))
+    assert example.meta["document_lengths"] == (1, 5)
+    assert example.meta["evidence_spans"] == ((), ((0, 1), (2, 3)))
+    assert example.inputs == (["."], DOCUMENTS[1])
+
+
+@pytest.mark.parametrize("attack", SEGMENT_ATTACKS)
+def test_rationale_tests_read_attacked_documents(tmp_path, attack):
+    """From a data set of ERASER's form to what the tests compare: what was marked is marked, in spans that hold it."""
+    evidences = [[span("a", 1, 3)], [span("b", 1, 2)]]
+    root = write(tmp_path / "data", test=[line("x", "POS", evidences, query="is it good")])
+    model = load_model(text_models.save_bert(tmp_path / "bert", labels=("NEG", "POS")))
+    examples = attacked(attack, Eraser(root=str(root), query="always"))
+    batch = model.encode_examples(examples, model.label_map(("NEG", "POS")))
+    parts = documents(batch, Attribution(batch.label, torch.zeros(batch.units.shape)), how="max", clamp=False, seed=0)[
+        0
+    ]
+    kept = [] if attack in ("p_remove", "pq_remove") else ["dull", "film", "fine"]
+    words = examples[0].inputs[1]
+    gold = np.concatenate([part.gold for part in parts])
+    assert sorted(word for word, marked in zip(words, gold, strict=True) if marked) == kept
+    assert sum(end - start for part in parts for start, end in part.spans) == len(kept)
+    assert all(part.gold[start:end].all() for part in parts for start, end in part.spans)

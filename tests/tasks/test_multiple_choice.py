@@ -68,6 +68,11 @@ def test_options_of_multirc_are_put_together(tmp_path):
         ([[TURNS, [ASKED | {"choice": ["The bus."]}], "1"]], "a question has at least two choices, not 1"),
         ([[[], [ASKED], "1"]], "a question needs a passage"),
         ([], "has no question"),
+        ([[TURNS, [ASKED | {"choice": None}], "1"]], "a question is a text, and its choice a list of texts"),
+        ([[TURNS, [ASKED | {"choice": "The bus."}], "1"]], "a question is a text, and its choice a list of texts"),
+        ([[TURNS, [ASKED | {"question": None}], "1"]], "a question is a text, and its choice a list of texts"),
+        ([["M: The bus is late .", [ASKED], "1"]], "the turns of a dialogue are a list of texts"),
+        ([[TURNS, [ASKED], "1"], [TURNS, [ASKED], "1"]], "dialogue 2: the id '1' is that of dialogue 1 already"),
     ],
 )  # fmt: skip
 def test_an_ill_formed_dialogue_is_one_line(tmp_path, dialogues, message):
@@ -91,6 +96,9 @@ def test_what_is_no_json_names_its_line(tmp_path):
             "line 1: a query is `question || option`, its classification True or False",
         ),
         ([ROW, ROW | {"classification": "maybe"}], "line 2: a query is `question || option`"),
+        ([ROW | {"evidences": None}], "line 1: an option has an annotation_id and one document, not 0"),
+        ([ROW | {"evidences": ["story.txt"]}], "line 1: evidences are lists of spans with a docid, and docids a list"),
+        ([ROW, ROW | {"query": "Who is it ? || all"}], "line 2: an option of 'story.txt:0' with another question or"),
         ([ROW | {"evidences": []}], "line 1: an option has an annotation_id and one document, not 0"),
         ([{k: v for k, v in ROW.items() if k != "annotation_id"}], "line 1: an option has an annotation_id"),
         ([ROW | {"evidences": [[{"docid": "lost.txt"}]]}], "lost.txt is missing, the document of a question"),

@@ -3,78 +3,85 @@
 Defined in docs/protocols.md, section 17.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar
 
 from omegaconf import DictConfig, OmegaConf
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.reading.answers import Reading, question_of, read
+from benchmark.analyses.reading.answers import Asked
 from benchmark.analyses.reading.attack_tables import (
     ACCURACY,
     ATTACKED,
     CLEAN,
     FINISHED,
     NONE,
-    Moves,
+    Pair,
     Place,
     accuracies,
     accuracy_lines,
     baselines,
     explanations,
     moved_lines,
+    pairs,
 )
-from benchmark.analyses.reading.moved_scores import MovedScores, moved_scores
+from benchmark.analyses.reading.subject import Subject
 from benchmark.annotations import KEYS, OPTION_ATTACKS, SEGMENT_ATTACKS, Attack, Moved
-from benchmark.errors import NotApplicable
+from benchmark.errors import NoSplit, NotApplicable
 from benchmark.results.tables import Table, line
-from benchmark.run.cell import Cell
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.declared import Count, Distinct, Natural, SettingError, configurable
 from benchmark.settings.making import make
 from benchmark.settings.randomness import generator
-from benchmark.types import Example, Method, Task
+from benchmark.types import Example, Task
 
 
 @configurable
 class OrderAttacks:
-    """A pair classifier on attacked examples (`task=attacked`), and its explanations, as three tables.
+    """A pair classifier on attacked examples (`task=attacked`), and its explanations, as three tables, or five.
 
     - `order_attacks`: accuracy of a model that learned from clean examples (the comparison's) or, for the attacks of
       `trained`, from attacked ones, on clean and on attacked examples; its change from the comparison's model on clean ones,
-      paired; the degree of shuffling. Of multiple-choice tasks it is the share of questions of which the option with the
-      largest probability of the second class is right; where it is known whether order decides, of either kind as well. Of
-      other tasks it is the share of examples.
+      paired; the degree of shuffling; the share of questions with a wrong option that reads like a right one after the
+      attack. Of multiple-choice tasks accuracy is the share of questions of which the option with the largest probability
+      of the second class is right; where it is known whether order decides, of either kind as well. Of other tasks it is the
+      share of examples.
     - `order_baselines`: the accuracy of chance, and of the longest option; of other tasks that of the largest class.
     - `order_explanations`: Kendall's τ_b between the scores of an explainer before and after, of the class that the model
-      predicts for the clean example: of the words that both examples have, the same where the predicted class stays, and
-      of the same places in examples of the same length; means over the options of a question that the attack changes. An
-      explainer that goes by words has 1 of words under shuffling, one that goes by places 1 of places. Of a model that
-      learned from shuffled examples, to which order says nothing, an explainer that notices has a larger τ_b of words than
-      of one that reads order: `more than of the clean model` is the difference, paired.
+      predicts for the clean example: of the words that are shuffled (under attacks that shuffle none of the clean
+      example's, of all that are left), the same where the predicted class stays, and of the places where these words stand,
+      in examples of the same length; means over the options of a question that the attack changes. An explainer that goes by
+      words has 1 of words under shuffling, one that goes by places 1 of places and about 0 of words. Where order says
+      nothing, an explainer that notices has a larger τ_b of words: `more where words decide` is the difference between two
+      kinds of questions of one model, `more than of the clean model` that between a model that learned from attacked
+      examples and the comparison's, paired by question.
+    - `order_pairs`, `order_pairs_explanations`, with `trainings` > 1: the accuracies and the last difference for pairs of
+      models that are trained anew.
 
-    Questions whose options are all right or all wrong are left out.
+    Questions whose options are all right or all wrong are left out. Those about one passage are resampled together.
 
     Attributes:
         attacks: that examples are put under; those of options are passed over where examples are none.
         trained: those whose examples a model is trained on as well, where the comparison's is no finished checkpoint.
+        trainings: how many pairs of models, of the seeds `model.seed`, `model.seed` + 1, ...
         questions: how many are drawn (of other tasks examples); None for all.
-        explained: how many of them are explained, the first ones.
-        seed: of the draw, and of the attacks.
+        explained: how many of them are explained, drawn likewise.
+        seed: of the draws, and of the attacks.
 
     Raises:
-        NotApplicable: the examples are no pairs of texts, or attacked already.
+        NotApplicable: the examples are no pairs of texts, or attacked already; or no question has right and wrong options.
 
     Source: Si et al. 2019 (arXiv:1910.12391), tables 2 and 3; change with intervals, and explanations, are ours.
-    Cost: a forward pass for each example and attack, two runs of every explainer for each explained one and attack, and of
-    every attack of `trained` a training and as much again.
+    Cost: a forward pass for each example and attack, a run of every explainer for each explained one and one more for each
+    attack, and of every attack of `trained` and every training a training and as much again.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     attacks: Annotated[Sequence[Attack], Distinct()] = (*SEGMENT_ATTACKS, *OPTION_ATTACKS)
     trained: Annotated[Sequence[Attack], Distinct()] | None = ("pq_shuffle", "p_remove")
+    trainings: Count = 1
     questions: Count | None = 240
     explained: Count = 40
     seed: Natural = 0
@@ -85,32 +92,47 @@ class OrderAttacks:
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Accuracies, baselines and explanations."""
-        own = context.setting
-        examples = self._drawn(own.task.split(own.config.split))
-        clean = _read(own, examples)
-        rows = list(accuracy_lines(Place(NONE, CLEAN, CLEAN), clean))
-        explained: list[dict[str, Any]] = []
+        own, split = context.setting, context.setting.config.split
+        asked, explained = self._drawn(own.task.split(split))
+        subject = Subject.of(own, asked, explained, context.cells)
+        rows = list(accuracy_lines(Place(NONE, CLEAN, CLEAN), subject.clean))
+        moved: list[dict[str, Any]] = []
+        found: list[Pair] = []
         for attack in self.attacks:
-            if not clean.questions and attack in OPTION_ATTACKS:
+            if not asked.has_options and attack in OPTION_ATTACKS:
                 continue
             task: Task = make(self._task(own, attack, "clean"))
-            attacked = _read(own, _same(task, own.config.split, examples))
-            rows += accuracy_lines(Place(attack, CLEAN, ATTACKED), attacked, clean.right)
-            moved = self._moved(context.cells, clean, attacked)
-            explained += moved_lines(moved, attack, CLEAN)
-            if attack in (self.trained or ()):
-                lines, more = self._trained(context, attack, clean, moved)
-                rows, explained = rows + lines, explained + more
-        return [accuracies(rows), baselines(clean), explanations(explained)]
+            moves = subject.moves(task, split)
+            rows += accuracy_lines(Place(attack, CLEAN, ATTACKED), subject.reads(task, split), subject.clean.right)
+            moved += moved_lines(moves, explained, attack, CLEAN)
+            if attack not in (self.trained or ()):
+                continue
+            if (setting := self._learned(own, attack)).model.fingerprint == own.model.fingerprint:
+                rows.append(line(Place(attack, ATTACKED, ATTACKED).labels, ACCURACY, note=FINISHED))
+                continue
+            other = Subject.of(setting, asked, explained, context.cells)
+            pair = Pair(attack, _seed(own), subject.clean, other.reads(task, split), moves, other.moves(task, split))
+            rows += accuracy_lines(Place(attack, ATTACKED, CLEAN), other.clean, subject.clean.right)
+            rows += accuracy_lines(Place(attack, ATTACKED, ATTACKED), pair.attacked, subject.clean.right)
+            moved += moved_lines(pair.attacked_moves, explained, attack, ATTACKED, moves)
+            found.append(pair)
+        tables = [accuracies(rows), baselines(asked, _training(own)), explanations(moved)]
+        if self.trainings == 1 or not found:
+            return tables
+        found += self._more_pairs(context, subject, [pair.attack for pair in found])
+        return [*tables, *pairs(sorted(found, key=lambda pair: self.attacks.index(pair.attack)), explained)]
 
-    def _drawn(self, examples: Sequence[Example]) -> list[Example]:
-        """The examples of as many questions, drawn by the seed, in the order of the task."""
+    def _drawn(self, examples: Sequence[Example]) -> tuple[Asked, Asked]:
+        """The examples of as many questions as are asked and of those that are explained, in the order of the task."""
         if any(not isinstance(e.inputs, tuple) or KEYS[Moved] in e.meta for e in examples):
             raise NotApplicable("the examples are no pairs of texts, or attacked already (task=attacked)")
-        distinct = list(dict.fromkeys(map(question_of, examples)))
-        order = generator(self.seed, "questions").permutation(len(distinct))[: self.questions]
-        chosen = {distinct[int(number)] for number in order}
-        return [example for example in examples if question_of(example) in chosen]
+        every = Asked(examples).with_a_choice()
+        if not every.examples:
+            raise NotApplicable("no question has right and wrong options")
+        names = list(every.places)
+        order = [names[int(number)] for number in generator(self.seed, "questions").permutation(len(names))]
+        drawn = order[: self.questions]
+        return every.of(drawn), every.of(drawn[: self.explained])
 
     def _task(self, own: Setting, attack: Attack, learned: str) -> DictConfig:
         """The comparison's task under an attack; models learn from it or from the clean one."""
@@ -120,47 +142,42 @@ class OrderAttacks:
         task.task = own.config.task
         return task
 
-    def _learned(self, own: Setting, attack: Attack) -> Setting:
-        """The comparison's task under an attack, and a model that learned from it."""
+    def _learned(self, own: Setting, attack: Attack | None, seed: int | None = None) -> Setting:
+        """The comparison's task under an attack, or as it is, and a model that learned from it, of another seed if given."""
         config = own.config.copy()
         OmegaConf.set_struct(config, value=False)
-        config.task = self._task(own, attack, "attacked")
+        if attack is not None:
+            config.task = self._task(own, attack, "attacked")
+        if seed is not None:
+            config.model.seed = seed
         config.limit = 1  # what is read is drawn here
         return open_setting(config)
 
-    def _trained(
-        self, context: Context, attack: Attack, before: Reading, moved: Moves
-    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Accuracies and explanations of the model that learned from attacked examples."""
-        own, setting = context.setting, self._learned(context.setting, attack)
-        if setting.model.fingerprint == own.model.fingerprint:
-            return [line(Place(attack, ATTACKED, ATTACKED).labels, ACCURACY, note=FINISHED)], []
-        clean = _read(setting, before.examples)
-        attacked = _read(setting, _same(setting.task, own.config.split, before.examples))
-        rows = [*accuracy_lines(Place(attack, ATTACKED, CLEAN), clean, before.right)]
-        rows += accuracy_lines(Place(attack, ATTACKED, ATTACKED), attacked, before.right)
-        return rows, list(moved_lines(self._moved(context.cells, clean, attacked), attack, ATTACKED, moved))
-
-    def _moved(self, cells: Mapping[str, Cell], clean: Reading, attacked: Reading) -> Moves:
-        """How the scores of every explainer move, or why it has none; a search has none to have."""
-        found: dict[str, MovedScores | str] = {}
-        for name, cell in cells.items():
-            if not isinstance(cell.method, Method):
-                continue
-            try:
-                if cell.refusal is not None:
-                    raise NotApplicable(cell.refusal)
-                found[name] = moved_scores(cell.method, clean, attacked, self.explained)
-            except NotApplicable as reason:
-                found[name] = str(reason)
-        return found
+    def _more_pairs(self, context: Context, first: Subject, attacks: Sequence[Attack]) -> Iterator[Pair]:
+        """Pairs of models of the seeds after the comparison's."""
+        own, split, asked, explained = (
+            first.setting,
+            first.setting.config.split,
+            first.clean.asked,
+            first.explained.asked,
+        )
+        for seed in range(_seed(own) + 1, _seed(own) + self.trainings):
+            clean = Subject.of(self._learned(own, None, seed), asked, explained, context.cells)
+            for attack in attacks:
+                task: Task = make(self._task(own, attack, "clean"))
+                other = Subject.of(self._learned(own, attack, seed), asked, explained, context.cells)
+                moves = clean.moves(task, split), other.moves(task, split)
+                yield Pair(attack, seed, clean.clean, other.reads(task, split), *moves)
 
 
-def _read(setting: Setting, examples: Sequence[Example]) -> Reading:
-    return read(setting.model, setting.task.labels, examples, int(setting.config.batch_size))
+def _seed(own: Setting) -> int:
+    """Of the comparison's model."""
+    return int(own.config.model.get("seed", 0))
 
 
-def _same(task: Task, split: str, examples: Sequence[Example]) -> list[Example]:
-    """The examples of a task with the identifiers of these."""
-    by_uid = {example.uid: example for example in task.split(split)}
-    return [by_uid[example.uid] for example in examples]
+def _training(own: Setting) -> Sequence[Example] | None:
+    """The training split, where there is one."""
+    try:
+        return own.task.split("train")
+    except NoSplit:
+        return None

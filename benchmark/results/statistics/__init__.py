@@ -11,6 +11,7 @@ from benchmark.results.statistics.bootstrap import (
     intervals,
     resampled_means,
 )
+from benchmark.results.statistics.clustered import clustered_difference, clustered_interval
 from benchmark.results.statistics.draws import (
     RESAMPLED,
     Source,
@@ -53,6 +54,8 @@ __all__ = [
     "Range",
     "Source",
     "Statistic",
+    "clustered_difference",
+    "clustered_interval",
     "drawn_p",
     "f1_of_means",
     "f1_of_ratios",

@@ -12,9 +12,10 @@ from scipy import stats
 
 from benchmark import load_model
 from benchmark.analyses.context import Context
-from benchmark.analyses.reading.answers import chosen_right, lengths, mean_by_question, questions_of, read
-from benchmark.analyses.reading.moved_scores import moved_scores
+from benchmark.analyses.reading.answers import Asked, lengths, read
+from benchmark.analyses.reading.moved_scores import moved_scores, word_scores
 from benchmark.analyses.reading.order_attacks import OrderAttacks
+from benchmark.analyses.reading.subject import GIVEN
 from benchmark.annotations import KEYS, Moved, Option
 from benchmark.errors import NotApplicable
 from benchmark.run.cell import Cell
@@ -26,18 +27,33 @@ from tasks.attacked import Attacked
 from tests import text_models
 
 
-def option(question, number, label, words=("w",)):
+def option(question, number, label, words="w"):
     told = Option(question, number, 3, 1)
     return Example(f"{question}-{number}", (["p"], ["q", *words]), label, meta={KEYS[Option]: told})
 
 
 def test_the_option_with_the_largest_score_is_the_answer():
-    examples = [option("a", 0, 0), option("a", 1, 1), option("b", 1, 0), option("b", 0, 1), option("b", 2, 0)]
-    found = questions_of(examples)
-    assert found == {"a": [0, 1], "b": [3, 2, 4]}
-    assert chosen_right(examples, found, np.array([0.1, 0.2, 0.9, 0.3, 0.9])).tolist() == [1, 0]
-    assert chosen_right(examples, found, np.array([0.1, 0.1, 0.0, 0.3, 0.3])).tolist() == [0.5, 0.5]
-    assert chosen_right(examples, found, np.zeros(5)).tolist() == [1 / 2, 1 / 3]
+    examples = [
+        option("a", 0, 0),
+        option("a", 1, 1, "v"),
+        option("b", 1, 0),
+        option("b", 0, 1, "v"),
+        option("b", 2, 0, "u"),
+    ]
+    asked = Asked(examples)
+    assert asked.places == {"a": [0, 1], "b": [3, 2, 4]}
+    assert asked.right(np.array([0.1, 0.2, 0.9, 0.3, 0.9])).tolist() == [1, 0]
+    assert asked.right(np.array([0.1, 0.1, 0.0, 0.3, 0.3])).tolist() == [0.5, 0.5]
+    assert asked.right(np.zeros(5)).tolist() == [1 / 2, 1 / 3]
+
+
+def test_options_that_read_alike_are_equal_whatever_rounding_says():
+    asked = Asked([option("a", 0, 0), option("a", 1, 1), option("a", 2, 0, "v")])
+    assert asked.right(np.array([0.5 + 1e-12, 0.5, 0.1])).tolist() == [0.5]
+    assert asked.alike(asked.examples).tolist() == [1]
+    read = [option("a", 0, 0, "u"), *asked.examples[1:]]
+    assert asked.right(np.array([0.5 + 1e-12, 0.5, 0.1]), read).tolist() == [0]
+    assert asked.alike(read).tolist() == [0]
 
 
 def test_questions_without_a_choice_are_left_out():
@@ -48,15 +64,26 @@ def test_questions_without_a_choice_are_left_out():
         option("two", 0, 1),
         option("two", 1, 0),
     ]
-    assert questions_of(examples) == {"two": [3, 4]}
-    assert questions_of([Example("x", (["a"], ["b"]), 0)]) == {}
+    assert [example.uid for example in Asked(examples).with_a_choice().examples] == ["two-0", "two-1"]
+    pairs = Asked([Example("x", (["a"], ["b"]), 0)])
+    assert not pairs.has_options
+    assert pairs.with_a_choice() is pairs
+    assert pairs.places == {"x": [0]}
     assert lengths([option("a", 0, 0, ("one", "two")), option("a", 1, 1)]).tolist() == [2, 1]
 
 
 def test_means_over_the_options_that_have_a_value():
     examples = [option("a", 0, 0), option("b", 0, 1), option("a", 1, 1), Example("x", (["a"], ["b"]), 0)]
-    found = mean_by_question(examples, np.array([0.2, np.nan, 0.4, 0.5]))
+    found = Asked(examples).mean(np.array([0.2, np.nan, 0.4, 0.5]))
     assert found == pytest.approx([0.3, np.nan, 0.5], nan_ok=True)
+
+
+def test_passages_are_known_by_their_words():
+    pairs = [("one two", "a"), ("three", "b"), ("one two", "c")]
+    asked = Asked([Example(second, (first.split(), [second]), 0) for first, second in pairs])
+    assert asked.passages.tolist() == [0, 1, 0]
+    queries = Asked([Example(str(i), (["q"], [word]), 0, query_units=1) for i, word in enumerate("xyx")])
+    assert queries.passages.tolist() == [0, 1, 0]
 
 
 @dataclass(frozen=True)
@@ -101,10 +128,17 @@ def bert(tmp_path_factory):
     return load_model(text_models.save_bert(tmp_path_factory.mktemp("bert")), "float64")
 
 
-def reading(model, first, second, origin=None):
+def reading(model, first, second, origin=None, shuffled=None):
     """What the model says of one pair; where it is attacked, `origin` numbers its words."""
-    moved = {} if origin is None else {KEYS[Moved]: Moved(origin, None)}
-    return read(model, ("bad", "good"), [Example("e", (first.split(), second.split()), 0, meta=moved)], 4)
+    moved = {} if origin is None else {KEYS[Moved]: Moved(origin, None, shuffled or (False,) * len(origin))}
+    examples = [Example("e", (first.split(), second.split()), 0, meta=moved)]
+    return read(model, ("bad", "good"), Asked(examples), examples, 4)
+
+
+def moved(method, model, before, after):
+    """How the scores of the class move that is predicted before."""
+    scores = [word_scores(method, model, ("bad", "good"), one.examples, before.predicted, 4) for one in (before, after)]
+    return moved_scores(before, after, *scores)
 
 
 CLEAN_ON_CLEAN = ("learned clean", "clean examples")
@@ -122,40 +156,44 @@ CLEAN = ("the film was dull", "a good plot")
 )
 def test_scores_follow_the_words(bert, first, second, origin):
     before, after = reading(bert, *CLEAN), reading(bert, first, second, origin)
-    found = moved_scores(ByWord(), before, after, 5)
+    found = moved(ByWord(), bert, before, after)
     assert found.words.tolist() == [1]
     stays = bool(before.predicted == after.predicted)
     assert found.staying == pytest.approx([1 if stays else np.nan], nan_ok=True)
-    places = moved_scores(ByPlace(), before, after, 5)
+    places = moved(ByPlace(), bert, before, after)
     now = [place for place, number in enumerate(origin) if number >= 0]
     assert places.words[0] == pytest.approx(stats.kendalltau([origin[place] for place in now], now).statistic)
     assert places.places == pytest.approx([1 if len(origin) == 7 else np.nan], nan_ok=True)
 
 
+def test_words_that_are_not_shuffled_say_nothing(bert):
+    """Places 0 to 3 are shuffled, 2, 3, 0, 1: two pairs of six keep their order; the second segment would add fifteen."""
+    before = reading(bert, *CLEAN)
+    after = reading(bert, "was dull the film", "a good plot", (2, 3, 0, 1, 4, 5, 6), (True,) * 4 + (False,) * 3)
+    found = moved(ByPlace(), bert, before, after)
+    assert found.words[0] == pytest.approx((2 - 4) / 6)
+    assert found.places.tolist() == [1]
+    words = moved(ByWord(), bert, before, after)
+    ids = bert.encode_examples(before.examples, (0, 1)).tensors["input_ids"][0, 1:5].tolist()
+    assert words.places[0] == pytest.approx(stats.kendalltau(ids, [ids[i] for i in (2, 3, 0, 1)]).statistic)
+
+
 def test_words_beyond_the_window_are_left_out(bert):
     long = "film plot story good bad fine dull was"  # 8 + 3 + 16 words, and special tokens, of a window of 24
     after = reading(bert, long, f"a plot good {long} {long}", (*range(8), 8, 10, 9, *range(11, 27)))
-    found = moved_scores(ByWord(), reading(bert, long, f"a good plot {long} {long}"), after, 1)
+    found = moved(ByWord(), bert, reading(bert, long, f"a good plot {long} {long}"), after)
     assert found.words.tolist() == [1]
     assert found.places[0] < 1
 
 
 def test_what_an_attack_leaves_as_it_was_has_no_value(bert):
-    found = moved_scores(ByPlace(), reading(bert, *CLEAN), reading(bert, *CLEAN, tuple(range(7))), 1)
+    found = moved(ByPlace(), bert, reading(bert, *CLEAN), reading(bert, *CLEAN, tuple(range(7))))
     assert np.isnan([found.words, found.staying, found.places]).all()
-
-
-def test_the_first_questions_are_explained(setting):
-    clean = read(setting.model, setting.task.labels, setting.task.split("test"), 4)
-    attacked = read(setting.model, setting.task.labels, Attacked(setting.task, "p_shuffle").split("test"), 4)
-    every, some = (moved_scores(ByPlace(), clean, attacked, number) for number in (9, 5))
-    assert len(every.words) == 9
-    assert some.words.tolist() == every.words[:5].tolist()
 
 
 def test_methods_without_token_scores_are_refused(bert):
     with pytest.raises(NotApplicable, match="no token scores"):
-        moved_scores(Silent(), reading(bert, *CLEAN), reading(bert, *CLEAN, tuple(range(7))), 1)
+        moved(Silent(), bert, reading(bert, *CLEAN), reading(bert, *CLEAN, tuple(range(7))))
 
 
 @pytest.fixture(scope="module")
@@ -195,8 +233,11 @@ def test_tables_equal_a_slow_computation(setting):
         table.check()
     rows = accuracies.rows.set_index(["attack", "model", "reads", "metric"])
     examples = setting.task.split("test")
-    chosen = {e.uid for e in analysis._drawn(examples)}
+    asked, explained = analysis._drawn(examples)
+    chosen = {e.uid for e in asked.examples}
     assert len(chosen) == 3 * 8
+    assert set(explained.places) < set(asked.places)
+    assert set(explained.places) != set(list(asked.places)[:6])  # drawn, not the first
     clean = slow_accuracy(setting, [e for e in examples if e.uid in chosen])
     assert rows.loc[("none", *CLEAN_ON_CLEAN, "accuracy"), "value"] == pytest.approx(clean.mean())
     for attack in ("p_shuffle", "q_remove", "add_ans2opt"):
@@ -235,7 +276,6 @@ def test_the_model_that_learned_from_attacked_examples_is_another(setting):
     analysis = OrderAttacks(attacks=("pq_remove",), trained=("pq_remove",), explained=2)
     (table, *_) = analysis(context(setting))
     rows = table.rows.set_index(["model", "reads", "metric"])["value"]
-    # nothing of the pair is left but the option: what it learned from that, it knows with the passage or without
     opened = analysis._learned(setting, "pq_remove")
     assert opened.model.fingerprint != setting.model.fingerprint
     own = slow_accuracy(opened, opened.task.split("test"))
@@ -265,7 +305,7 @@ def test_a_finished_checkpoint_and_pairs_without_options(tmp_path):
     assert set(accuracies.rows["attack"]) == {"none", "q_remove", "p_shuffle"}
     notes = accuracies.rows[accuracies.rows["model"] == "learned attacked"]
     assert notes["note"].tolist() == ["the model is a finished checkpoint"]
-    assert baselines.rows["baseline"].tolist() == ["largest class"]
+    assert baselines.rows["baseline"].tolist() == ["largest class of these examples"]
     assert baselines.rows["value"].tolist() == [0.5]
     assert set(explanations.rows["attack"]) == {"q_remove", "p_shuffle"}
 
@@ -283,3 +323,69 @@ def test_what_is_attacked_already_or_no_pair_is_refused(setting):
     again = open_setting(config)
     with pytest.raises(NotApplicable, match="attacked already"):
         OrderAttacks()(context(again))
+
+
+@dataclass(frozen=True)
+class Given(ByPlace):
+    """Scores that a file would give for the examples of a comparison."""
+
+    name: str = "given"
+
+    def check(self, batches):
+        raise AssertionError("it is not asked for others")
+
+
+def test_given_scores_say_nothing_of_attacked_examples(setting):
+    """Found by an identifier, which an attack leaves, they would look like scores that go by places."""
+    (*_, table) = OrderAttacks(attacks=["p_shuffle"], trained=None, questions=2)(context(setting, Given()))
+    assert table.rows[["explainer", "note"]].to_numpy().tolist() == [["given", GIVEN]]
+
+
+def test_random_scores_do_not_follow_words(setting):
+    """Words that are not shuffled keep their place, and their scores: they must not count."""
+
+    @dataclass(frozen=True)
+    class Drawn(ByPlace):
+        name: str = "drawn"
+
+        def __call__(self, model, batch, target):
+            drawn = [np.random.default_rng(list(map(ord, uid))).random(batch.units.shape[1]) for uid in batch.uids]
+            return Attribution(target, torch.from_numpy(np.array(drawn)))
+
+    (*_, table) = OrderAttacks(attacks=["p_shuffle", "pq_shuffle"], trained=None)(context(setting, Drawn()))
+    rows = table.rows[table.rows["metric"] == "τ_b of words"]
+    assert (rows["value"].astype(float).abs() < 0.1).all()
+
+
+def test_every_pair_of_models_has_its_lines(setting):
+    analysis = OrderAttacks(attacks=("p_shuffle",), trained=("p_shuffle",), trainings=2, explained=3)
+    *_, answers, more = analysis(context(setting, ByWord(), ByPlace()))
+    for table in (answers, more):
+        table.check()
+    rows = answers.rows.set_index(["seed", "metric"])["value"]
+    other = analysis._learned(setting, None, 4)
+    assert other.model.fingerprint != setting.model.fingerprint
+    examples = setting.task.split("test")
+    assert rows["3", "accuracy, learned clean, reads clean"] == pytest.approx(slow_accuracy(setting, examples).mean())
+    assert rows["4", "accuracy, learned clean, reads clean"] == pytest.approx(slow_accuracy(other, examples).mean())
+    attacked = analysis._learned(setting, "p_shuffle", 4)
+    own = slow_accuracy(attacked, attacked.task.split("test"))
+    assert rows["4", "accuracy, learned attacked, reads attacked"] == pytest.approx(own.mean())
+    assert more.rows[["explainer", "seed", "value"]].to_numpy().tolist() == [
+        [name, seed, 0.0] for seed in ("3", "4") for name in ("by_word", "by_place")
+    ]
+
+
+def test_questions_that_words_decide_are_set_against_those_that_order_does(setting):
+    analysis = OrderAttacks(attacks=["p_shuffle"], trained=None, explained=9)
+    (*_, table) = analysis(context(setting, ByPlace()))
+    rows = table.rows.set_index("metric")
+    order, words = (rows.loc[f"τ_b of words where {kind}"] for kind in ("order decides", "words decide"))
+    assert int(order["n"]) + int(words["n"]) == 9
+    assert rows.loc["more where words decide", "value"] == pytest.approx(words["value"] - order["value"])
+
+
+def test_a_task_without_choices_is_refused(setting):
+    wrong = [e for e in setting.task.split("test") if e.label == 0]
+    with pytest.raises(NotApplicable, match="no question has right and wrong options"):
+        OrderAttacks()._drawn(wrong)
