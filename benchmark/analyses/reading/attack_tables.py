@@ -90,7 +90,7 @@ def _by_order(place: Mapping[str, str], taus: QuestionValues, asked: Asked) -> I
     for name, part in zip(BY_ORDER, parts, strict=True):
         yield mean_line(place, f"{WORDS} {name}", taus[part], CORRELATION, "", asked.passages[part])
     both = parts[0] | parts[1]
-    more = clustered_difference(taus[both], parts[1][both], asked.passages[both], bounds=_DIFFERENCE)
+    more = clustered_difference(taus[both], parts[1][both], asked.passages[both], bounds=CORRELATION)
     yield figure_line(place, MORE_BY_WORDS, more)
 
 
