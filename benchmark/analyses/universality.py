@@ -8,6 +8,7 @@ from dataclasses import asdict, field
 from itertools import combinations
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from omegaconf import DictConfig, OmegaConf
@@ -16,7 +17,9 @@ from torch import Tensor
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
+from benchmark.analyses.reliability import Importance, Measured, correlations, measure, spread
 from benchmark.analyses.resampling import Rank, correlation
+from benchmark.analyses.universality_tables import CORRECTED, NOISE, UNRELIABLE, groups, reliabilities
 from benchmark.errors import UserError
 from benchmark.evaluations.head_pruning import Calibration, HeadPruning
 from benchmark.results.digests import digest
@@ -41,15 +44,21 @@ HeadScores = tuple[Cell, Float[Tensor, "N L H"]]
 class Universality:
     """Head importance of one architecture fine-tuned for several tasks.
 
-    Three tables: the importance of each head in two tasks (the points of a scatter plot); Pearson's and Spearman's
-    correlation of importances for every two tasks, with intervals from resampling each task's calibration examples; and
-    accuracy in each task as heads are pruned, least important first, by its own ranking and by another task's.
+    Tables: the importance of each head in two tasks (the points of a scatter plot); Pearson's and Spearman's correlation of
+    importances for every two tasks, with intervals from resampling each task's calibration examples, and Pearson's
+    corrected for the noise of these examples; how reliable each task's importance is; and accuracy in each task as heads are
+    pruned, least important first, by its own ranking and by another task's.
+
+    With `types` or `domains` one more, `universality_groups`: the mean correlation of tasks of the same type and of others,
+    of the same domain and of others, and, where both are known, of tasks of the same type in different domains beside
+    tasks of different types in the same domain: does importance depend on the type of task, not on its domain?
 
     Attributes:
         settings: by name of a task, the overrides that open it (`task=…`, `model=…` and their settings). None leaves out a
             task that another configuration names.
         methods: names of the comparison's methods whose importance is compared.
         calibration: the examples that importance is computed from.
+        types, domains: by name of a task, its type (entailment, sentiment, ...) and what its texts are about.
         limit: how many examples of each task are scored.
         seed: of the resampling.
     """
@@ -57,13 +66,18 @@ class Universality:
     settings: Annotated[Mapping[str, Sequence[str] | None], Openings()]
     methods: Annotated[Sequence[str], OfComparison("methods")] = ("attattr",)
     calibration: Calibration = field(default_factory=Calibration)
+    types: Mapping[str, str] | None = None
+    domains: Mapping[str, str] | None = None
     limit: Count | None = 100
     seed: Natural = 0
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         if sum(overrides is not None for overrides in self.settings.values()) < 2:
             raise UserError("analyses.universality.settings names fewer than two tasks; give at least two")
+        for setting, known in (("types", self.types), ("domains", self.domains)):
+            if missing := [name for name in self._named if known is not None and name not in known]:
+                raise UserError(f"analyses.universality.{setting} lacks {', '.join(missing)}; give one for each task")
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Points, correlations and pruning curves."""
@@ -81,7 +95,11 @@ class Universality:
             for name, setting in opened.items():
                 cell = setting.cell(method)
                 scores[method][name] = (cell, cell.head_scores(self.calibration, "label"))
-        return [self._points(scores), self._correlations(scores), self._pruning(opened, scores)]
+        measured = {method: self._measured(tasks) for method, tasks in scores.items()}
+        tables = [self._points(scores), self._correlations(scores, measured), reliabilities(measured)]
+        if self.types is not None or self.domains is not None:
+            tables.append(groups(measured, self.types, self.domains))
+        return [*tables, self._pruning(opened, scores)]
 
     def reads(self, context: Context) -> Mapping[str, str]:
         """Weights and examples of every task, so that another checkpoint in the same folder gives other tables."""
@@ -91,8 +109,14 @@ class Universality:
         }
 
     def _tasks(self, context: Context) -> dict[str, Setting]:
-        named = ((name, overrides) for name, overrides in self.settings.items() if overrides is not None)
-        return {name: self._open(context, overrides) for name, overrides in named}
+        return {name: self._open(context, overrides) for name, overrides in self._named.items()}
+
+    @property
+    def _named(self) -> dict[str, Sequence[str]]:
+        return {name: overrides for name, overrides in self.settings.items() if overrides is not None}
+
+    def _measured(self, tasks: Mapping[str, HeadScores]) -> dict[str, Measured]:
+        return {name: measure(_importance(*pair), len(pair[1]), self.seed, name) for name, pair in tasks.items()}
 
     def _open(self, context: Context, overrides: Sequence[str]) -> Setting:
         composed = compose("config", list(overrides))
@@ -122,7 +146,9 @@ class Universality:
             printed=False,
         )
 
-    def _correlations(self, scores: Mapping[str, Mapping[str, HeadScores]]) -> Table:
+    def _correlations(
+        self, scores: Mapping[str, Mapping[str, HeadScores]], measured: Mapping[str, Mapping[str, Measured]]
+    ) -> Table:
         rows: list[dict[str, Any]] = []
         for method, tasks in scores.items():
             for first, second in combinations(tasks, 2):
@@ -130,11 +156,15 @@ class Universality:
                 for name, rank in _CORRELATIONS.items():
                     interval = correlation(tasks[first], tasks[second], rank, together=False, seed=self.seed)
                     rows.append(figure_line(labels, name, interval))
+                pair = measured[method][first], measured[method][second]
+                figure = spread(correlations(*pair, corrected=True), min(one.n for one in pair))
+                rows.append(figure_line(labels, CORRECTED, figure, "" if np.isfinite(figure.value) else UNRELIABLE))
         return Table(
             name="universality",
             title="Correlation of head importance between tasks",
             labels=("importance", "task", "and"),
             rows=pd.DataFrame(rows),
+            sentences=(NOISE,),
         )
 
     def _pruning(self, opened: Mapping[str, Setting], scores: Mapping[str, Mapping[str, HeadScores]]) -> Table:
@@ -156,6 +186,10 @@ class Universality:
                 "curves", x="share pruned", y=("accuracy",), series="ranking of", panels=("importance", "task")
             ),
         )
+
+
+def _importance(cell: Cell, scores: Float[Tensor, "N L H"]) -> Importance:
+    return lambda rows: cell.aggregate(scores[rows]).flatten().double().numpy()
 
 
 def _complete(config: DictConfig) -> DictConfig:

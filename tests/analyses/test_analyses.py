@@ -86,7 +86,10 @@ def universality(place, monkeypatch, **settings):
 
 
 def test_universality_compares_tasks_and_prunes_by_each_ranking(place, context, monkeypatch):
-    points, correlations, pruning = universality(place, monkeypatch)(context)
+    kinds = {"types": {"a": "x", "b": "y"}, "domains": {"a": "z", "b": "z"}}
+    points, correlations, reliability, grouped, pruning = universality(place, monkeypatch, **kinds)(context)
+    for table in (points, correlations, reliability, grouped, pruning):
+        table.check()
     model = context.setting.model
     assert len(points.rows) == 2 * model.n_layers * model.n_heads
     wide = points.rows.pivot_table(index=["layer", "head"], columns="metric", values="value")
@@ -103,6 +106,8 @@ def test_universality_compares_tasks_and_prunes_by_each_ranking(place, context, 
 def test_universality_refuses_what_it_cannot_compare(place, context, monkeypatch):
     with pytest.raises(UserError, match="fewer than two tasks"):
         Universality({"a": []})
+    with pytest.raises(UserError, match=r"analyses.universality.types lacks b; give one for each task"):
+        universality(place, monkeypatch, types={"a": "x"})
     with pytest.raises(UserError, match="which the comparison does not have"):
         universality(place, monkeypatch, methods=["attattr"])(context)
     text_models.save_bert(place / "larger", layers=3)
