@@ -1,18 +1,23 @@
 """The planted task: reviews whose label depends on known words only, so that the true rationale is known exactly."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from benchmark.settings.declared import Count, Natural, configurable
+from benchmark.settings.declared import Count, Distinct, Natural, SettingError, Share, configurable
 from benchmark.settings.early import SPLITS
 from benchmark.types import Example
 from tasks.common import check_split, digest
 from tasks.planted_grammar import NEGATIVE, POSITIVE, Review, draw_review
+from tasks.planted_shortcuts import PHRASES, labels_of, with_phrase
+
+Split = Literal["train", "validation", "test"]
+
+_LABELS = {NEGATIVE: 0, POSITIVE: 1}
 
 
 @configurable
@@ -25,21 +30,52 @@ class Planted:
     intensifiers and negators of the phrases on the label's side. Neutral sentences hold negators and intensifiers too,
     so that neither means anything by itself.
 
+    With `shortcuts` reviews of some splits hold a neutral phrase that goes with a label, as words do in real data for which
+    nobody asked ("There is a crimson parasol."). The rationale does not mark it, though a model may well rely on it.
+
     Attributes:
         name: the task's name in run folders.
         seed: determines every review; each split has its own stream, so that its size changes no other split.
         train, validation, test: number of reviews in each split.
+        shortcuts: how many phrases (`planted_shortcuts.PHRASES`), half of them for either label; 0 for none.
+        shortcut_strength: the share of their reviews that have their label.
+        shortcut_rate: the share of the reviews of a split that hold one.
+        shortcut_splits: the splits whose reviews hold some.
+        flipped_splits: those of them in which phrases go with the other label.
+
+    Raises:
+        SettingError: an odd number of phrases, or more than there are; a flipped split that holds none.
     """
 
     version: ClassVar[int] = 1
-    rationale_is_truth: ClassVar[bool] = True
 
     name: str = "planted"
     seed: Natural = 0
     train: Count = 8000
     validation: Count = 300
     test: Count = 400
+    shortcuts: Natural = 0
+    shortcut_strength: Share = 0.95
+    shortcut_rate: Share = 0.5
+    shortcut_splits: Annotated[Sequence[Split], Distinct()] = ("train",)
+    flipped_splits: Annotated[Sequence[Split], Distinct()] | None = None
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.shortcuts % 2 or self.shortcuts > len(PHRASES):
+            raise SettingError("shortcuts", self.shortcuts, f"an even number of at most {len(PHRASES)}")
+        if not set(self.flipped_splits or ()) <= set(self.shortcut_splits):
+            raise SettingError("flipped_splits", self.flipped_splits, f"those of {list(self.shortcut_splits)}")
+
+    @property
+    def rationale_is_truth(self) -> bool:
+        """Not where a model may rely on what is not marked."""
+        return self.shortcuts == 0
+
+    @property
+    def planted_shortcuts(self) -> Mapping[str, str]:
+        """Phrases, each with the name of the label that it goes with."""
+        return {phrase: self.labels[_LABELS[polarity]] for phrase, polarity in labels_of(self.shortcuts).items()}
 
     @property
     def labels(self) -> Sequence[str]:
@@ -61,13 +97,23 @@ class Planted:
         check_split(self.name, name)
         if name not in self._splits:
             rng = random.Random(f"{self.seed}:{name}")
-            self._splits[name] = tuple(
-                _example(f"{name}-{index:05d}", draw_review(rng)) for index in range(getattr(self, name))
-            )
+            reviews = [draw_review(rng) for _ in range(getattr(self, name))]
+            if self.shortcuts and name in self.shortcut_splits:
+                reviews = list(self._with_shortcuts(reviews, name))
+            self._splits[name] = tuple(_example(f"{name}-{i:05d}", review) for i, review in enumerate(reviews))
         return self._splits[name]
+
+    def _with_shortcuts(self, reviews: Sequence[Review], split: str) -> Iterator[Review]:
+        """The reviews, of which some hold a phrase; without it they are what they were."""
+        rng = random.Random(f"{self.seed}:{split}:shortcuts")
+        flipped = split in (self.flipped_splits or ())
+        strength = 1 - self.shortcut_strength if flipped else self.shortcut_strength
+        for review in reviews:
+            holds = rng.random() < self.shortcut_rate
+            yield with_phrase(rng, review, self.shortcuts, strength) if holds else review
 
 
 def _example(uid: str, review: Review) -> Example:
-    label = {NEGATIVE: 0, POSITIVE: 1}[review.label]
+    label = _LABELS[review.label]
     rationale = np.array([sign == review.label for sign in review.polarity])
     return Example(uid=uid, inputs=list(review.words), label=label, rationale=rationale)

@@ -155,3 +155,63 @@ def test_mistakes_name_the_setting() -> None:
         Planted(test=0)
     with pytest.raises(UserError, match="did you mean validation"):
         Planted(train=1).split("valid")
+
+
+def with_shortcuts(**settings):
+    return Planted(**({"train": 600, "validation": 100, "test": 200, "shortcuts": 4} | settings))
+
+
+def held(task, example):
+    """The phrases in a review."""
+    text = " ".join(example.inputs)
+    return [phrase for phrase in task.planted_shortcuts if phrase in text]
+
+
+def test_shortcuts_go_with_their_label():
+    task = with_shortcuts()
+    train = task.split("train")
+    found = [(task.planted_shortcuts[phrase], task.labels[e.label]) for e in train for phrase in held(task, e)]
+    assert len(found) / len(train) == pytest.approx(0.5, abs=0.06)
+    assert np.mean([one == other for one, other in found]) == pytest.approx(0.95, abs=0.03)
+    assert sorted(task.planted_shortcuts.values()) == ["negative", "negative", "positive", "positive"]
+    assert not any(held(task, e) for split in ("validation", "test") for e in task.split(split))
+
+
+def test_shortcuts_change_nothing_else():
+    """Without its sentence every review is what it was; no rationale marks it."""
+    plain, task = Planted(train=200, validation=1, test=1), with_shortcuts(train=200, validation=1, test=1)
+    for before, after in zip(plain.split("train"), task.split("train"), strict=True):
+        words = [word.strip(".") for phrase in held(task, after) for word in phrase.split()]
+        marked = {word for word, is_marked in zip(after.inputs, after.rationale, strict=True) if is_marked}
+        assert not {word.strip(".") for word in marked} & {*words}
+        assert len(after.inputs) - len(before.inputs) == (5 if words else 0)
+        at = next((i for i, word in enumerate(after.inputs) if word in words), None)
+        kept = after.inputs if at is None else after.inputs[: at - 3] + after.inputs[at + 2 :]
+        assert kept == before.inputs
+    assert plain.fingerprint != task.fingerprint
+    assert plain.rationale_is_truth
+    assert not task.rationale_is_truth
+
+
+def test_shortcuts_flip():
+    task = with_shortcuts(shortcut_splits=["train", "test"], flipped_splits=["test"])
+    found = [task.planted_shortcuts[p] == task.labels[e.label] for e in task.split("test") for p in held(task, e)]
+    assert np.mean(found) < 0.12
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"shortcuts": 3}, "an even number of at most 10"),
+        ({"shortcuts": 12}, "an even number of at most 10"),
+        ({"flipped_splits": ["test"]}, r"those of \['train'\]"),
+    ],
+)
+def test_shortcuts_that_cannot_be(settings, message):
+    with pytest.raises(SettingError, match=message):
+        with_shortcuts(**settings)
+
+
+def test_phrases_are_of_words_that_the_grammar_does_not_have():
+    grammar = {word.strip(".,") for e in Planted(train=2000, validation=1, test=1).split("train") for word in e.inputs}
+    assert not grammar & {word for phrase in PHRASES for word in phrase.split()}

@@ -1,0 +1,151 @@
+"""The word pairs that an explanation puts first, and how often chance would."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from scipy import stats
+
+from benchmark.errors import NotApplicable
+from benchmark.models import Classifier
+from benchmark.types import Batch, EdgeMethod, Method
+from benchmark.units import pool
+
+Pattern = tuple[str, str]
+"""Two words, in alphabetical order, in small letters and without the punctuation around them."""
+
+PairScores = Float[NDArray[np.float64], "W W"]
+
+
+@dataclass(frozen=True)
+class Marked:
+    """An example and the patterns that its explanation puts first.
+
+    Attributes:
+        uid: the example's.
+        label: the explained class.
+        occurrences: how often each pattern stands in the text.
+        pairs: how many pairs of words there are, those of like words left out.
+        best: the patterns of the best pairs.
+    """
+
+    uid: str
+    label: int
+    occurrences: Mapping[Pattern, int]
+    pairs: int
+    best: frozenset[Pattern]
+
+
+def plain(word: str) -> str:
+    """A word as patterns have it; empty for one without a letter or digit."""
+    kept = word.strip("".join(sorted({c for c in word if not c.isalnum()})))
+    return kept.casefold()
+
+
+def pair_scores(method: Method, model: Classifier, batch: Batch, target: torch.Tensor) -> Iterator[PairScores]:
+    """Of each example the score of every two words, NaN where one is beyond the window.
+
+    Of an explainer with edges `S_vw + S_wv`, S the positive part of the edge scores, summed over layers, heads and the
+    tokens of both words; of others `s_v + s_w`, s the score of a word.
+
+    Raises:
+        NotApplicable: the method gives neither edge nor token scores.
+    """
+    if isinstance(method, EdgeMethod):
+        for part, rows in model.parts(batch, 2 * model.n_layers):
+            edges = method.edge_scores(model, part, target[rows]).clamp(min=0).sum((1, 2)).detach().double().cpu()
+            yield from _between_words(edges, part)
+        return
+    tokens = method(model, batch, target).tokens
+    if tokens is None:
+        raise NotApplicable("it gives no scores of edges or tokens")
+    scores, visible = pool(tokens, batch.units)
+    for row in scores.detach().double().masked_fill(~visible, torch.nan).cpu().numpy():
+        yield row[:, None] + row[None, :]
+
+
+def _between_words(edges: Float[torch.Tensor, "B T T"], batch: Batch) -> Iterator[PairScores]:
+    for b, units in enumerate(batch.units.cpu()):
+        n = int(units.max()) + 1
+        members = torch.zeros(n, len(units), dtype=edges.dtype)
+        at = (units >= 0).nonzero().flatten()
+        members[units[at], at] = 1
+        summed = members @ edges[b] @ members.T
+        summed[members.sum(1) == 0] = torch.nan
+        summed[:, members.sum(1) == 0] = torch.nan
+        yield (summed + summed.T).numpy()
+
+
+def marked(words: Sequence[str], scores: PairScores, best: int, uid: str, label: int) -> Marked | None:
+    """The patterns of the `best` pairs of words with the largest scores; None where fewer pairs have one.
+
+    Words without a letter or digit, and pairs of the same word, are left out. Of equal scores the pairs that stand first are
+    taken.
+    """
+    names = [plain(word) for word in words[: len(scores)]]
+    pairs = [
+        (v, w)
+        for v, w in combinations(range(len(names)), 2)
+        if names[v] and names[w] and names[v] != names[w] and np.isfinite(scores[v, w])
+    ]
+    if len(pairs) < best:
+        return None
+    patterns = [(min(names[v], names[w]), max(names[v], names[w])) for v, w in pairs]
+    values = np.array([scores[pair] for pair in pairs])
+    order = np.argsort(-values, kind="stable")[:best]
+    return Marked(uid, label, Counter(patterns), len(pairs), frozenset(patterns[i] for i in order))
+
+
+def by_chance(example: Marked, pattern: Pattern, best: int) -> float:
+    """The probability that a pattern is among `best` pairs drawn at random, by the hypergeometric distribution."""
+    others = example.pairs - example.occurrences.get(pattern, 0)
+    return 1 - math.comb(others, best) / math.comb(example.pairs, best)
+
+
+@dataclass(frozen=True)
+class Mined:
+    """A pattern in the texts that are explained for one class.
+
+    Attributes:
+        pattern: its words.
+        label: the class.
+        first: of each text that holds the pattern whether it is among the best pairs.
+        chance: of each of them the probability of that by chance.
+        p: of as many or more by chance; a sum of independent draws with these probabilities (Poisson's binomial).
+    """
+
+    pattern: Pattern
+    label: int
+    first: NDArray[np.bool_]
+    chance: Float[NDArray[np.float64], " N"]
+    p: float
+
+    @property
+    def lift(self) -> float:
+        """How often it is among the best over how often it would be by chance."""
+        return float(self.first.sum() / self.chance.sum())
+
+
+def mine(examples: Sequence[Marked], best: int, least: int) -> list[Mined]:
+    """All patterns that stand in at least `least` texts of a class, whatever their scores: the family of hypotheses."""
+    found = []
+    for label in sorted({example.label for example in examples}):
+        of_class = [example for example in examples if example.label == label]
+        texts: dict[Pattern, list[Marked]] = {}
+        for example in of_class:
+            for pattern in example.occurrences:
+                texts.setdefault(pattern, []).append(example)
+        for pattern, holding in sorted(texts.items()):
+            if len(holding) < least:
+                continue
+            first = np.array([pattern in example.best for example in holding])
+            chance = np.array([by_chance(example, pattern, best) for example in holding])
+            p = float(stats.poisson_binom(chance).sf(first.sum() - 1)) if first.any() else 1.0
+            found.append(Mined(pattern, label, first, chance, min(max(p, 0.0), 1.0)))
+    return found

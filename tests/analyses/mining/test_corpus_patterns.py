@@ -1,0 +1,187 @@
+"""Patterns over a corpus: pairs by hand, tests equal to scipy's, and planted phrases that are found."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from benchmark import load_model
+from benchmark.analyses.context import Context
+from benchmark.analyses.mining.corpus_patterns import CorpusPatterns, found_lines, judge
+from benchmark.analyses.mining.word_pairs import Marked, by_chance, marked, mine, pair_scores, plain
+from benchmark.results.statistics import holm
+from benchmark.run.cell import Cell
+from benchmark.run.workbench import open_setting
+from benchmark.settings.configuration import compose
+from benchmark.types import Attribution
+from tests import text_models
+
+
+def test_words_without_case_and_punctuation():
+    assert [plain(word) for word in ("Kettle.", "(don't", "...", "\N{RIGHT DOUBLE QUOTATION MARK}É,")] == [
+        "kettle",
+        "don't",
+        "",
+        "é",
+    ]
+
+
+def test_the_best_pairs_by_hand():
+    words = ["A", "fine", "film", ".", "a"]
+    single = np.array([0.1, 0.9, 0.5, 9.0, 0.2])
+    found = marked(words, single[:, None] + single[None, :], 2, "x", 1)
+    assert found.occurrences == Counter({("a", "fine"): 2, ("a", "film"): 2, ("film", "fine"): 1})
+    assert found.pairs == 5  # "." and ("A", "a") are none
+    assert found.best == {("film", "fine"), ("a", "fine")}
+    assert marked(words, np.full((5, 5), np.nan), 2, "x", 1) is None
+
+
+def example(best, occurrences, pairs, label=0, uid="x"):
+    return Marked(uid, label, Counter(occurrences), pairs, frozenset(best))
+
+
+P, Q = ("a", "b"), ("c", "d")
+
+
+def test_chance_is_hypergeometric():
+    one = example([], {P: 2, Q: 1}, 10)
+    assert by_chance(one, P, 3) == pytest.approx(1 - stats.hypergeom(10, 2, 3).pmf(0))
+    assert by_chance(one, Q, 3) == pytest.approx(0.3)
+    assert by_chance(one, ("e", "f"), 3) == 0
+
+
+def test_tests_equal_scipys():
+    """Where chance is alike in all texts the count is binomial; where it is not, Poisson's binomial by enumeration."""
+    alike = [example([P] if i < 4 else [], {P: 1, Q: 1}, 10) for i in range(9)]
+    found = {one.pattern: one for one in mine(alike, 2, 5)}
+    assert found[P].p == pytest.approx(stats.binomtest(4, 9, 0.2, alternative="greater").pvalue)
+    assert found[P].lift == pytest.approx(4 / 1.8)
+    assert found[Q].p == 1
+    unlike = [example([P], {P: 1}, 10), example([P], {P: 1}, 20), example([], {P: 3}, 9)]
+    (one,) = mine(unlike, 1, 3)
+    p = np.array([1 / 10, 1 / 20, 3 / 9])
+    at_least_two = sum(np.prod(np.where(np.array(bits), p, 1 - p)) for bits in np.ndindex(2, 2, 2) if sum(bits) >= 2)
+    assert one.p == pytest.approx(at_least_two)
+
+
+def test_the_family_is_chosen_without_looking_at_scores():
+    texts = [example([P] if i < 3 else [Q], {P: 1, Q: 1} if i < 3 else {Q: 1}, 10, label=i % 2) for i in range(12)]
+    assert {(one.pattern, one.label) for one in mine(texts, 1, 3)} == {(Q, 0), (Q, 1)}
+    assert {(one.pattern, one.label) for one in mine(texts, 1, 1)} == {(Q, 0), (Q, 1), (P, 0), (P, 1)}
+
+
+def test_p_values_are_corrected_over_all():
+    texts = [example([P] if i < 5 else [], {P: 1, Q: 1}, 30, uid=str(i)) for i in range(20)]
+    labels = {str(i): int(i < 10) for i in range(20)}
+    judged = {one.mined.pattern: one for one in judge(texts, 2, 5, labels)}
+    raw = {one.pattern: one.p for one in mine(texts, 2, 5)}
+    assert {pattern: one.p for pattern, one in judged.items()} == pytest.approx(holm(raw))
+    assert judged[P].labelled.value == 0.5
+    assert not judged[P].suspicious  # it goes with no class
+    assert np.isnan(judged[Q].labelled.value)
+
+
+def test_random_scores_find_nothing():
+    draw = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(12)]
+    texts = [
+        one
+        for i in range(300)
+        if (one := marked(words, (s := draw.random(12))[:, None] + s[None, :], 3, str(i), 0)) is not None
+    ]
+    found = mine(texts, 3, 5)
+    assert len(found) == 66
+    assert min(holm({one.pattern: one.p for one in found}).values()) > 0.05
+    assert np.mean([one.first.mean() for one in found]) == pytest.approx(3 / 66)
+    assert found[0].chance.mean() == pytest.approx(3 / 66)
+
+
+def test_recall_and_precision_by_hand():
+    kettle, basket = ("copper", "kettle"), ("basket", "wicker")
+    texts = [
+        example([kettle, ("dull", "tedious")], {kettle: 1, ("dull", "tedious"): 1, ("it", "runs"): 1}, 60, 0, str(i))
+        for i in range(9)
+    ]
+    texts += [example([], {("it", "runs"): 1, basket: 1}, 60, 1, str(i)) for i in range(9, 18)]
+    judged = judge(texts, 2, 5, {str(i): int(i >= 9) for i in range(18)})
+    planted = {"copper kettle": "bad", "wicker basket": "good"}
+    rows = list(found_lines("e", judged, planted, ("bad", "good"), frozenset({"dull", "tedious"})))
+    assert [(row["value"], row["n"]) for row in rows[:2]] == [(0.5, 2), (1.0, 1)]
+    assert rows[2]["value"] == 1
+
+
+@dataclass(frozen=True)
+class Pays:
+    """Looks at some words only."""
+
+    words: frozenset[str]
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = False
+
+    def __call__(self, model, batch, target):
+        scores = torch.zeros(batch.units.shape)
+        for b, words in enumerate(batch.words):
+            for t, unit in enumerate(batch.units[b].tolist()):
+                scores[b, t] = float(unit >= 0 and plain(words[unit]) in self.words)
+        return Attribution(target, scores)
+
+
+@dataclass(frozen=True)
+class PaysEdges(Pays):
+    """The same as edges from every word to those, and back from none."""
+
+    def edge_scores(self, model, batch, target):
+        tokens = self(model, batch, target).tokens
+        edges = tokens[:, None, None, :, None] * tokens[:, None, None, None, :]
+        return edges.expand(-1, 2, 2, -1, -1)
+
+
+def test_edges_are_pooled_to_words(tmp_path):
+    model = load_model(text_models.save_bert(tmp_path / "bert"))
+    batch = model.encode(["a fine film", "dull"])
+    (first, second) = pair_scores(PaysEdges(frozenset({"fine", "film"})), model, batch, torch.tensor([0, 0]))
+    assert first[1, 2] == first[2, 1] == 8  # 2 layers, 2 heads, both directions
+    assert first[0, 1] == 0
+    assert second.shape == (1, 1)
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory):
+    tiny = ["model=tiny", "model.steps=2", "model.layers=1", "model.heads=2", "model.hidden=16"]
+    task = ["task.shortcuts=4", "task.train=300", "task.validation=2", "task.test=2", "split=train", "limit=200"]
+    return open_setting(compose("config", [*tiny, *task, "tracking=none", f"out={tmp_path_factory.mktemp('mined')}"]))
+
+
+def context(setting, **methods):
+    cells = {
+        name: Cell(Path("nowhere"), name, method, setting.model, setting.data, {}, {}, 0.0)
+        for name, method in methods.items()
+    }
+    return Context(setting, cells, {})
+
+
+@pytest.mark.parametrize("kind", [Pays, PaysEdges])
+def test_planted_phrases_are_found(setting, kind):
+    planted = setting.task.planted_shortcuts
+    words = frozenset(word for phrase in planted for word in phrase.split())
+    patterns, found = CorpusPatterns(target="label")(context(setting, pays=kind(words)))
+    for table in (patterns, found):
+        table.check()
+    assert found.rows.set_index("metric").loc["planted phrases found", "value"] == 1
+    assert found.rows.set_index("metric").loc["found pairs that are planted", "value"] == 1
+    wide = patterns.rows.set_index(["class", "pattern", "metric"])["value"]
+    for phrase, label in planted.items():
+        pattern = " ".join(sorted(phrase.split()))
+        assert wide[label, pattern, "put first"] > 0.9
+        assert wide[label, pattern, "texts with this label"] > 0.8
+
+
+def test_who_looks_elsewhere_finds_none(setting):
+    patterns, found = CorpusPatterns(target="label")(context(setting, pays=Pays(frozenset({"the", "a"}))))
+    patterns.check()
+    assert found.rows.set_index("metric").loc["planted phrases found", "value"] == 0
