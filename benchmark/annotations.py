@@ -5,7 +5,7 @@ A task puts these into `Example.meta`, which `Batch.meta` carries, under the nam
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
 from benchmark.errors import NotApplicable
 from benchmark.types import Example
@@ -152,6 +152,15 @@ def annotation(meta: Mapping[str, Any], kind: type[Annotation]) -> Annotation:
 def annotated(metas: Sequence[Mapping[str, Any]], kind: type[Annotation]) -> list[Annotation]:
     """The annotations of a batch's examples."""
     return [annotation(meta, kind) for meta in metas]
+
+
+@runtime_checkable
+class KnowsShortcuts(Protocol):
+    """A task into whose examples phrases are planted that go with a label and should not decide it."""
+
+    @property
+    def planted_shortcuts(self) -> Mapping[str, str]:
+        """Phrases, each with the name of the label that it goes with; empty where none is planted."""
 
 
 def question_of(example: Example) -> str:

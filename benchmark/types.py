@@ -287,15 +287,6 @@ class Task(Protocol):
 
 
 @runtime_checkable
-class KnowsShortcuts(Protocol):
-    """A task into whose examples phrases are planted that go with a label and should not decide it."""
-
-    @property
-    def planted_shortcuts(self) -> Mapping[str, str]:
-        """Phrases, each with the name of the label that it goes with; empty where none is planted."""
-
-
-@runtime_checkable
 class KnowsTruth(Protocol):
     """A task whose rationales are known by construction to be what speaks for the label; others are what people marked.
 

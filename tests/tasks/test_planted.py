@@ -7,8 +7,10 @@ import pytest
 
 from benchmark.errors import UserError
 from benchmark.settings.configuration import build
+from benchmark.settings.declared import SettingError
 from benchmark.types import Example, Task
 from tasks.planted import Planted
+from tasks.planted_shortcuts import PHRASES
 
 # The rules once more, written down from the task's description and not from its grammar.
 GOOD = frozenset(

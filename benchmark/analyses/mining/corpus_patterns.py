@@ -11,13 +11,14 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.means import SHARE, mean_line
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.mining.word_pairs import Marked, Mined, Pattern, marked, mine, pair_scores, plain
+from benchmark.annotations import KnowsShortcuts
 from benchmark.errors import NotApplicable
 from benchmark.results.statistics import ALPHA, Interval, holm, interval
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.cell import Cell
 from benchmark.run.offers import CheckedMethod
 from benchmark.settings.declared import Count, configurable
-from benchmark.types import KnowsShortcuts, Method, Target
+from benchmark.types import Method, Target
 
 FIRST, CHANCE, LIFT, LABEL, P = "put first", "by chance", "lift", "texts with this label", "p, Holm"
 RECALL, PRECISION, REST = "planted phrases found", "found pairs that are planted", "found pairs"

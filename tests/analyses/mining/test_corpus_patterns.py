@@ -23,12 +23,8 @@ from tests import text_models
 
 
 def test_words_without_case_and_punctuation():
-    assert [plain(word) for word in ("Kettle.", "(don't", "...", "\N{RIGHT DOUBLE QUOTATION MARK}É,")] == [
-        "kettle",
-        "don't",
-        "",
-        "é",
-    ]
+    words = ("Kettle.", "(don't", "...", "\N{RIGHT DOUBLE QUOTATION MARK}É,")
+    assert [plain(word) for word in words] == ["kettle", "don't", "", "é"]
 
 
 def test_the_best_pairs_by_hand():
@@ -103,11 +99,9 @@ def test_random_scores_find_nothing():
 
 def test_recall_and_precision_by_hand():
     kettle, basket = ("copper", "kettle"), ("basket", "wicker")
-    texts = [
-        example([kettle, ("dull", "tedious")], {kettle: 1, ("dull", "tedious"): 1, ("it", "runs"): 1}, 60, 0, str(i))
-        for i in range(9)
-    ]
-    texts += [example([], {("it", "runs"): 1, basket: 1}, 60, 1, str(i)) for i in range(9, 18)]
+    bad, neutral = ("dull", "tedious"), ("it", "runs")
+    texts = [example([kettle, bad], {kettle: 1, bad: 1, neutral: 1}, 60, 0, str(i)) for i in range(9)]
+    texts += [example([], {neutral: 1, basket: 1}, 60, 1, str(i)) for i in range(9, 18)]
     judged = judge(texts, 2, 5, {str(i): int(i >= 9) for i in range(18)})
     planted = {"copper kettle": "bad", "wicker basket": "good"}
     rows = list(found_lines("e", judged, planted, ("bad", "good"), frozenset({"dull", "tedious"})))
