@@ -55,7 +55,7 @@ def simulated(n: int, noise: float, trials: int = TRIALS) -> dict[str, np.ndarra
     given = np.isfinite(low)
     held = (low <= truth) & (truth <= high)
     return {
-        "coverage": held.sum(0) / np.maximum(given.sum(0), 1),
+        "coverage": np.where(given.any(0), held.sum(0) / np.maximum(given.sum(0), 1), np.nan),
         "given": given.mean(0),
         "corrected": np.nanmedian(value, 0),
         "uncorrected": np.median(raw, 0),
@@ -71,5 +71,5 @@ if __name__ == "__main__":
         for n in SIZES:
             found = simulated(n, noise)
             for row, figure in enumerate(("r of one type", "difference of types")):
-                cells = " | ".join(f"{found[name][row]:.2f}" for name in names)
+                cells = " | ".join(f"{found[name][row]:.2f}".replace("nan", "–") for name in names)
                 print(f"| {noise:g} | {n} | {figure} | {cells} |", flush=True)

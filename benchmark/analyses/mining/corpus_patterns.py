@@ -45,7 +45,7 @@ class CorpusPatterns:
     best against a sum of independent draws with the probability that random pairs would have in each of them (Poisson's
     binomial); Holm-corrected over all patterns and classes of the explainer.
 
-    `corpus_patterns` lists the significant ones with the largest lift: in what share of the texts that hold the pattern it
+    `corpus_patterns` lists the most significant ones: in what share of the texts that hold the pattern it
     is put first, what chance has, and how many of these texts have the class as their label. A model whose explanations put
     a pattern first that nearly always goes with a label may rely on it, and a person can say whether it should.
 
@@ -121,7 +121,7 @@ class CorpusPatterns:
             if not of_class:
                 note = "none is put first more often than by chance" if judged else _NO_PAIRS
                 yield line({"explainer": explainer, "class": name, "pattern": ""}, FIRST, note=note)
-            for one in sorted(of_class, key=lambda one: (-one.mined.lift, one.mined.pattern))[: self.shown]:
+            for one in sorted(of_class, key=lambda one: (one.p, -one.mined.lift, one.mined.pattern))[: self.shown]:
                 place = {"explainer": explainer, "class": name, "pattern": " ".join(one.mined.pattern)}
                 n = len(one.mined.first)
                 yield mean_line(place, FIRST, one.mined.first.astype(float), SHARE, "")
@@ -141,8 +141,8 @@ class CorpusPatterns:
             sentences=(
                 f"Of {n} texts. Put first: the share of the texts with this explained class that hold both words in which "
                 f"they are among the {self.best} best pairs; n counts these. By chance: of as many random pairs.",
-                f"Significant pairs (Holm over all pairs in at least {self.least} texts of a class) by lift, at most "
-                f"{self.shown} of a class. Texts with this label: whether the class is also the annotated one of the texts "
+                f"Significant pairs (Holm over all pairs in at least {self.least} texts of a class), at most {self.shown} of "
+                "a class. Texts with this label: whether the class is also the annotated one of the texts "
                 "that hold both words, whatever is predicted.",
             ),
         )

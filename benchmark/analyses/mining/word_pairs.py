@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy import stats
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
@@ -146,6 +145,22 @@ def mine(examples: Sequence[Marked], best: int, least: int) -> list[Mined]:
                 continue
             first = np.array([pattern in example.best for example in holding])
             chance = np.array([by_chance(example, pattern, best) for example in holding])
-            p = float(stats.poisson_binom(chance).sf(first.sum() - 1)) if first.any() else 1.0
-            found.append(Mined(pattern, label, first, chance, min(max(p, 0.0), 1.0)))
+            found.append(Mined(pattern, label, first, chance, at_least(int(first.sum()), chance)))
     return found
+
+
+def at_least(count: int, chances: Float[NDArray[np.float64], " N"]) -> float:
+    """P(X ≥ count) of a sum of independent draws with these probabilities (Poisson's binomial).
+
+    All terms are positive, so that small values are exact; `scipy.stats.poisson_binom`, by a Fourier transform, is not below
+    about 1e-15, which a family of a thousand hypotheses multiplies.
+    """
+    if count == 0:
+        return 1.0
+    fewer, reached = np.zeros(count), 0.0  # P(X = 0), ..., P(X = count - 1); P(X >= count)
+    fewer[0] = 1.0
+    for chance in chances.tolist():
+        reached += chance * float(fewer[-1])
+        fewer[1:] = (1 - chance) * fewer[1:] + chance * fewer[:-1]
+        fewer[0] *= 1 - chance
+    return min(reached, 1.0)

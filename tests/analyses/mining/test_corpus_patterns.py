@@ -13,7 +13,7 @@ from scipy import stats
 from benchmark import load_model
 from benchmark.analyses.context import Context
 from benchmark.analyses.mining.corpus_patterns import CorpusPatterns, found_lines, judge
-from benchmark.analyses.mining.word_pairs import Marked, by_chance, marked, mine, pair_scores, plain
+from benchmark.analyses.mining.word_pairs import Marked, at_least, by_chance, marked, mine, pair_scores, plain
 from benchmark.results.statistics import holm
 from benchmark.run.cell import Cell
 from benchmark.run.workbench import open_setting
@@ -63,6 +63,15 @@ def test_tests_equal_scipys():
     p = np.array([1 / 10, 1 / 20, 3 / 9])
     at_least_two = sum(np.prod(np.where(np.array(bits), p, 1 - p)) for bits in np.ndindex(2, 2, 2) if sum(bits) >= 2)
     assert one.p == pytest.approx(at_least_two)
+
+
+def test_small_tails_are_exact():
+    chances = np.random.default_rng(0).uniform(0.001, 0.3, 40)
+    for count in (0, 1, 5, 12):
+        assert at_least(count, chances) == pytest.approx(stats.poisson_binom(chances).sf(count - 1), abs=1e-12)
+    assert at_least(30, np.full(40, 0.01)) == pytest.approx(stats.binom(40, 0.01).sf(29), rel=1e-9)
+    assert at_least(30, np.full(40, 0.01)) < 1e-50
+    assert at_least(3, np.full(2, 0.5)) == 0
 
 
 def test_the_family_is_chosen_without_looking_at_scores():
