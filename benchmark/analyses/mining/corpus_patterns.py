@@ -51,8 +51,8 @@ class CorpusPatterns:
 
     Where the task knows what was planted (`task.shortcuts` of the planted reviews), `corpus_patterns_found` says of every
     explainer how many of the planted phrases it finds; and of the pairs that it finds, that go with their class (the
-    interval of the share of labels lies above the class's share of all texts) and that no rationale marks, how many hold a
-    word of a phrase that is planted for the class.
+    interval of the share of labels lies above the class's share of all texts) and that hold no word which rationales mark,
+    how many hold a word of a phrase that is planted for the class.
 
     Attributes:
         best: pairs of each text.
@@ -141,9 +141,9 @@ class CorpusPatterns:
             sentences=(
                 f"Of {n} texts. Put first: the share of the texts with this explained class that hold both words in which "
                 f"they are among the {self.best} best pairs; n counts these. By chance: of as many random pairs.",
-                f"Significant pairs (Holm over all pairs in at least {self.least} texts of a class), at most {self.shown} of "
-                "a class. Texts with this label: whether the class is also the annotated one of the texts "
-                "that hold both words, whatever is predicted.",
+                f"Significant pairs (Holm over all pairs in at least {self.least} texts of a class), at most {self.shown} "
+                "of a class. Texts with this label: whether the class is also the annotated one of the texts that hold both "
+                "words, whatever is predicted.",
             ),
         )
 
@@ -192,14 +192,14 @@ def found_lines(
     Args:
         planted: phrases, each with the label that it goes with.
         names: of the classes.
-        sensible: words that rationales mark; a pair of two of them is what a model should go by.
+        sensible: words that rationales mark, by which a model should go; pairs with such a word are left aside.
     """
     place = {"explainer": explainer}
     significant = {(one.mined.pattern, names[one.mined.label]) for one in judged if one.p < ALPHA}
     phrases = {(_as_pattern(phrase), label) for phrase, label in planted.items()}
     recalled = np.array([float(phrase in significant) for phrase in sorted(phrases)])
     words = {label: {word for pattern, other in phrases if other == label for word in pattern} for label in names}
-    strange = [one.mined for one in judged if one.suspicious and not sensible.issuperset(one.mined.pattern)]
+    strange = [one.mined for one in judged if one.suspicious and sensible.isdisjoint(one.mined.pattern)]
     right = np.array([float(bool(words[names[one.label]].intersection(one.pattern))) for one in strange])
     yield mean_line(place, RECALL, recalled, SHARE, "")
     yield mean_line(place, PRECISION, right, SHARE, "none is found")
@@ -228,7 +228,7 @@ def _found(rows: list[dict[str, Any]]) -> Table:
         labels=("explainer",),
         rows=pd.DataFrame(rows),
         sentences=(
-            "Found phrases: n counts the planted ones. Found pairs: significant, going with their class, and not of words "
+            "Found phrases: n counts the planted ones. Found pairs: significant, going with their class, and without a word "
             "that rationales mark; planted is one that holds a word of a phrase for its class.",
         ),
         drawing=Drawing("bars", x="explainer", y=(RECALL, PRECISION)),
