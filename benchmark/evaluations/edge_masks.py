@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.evaluations import ranks
 from benchmark.models.classifier import Classifier
 from benchmark.models.edits import KeepEdges
 from benchmark.models.variants import run_variants
-from benchmark.results.graph import AttributionGraph
+from benchmark.results.graph import AttributionGraph, Construction
+from benchmark.results.optimal_graph import RandomTrees
 from benchmark.settings.randomness import generator
 from benchmark.types import Batch
 
@@ -81,6 +83,56 @@ def graph_masks(graphs: Sequence[AttributionGraph], shape: torch.Size, device: t
             query, key, layer = graph.terminal_edge
             keep[b, layer, query, key] = True
     return keep.to(device)
+
+
+class Forests:
+    """Random trees beside the graphs of B examples.
+
+    Args:
+        exists: the edges that exist of each example, without padding.
+        terminals: the token that the classifier reads, or None.
+        uids: of the examples.
+        construction: of the graphs.
+        seed: of the trees.
+    """
+
+    def __init__(
+        self,
+        exists: Sequence[Bool[NDArray, "L n n"]],
+        terminals: Sequence[int | None],
+        uids: Sequence[str],
+        construction: Construction,
+        seed: int,
+    ) -> None:
+        self._exists, self._terminals, self._uids = exists, terminals, uids
+        self._construction, self._seed = construction, seed
+        self._trees: dict[tuple[int, int], RandomTrees] = {}
+
+    def masks(self, graphs: Sequence[AttributionGraph], keep: Keep, purpose: str) -> Keep:
+        """A tree of as many edges below each graph's top node, and the graph's terminal edge.
+
+        Args:
+            graphs: of the examples.
+            keep: their edges that exist (`graph_masks`).
+            purpose: tells the draws apart.
+        """
+        found = torch.zeros(keep.shape, dtype=torch.bool)
+        for b, graph in enumerate(graphs):
+            if graph.top is None:
+                continue
+            n_edges = sum(bool(keep[b, edge.layer, edge.query, edge.key]) for edge in graph.edges)
+            random = generator(self._seed, f"random trees {purpose}", self._uids[b])
+            for layer, query, key in self._below(b, graph.top).draw(n_edges, random):
+                found[b, layer, query, key] = True
+            if graph.terminal_edge is not None:
+                query, key, layer = graph.terminal_edge
+                found[b, layer, query, key] = True
+        return found.to(keep.device)
+
+    def _below(self, b: int, top: int) -> RandomTrees:
+        if (b, top) not in self._trees:
+            self._trees[b, top] = RandomTrees(self._exists[b], self._construction, top, self._terminals[b])
+        return self._trees[b, top]
 
 
 def same_kind(cells: Keep, terminals: Sequence[int | None], construction: str) -> Keep:

@@ -18,6 +18,7 @@ from torch import Tensor
 from benchmark.evaluations import curves
 from benchmark.evaluations.base import Averaged, correctness, of_class, table
 from benchmark.evaluations.edge_masks import (
+    Forests,
     Keep,
     Ordered,
     attended,
@@ -36,7 +37,12 @@ from benchmark.settings.declared import Count, Natural, Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 
 KEPT_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-_SETS = {"graph": "the graph's edges", "top": "as many best edges", "random": "as many random edges"}
+_SETS = {
+    "graph": "the graph's edges",
+    "top": "as many best edges",
+    "random": "as many random edges",
+    "trees": "random trees of as many edges",
+}
 
 
 @configurable
@@ -48,8 +54,10 @@ class KeptEdges(Averaged):
 
     - Against the threshold τ of attribution graphs: `graph_…` keeps the graph's edges and its terminal edge in the last
       layer. `top_…` keeps as many edges, the best by score over all layers. `random_…` keeps as many in every layer, drawn
-      among the edges that a graph could have, mean over `draws`. `edges_kept` is their number, `edges_kept_share` their
-      share of all edges. Without a top node nothing is kept.
+      among the edges that a graph could have, mean over `draws`. `trees_…` keeps trees of as many edges that are grown at
+      random below the graph's top node, each edge drawn from all that exist and keep it a graph of the construction
+      (`results.optimal_graph.RandomTrees`), and the terminal edge, mean over `draws`. `edges_kept` is the number of the
+      graph's edges, `edges_kept_share` their share of all edges. Without a top node nothing is kept.
     - Against the share of edges kept: `kept_…` keeps the best ⌊share · n⌋ of the n edges of all layers by score,
       `kept_random_…` random ones, mean over `draws`. `kept_auc` is the area under p_t (trapezoid over the shares divided
       by their range), `kept_auc_over_random` that area less the one of random edges.
@@ -72,7 +80,7 @@ class KeptEdges(Averaged):
         seed: of the random sets and of ties.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[Reads] = "edges"
     about: ClassVar[About] = About("faithfulness", 50, "Keeping some attention edges")
 
@@ -109,7 +117,7 @@ class KeptEdges(Averaged):
         }
         for measure, measured in (("probability", "probability of the explained class"), ("accuracy", "accuracy")):
             for kind in _SETS:
-                better = None if kind == "random" else True
+                better = None if kind in ("random", "trees") else True
                 metrics[f"{kind}_{measure}"] = Metric(
                     better,
                     share,
@@ -162,6 +170,8 @@ class KeptEdges(Averaged):
             for draw in range(self.draws)
         ]
         counts = torch.zeros(len(batch), len(self.thresholds), dtype=torch.long, device=cells.device)
+        exists = [c[:, : s.shape[-1], : s.shape[-1]] for c, s in zip(cells.cpu().numpy(), scores, strict=True)]
+        forests = Forests(exists, ends, batch.uids, self.construction, self.seed)
 
         def masks() -> Iterator[Keep]:
             for t, threshold in enumerate(self.thresholds):
@@ -175,9 +185,12 @@ class KeptEdges(Averaged):
                 yield keep
                 yield best.first(counts[:, t])
                 yield from (order.first(per_layer) for order in random_orders)
+                for draw in range(self.draws):
+                    yield forests.masks(graphs, keep, f"{threshold:g}, {draw}") & cells
 
-        values = measure.of(masks()).reshape(len(batch), len(self.thresholds), 2 + self.draws, 2)
-        means = {"graph": values[:, :, 0], "top": values[:, :, 1], "random": values[:, :, 2:].mean(2)}
+        values = measure.of(masks()).reshape(len(batch), len(self.thresholds), 2 + 2 * self.draws, 2)
+        random, trees = values[:, :, 2 : 2 + self.draws].mean(2), values[:, :, 2 + self.draws :].mean(2)
+        means = {"graph": values[:, :, 0], "top": values[:, :, 1], "random": random, "trees": trees}
         n_edges = (cells & ~diagonal(cells) if self.keep_self else cells).sum((1, 2, 3)).clamp(min=1)
         frames = [frame for kind in _SETS for frame in measure.tables(kind, means[kind], self.thresholds)]
         frames.append(table(batch.uids, "edges_kept", counts, x=self.thresholds))

@@ -84,42 +84,53 @@ def best_tree(cells: Sequence[Cell], weights: Float[NDArray, " n"], top: int) ->
     return np.flatnonzero(found.x > 0.5).tolist()
 
 
-def random_tree(
-    shape: tuple[int, int],
-    construction: Construction,
-    top: int,
-    terminal: int | None,
-    size: int,
-    random: np.random.Generator,
-) -> list[Cell]:
-    """A tree below `top` of `size` cells, at most one for every token but `top`.
+class RandomTrees:
+    """Trees below `top` over the cells that exist, at most one cell for every token but `top`, drawn cell by cell.
 
-    It grows cell by cell, each drawn uniformly from those that keep it a tree of the construction.
+    Each cell is drawn uniformly from those that keep it a tree of the construction.
 
     Args:
-        shape: layers and tokens.
+        exists: the cells that may be drawn.
         construction: `paper` or `script`.
         top: the node above all.
         terminal: the token that the classifier reads, or None.
-        size: how many cells.
-        random: draws them.
     """
-    n_layers, n_tokens = shape
-    every = allowed_cells(np.ones((n_layers, n_tokens, n_tokens), dtype=bool), construction, top, terminal)
-    cells = np.array(every, dtype=np.int64).reshape(-1, 3)
-    order = -cells[:, 0] * n_tokens + cells[:, 1]  # of two cells the one that comes before has the smaller number
-    first = order.min(initial=0) - 1
-    arrived = np.full(n_tokens, np.iinfo(np.int64).max)
-    arrived[top] = first
-    fresh = np.ones(n_tokens, dtype=bool)
-    fresh[top] = False
-    tree: list[Cell] = []
-    while len(tree) < size:
-        possible = np.flatnonzero(fresh[cells[:, 2]] & (arrived[cells[:, 1]] < order))
-        if not len(possible):
-            break
-        chosen = int(random.choice(possible))
-        layer, query, key = (int(number) for number in cells[chosen])
-        tree.append((layer, query, key))
-        arrived[key], fresh[key] = order[chosen], False
-    return tree
+
+    def __init__(
+        self, exists: Bool[NDArray, "L T T"], construction: Construction, top: int, terminal: int | None
+    ) -> None:
+        n_layers, self._n_tokens = exists.shape[:2]
+        may = exists[:-1] & ~np.eye(self._n_tokens, dtype=bool)
+        may[:, :, top] = False
+        if construction == "script":
+            may[-1, np.arange(self._n_tokens) != top] = False
+            if terminal is not None:
+                may[:, terminal] = False
+        layers, self._queries, self._keys = np.nonzero(may[::-1])  # in the order of the walk
+        self._layers, self._top = n_layers - 2 - layers, top
+        self._order = -self._layers * self._n_tokens + self._queries  # the smaller comes before
+        self._of_query: dict[int, NDArray[np.int64]] = {}
+
+    def draw(self, size: int, random: np.random.Generator) -> list[Cell]:
+        """A tree of `size` cells, or of as many as fit."""
+        arrived = {self._top: self._order.min(initial=0) - 1}
+        fresh = np.ones(self._n_tokens, dtype=bool)
+        fresh[self._top] = False
+        tree: list[Cell] = []
+        while len(tree) < size:
+            possible = np.sort(np.concatenate([self._open(query, since, fresh) for query, since in arrived.items()]))
+            if not len(possible):
+                break
+            chosen = int(random.choice(possible))
+            key = int(self._keys[chosen])
+            tree.append((int(self._layers[chosen]), int(self._queries[chosen]), key))
+            arrived[key], fresh[key] = self._order[chosen], False
+        return tree
+
+    def _open(self, query: int, since: int, fresh: Bool[NDArray, " T"]) -> NDArray[np.int64]:
+        """Places of the cells of a query that come behind its arrival and lead to a token that has not arrived."""
+        if query not in self._of_query:
+            self._of_query[query] = np.flatnonzero(self._queries == query)
+        places = self._of_query[query]
+        open_ones: NDArray[np.int64] = places[fresh[self._keys[places]] & (self._order[places] > since)]
+        return open_ones

@@ -11,7 +11,9 @@ from benchmark.evaluations.edge_masks import Ordered, attended, kept_logits, ran
 from benchmark.evaluations.kept_edges import KEPT_SHARES, KeptEdges
 from benchmark.models.edits import KeepEdges
 from benchmark.results.graph import attribution_graph
+from benchmark.results.optimal_graph import RandomTrees
 from benchmark.settings.configuration import build
+from benchmark.settings.randomness import generator
 from tests.evaluations.conftest import figure_of, values_of
 from tests.evaluations.edge_examples import bert, no_edges, same_rows, selected, served  # noqa: F401 - fixtures
 
@@ -95,7 +97,17 @@ def test_curves_equal_the_slow_loop(served, construction, keep_self, renormalise
             kept |= {(model.n_layers - 1, terminal, graph.top)} if graph.top is not None else set()
             assert values_of(rows, "edges_kept", threshold)[uid] == len(kept)
             assert values_of(rows, "edges_kept_share", threshold)[uid] == pytest.approx(len(kept) / len(counted))
-            for name, chosen in (("graph", kept), ("top", best_edges(attribution, b, counted, len(kept)))):
+            sets = {"graph": kept, "top": best_edges(attribution, b, counted, len(kept)), "trees": set()}
+            if graph.top is not None:
+                last = {(model.n_layers - 1, terminal, graph.top)}
+                exists = np.zeros((model.n_layers, n, n), dtype=bool)
+                exists[tuple(np.array(edges).T)] = True
+                random = generator(0, f"random trees {threshold:g}, 0", uid)
+                tree = RandomTrees(exists, construction, graph.top, terminal).draw(len(kept - last), random)
+                assert len(tree) == len(kept - last)
+                assert set(tree) <= set(edges)
+                sets["trees"] = {*tree} | last
+            for name, chosen in sets.items():
                 logits = slow_run(model, batch, b, chosen | own, renormalise=renormalise)
                 check(rows, name, threshold, uid, logits, target, label)
         curve = []

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmark.results.graph import attribution_graph, layer_shares, top_node
-from benchmark.results.optimal_graph import allowed_cells, best_tree, is_tree, random_tree
+from benchmark.results.optimal_graph import RandomTrees, allowed_cells, best_tree, is_tree
 
 
 def brute_force(cells, weights, top):
@@ -77,16 +77,31 @@ def test_no_attribution_graph_exceeds_the_optimum(seed, construction):
 def test_random_trees_are_trees_of_their_size(construction):
     random = np.random.default_rng(0)
     for size in range(6):
-        tree = random_tree((4, 6), construction, 2, 0, size, random)
+        tree = RandomTrees(np.ones((4, 6, 6), dtype=bool), construction, 2, 0).draw(size, random)
         assert len(tree) == size
         assert is_tree(tree, 2)
         if construction == "script":
             assert all(query != 0 and (layer < 2 or query == 2) for layer, query, _ in tree)
-    assert len(random_tree((4, 6), construction, 2, 0, 99, random)) == 5
+    assert len(RandomTrees(np.ones((4, 6, 6), dtype=bool), construction, 2, 0).draw(99, random)) == 5
+
+
+@pytest.mark.parametrize("construction", ["paper", "script"])
+@pytest.mark.parametrize("terminal", [None, 1])
+def test_random_trees_are_of_cells_that_exist(construction, terminal):
+    """And of all that the construction allows among these."""
+    random = np.random.default_rng(3)
+    exists = random.random((4, 5, 5)) < 0.6
+    trees = RandomTrees(exists, construction, 2, terminal)
+    allowed = set(allowed_cells(exists, construction, 2, terminal))
+    drawn = {cell for _ in range(300) for cell in trees.draw(4, random)}
+    assert drawn <= allowed
+    assert {cell for cell in allowed if cell[1] == 2} <= drawn  # those below the top node can all be drawn
+    assert all(is_tree(trees.draw(4, random), 2) for _ in range(20))
 
 
 def test_the_first_cell_is_drawn_uniformly():
     random = np.random.default_rng(0)
-    drawn = Counter(random_tree((3, 3), "paper", 0, None, 1, random)[0] for _ in range(4000))
+    trees = RandomTrees(np.ones((3, 3, 3), dtype=bool), "paper", 0, None)
+    drawn = Counter(trees.draw(1, random)[0] for _ in range(4000))
     assert {*drawn} == {(layer, 0, key) for layer in (0, 1) for key in (1, 2)}
     assert min(drawn.values()) > 900  # 1000 expected, standard deviation 27

@@ -14,7 +14,7 @@ from benchmark.analyses.means import defined_mean, mean_line
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.resumed import Arrays, by_example, explained_classes
 from benchmark.results.graph import Construction, attribution_graph, layer_shares, top_node
-from benchmark.results.optimal_graph import allowed_cells, best_tree, random_tree
+from benchmark.results.optimal_graph import RandomTrees, allowed_cells, best_tree
 from benchmark.results.tables import Drawing, Table
 from benchmark.settings.declared import Count, Natural, Shares, configurable
 from benchmark.settings.randomness import generator
@@ -95,6 +95,7 @@ class GraphOptimum:
             return values
         weights = shares if self.weights == "share" else example.scores
         random = generator(self.seed, "random trees", example.uid)
+        every = RandomTrees(np.ones(shares.shape, dtype=bool), self.construction, top, example.terminal)
         for t, threshold in enumerate(self.thresholds):
             cells = allowed_cells(shares > threshold, self.construction, top, example.terminal)
             if not cells or len(cells) > self.most_edges:
@@ -103,10 +104,8 @@ class GraphOptimum:
                 example.scores, threshold, construction=self.construction, terminal=example.terminal
             )
             greedy = np.array([weights[edge.layer, edge.query, edge.key] for edge in graph.edges])
-            shape, size = (len(shares), shares.shape[1]), len(graph.edges)
-            trees = [
-                random_tree(shape, self.construction, top, example.terminal, size, random) for _ in range(self.draws)
-            ]
+            size = len(graph.edges)
+            trees = [every.draw(size, random) for _ in range(self.draws)]
             drawn = np.array([[weights[cell] for cell in tree] for tree in trees]).reshape(self.draws, -1)
             kept = np.array([weights[cell] for cell in cells])
             for p, penalty in enumerate(self.penalties):

@@ -16,7 +16,7 @@ from benchmark.analyses.syntax.trees import PUNCTUATION
 from benchmark.annotations import Parse, annotated
 from benchmark.results import statistics
 from benchmark.results.graph import Construction, attribution_graph
-from benchmark.results.optimal_graph import random_tree
+from benchmark.results.optimal_graph import RandomTrees
 from benchmark.results.statistics import interval
 from benchmark.results.tables import Drawing, Table
 from benchmark.settings.declared import Count, Natural, Shares, configurable
@@ -39,7 +39,7 @@ class GraphSyntax:
 
     G are the pairs of different words that the graph's edges join (its tokens are pieces of words; special tokens and
     punctuation are left out), D the annotated pairs. Beside it the chain, each word with the next, and trees of as many
-    edges that are grown at random below the same top node (`optimal_graph.random_tree`, all `draws` of a sentence summed);
+    edges that are grown at random below the same top node (`optimal_graph.RandomTrees`, all `draws` of a sentence summed);
     and what the graph has more than these, of the same sentences.
 
     Attributes:
@@ -97,15 +97,12 @@ class GraphSyntax:
             )
             values[t, 0] = _counted(self._joined(example, inside, [(e.query, e.key) for e in graph.edges]), gold)
             values[t, 1] = _counted(chain, gold)
-            for _ in range(self.draws if graph.top is not None else 0):
-                drawn = random_tree(
-                    (len(example.scores), len(example.units)),
-                    self.construction,
-                    int(graph.top or 0),
-                    example.terminal,
-                    len(graph.edges),
-                    random,
-                )
+            if graph.top is None:
+                continue
+            exists = np.ones(example.scores.shape, dtype=bool)
+            trees = RandomTrees(exists, self.construction, graph.top, example.terminal)
+            for _ in range(self.draws):
+                drawn = trees.draw(len(graph.edges), random)
                 joined = self._joined(example, inside, [(query, key) for _, query, key in drawn])
                 values[t, 2] += _counted(joined, gold)
         return values
