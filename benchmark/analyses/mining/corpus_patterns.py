@@ -40,14 +40,14 @@ class CorpusPatterns:
     """Word pairs that recur among an explainer's best, by explained class, with lift over chance and corrected tests.
 
     An explainer with edges scores a pair by both edges between its words, the others by the sum of its words' scores
-    (`word_pairs`). Of every text the `best` pairs are taken. A pattern, two words in any order and place, is tested in each
-    class in whose texts it stands at least `least` times, whatever its scores: the number of texts in which it is among the
-    best against a sum of independent draws with the probability that random pairs would have in each of them (Poisson's
-    binomial); Holm-corrected over all patterns and classes of the explainer.
+    (`word_pairs`). Of every text the `best` pairs are taken; words of a query are left out. A pattern, two words in any order
+    and place, is tested in each class in whose texts it stands at least `least` times, whatever its scores: the number of
+    texts in which it is among the best against a sum of independent draws with the probability that random pairs would
+    have in each of them (Poisson's binomial); Holm-corrected over all patterns and classes of the explainer.
 
-    `corpus_patterns` lists the most significant ones: in what share of the texts that hold the pattern it
-    is put first, what chance has, and how many of these texts have the class as their label. A model whose explanations put
-    a pattern first that nearly always goes with a label may rely on it, and a person can say whether it should.
+    `corpus_patterns` lists the most significant ones: in what share of the texts that hold the pattern it is put first, what
+    chance has, and how many of these texts have the class as their label. A model whose explanations put a pattern first
+    that nearly always goes with a label may rely on it, and a person can say whether it should.
 
     Where the task knows what was planted (`task.shortcuts` of the planted reviews), `corpus_patterns_found` says of every
     explainer how many of the planted phrases it finds; and of the pairs that it finds, that go with their class (the
@@ -110,7 +110,8 @@ class CorpusPatterns:
         found: list[Marked] = []
         for batch, target in texts:
             scores = pair_scores(cell.method, context.setting.model, batch, target.to(batch.units.device))
-            parts = zip(batch.words, scores, batch.uids, target.tolist(), strict=True)
+            rated = [("",) * n + words[n:] for words, n in zip(batch.words, batch.query_units, strict=True)]
+            parts = zip(rated, scores, batch.uids, target.tolist(), strict=True)
             found += [one for words, pairs, uid, label in parts if (one := marked(words, pairs, self.best, uid, label))]
         return found
 
