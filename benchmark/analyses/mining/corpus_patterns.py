@@ -40,7 +40,7 @@ class CorpusPatterns:
     """Word pairs that recur among an explainer's best, by explained class, with lift over chance and corrected tests.
 
     An explainer with edges scores a pair by both edges between its words, the others by the sum of its words' scores
-    (`word_pairs`). Of every text the `best` pairs are taken; words of a query are left out. A pattern, two words in any order
+    (`word_pairs`). Of every text the `best` pairs are taken, without words of a query. A pattern, two words in any order
     and place, is tested in each class in whose texts it stands at least `least` times, whatever its scores: the number of
     texts in which it is among the best against a sum of independent draws with the probability that random pairs would
     have in each of them (Poisson's binomial); Holm-corrected over all patterns and classes of the explainer.
