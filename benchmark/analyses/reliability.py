@@ -78,13 +78,13 @@ def correlations(first: Measured, second: Measured, *, corrected: bool) -> Value
     return np.where(product > 0, r / np.sqrt(np.where(product > 0, product, 1.0)), np.nan)
 
 
-def spread(values: Values, n: int) -> Interval:
-    """`θ ± t_{n−1} sd(θ*)` of values [θ, θ*...]; none where a tenth of the resamples has no value."""
+def spread(values: Values, n: int, bounds: tuple[float, float] = (-np.inf, np.inf)) -> Interval:
+    """`θ ± t_{n−1} sd(θ*)` of values [θ, θ*...] within the bounds; none where a tenth of the resamples has no value."""
     value, again = float(values[0]), values[1:][np.isfinite(values[1:])]
     if not np.isfinite(value) or len(again) < max(2, _DEFINED * len(values[1:])):
         return Interval(value, float("nan"), float("nan"), n)
     reach = float(stats.t.ppf(_LEVEL, n - 1) * np.std(again, ddof=1))
-    return Interval(value, value - reach, value + reach, n)
+    return Interval(value, max(value - reach, bounds[0]), min(value + reach, bounds[1]), n)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmark.analyses.means import SHARE
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.reliability import Measured, grouped, spread
 from benchmark.results.tables import Table, line
@@ -25,7 +26,7 @@ def reliabilities(measured: Mapping[str, Mapping[str, Measured]]) -> Table:
         figure_line(
             {"importance": method, "task": task},
             "reliability",
-            spread(one.reliability, one.n),
+            spread(one.reliability, one.n, SHARE),
             "" if np.isfinite(one.reliability[0]) else UNRELIABLE,
         )
         for method, tasks in measured.items()

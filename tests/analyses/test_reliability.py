@@ -43,6 +43,8 @@ def test_halves_share_no_example():
     assert len(pairs) == 20 + 200
     assert not any(set(one) & set(two) for one, two in pairs)
     assert found.reliability[1:].mean() < 0.25
+    assert spread(found.reliability, 30, (0.0, 1.0)).low >= 0
+    assert spread(found.reliability, 30).low < 0
 
 
 def test_too_few_examples_have_no_reliability():
