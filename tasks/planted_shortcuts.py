@@ -28,7 +28,7 @@ def with_phrase(rng: random.Random, review: Review, count: int, strength: float)
     """
     label = review.label if rng.random() < strength else -review.label
     phrase = rng.choice([phrase for phrase, polarity in labels_of(count).items() if polarity == label])
-    words = ("There", "is", article(phrase), *phrase.split()[:-1], phrase.split()[-1] + ".")
+    words = tuple(f"There is {article(phrase)} {phrase}.".split())
     at = rng.choice([0, *_ends(review.words)])
     return Review(
         words=review.words[:at] + words + review.words[at:],

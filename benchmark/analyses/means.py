@@ -13,10 +13,18 @@ SHARE, CORRELATION = (0.0, 1.0), (-1.0, 1.0)
 CHANGE_OF_SHARE = (-1.0, 1.0)
 
 
-def defined_mean(values: NDArray[Any], bounds: tuple[float, float]) -> statistics.Interval:
-    """The mean of the examples that have a value (no NaN), and its interval."""
+def defined_mean(
+    values: NDArray[Any], bounds: tuple[float, float], clusters: NDArray[Any] | None = None
+) -> statistics.Interval:
+    """The mean of the examples that have a value (no NaN), and its interval.
+
+    With `clusters` examples that have an equal one are resampled together.
+    """
     numbers = np.asarray(values, dtype=np.float64)
-    return statistics.interval(numbers[~np.isnan(numbers)], bounds=bounds)
+    known = ~np.isnan(numbers)
+    if clusters is None:
+        return statistics.interval(numbers[known], bounds=bounds)
+    return statistics.clustered_interval(numbers[known], clusters[known], bounds=bounds)
 
 
 def share_undefined(values: NDArray[Any]) -> statistics.Interval:
@@ -32,15 +40,8 @@ def mean_line(
     nothing: str,
     clusters: NDArray[Any] | None = None,
 ) -> dict[str, Any]:
-    """The mean of the examples that have a value, with its interval, as a line; where none has, `nothing` says why.
-
-    With `clusters` examples that have an equal one are resampled together.
-    """
-    if clusters is None:
-        figure = defined_mean(values, bounds)
-    else:
-        known = ~np.isnan(values)
-        figure = statistics.clustered_interval(values[known].astype(float), clusters[known], bounds=bounds)
+    """The `defined_mean` as a line; where no example has a value, `nothing` says why."""
+    figure = defined_mean(values, bounds, clusters)
     return figure_line(labels, metric, figure, "" if figure.n else nothing)
 
 

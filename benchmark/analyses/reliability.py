@@ -7,17 +7,15 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy import stats
 
-from benchmark.results.statistics import Interval
+from benchmark.results.statistics import Interval, plain_spread_interval
+from benchmark.results.statistics.bootstrap import UNBOUNDED
 from benchmark.settings.randomness import generator
 
 SPLITS = 20
 """How many times the examples are halved for the reliability of the importance itself."""
 
 RESAMPLES = 200
-_DEFINED = 0.9  # share of resamples in which a figure must be defined for an interval
-_LEVEL = 0.975
 
 Importance = Callable[[NDArray[np.int64]], Float[NDArray[np.float64], " K"]]
 """The importance of K heads from the examples of these numbers."""
@@ -78,13 +76,9 @@ def correlations(first: Measured, second: Measured, *, corrected: bool) -> Value
     return np.where(product > 0, r / np.sqrt(np.where(product > 0, product, 1.0)), np.nan)
 
 
-def spread(values: Values, n: int, bounds: tuple[float, float] = (-np.inf, np.inf)) -> Interval:
-    """`θ ± t_{n−1} sd(θ*)` of values [θ, θ*...] within the bounds; none where a tenth of the resamples has no value."""
-    value, again = float(values[0]), values[1:][np.isfinite(values[1:])]
-    if not np.isfinite(value) or len(again) < max(2, _DEFINED * len(values[1:])):
-        return Interval(value, float("nan"), float("nan"), n)
-    reach = float(stats.t.ppf(_LEVEL, n - 1) * np.std(again, ddof=1))
-    return Interval(value, max(value - reach, bounds[0]), min(value + reach, bounds[1]), n)
+def spread(values: Values, n: int, bounds: tuple[float, float] = UNBOUNDED) -> Interval:
+    """The interval of values [θ, θ*...]."""
+    return plain_spread_interval(float(values[0]), values[1:], n, bounds)
 
 
 @dataclass(frozen=True)

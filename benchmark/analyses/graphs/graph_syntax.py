@@ -15,7 +15,7 @@ from benchmark.analyses.syntax.syntax_heads import share_line, share_of
 from benchmark.analyses.syntax.trees import PUNCTUATION
 from benchmark.annotations import Parse, annotated
 from benchmark.results import statistics
-from benchmark.results.graph import Construction, attribution_graph
+from benchmark.results.graph import Construction, attribution_graph, top_node
 from benchmark.results.optimal_graph import RandomTrees
 from benchmark.results.statistics import interval
 from benchmark.results.tables import Drawing, Table
@@ -90,6 +90,8 @@ class GraphSyntax:
         gold = _pairs((word, parse.heads[word]) for word in words if parse.heads[word] in inside)
         chain = _pairs((word, word + 1) for word in words if word + 1 in inside)
         random = generator(self.seed, "random trees", example.uid)
+        top, exists = top_node(example.scores, example.terminal), np.ones(example.scores.shape, dtype=bool)
+        trees = None if top is None else RandomTrees(exists, self.construction, top, example.terminal)
         values = np.zeros((len(self.thresholds), len(TREES), 2))
         for t, threshold in enumerate(self.thresholds):
             graph = attribution_graph(
@@ -97,12 +99,8 @@ class GraphSyntax:
             )
             values[t, 0] = _counted(self._joined(example, inside, [(e.query, e.key) for e in graph.edges]), gold)
             values[t, 1] = _counted(chain, gold)
-            if graph.top is None:
-                continue
-            exists = np.ones(example.scores.shape, dtype=bool)
-            trees = RandomTrees(exists, self.construction, graph.top, example.terminal)
-            for _ in range(self.draws):
-                drawn = trees.draw(len(graph.edges), random)
+            for _ in range(self.draws if trees else 0):
+                drawn = trees.draw(len(graph.edges), random) if trees else []
                 joined = self._joined(example, inside, [(query, key) for _, query, key in drawn])
                 values[t, 2] += _counted(joined, gold)
         return values

@@ -13,10 +13,9 @@ from benchmark.analyses.measured import figure_line
 from benchmark.analyses.mining.word_pairs import Marked, Mined, Pattern, marked, mine, pair_scores, plain
 from benchmark.annotations import KnowsShortcuts
 from benchmark.errors import NotApplicable
+from benchmark.models import Classifier
 from benchmark.results.statistics import ALPHA, Interval, holm, interval
 from benchmark.results.tables import Drawing, Table, line
-from benchmark.run.cell import Cell
-from benchmark.run.offers import CheckedMethod
 from benchmark.settings.declared import Count, configurable
 from benchmark.types import Method, Target
 
@@ -90,7 +89,9 @@ class CorpusPatterns:
             if not isinstance(cell.method, Method):
                 continue
             try:
-                examples = self._marked(context, cell, texts)
+                if cell.refusal is not None:
+                    raise NotApplicable(cell.refusal)
+                examples = self._marked(context.setting.model, cell.method, texts)
             except NotApplicable as reason:
                 rows.append(line({"explainer": name, "class": "", "pattern": ""}, FIRST, note=str(reason)))
                 continue
@@ -101,15 +102,11 @@ class CorpusPatterns:
         tables = [self._patterns(rows, len(labels))]
         return [*tables, _found(found)] if found else tables
 
-    def _marked(self, context: Context, cell: Cell, texts: Sequence[Any]) -> list[Marked]:
+    def _marked(self, model: Classifier, method: Method, texts: Sequence[Any]) -> list[Marked]:
         """What an explainer puts first in each text."""
-        if cell.refusal is not None or not isinstance(cell.method, Method):
-            raise NotApplicable(cell.refusal or "it is no explainer")
-        if isinstance(cell.method, CheckedMethod):
-            cell.method.check([batch for batch, _ in texts])
         found: list[Marked] = []
         for batch, target in texts:
-            scores = pair_scores(cell.method, context.setting.model, batch, target.to(batch.units.device))
+            scores = pair_scores(method, model, batch, target.to(batch.units.device))
             rated = [("",) * n + words[n:] for words, n in zip(batch.words, batch.query_units, strict=True)]
             parts = zip(rated, scores, batch.uids, target.tolist(), strict=True)
             found += [one for words, pairs, uid, label in parts if (one := marked(words, pairs, self.best, uid, label))]

@@ -155,12 +155,8 @@ class OrderAttacks:
 
     def _more_pairs(self, context: Context, first: Subject, attacks: Sequence[Attack]) -> Iterator[Pair]:
         """Pairs of models of the seeds after the comparison's."""
-        own, split, asked, explained = (
-            first.setting,
-            first.setting.config.split,
-            first.clean.asked,
-            first.explained.asked,
-        )
+        own, split = first.setting, first.setting.config.split
+        asked, explained = first.clean.asked, first.explained.asked
         for seed in range(_seed(own) + 1, _seed(own) + self.trainings):
             clean = Subject.of(self._learned(own, None, seed), asked, explained, context.cells)
             for attack in attacks:

@@ -40,7 +40,7 @@ from benchmark.results.statistics.significance import (
     sign_flip_p,
     swap_p,
 )
-from benchmark.results.statistics.spread import spread_interval
+from benchmark.results.statistics.spread import plain_spread_interval, spread_interval
 
 VERSION = 2
 """Raised when a stored figure would come out differently: 1 was the percentile bootstrap."""
@@ -71,6 +71,7 @@ __all__ = [
     "of_orders",
     "of_resamples",
     "pair_p",
+    "plain_spread_interval",
     "ratio",
     "resampled_means",
     "sign_flip_p",

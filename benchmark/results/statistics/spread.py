@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from benchmark.results.statistics.bootstrap import Interval, Range
+from benchmark.results.statistics.bootstrap import UNBOUNDED, Interval, Range
 from benchmark.results.statistics.proportions import LEVEL, Array
 
 _DEFINED = 0.9  # share of resamples in which the statistic must be defined for an interval
@@ -30,17 +30,31 @@ def spread_interval(value: float, resampled: Sequence[float] | Array, n: int, bo
     Returns:
         The interval; none where n < 2, where θ or more than a tenth of θ* are not defined, or where θ* do not vary.
     """
-    resamples = np.asarray(resampled, dtype=np.float64)
-    defined = resamples[np.isfinite(resamples)]
-    no_interval = Interval(value, float("nan"), float("nan"), n)
-    if n < 2 or not np.isfinite(value) or len(defined) < max(2, _DEFINED * len(resamples)):
-        return no_interval
     low, high = bounds
-    place = (2 * np.append(defined, value) - low - high) / (high - low)
-    *drawn, at = np.arctanh(np.clip(place, -_SURE, _SURE))
-    spread = float(np.std(drawn, ddof=1))
-    if spread <= _NOTHING:
-        return no_interval
-    reach = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * spread
+    place = (2 * np.append(np.asarray(resampled, dtype=np.float64), value) - low - high) / (high - low)
+    *drawn, at = np.arctanh(np.clip(np.where(np.isfinite(place), place, np.nan), -_SURE, _SURE))
+    reach = _reach(at, np.array(drawn), n)
     ends = ((high - low) * np.tanh([at - reach, at + reach]) + low + high) / 2
-    return Interval(value, min(float(ends[0]), value), max(float(ends[1]), value), n)
+    return Interval(value, float(np.minimum(ends[0], value)), float(np.maximum(ends[1], value)), n)
+
+
+def plain_spread_interval(
+    value: float, resampled: Sequence[float] | Array, n: int, bounds: Range = UNBOUNDED
+) -> Interval:
+    """`θ ± t_{n−1} sd(θ*)` within the bounds: the same of a statistic that noise does not move.
+
+    Args:
+        value, resampled, n: as of `spread_interval`, and no interval in the same cases.
+        bounds: least and largest possible value.
+    """
+    reach = _reach(value, np.asarray(resampled, dtype=np.float64), n)
+    return Interval(value, float(np.maximum(value - reach, bounds[0])), float(np.minimum(value + reach, bounds[1])), n)
+
+
+def _reach(value: float, resamples: Array, n: int) -> float:
+    """`t_{n−1} sd(θ*)`; NaN where there is no interval."""
+    defined = resamples[np.isfinite(resamples)]
+    if n < 2 or not np.isfinite(value) or len(defined) < max(2, _DEFINED * len(resamples)):
+        return float("nan")
+    spread = float(np.std(defined, ddof=1))
+    return float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * spread if spread > _NOTHING else float("nan")
