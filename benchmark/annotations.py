@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmark.errors import NotApplicable
 from benchmark.types import Example
 
@@ -129,7 +132,20 @@ class Moved:
     shuffled: tuple[bool, ...]
 
 
-Annotation = TypeVar("Annotation", Parse, Coreference, Stimulus, Marked, Option, Moved)
+@dataclass(frozen=True, eq=False)
+class PlantedWords:
+    """Words that were planted into an example, and the class whose feature they are.
+
+    Attributes:
+        marks: whether each word of the example is one of them.
+        label: the class.
+    """
+
+    marks: NDArray[np.bool_]
+    label: int
+
+
+Annotation = TypeVar("Annotation", Parse, Coreference, Stimulus, Marked, Option, Moved, PlantedWords)
 
 KEYS: Mapping[type, str] = {
     Parse: "parse",
@@ -138,6 +154,7 @@ KEYS: Mapping[type, str] = {
     Marked: "marked",
     Option: "option",
     Moved: "moved",
+    PlantedWords: "planted_words",
 }
 """Where each kind lies in `Example.meta`."""
 

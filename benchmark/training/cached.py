@@ -11,6 +11,8 @@ import torch
 from benchmark.results.cache import atomic_path, cache_directory
 from benchmark.results.locks import beside
 
+_OF_CHECKPOINTS = (".safetensors", ".bin", ".json", ".txt", ".model")
+
 
 def checkpoint_directory(name: str, covered: Sequence[Any]) -> Path:
     """Where the cache keeps a checkpoint; `covered` is everything that its weights depend on, in a form that JSON writes."""
@@ -40,3 +42,15 @@ def trained_once(directory: Path, what: str, train: Callable[[Path], None]) -> s
 def write_record(directory: Path, record: dict[str, Any]) -> None:
     """`training.json` beside the weights: how they came about."""
     (directory / "training.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def source_digest(source: str) -> str:
+    """SHA-256 over names and contents of a checkpoint's files; of an id of the hub that id."""
+    folder = Path(source)
+    if not folder.is_dir():
+        return source
+    state = hashlib.sha256()
+    for file in sorted(path for path in folder.iterdir() if path.suffix in _OF_CHECKPOINTS):
+        content = file.read_bytes()
+        state.update(f"{file.name}\0{len(content)}\0".encode() + content)
+    return state.hexdigest()

@@ -48,7 +48,7 @@ class Recipe:
         batch_size: examples per step.
         learning_rate: AdamW's peak, between a linear warm-up over a tenth of the steps and a linear decay.
         max_length: tokens of an example; None for the model's window.
-        freeze: of an image model, blocks that stay as they are, and everything before them: they read each image once, and
+        freeze: blocks that stay as they are, and everything before them. Those of an image model read each image once, and
             training goes on from what they make of it. 0: all weights are trained.
         checks_per_epoch: how often validation accuracy is measured and a checkpoint written.
         patience: training stops after so many checks without a better accuracy.
@@ -186,12 +186,11 @@ def _last_complete(work: Path) -> str | None:
 def _trainer(task: Task, source: str, work: Path, recipe: Recipe) -> tuple[Trainer, Any]:
     """A trainer of the base with a classifier for the task's labels, and its tokenizer or image processor."""
     config = config_for(task, source)
+    learned: Task = getattr(task, "learned_from", task)
     if reads_images(config):
-        prepared = prepare_images(getattr(task, "learned_from", task), source, config, recipe.seed, recipe.freeze)
-    elif recipe.freeze:
-        raise UserError(f"recipe.freeze={recipe.freeze} is for image models, and model.path={source} reads texts")
+        prepared = prepare_images(learned, source, config, recipe.seed, recipe.freeze)
     else:
-        prepared = prepare_texts(task, source, config, recipe.seed, recipe.max_length)
+        prepared = prepare_texts(learned, source, config, recipe.seed, recipe.max_length, recipe.freeze)
     arguments = _arguments(work, recipe, len(prepared.train))
     arguments.remove_unused_columns = not reads_images(config)  # what goes on from kept states takes other inputs
     trainer = Trainer(

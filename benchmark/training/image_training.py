@@ -1,21 +1,19 @@
 """Fine-tuning image classifiers, from pixels or from what the frozen blocks make of them, which is kept."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from PIL import Image
 from torch import Tensor, nn
 from transformers import AutoModelForImageClassification, default_data_collator
 
 from benchmark import progress
 from benchmark.errors import UserError
-from benchmark.models.blocks import Reached
 from benchmark.models.checkpoints import image_processor
 from benchmark.models.images import in_rgb
+from benchmark.training.frozen import freeze_before, last_frozen, output_of
 from benchmark.training.prepared import Prepared, new_classifier
 from benchmark.types import Example, Task
 
@@ -38,10 +36,10 @@ def prepare_images(task: Task, source: str, config: Any, seed: int, freeze: int)
     train, validation = (Images(task.split(split), processor) for split in ("train", "validation"))
     if freeze == 0:
         return Prepared(model, processor, train, validation, default_data_collator)
-    last = _last_frozen(model, source, freeze)
+    last = last_frozen(model, source, freeze)
     model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     states, held_out = (_states(model, last, images) for images in (train, validation))
-    _freeze_before(model, last, train[0]["pixel_values"])
+    freeze_before(model, last, {"pixel_values": train[0]["pixel_values"][None]})
     _go_on_from(model, last, train[0]["pixel_values"].shape)
     return Prepared(model, processor, states, held_out, default_data_collator)
 
@@ -75,66 +73,18 @@ class Images:
         }
 
 
-def _last_frozen(model: nn.Module, source: str, freeze: int) -> nn.Module:
-    """The last of the frozen blocks."""
-    layers = int(model.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
-    lists = [part for part in model.modules() if isinstance(part, nn.ModuleList) and len(part) == layers]
-    if not lists or freeze > layers:
-        raise UserError(f"recipe.freeze={freeze}: the model '{source}' has {layers} blocks; allowed are 0 to {layers}")
-    return lists[0][freeze - 1]
-
-
 def _states(model: nn.Module, last: nn.Module, images: Images) -> list[dict[str, Any]]:
     """What the frozen blocks make of each image, and its label."""
     kept: list[dict[str, Any]] = []
     with progress.step("reading the images once", len(images), unit="images") as advance, torch.no_grad():
         for start in range(0, len(images), _AT_ONCE):
             items = [images[index] for index in range(start, min(start + _AT_ONCE, len(images)))]
-            states = _output_of(model, last, torch.stack([item["pixel_values"] for item in items]))
+            states = output_of(model, last, {"pixel_values": torch.stack([item["pixel_values"] for item in items])})
             kept += [
                 {"states": state.cpu(), "labels": item["labels"]} for state, item in zip(states, items, strict=True)
             ]
             advance(len(items))
     return kept
-
-
-def _output_of(model: nn.Module, block: nn.Module, pixels: Float[Tensor, "B C H W"]) -> Float[Tensor, "B T D"]:
-    """The states behind a block; the pass ends there."""
-
-    def stop(_: nn.Module, __: Any, output: Any) -> None:
-        raise Reached(output[0] if isinstance(output, tuple) else output)
-
-    handle = block.register_forward_hook(stop)
-    try:
-        model(pixel_values=pixels.to(next(model.parameters()).device))
-    except Reached as reached:
-        return reached.output
-    finally:
-        handle.remove()
-    raise AssertionError("the block was not called")
-
-
-def _freeze_before(model: nn.Module, last: nn.Module, pixels: Float[Tensor, "C H W"]) -> None:
-    """Freeze the weights of every module that is called until `last` is done."""
-    called: dict[int, nn.Module] = {}
-    with _noting(model, called), torch.no_grad():
-        _output_of(model, last, pixels[None])
-    for module in called.values():
-        for weight in module.parameters(recurse=False):
-            weight.requires_grad = False
-
-
-@contextmanager
-def _noting(model: nn.Module, called: dict[int, nn.Module]) -> Iterator[None]:
-    def note(module: nn.Module, _: Any) -> None:
-        called[id(module)] = module
-
-    handles = [module.register_forward_pre_hook(note) for module in model.modules()]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _go_on_from(model: Any, last: nn.Module, shape: Sequence[int]) -> None:

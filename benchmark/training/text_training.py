@@ -8,16 +8,19 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Data
 from benchmark.errors import UserError
 from benchmark.models.loading import NO_LIMIT
 from benchmark.models.weights import from_source
+from benchmark.training.frozen import freeze_before, last_frozen
 from benchmark.training.prepared import Prepared, new_classifier
 from benchmark.training.texts import texts_of
 from benchmark.types import Example, Task
 
 
-def prepare_texts(task: Task, source: str, config: Any, seed: int, max_length: int | None) -> Prepared:
+def prepare_texts(task: Task, source: str, config: Any, seed: int, max_length: int | None, freeze: int) -> Prepared:
     """A text classifier and the task's texts, truncated to its window or to `max_length`.
 
+    With `freeze`, so many blocks and all that comes before them are left as they are; they still run, with dropout.
+
     Raises:
-        UserError: the base has no tokenizer, or an example holds no text.
+        UserError: the base has no tokenizer or fewer blocks, or an example holds no text.
     """
     model = new_classifier(AutoModelForSequenceClassification, source, config, seed)
     tokenizer = from_source(AutoTokenizer, source)
@@ -30,7 +33,11 @@ def prepare_texts(task: Task, source: str, config: Any, seed: int, max_length: i
     train, validation = (
         _encode(tokenizer, task.split(split), min(window, NO_LIMIT)) for split in ("train", "validation")
     )
-    return Prepared(model, tokenizer, train, validation, DataCollatorWithPadding(tokenizer))
+    collate = DataCollatorWithPadding(tokenizer)
+    if freeze:
+        inputs = {name: tensor for name, tensor in collate(train[:1]).items() if name != "labels"}
+        freeze_before(model, last_frozen(model, source, freeze), inputs)
+    return Prepared(model, tokenizer, train, validation, collate)
 
 
 def _encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> list[dict[str, Any]]:

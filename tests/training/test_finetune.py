@@ -20,6 +20,7 @@ from benchmark.errors import UserError
 from benchmark.models import load_model
 from benchmark.progress import Advanced, Began
 from benchmark.training.finetune import Recipe, finetune
+from benchmark.training.finetuned import FineTuned, finetuned_for
 from benchmark.training.tiny import TinyModel
 from benchmark.types import Example
 from tasks.planted import Planted
@@ -301,3 +302,41 @@ def test_two_equal_trainings_at_once_train_once(base: Path, tmp_path: Path, monk
     assert [process.exitcode for process in processes] == [0, 0]
     assert log.read_text() == "trained\n"
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
+
+
+def test_frozen_blocks_stay_as_they_are_and_the_others_learn(base: Path, tmp_path: Path) -> None:
+    finetune(TASK, str(base), tmp_path / "out", replace(RECIPE, epochs=1, freeze=1))
+    before, after = weights(base), weights(tmp_path / "out")
+    moved = {name for name, tensor in before.items() if not torch.equal(tensor, after.get(f"bert.{name}", tensor))}
+    assert not [name for name in moved if name.startswith(("embeddings.", "encoder.layer.0."))]
+    assert [name for name in moved if name.startswith("encoder.layer.1.")]
+    with pytest.raises(UserError, match=r"recipe.freeze=9: the model '.*' has 2 blocks; allowed are 0 to 2"):
+        finetune(TASK, str(base), tmp_path / "other", replace(RECIPE, freeze=9))
+
+
+def test_a_task_that_is_learned_from_another_trains_on_that(base: Path, tmp_path: Path) -> None:
+    class Wrapped(Planted):
+        learned_from = TASK
+
+    finetune(Wrapped(train=8, validation=4, test=4), str(base), tmp_path / "wrapped", replace(RECIPE, epochs=1))
+    finetune(TASK, str(base), tmp_path / "plain", replace(RECIPE, epochs=1))
+    first, second = weights(tmp_path / "wrapped"), weights(tmp_path / "plain")
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_base_fine_tuned_on_first_use_is_kept(base: Path, cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source = FineTuned(base=str(base), epochs=1, batch_size=8, learning_rate=1e-3)
+    with caplog.at_level("INFO"):
+        folder = source.resolve(TASK)
+        assert "validation accuracy" in caplog.text
+        caplog.clear()
+        assert source.resolve(TASK) == folder
+        assert not caplog.text
+    others = [replace(source, seed=1), replace(source, freeze=1)]
+    assert len({folder, *(other.resolve(TASK) for other in others)}) == 3
+    assert load_model(folder, device="cpu").labels == TASK.labels
+    BertModel.from_pretrained(save_bert(base, window=64)).save_pretrained(base)  # other weights at the same place
+    assert source.resolve(TASK) != folder
+    with caplog.at_level("INFO"):
+        finetuned_for(Planted(seed=2, train=8, validation=4, test=4), str(base), RECIPE, told=False)
+    assert "validation accuracy" not in caplog.text.rpartition("use it with")[2]

@@ -18,11 +18,10 @@ from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPi
 
 from benchmark.errors import UserError
 from benchmark.models import load_model
-from benchmark.training import image_training
+from benchmark.training import frozen, image_training
 from benchmark.training.finetune import Recipe, finetune
 from tasks.digit_scenes import DigitScenes
 from tasks.planted import Planted
-from tests.text_models import save_bert
 
 TASK = DigitScenes(train=40, validation=10, test=10)
 RECIPE = Recipe(epochs=8, batch_size=8, learning_rate=3e-3, checks_per_epoch=1, patience=50)
@@ -92,8 +91,8 @@ def test_going_on_from_kept_states_is_the_whole_model(tmp_path):
         model = ViTForImageClassification.from_pretrained(base).eval()
         with torch.no_grad():
             expected = model(pixel_values=pixels).logits
-            last = image_training._last_frozen(model, "base", freeze)
-            states = image_training._output_of(model, last, pixels)
+            last = frozen.last_frozen(model, "base", freeze)
+            states = frozen.output_of(model, last, {"pixel_values": pixels})
             image_training._go_on_from(model, last, pixels.shape[1:])
             assert torch.equal(model(states).logits, expected)
 
@@ -124,6 +123,3 @@ def test_what_is_refused(tmp_path):
     (base / "preprocessor_config.json").unlink()
     with pytest.raises(UserError, match="has no image processor"):
         finetune(TASK, str(base), tmp_path / "out", RECIPE)
-    bert = save_bert(tmp_path / "bert")
-    with pytest.raises(UserError, match=r"recipe.freeze=1 is for image models"):
-        finetune(Planted(train=4, validation=2, test=2), str(bert), tmp_path / "out", replace(RECIPE, freeze=1))

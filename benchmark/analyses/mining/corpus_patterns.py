@@ -10,10 +10,9 @@ import pandas as pd
 from benchmark.analyses.context import Context
 from benchmark.analyses.means import SHARE, mean_line
 from benchmark.analyses.measured import figure_line
-from benchmark.analyses.mining.word_pairs import Marked, Mined, Pattern, marked, mine, pair_scores, plain
+from benchmark.analyses.mining.word_pairs import Marked, Mined, Pattern, marked_texts, mine, plain
 from benchmark.annotations import KnowsShortcuts
 from benchmark.errors import NotApplicable
-from benchmark.models import Classifier
 from benchmark.results.statistics import ALPHA, Interval, holm, interval
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.settings.declared import Count, configurable
@@ -84,14 +83,14 @@ class CorpusPatterns:
         names = context.setting.model.labels
         rows: list[dict[str, Any]] = []
         found: list[dict[str, Any]] = []
-        task, sensible = context.setting.task, _rationale_words(texts)
+        task, sensible = context.setting.task, rationale_words(texts)
         for name, cell in context.cells.items():
             if not isinstance(cell.method, Method):
                 continue
             try:
                 if cell.refusal is not None:
                     raise NotApplicable(cell.refusal)
-                examples = self._marked(context.setting.model, cell.method, texts)
+                examples = marked_texts(cell.method, context.setting.model, texts, self.best)
             except NotApplicable as reason:
                 rows.append(line({"explainer": name, "class": "", "pattern": ""}, FIRST, note=str(reason)))
                 continue
@@ -101,16 +100,6 @@ class CorpusPatterns:
                 found += found_lines(name, judged, task.planted_shortcuts, names, sensible)
         tables = [self._patterns(rows, len(labels))]
         return [*tables, _found(found)] if found else tables
-
-    def _marked(self, model: Classifier, method: Method, texts: Sequence[Any]) -> list[Marked]:
-        """What an explainer puts first in each text."""
-        found: list[Marked] = []
-        for batch, target in texts:
-            scores = pair_scores(method, model, batch, target.to(batch.units.device))
-            rated = [("",) * n + words[n:] for words, n in zip(batch.words, batch.query_units, strict=True)]
-            parts = zip(rated, scores, batch.uids, target.tolist(), strict=True)
-            found += [one for words, pairs, uid, label in parts if (one := marked(words, pairs, self.best, uid, label))]
-        return found
 
     def _lines(self, explainer: str, judged: Sequence[Judged], names: Sequence[str]) -> Iterator[dict[str, Any]]:
         significant = [one for one in judged if one.p < ALPHA]
@@ -209,7 +198,7 @@ def _as_pattern(phrase: str) -> Pattern:
     return first, second
 
 
-def _rationale_words(texts: Sequence[Any]) -> frozenset[str]:
+def rationale_words(texts: Sequence[Any]) -> frozenset[str]:
     """Words that any rationale marks."""
     found = set()
     for batch, _ in texts:

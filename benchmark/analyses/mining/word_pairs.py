@@ -101,6 +101,24 @@ def marked(words: Sequence[str], scores: PairScores, best: int, uid: str, label:
     return Marked(uid, label, Counter(patterns), len(pairs), frozenset(patterns[i] for i in order))
 
 
+def marked_texts(
+    method: Method, model: Classifier, texts: Sequence[tuple[Batch, torch.Tensor]], best: int
+) -> list[Marked]:
+    """What an explainer puts first in each text, words of a query left out.
+
+    Args:
+        texts: batches, each with the classes that are explained.
+        best: pairs of each text.
+    """
+    found: list[Marked] = []
+    for batch, target in texts:
+        scores = pair_scores(method, model, batch, target.to(batch.units.device))
+        rated = [("",) * n + words[n:] for words, n in zip(batch.words, batch.query_units, strict=True)]
+        parts = zip(rated, scores, batch.uids, target.tolist(), strict=True)
+        found += [one for words, pairs, uid, label in parts if (one := marked(words, pairs, best, uid, label))]
+    return found
+
+
 def by_chance(example: Marked, pattern: Pattern, best: int) -> float:
     """The probability that a pattern is among `best` pairs drawn at random, by the hypergeometric distribution."""
     others = example.pairs - example.occurrences.get(pattern, 0)

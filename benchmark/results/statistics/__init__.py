@@ -12,6 +12,7 @@ from benchmark.results.statistics.bootstrap import (
     resampled_means,
 )
 from benchmark.results.statistics.clustered import clustered_difference, clustered_interval
+from benchmark.results.statistics.crossed import Crossed, crossed_interval, crossed_p
 from benchmark.results.statistics.draws import (
     RESAMPLED,
     Source,
@@ -50,12 +51,15 @@ __all__ = [
     "RATIOS",
     "RESAMPLED",
     "VERSION",
+    "Crossed",
     "Interval",
     "Range",
     "Source",
     "Statistic",
     "clustered_difference",
     "clustered_interval",
+    "crossed_interval",
+    "crossed_p",
     "drawn_p",
     "f1_of_means",
     "f1_of_ratios",

@@ -1,0 +1,1 @@
+"""What is planted into data, and what explanations make of it."""

@@ -1,0 +1,310 @@
+"""Do explainers put as much on a planted feature as theory asks for? (Zhou et al. 2022; docs/protocols.md, section 17)."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from numpy.typing import NDArray
+from omegaconf import DictConfig, OmegaConf
+
+from benchmark import progress
+from benchmark.analyses.context import Context
+from benchmark.analyses.means import SHARE
+from benchmark.analyses.planting.theory import best_accuracy, feature_share
+from benchmark.analyses.seeds_and_examples import SeedValues, crossed_lines, of_seeds, spread_lines
+from benchmark.annotations import KEYS, PlantedWords
+from benchmark.errors import NotApplicable
+from benchmark.results.tables import Drawing, Table, line
+from benchmark.run.offers import CheckedMethod
+from benchmark.run.workbench import Setting, open_setting
+from benchmark.settings.declared import Count, Distinct, Share, configurable
+from benchmark.settings.defaults import parameters
+from benchmark.types import Batch, Method
+from benchmark.units import pool
+
+ATTR, DISTANCE = "Attr%", "distance from theory"
+ACCURACY, BEST, WITHOUT = "accuracy", "best accuracy there can be", "best accuracy without the feature"
+THEORY, CHANCE = "theory", "share of planted units"
+_EXACT = "no interval: exact for these rules"
+
+Shares = Float[NDArray[np.float64], " N"]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A setting of the rules."""
+
+    kept: float
+    strength: float
+
+    @property
+    def labels(self) -> dict[str, float]:
+        """Columns of the tables."""
+        return {"kept": self.kept, "strength": self.strength}
+
+
+@configurable
+class AttributionShare:
+    """Attr%, the share of an explanation that falls on a planted feature, over how strongly the feature goes with the label.
+
+    For each share `kept` of labels that stay, each `strengths` and each of `trainings` seeds a model is trained on the
+    comparison's task (`task=planted_feature`, or `planted_patch` for images) under these rules, and every explainer of the
+    comparison explains the classes that it predicts for the scored examples. Of an example with a planted feature
+
+        Attr% = Σ_{i planted} |s_i| / Σ_i |s_i|,
+
+    s_i the score of a word or of a patch, of which a mask may hold a part. Theory asks for the share of the feature in the
+    log-odds by which an observer decides who knows the rules (`theory.feature_share`): 1 where the text says nothing of the
+    label, and no less than the share given where a model knows the text's first label less surely than the observer.
+
+    Three tables: `attribution_share`, with theory and the share of planted units, which scores without regard to the input
+    would have, beside; `attribution_share_distance`: the mean over all settings of |Attr% − theory|; and
+    `attribution_share_models`: accuracies, without which theory asks for nothing: a model that is better than the best
+    accuracy without the feature goes by the feature.
+
+    Intervals hold for other seeds and other examples at once (`statistics.crossed_interval`), of these rules and features.
+
+    Attributes:
+        kept: shares of labels that stay.
+        strengths: shares of features that are the label's.
+        trainings: seeds, from the model's own on.
+        limit: examples that are explained; None for all of the comparison's.
+
+    Raises:
+        NotApplicable: the task plants no feature.
+
+    Source: Zhou et al. 2022 (arXiv:2104.14403), whose published program (`dataset_modification.py`) was read, and of whose
+    paper the abstract; theory between 0 and 1 is this project's.
+    Cost: for every setting and seed a training, which is cached, and every explainer once for each example.
+    """
+
+    version: ClassVar[int] = 1
+
+    kept: Annotated[Sequence[Share], Distinct()] = (0.5, 0.9)
+    strengths: Annotated[Sequence[Share], Distinct()] = (0.6, 0.75, 0.9, 0.99)
+    trainings: Count = 1
+    limit: Count | None = 200
+
+    def __call__(self, context: Context) -> Sequence[Table]:
+        """Train, explain, compare with theory."""
+        target = str(context.setting.config.task.get("_target_", ""))
+        if not {"kept", "shortcut_strength"} <= parameters(target).keys():
+            raise NotApplicable("the task plants no feature (task=planted_feature)")
+        if getattr(context.setting.task, "feature", "") == "case" and not _tells_capitals(context.setting):
+            raise NotApplicable("the model's tokenizer does not tell capitals from small letters")
+        classes, first = len(context.setting.task.labels), int(context.setting.config.model.get("seed", 0))
+        shares: list[dict[str, Any]] = []
+        models: list[dict[str, Any]] = []
+        distances: dict[str, list[dict[str, NDArray[np.float64]]]] = {}
+        places = [_Place(kept, strength) for kept in self.kept for strength in self.strengths]
+        refused: dict[str, str] = {}
+        with progress.step("models and explanations", len(places) * self.trainings, unit="models") as advance:
+            for place in places:
+                measured: list[_Measured] = []
+                for seed in range(first, first + self.trainings):
+                    measured.append(_measure(context, _opened(context.setting, place, seed, self.limit), refused))
+                    advance(1)
+                theory = feature_share(place.kept, place.strength, classes)
+                shares += _share_lines(place, measured, theory)
+                models += _model_lines(place, measured, classes)
+                for name in measured[0].shares if not math.isnan(theory) else ():
+                    columns = zip(measured[0].uids, np.stack([one.shares[name] for one in measured]).T, strict=True)
+                    distances.setdefault(name, []).append({uid: abs(values - theory) for uid, values in columns})
+        shares += [line({"kept": self.kept[0], "strength": self.strengths[0], "explainer": name}, ATTR, note=reason)
+                   for name, reason in refused.items()]  # fmt: skip
+        about = f"{of_seeds(self.trainings)} Attr% is of examples with a planted feature and a score that is not 0."
+        return [_distances(distances, about), _shares(shares, about), _models(models, about)]
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Of one model: by explainer Attr% of each example with a feature (NaN without scores), whose uids these are.
+
+    Attributes:
+        uids: examples with a feature.
+        shares: by explainer.
+        chance: the share of units that are planted, of each of these examples.
+        right: whether each example is classified by its new label.
+    """
+
+    uids: Sequence[str]
+    shares: dict[str, Shares]
+    chance: Shares
+    right: Shares
+
+
+def _opened(own: Setting, place: _Place, seed: int, limit: int | None) -> Setting:
+    """The comparison's task under these rules, and a model that learned it."""
+    config: DictConfig = own.config.copy()
+    OmegaConf.set_struct(config, value=False)
+    config.task.kept, config.task.shortcut_strength = place.kept, place.strength
+    if "seed" in parameters(str(config.model._target_)):
+        config.model.seed = seed
+    config.limit = min((n for n in (config.limit, limit) if n is not None), default=None)
+    return open_setting(config)
+
+
+def _measure(context: Context, setting: Setting, refused: dict[str, str]) -> _Measured:
+    examples = list(replace(context, setting=setting).first_examples(None, "predicted"))
+    marks = [planted_units(batch) for batch, _ in examples]
+    holds = [[bool(row.any()) for row in part] for part in marks]
+    right = np.concatenate([(target.cpu() == batch.label.cpu()).double().numpy() for batch, target in examples])
+    uids = [
+        uid
+        for (batch, _), some in zip(examples, holds, strict=True)
+        for uid, one in zip(batch.uids, some, strict=True)
+        if one
+    ]
+    chance = np.array([row.mean() for part in marks for row in part if row.any()])
+    found: dict[str, Shares] = {}
+    for name, cell in context.cells.items():
+        if not isinstance(cell.method, Method) or name in refused:
+            continue
+        try:
+            if cell.refusal is not None or isinstance(cell.method, CheckedMethod):
+                raise NotApplicable(cell.refusal or "its scores are given for one model")
+            found[name] = _attributed_all(cell.method, setting, examples, marks)
+        except NotApplicable as reason:
+            refused[name] = str(reason)
+    return _Measured(uids, found, chance, right)
+
+
+def _attributed_all(
+    method: Method,
+    setting: Setting,
+    examples: Sequence[tuple[Batch, Any]],
+    marks: Sequence[Sequence[NDArray[np.float64]]],
+) -> Shares:
+    """Attr% of every example with a planted feature."""
+    found: list[float] = []
+    for (batch, target), part in zip(examples, marks, strict=True):
+        found += _attributed(method, setting, batch, target, part)
+    return np.array(found)
+
+
+def planted_units(batch: Batch) -> list[Float[NDArray[np.float64], " U"]]:
+    """How much of each unit is planted: of a word 0 or 1, of an image's patch a share of its pixels; else zeros."""
+    found = []
+    for row in range(len(batch)):
+        n, planted = int(batch.n_units[row]), batch.meta[row].get(KEYS[PlantedWords])
+        marks = np.zeros(n)
+        if isinstance(planted, PlantedWords):
+            marks = planted.marks.astype(float) if batch.patch is None else _of_patches(batch, row)
+        found.append(marks)
+    return found
+
+
+def _of_patches(batch: Batch, row: int) -> Float[NDArray[np.float64], " U"]:
+    """The share of each patch's pixels under the mask."""
+    assert batch.patch is not None
+    mask, (height, width) = batch.masks[row], batch.patch
+    if mask is None:
+        return np.zeros(int(batch.n_units[row]))
+    rows, columns = mask.shape[0] // height, mask.shape[1] // width
+    cut = np.asarray(mask[: rows * height, : columns * width], dtype=float)
+    shares: NDArray[np.float64] = cut.reshape(rows, height, columns, width).mean((1, 3)).ravel()
+    return shares
+
+
+def _attributed(
+    method: Method, setting: Setting, batch: Batch, target: Any, marks: Sequence[NDArray[np.float64]]
+) -> Iterator[float]:
+    """Attr% of each example with a planted feature; NaN where all scores are 0 or none is visible."""
+    tokens = method(setting.model, batch, target.to(batch.units.device)).tokens
+    if tokens is None:
+        raise NotApplicable("it gives no token scores")
+    scores, visible = pool(tokens, batch.units)
+    for row, planted in zip(scores.detach().double().masked_fill(~visible, 0).abs().cpu().numpy(), marks, strict=True):
+        if planted.any():
+            n = min(len(row), len(planted))
+            total = row.sum()
+            yield float(row[:n] @ planted[:n] / total) if total > 0 else math.nan
+
+
+def _tells_capitals(setting: Setting) -> bool:
+    """Whether the model reads a word in capitals as something else."""
+    tensors = setting.model.encode([["river"], ["RIVER"]]).tensors["input_ids"]
+    return not bool((tensors[0] == tensors[1]).all())
+
+
+def _table(measured: Sequence[_Measured], name: str) -> SeedValues:
+    """Attr% of every seed; examples without a value in one are left out."""
+    values = np.stack([one.shares[name] for one in measured if name in one.shares])
+    return values[:, ~np.isnan(values).any(0)]
+
+
+def _crossed(labels: dict[str, Any], metric: str, values: SeedValues) -> list[dict[str, Any]]:
+    return crossed_lines(labels, metric, values, SHARE, "undefined in every example") + spread_lines(
+        labels, values, SHARE
+    )
+
+
+def _share_lines(place: _Place, measured: Sequence[_Measured], theory: float) -> Iterator[dict[str, Any]]:
+    for name in measured[0].shares:
+        yield from _crossed({**place.labels, "explainer": name}, ATTR, _table(measured, name))
+    note = "neither the text nor the feature says anything" if math.isnan(theory) else _EXACT
+    yield line({**place.labels, "explainer": THEORY}, ATTR, theory, note=note)
+    chance = measured[0].chance
+    yield line(
+        {**place.labels, "explainer": CHANCE},
+        ATTR,
+        float(chance.mean()),
+        n=len(chance),
+        note="no interval: exact for these texts",
+    )
+
+
+def _model_lines(place: _Place, measured: Sequence[_Measured], classes: int) -> Iterator[dict[str, Any]]:
+    yield from _crossed(dict(place.labels), ACCURACY, np.stack([one.right for one in measured]))
+    yield line(place.labels, BEST, best_accuracy(place.kept, place.strength, classes), note=_EXACT)
+    yield line(place.labels, WITHOUT, best_accuracy(place.kept, 1 / classes, classes), note=_EXACT)
+
+
+def _shares(rows: list[dict[str, Any]], about: str) -> Table:
+    return Table(
+        name="attribution_share",
+        title="How much of an explanation falls on a planted feature",
+        labels=("kept", "strength", "explainer"),
+        rows=pd.DataFrame(rows),
+        sentences=(
+            about,
+            "Kept: the share of labels that stay what they were; strength: the share of features that are the label's. "
+            "Theory: the feature's share in the log-odds of an observer who knows the rules; a model that reads the text "
+            "less surely has a larger one.",
+        ),
+        drawing=Drawing("curves", x="strength", y=(ATTR,), series="explainer", panels=("kept",)),
+    )
+
+
+def _distances(found: dict[str, list[dict[str, NDArray[np.float64]]]], about: str) -> Table:
+    """The mean over settings of the examples that have a value in all of them."""
+    rows: list[dict[str, Any]] = []
+    for name, settings in found.items():
+        common = [uid for uid in settings[0] if all(uid in one and not np.isnan(one[uid]).any() for one in settings)]
+        values = [np.mean([one[uid] for one in settings], axis=0) for uid in common]
+        seeds = len(next(iter(settings[0].values()), ()))
+        rows += _crossed({"explainer": name}, DISTANCE, np.array(values).reshape(len(values), seeds).T)
+    return Table(
+        name="attribution_share_distance",
+        title="How far explanations are from what theory asks for",
+        labels=("explainer",),
+        rows=pd.DataFrame(rows),
+        sentences=(about, "The mean over all settings of |Attr% − theory| of an example; 0 is best."),
+        drawing=Drawing("bars", x="explainer", y=(DISTANCE,)),
+        first=True,
+    )
+
+
+def _models(rows: list[dict[str, Any]], about: str) -> Table:
+    return Table(
+        name="attribution_share_models",
+        title="Models that learned the planted features",
+        labels=("kept", "strength"),
+        rows=pd.DataFrame(rows),
+        sentences=(about,),
+        drawing=Drawing("curves", x="strength", y=(ACCURACY, BEST, WITHOUT), panels=("kept",)),
+    )

@@ -1,0 +1,1 @@
+"""What explanations make of planted features."""

@@ -1,0 +1,45 @@
+"""How often intervals of means over seeds and examples hold the mean: `python -m tests.simulations.crossed`."""
+
+import numpy as np
+from scipy.stats import norm
+
+from benchmark.results.statistics import crossed_interval, crossed_p, interval
+
+SEEDS, SIZES, BETWEEN, TRIALS = (2, 3, 5, 10), (40, 200), (0.0, 0.1, 0.3, 1.0), 1000
+
+
+def numbers(draw: np.random.Generator, s: int, n: int, between: float) -> tuple[np.ndarray, float]:
+    """Values around 0; seeds differ by `between`, examples and the rest by 1."""
+    return between * draw.normal(size=(s, 1)) + draw.normal(size=(1, n)) + draw.normal(size=(s, n)), 0.0
+
+
+def answers(draw: np.random.Generator, s: int, n: int, between: float) -> tuple[np.ndarray, float]:
+    """Right answers, where such a value is above −2, and how many there are over all seeds and examples."""
+    values, _ = numbers(draw, s, n, between)
+    return (values > -2).astype(float), float(norm.cdf(2 / np.sqrt(2 + between**2)))
+
+
+def simulated(kind, bounds: tuple[float, float], s: int, n: int, between: float, trials: int = TRIALS) -> np.ndarray:
+    """Coverage of `crossed_interval` and of the interval over examples alone, and how often p is below .05 [3]."""
+    draw, found = np.random.default_rng([s, n, int(10 * between)]), []
+    for _ in range(trials):
+        values, truth = kind(draw, s, n, between)
+        both, alone = crossed_interval(values, bounds=bounds).mean, interval(values.mean(0), bounds=bounds)
+        p = crossed_p(values) if kind is numbers else np.nan
+        found.append((both.low <= truth <= both.high, alone.low <= truth <= alone.high, p < 0.05))
+    return np.mean(found, axis=0)
+
+
+def main() -> None:
+    """Print a line for each kind, number of seeds, number of examples and difference between seeds."""
+    print("kind seeds examples between | crossed, examples alone, p < .05")
+    for kind, bounds in ((numbers, (-50.0, 50.0)), (answers, (0.0, 1.0))):
+        for s in SEEDS:
+            for n in SIZES:
+                for between in BETWEEN:
+                    figures = simulated(kind, bounds, s, n, between)
+                    print(kind.__name__, s, n, between, "|", " ".join(f"{figure:.3f}" for figure in figures))
+
+
+if __name__ == "__main__":
+    main()
