@@ -65,7 +65,7 @@ class Repaired:
     @cached_property
     def fingerprint(self) -> str:
         """Of the task, the patterns and the settings."""
-        patterns = {label: list(phrases) for label, phrases in self.patterns.items()}
+        patterns = {label: sorted(phrases) for label, phrases in self.patterns.items()}
         settings = {
             "patterns": patterns,
             "share": self.share,
@@ -86,8 +86,9 @@ class Repaired:
         return self._splits[name]
 
     def _repaired(self, example: Example) -> Example:
-        phrases = [phrase for label, some in self.patterns.items() for phrase in some if label != self._label(example)]
+        others = (some for label, some in self.patterns.items() if label != self._label(example))
         rng = generator(self.seed, "repaired", example.uid)
+        phrases = sorted(phrase for some in others for phrase in some)
         if rng.random() >= self.share or not phrases or example.label < 0:
             return example
         phrase, place = str(rng.choice(phrases)), int(rng.integers(len(words_of(example)) + 1))

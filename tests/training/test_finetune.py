@@ -335,8 +335,11 @@ def test_a_base_fine_tuned_on_first_use_is_kept(base: Path, cache: Path, caplog:
     others = [replace(source, seed=1), replace(source, freeze=1)]
     assert len({folder, *(other.resolve(TASK) for other in others)}) == 3
     assert load_model(folder, device="cpu").labels == TASK.labels
-    BertModel.from_pretrained(save_bert(base, window=64)).save_pretrained(base)  # other weights at the same place
+    BertModel.from_pretrained(save_bert(base, window=64, seed=1)).save_pretrained(
+        base
+    )  # other weights at the same place
     assert source.resolve(TASK) != folder
+    caplog.clear()
     with caplog.at_level("INFO"):
         finetuned_for(Planted(seed=2, train=8, validation=4, test=4), str(base), RECIPE, told=False)
-    assert "validation accuracy" not in caplog.text.rpartition("use it with")[2]
+    assert "validation accuracy" not in caplog.text

@@ -33,7 +33,7 @@ def probabilities(model: Classifier, labels: Sequence[str], examples: Sequence[E
 
 
 @dataclass(frozen=True)
-class Tested:
+class HeldOut:
     """The texts that models are tested on, those of one split and the same of every kind.
 
     Attributes:
@@ -57,7 +57,7 @@ class Tested:
         shifted: Mapping[str, Any],
         limit: int | None,
         seed: int,
-    ) -> "Tested":
+    ) -> "HeldOut":
         """A task's split under the settings that make it clean and shifted; `limit` texts of known label are drawn."""
         plain, other = changed(task, clean), changed(task, shifted)
         made: Task = make(plain)
@@ -106,7 +106,7 @@ class Answers:
 
     @classmethod
     def of(
-        cls, model: Classifier, labels: Sequence[str], tested: Tested, planted: Patterns, own: Patterns, seed: int
+        cls, model: Classifier, labels: Sequence[str], tested: HeldOut, planted: Patterns, own: Patterns, seed: int
     ) -> "Answers":
         """Read all kinds of the tested texts."""
         clean = probabilities(model, labels, tested.clean)

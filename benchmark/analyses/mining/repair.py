@@ -10,7 +10,7 @@ from benchmark import progress
 from benchmark.analyses.context import Context
 from benchmark.analyses.mining.corpus_patterns import rationale_words
 from benchmark.analyses.mining.miners import Corpus, Patterns
-from benchmark.analyses.mining.readings import Answers, Tested, repaired
+from benchmark.analyses.mining.readings import Answers, HeldOut, repaired
 from benchmark.analyses.mining.repair_tables import (
     ASSOCIATED,
     BEFORE,
@@ -35,7 +35,7 @@ from benchmark.settings.making import make
 from benchmark.settings.randomness import generator
 from benchmark.training.finetune import Recipe
 from benchmark.training.finetuned import finetuned_for
-from benchmark.types import Method, Task
+from benchmark.types import Method, Target, Task
 
 
 @configurable
@@ -55,8 +55,8 @@ class Repair:
       probability of the annotated label a planted phrase for another label takes, and a mined one; before and after.
     - `repair_gains`: the change of both accuracies, and what an explainer gains beyond words as frequent, beyond pairs that
       go with the label, and beyond training alone, paired by seed and text; by how much a repair cuts the effect of the
-      planted phrases; p-values of the gain beyond words as frequent in shifted texts (`statistics.crossed_p`), Holm over
-      explainers.
+      planted phrases; p-values of what is gained in shifted texts beyond words as frequent and beyond pairs that go with
+      the label (`statistics.crossed_p`), Holm over explainers and both.
     - `repair_spread`: the standard deviations of all of these between seeds and between texts.
     - `repair_patterns`: what was inserted.
 
@@ -73,6 +73,7 @@ class Repair:
         train: texts that a repair learns from, drawn; None for all.
         epochs, batch_size, learning_rate, freeze: of a repair (`benchmark.train`).
         trainings: seeds, from the model's own on.
+        target: the class that is explained.
         tested: how many texts of the split are drawn; None for all.
 
     Raises:
@@ -101,6 +102,7 @@ class Repair:
     learning_rate: Annotated[float, Above(0)] = 5e-4
     freeze: Natural = 0
     trainings: Count = 3
+    target: Target = "predicted"
     tested: Count | None = 400
 
     def __call__(self, context: Context) -> Sequence[Table]:
@@ -110,14 +112,14 @@ class Repair:
             own.task.split("train")
         except NoSplit as error:
             raise NotApplicable("a repair learns from the training split, which the task does not have") from error
-        tested = Tested.of(own.config.task, self.split, self.clean, self.shifted, self.tested, int(own.config.seed))
+        tested = HeldOut.of(own.config.task, self.split, self.clean, self.shifted, self.tested, int(own.config.seed))
         found = Repairs(planted=bool(_planted(own.task)))
         first = int(own.config.model.get("seed", 0))
         for seed in range(first, first + self.trainings):
             self._repair(context, seed, tested, found)
         return tables(found, self.trainings, len(tested.clean), self.patterns)
 
-    def _repair(self, context: Context, seed: int, tested: Tested, found: Repairs) -> None:
+    def _repair(self, context: Context, seed: int, tested: HeldOut, found: Repairs) -> None:
         """One seed: a model, what every miner finds, and a repair by each."""
         setting, checkpoint = _of_seed(context.setting, seed)
         planted, labels = _planted(setting.task), setting.task.labels
@@ -143,7 +145,7 @@ class Repair:
     def _mined(self, context: Context, seed: int, found: Repairs) -> dict[str, Patterns]:
         """By miner what it would insert, at equal budget."""
         setting = context.setting
-        texts = list(context.first_examples(None, "predicted"))
+        texts = list(context.first_examples(None, self.target))
         if not any(any(words) for batch, _ in texts for words in batch.words):
             raise NotApplicable("the examples are no texts")
         label_of = {

@@ -1,9 +1,7 @@
 """Patterns over a corpus: pairs by hand, tests equal to scipy's, and planted phrases that are found."""
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -18,8 +16,8 @@ from benchmark.results.statistics import holm
 from benchmark.run.cell import Cell
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
-from benchmark.types import Attribution
 from tests import text_models
+from tests.analyses.mining.explainers import Pays, PaysEdges
 
 
 def test_words_without_case_and_punctuation():
@@ -116,32 +114,6 @@ def test_recall_and_precision_by_hand():
     rows = list(found_lines("e", judged, planted, ("bad", "good"), frozenset({"dull", "tedious"})))
     assert [(row["value"], row["n"]) for row in rows[:2]] == [(0.5, 2), (1.0, 1)]
     assert rows[2]["value"] == 1
-
-
-@dataclass(frozen=True)
-class Pays:
-    """Looks at some words only."""
-
-    words: frozenset[str]
-    version: ClassVar[int] = 1
-    class_specific: ClassVar[bool] = False
-
-    def __call__(self, model, batch, target):
-        scores = torch.zeros(batch.units.shape)
-        for b, words in enumerate(batch.words):
-            for t, unit in enumerate(batch.units[b].tolist()):
-                scores[b, t] = float(unit >= 0 and plain(words[unit]) in self.words)
-        return Attribution(target, scores)
-
-
-@dataclass(frozen=True)
-class PaysEdges(Pays):
-    """The same as edges from every word to those, and back from none."""
-
-    def edge_scores(self, model, batch, target):
-        tokens = self(model, batch, target).tokens
-        edges = tokens[:, None, None, :, None] * tokens[:, None, None, None, :]
-        return edges.expand(-1, 2, 2, -1, -1)
 
 
 def test_edges_are_pooled_to_words(tmp_path):
