@@ -78,7 +78,7 @@ def nothing_written(out):
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("task=planetd", "task=planetd does not exist; did you mean planted, parsed, imagenet?"),
+        ("task=planetd", "task=planetd does not exist; did you mean planted, parsed, planted_patch?"),
         ("task=tiny_tusk", "task=tiny_tusk does not exist; did you mean tiny_task"),
         ("model=tini", "model=tini does not exist; did you mean tiny, tiny_vit?"),
         ("methods=[rolout]", "methods=rolout does not exist; did you mean rollout?"),
@@ -328,7 +328,7 @@ def test_help_explains_the_command():
     for text in (
         "python -m benchmark [SETTING=VALUE ...]", "limit=N", "+experiment=NAME", "--config-dir DIR", "Examples",
         f"methods: {', '.join(methods)}\n", "evaluations: agreement", "task: attacked, coreference, digit_scenes",
-        "model: adversarial, deceptive, encoder, hf, tiny",
+        "model: adversarial, deceptive, encoder, finetuned, hf, tiny",
         "batch_size: 16", "python -m benchmark.report RUNS",
     ):  # fmt: skip
         assert text in done.stdout

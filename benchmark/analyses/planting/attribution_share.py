@@ -2,36 +2,30 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
 from benchmark import progress
 from benchmark.analyses.context import Context
 from benchmark.analyses.means import SHARE
+from benchmark.analyses.planting.attributed import Measured, measure
 from benchmark.analyses.planting.theory import best_accuracy, feature_share
 from benchmark.analyses.seeds_and_examples import SeedValues, crossed_lines, of_seeds, spread_lines
-from benchmark.annotations import KEYS, PlantedWords
 from benchmark.errors import NotApplicable
 from benchmark.results.tables import Drawing, Table, line
-from benchmark.run.offers import CheckedMethod
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.declared import Count, Distinct, Share, configurable
 from benchmark.settings.defaults import parameters
-from benchmark.types import Batch, Method
-from benchmark.units import pool
 
 ATTR, DISTANCE = "Attr%", "distance from theory"
 ACCURACY, BEST, WITHOUT = "accuracy", "best accuracy there can be", "best accuracy without the feature"
 THEORY, CHANCE = "theory", "share of planted units"
 _EXACT = "no interval: exact for these rules"
-
-Shares = Float[NDArray[np.float64], " N"]
 
 
 @dataclass(frozen=True)
@@ -104,9 +98,9 @@ class AttributionShare:
         refused: dict[str, str] = {}
         with progress.step("models and explanations", len(places) * self.trainings, unit="models") as advance:
             for place in places:
-                measured: list[_Measured] = []
+                measured: list[Measured] = []
                 for seed in range(first, first + self.trainings):
-                    measured.append(_measure(context, _opened(context.setting, place, seed, self.limit), refused))
+                    measured.append(measure(context, _opened(context.setting, place, seed, self.limit), refused))
                     advance(1)
                 theory = feature_share(place.kept, place.strength, classes)
                 shares += _share_lines(place, measured, theory)
@@ -120,23 +114,6 @@ class AttributionShare:
         return [_distances(distances, about), _shares(shares, about), _models(models, about)]
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """Of one model: by explainer Attr% of each example with a feature (NaN without scores), whose uids these are.
-
-    Attributes:
-        uids: examples with a feature.
-        shares: by explainer.
-        chance: the share of units that are planted, of each of these examples.
-        right: whether each example is classified by its new label.
-    """
-
-    uids: Sequence[str]
-    shares: dict[str, Shares]
-    chance: Shares
-    right: Shares
-
-
 def _opened(own: Setting, place: _Place, seed: int, limit: int | None) -> Setting:
     """The comparison's task under these rules, and a model that learned it."""
     config: DictConfig = own.config.copy()
@@ -148,90 +125,13 @@ def _opened(own: Setting, place: _Place, seed: int, limit: int | None) -> Settin
     return open_setting(config)
 
 
-def _measure(context: Context, setting: Setting, refused: dict[str, str]) -> _Measured:
-    examples = list(replace(context, setting=setting).first_examples(None, "predicted"))
-    marks = [planted_units(batch) for batch, _ in examples]
-    holds = [[bool(row.any()) for row in part] for part in marks]
-    right = np.concatenate([(target.cpu() == batch.label.cpu()).double().numpy() for batch, target in examples])
-    uids = [
-        uid
-        for (batch, _), some in zip(examples, holds, strict=True)
-        for uid, one in zip(batch.uids, some, strict=True)
-        if one
-    ]
-    chance = np.array([row.mean() for part in marks for row in part if row.any()])
-    found: dict[str, Shares] = {}
-    for name, cell in context.cells.items():
-        if not isinstance(cell.method, Method) or name in refused:
-            continue
-        try:
-            if cell.refusal is not None or isinstance(cell.method, CheckedMethod):
-                raise NotApplicable(cell.refusal or "its scores are given for one model")
-            found[name] = _attributed_all(cell.method, setting, examples, marks)
-        except NotApplicable as reason:
-            refused[name] = str(reason)
-    return _Measured(uids, found, chance, right)
-
-
-def _attributed_all(
-    method: Method,
-    setting: Setting,
-    examples: Sequence[tuple[Batch, Any]],
-    marks: Sequence[Sequence[NDArray[np.float64]]],
-) -> Shares:
-    """Attr% of every example with a planted feature."""
-    found: list[float] = []
-    for (batch, target), part in zip(examples, marks, strict=True):
-        found += _attributed(method, setting, batch, target, part)
-    return np.array(found)
-
-
-def planted_units(batch: Batch) -> list[Float[NDArray[np.float64], " U"]]:
-    """How much of each unit is planted: of a word 0 or 1, of an image's patch a share of its pixels; else zeros."""
-    found = []
-    for row in range(len(batch)):
-        n, planted = int(batch.n_units[row]), batch.meta[row].get(KEYS[PlantedWords])
-        marks = np.zeros(n)
-        if isinstance(planted, PlantedWords):
-            marks = planted.marks.astype(float) if batch.patch is None else _of_patches(batch, row)
-        found.append(marks)
-    return found
-
-
-def _of_patches(batch: Batch, row: int) -> Float[NDArray[np.float64], " U"]:
-    """The share of each patch's pixels under the mask."""
-    assert batch.patch is not None
-    mask, (height, width) = batch.masks[row], batch.patch
-    if mask is None:
-        return np.zeros(int(batch.n_units[row]))
-    rows, columns = mask.shape[0] // height, mask.shape[1] // width
-    cut = np.asarray(mask[: rows * height, : columns * width], dtype=float)
-    shares: NDArray[np.float64] = cut.reshape(rows, height, columns, width).mean((1, 3)).ravel()
-    return shares
-
-
-def _attributed(
-    method: Method, setting: Setting, batch: Batch, target: Any, marks: Sequence[NDArray[np.float64]]
-) -> Iterator[float]:
-    """Attr% of each example with a planted feature; NaN where all scores are 0 or none is visible."""
-    tokens = method(setting.model, batch, target.to(batch.units.device)).tokens
-    if tokens is None:
-        raise NotApplicable("it gives no token scores")
-    scores, visible = pool(tokens, batch.units)
-    for row, planted in zip(scores.detach().double().masked_fill(~visible, 0).abs().cpu().numpy(), marks, strict=True):
-        if planted.any():
-            n = min(len(row), len(planted))
-            total = row.sum()
-            yield float(row[:n] @ planted[:n] / total) if total > 0 else math.nan
-
-
 def _tells_capitals(setting: Setting) -> bool:
     """Whether the model reads a word in capitals as something else."""
     tensors = setting.model.encode([["river"], ["RIVER"]]).tensors["input_ids"]
     return not bool((tensors[0] == tensors[1]).all())
 
 
-def _table(measured: Sequence[_Measured], name: str) -> SeedValues:
+def _table(measured: Sequence[Measured], name: str) -> SeedValues:
     """Attr% of every seed; examples without a value in one are left out."""
     values = np.stack([one.shares[name] for one in measured if name in one.shares])
     return values[:, ~np.isnan(values).any(0)]
@@ -243,7 +143,7 @@ def _crossed(labels: dict[str, Any], metric: str, values: SeedValues) -> list[di
     )
 
 
-def _share_lines(place: _Place, measured: Sequence[_Measured], theory: float) -> Iterator[dict[str, Any]]:
+def _share_lines(place: _Place, measured: Sequence[Measured], theory: float) -> Iterator[dict[str, Any]]:
     for name in measured[0].shares:
         yield from _crossed({**place.labels, "explainer": name}, ATTR, _table(measured, name))
     note = "neither the text nor the feature says anything" if math.isnan(theory) else _EXACT
@@ -258,7 +158,7 @@ def _share_lines(place: _Place, measured: Sequence[_Measured], theory: float) ->
     )
 
 
-def _model_lines(place: _Place, measured: Sequence[_Measured], classes: int) -> Iterator[dict[str, Any]]:
+def _model_lines(place: _Place, measured: Sequence[Measured], classes: int) -> Iterator[dict[str, Any]]:
     yield from _crossed(dict(place.labels), ACCURACY, np.stack([one.right for one in measured]))
     yield line(place.labels, BEST, best_accuracy(place.kept, place.strength, classes), note=_EXACT)
     yield line(place.labels, WITHOUT, best_accuracy(place.kept, 1 / classes, classes), note=_EXACT)

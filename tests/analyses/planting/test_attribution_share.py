@@ -10,7 +10,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.planting.attribution_share import AttributionShare, planted_units
+from benchmark.analyses.planting.attributed import planted_units
+from benchmark.analyses.planting.attribution_share import AttributionShare
 from benchmark.analyses.planting.theory import best_accuracy, feature_share
 from benchmark.annotations import KEYS, PlantedWords
 from benchmark.errors import NotApplicable
