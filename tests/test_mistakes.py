@@ -37,7 +37,7 @@ COMPARE: dict[str, str] = {
     "evaluations=[perturbatoin]": "evaluations=perturbatoin does not exist; did you mean perturbation",
     "analyses=[thresold]": "analyses=thresold does not exist; did you mean threshold?",
     "task=imdb": "task=imdb does not exist; did you mean grid?",
-    "model=bert-base-uncased": "model=bert-base-uncased does not exist; allowed: adversarial, deceptive, encoder, finetuned, hf, tiny",
+    "model=bert-base-uncased": "model=bert-base-uncased does not exist; allowed: adversarial, deceptive, encoder, finetuned",
     "tracking=wandbb": "tracking=wandbb does not exist; did you mean wandb?",
     "experiment=hao2022": "experiment=hao2022 does not exist; did you mean hao2021",
     "+experiment=all_methods +methods=random": "methods is chosen twice; write methods=NAME once, without +",

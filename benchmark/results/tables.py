@@ -9,6 +9,8 @@ import pandas as pd
 from benchmark.errors import UserError
 
 FIGURE_COLUMNS = ("metric", "value", "low", "high", "n", "note")
+PROBABILITY = "no interval: a probability"
+"""The note of a p-value."""
 
 
 @dataclass(frozen=True)

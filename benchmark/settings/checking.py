@@ -50,7 +50,7 @@ def _check_lists(config: DictConfig) -> None:
 def check_parts(config: DictConfig, parts: Sequence[str]) -> None:
     """UserError for what the classes of these parts of a configuration do not take, before one is imported."""
     plain = resolved(config)
-    names: dict[str, list[str]] = {group: list(plain[group]) for group in ("methods", "evaluations") if group in plain}
+    names: dict[str, list[str]] = {group: list(plain[group]) for group in KEYED if group in plain}
     for part in parts:
         check_objects(plain.get(part), Surroundings(names=names, opens=_check_opening), part)
 

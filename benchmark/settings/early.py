@@ -22,7 +22,7 @@ class Surroundings:
 
     Attributes:
         siblings: the settings of its object, with the defaults of those that are left out.
-        names: of what the comparison has, by group (`methods`, `evaluations`).
+        names: of what the comparison has, by group (`methods`, `evaluations`, `analyses`).
         opens: raises UserError for overrides that open no task and model.
     """
 
@@ -199,7 +199,7 @@ class OfComparison:
     """One name or several of what the comparison has.
 
     Attributes:
-        group: `methods` or `evaluations`.
+        group: `methods`, `evaluations` or `analyses`.
     """
 
     group: str

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import norm
 
-from benchmark.results.statistics import crossed_interval, crossed_p, interval
+from benchmark.results.statistics import crossed_interval, crossed_p, interval, mean_over_seeds
 
 SEEDS, SIZES, BETWEEN, TRIALS = (2, 3, 5, 10), (40, 200), (0.0, 0.1, 0.3, 1.0), 1000
 
@@ -20,19 +20,21 @@ def answers(draw: np.random.Generator, s: int, n: int, between: float) -> tuple[
 
 
 def simulated(kind, bounds: tuple[float, float], s: int, n: int, between: float, trials: int = TRIALS) -> np.ndarray:
-    """Coverage of `crossed_interval` and of the interval over examples alone, and how often p is below .05 [3]."""
+    """Coverage of `crossed_interval`, of `mean_over_seeds` and over examples alone, and how often p is below .05 [4]."""
     draw, found = np.random.default_rng([s, n, int(10 * between)]), []
     for _ in range(trials):
         values, truth = kind(draw, s, n, between)
         both, alone = crossed_interval(values, bounds=bounds).mean, interval(values.mean(0), bounds=bounds)
+        each = [interval(of_seed, bounds=bounds) for of_seed in values]
+        added = mean_over_seeds(*(np.array([getattr(one, end) for one in each]) for end in ("value", "low", "high")), n)
         p = crossed_p(values) if kind is numbers else np.nan
-        found.append((both.low <= truth <= both.high, alone.low <= truth <= alone.high, p < 0.05))
+        found.append((*(one.low <= truth <= one.high for one in (both, added, alone)), p < 0.05))
     return np.mean(found, axis=0)
 
 
 def main() -> None:
     """Print a line for each kind, number of seeds, number of examples and difference between seeds."""
-    print("kind seeds examples between | crossed, examples alone, p < .05")
+    print("kind seeds examples between | crossed, squares added, examples alone, p < .05")
     for kind, bounds in ((numbers, (-50.0, 50.0)), (answers, (0.0, 1.0))):
         for s in SEEDS:
             for n in SIZES:

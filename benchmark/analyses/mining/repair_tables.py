@@ -13,7 +13,7 @@ from benchmark.analyses.mining.miners import Patterns
 from benchmark.analyses.mining.readings import Answers
 from benchmark.analyses.seeds_and_examples import SeedValues, crossed_lines, of_seeds, spread_lines
 from benchmark.results.statistics import ALPHA, Range, crossed_interval, crossed_p, holm
-from benchmark.results.tables import Drawing, Table, line
+from benchmark.results.tables import PROBABILITY, Drawing, Table, line
 
 BEFORE, NOTHING = "before", "nothing inserted"
 RANDOM, FREQUENT, ASSOCIATED, PLANTED = (
@@ -169,7 +169,7 @@ def _gains_table(found: Repairs, figures: Sequence[_Figure], about: str, n: int)
     })  # fmt: skip
     rows = _lines(figures)
     for (over, name), p in adjusted.items():
-        rows.append(line({"inserted": name}, f"p, Holm, {BEYOND[over]}", p, n=n, note="no interval: a probability"))
+        rows.append(line({"inserted": name}, f"p, Holm, {BEYOND[over]}", p, n=n, note=PROBABILITY))
     return Table(
         name="repair_gains",
         title="How much an explanation helps to mend a model",

@@ -23,6 +23,7 @@ from benchmark.results.statistics.draws import (
     sources,
     widened,
 )
+from benchmark.results.statistics.over_seeds import mean_over_seeds
 from benchmark.results.statistics.ratios import (
     RATIOS,
     f1_of_means,
@@ -71,6 +72,7 @@ __all__ = [
     "least_examples",
     "matrix",
     "mean_of_ratios",
+    "mean_over_seeds",
     "name_of",
     "of_orders",
     "of_resamples",

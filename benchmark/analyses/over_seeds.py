@@ -1,0 +1,195 @@
+"""Do a comparison's figures hold for other seeds of the training? (docs/protocols.md, section 17)."""
+
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from omegaconf import DictConfig, OmegaConf
+
+from benchmark import progress
+from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, ReadsTables
+from benchmark.analyses.debate.opening import composed
+from benchmark.analyses.measured import figure_line, tested
+from benchmark.analyses.seeds_and_examples import of_seeds
+from benchmark.analyses.universality import Universality
+from benchmark.errors import NotApplicable, UserError
+from benchmark.results.statistics import mean_over_seeds
+from benchmark.results.tables import PROBABILITY, Table, line
+from benchmark.run.records import finish
+from benchmark.run.workbench import open_setting
+from benchmark.settings.declared import AtLeast, configurable
+from benchmark.settings.defaults import parameters
+from benchmark.settings.early import OfComparison
+from benchmark.settings.making import make
+
+MEAN, BETWEEN, ERROR = "mean over seeds", "SD between seeds", "standard error over examples"
+_Z = 1.959963984540054
+
+
+@dataclass
+class _Table:
+    """A table of the comparison with its figures under each seed."""
+
+    title: str
+    labels: tuple[str, ...]
+    seeds: list[list[dict[Hashable, Any]]] = field(default_factory=list)
+
+
+@configurable
+class OverSeeds:
+    """The tables of a comparison's analyses and the figures of its tests, as means over seeds of the training.
+
+    For each of `trainings` seeds, the comparison's own and those that follow, the model is trained with this seed, the same
+    examples are explained, and analyses and tests are run again. A table `…_over_seeds` for each of their tables, and
+    `tests_over_seeds` for the tests, have for every figure its mean over seeds, with an interval that holds for other seeds
+    and other examples (`statistics.mean_over_seeds`); how much it differs between seeds (standard deviation); and how surely
+    these examples tell it for one seed (standard error, by the intervals' mean square). A figure that some seeds lack, such
+    as a pattern that was not found, is the mean of the others; how many have it stands beside their spread.
+
+    Left out are tables of single heads, of which two seeds have no two in common, pictures, curves and p-values.
+
+    Attributes:
+        analyses: of the comparison; None: all of them, but those that go over seeds themselves, and those that read other
+            tables or other models. `universality` trains the models of its `settings` with the seed, where they have one.
+        trainings: how many seeds.
+
+    Raises:
+        NotApplicable: the model has no seed, as a checkpoint has not.
+        UserError: `analyses` names one that goes over seeds itself, or reads other tables or other models.
+
+    Source: this project.
+    Cost: for every seed but the first a training, which is cached, and all explanations, tests and analyses again.
+    """
+
+    version: ClassVar[int] = 1
+    reads_tables: ClassVar[bool] = True
+
+    analyses: Annotated[Sequence[str], OfComparison("analyses")] | None = None
+    trainings: Annotated[int, AtLeast(2)] = 3
+
+    def __call__(self, context: Context) -> Sequence[Table]:
+        """Train, explain and ask again; put together."""
+        model = context.setting.config.model
+        if "seed" not in parameters(str(model._target_)):
+            raise NotApplicable("the model has no seed: it is one checkpoint, whose training nobody can repeat here")
+        first = int(model.get("seed", 0))
+        found: dict[str, _Table] = {}
+        analyses = self._chosen(context)
+        with progress.step("models of other seeds", self.trainings - 1, unit="models") as advance:
+            for seed in range(first, first + self.trainings):
+                of_seed = context if seed == first else _opened(context, seed)
+                for name in analyses:
+                    _take(found, context.tables[name] if seed == first else _asked(of_seed, name, seed))
+                _take(found, _tests(of_seed))
+                advance(int(seed != first))
+        about = f"{of_seeds(self.trainings)} Intervals are not cut where a figure can be no larger or smaller."
+        tables = [_table(name, one, self.trainings, about) for name, one in found.items()]
+        if not tables:
+            raise NotApplicable("no test and no analysis of the comparison has figures that seeds have in common")
+        return tables
+
+    def _chosen(self, context: Context) -> list[str]:
+        configs = context.setting.config.analyses
+        asked = [name for name in context.tables if _can_be_asked(make(configs[name]))]
+        if other := [name for name in self.analyses or () if name not in asked]:
+            raise UserError(
+                f"analyses.over_seeds.analyses cannot have {', '.join(other)}; it can have: {', '.join(asked)}"
+            )
+        return list(self.analyses or asked)
+
+
+def _can_be_asked(analysis: Analysis) -> bool:
+    """Whether an analysis tells another seed's model from the comparison's, and leaves seeds to others."""
+    if isinstance(analysis, ReadsTables) or hasattr(analysis, "trainings"):
+        return False
+    return isinstance(analysis, Universality) or not isinstance(analysis, ReadsElsewhere)
+
+
+def _opened(context: Context, seed: int) -> Context:
+    """The comparison with the model of another seed, its tests done."""
+    config: DictConfig = context.setting.config.copy()
+    OmegaConf.set_struct(config, value=False)
+    config.model.seed = seed
+    setting = open_setting(config)
+    cells = {name: setting.cell(name) for name in context.cells}
+    for cell in cells.values():
+        finish(cell, context.evaluations)
+    return replace(context, setting=setting, cells=cells, folder=None, tables={})
+
+
+def _asked(context: Context, name: str, seed: int) -> Sequence[Table]:
+    """The tables of an analysis under another seed; none where it is not applicable."""
+    config = OmegaConf.to_container(context.setting.config.analyses[name], resolve=True)
+    analysis: Analysis = make(config)
+    if isinstance(analysis, Universality):
+        settings = {task: overrides and with_seed(overrides, seed) for task, overrides in analysis.settings.items()}
+        analysis = replace(analysis, settings=settings)
+    try:
+        return analysis(context)
+    except NotApplicable:
+        return []
+
+
+def with_seed(overrides: Sequence[str], seed: int) -> list[str]:
+    """Overrides that open the same task with a model of this seed, where it has one."""
+    has_one = "seed" in parameters(str(composed(overrides)._target_))
+    return [*overrides, *([f"++model.seed={seed}"] if has_one else [])]
+
+
+def _tests(context: Context) -> Sequence[Table]:
+    """The figures of all tests as a table; curves are left out."""
+    rows = [
+        figure_line({"explainer": name, "test": test}, figure.metric, figure)
+        for name, cell in context.cells.items()
+        for test, record in tested(cell, context.tests)[0].evaluations.items()
+        for figure in record.figures
+        if figure.scalar
+    ]
+    return [Table("tests", "The tests", ("explainer", "test"), pd.DataFrame(rows))] if rows else []
+
+
+def _take(found: dict[str, _Table], tables: Sequence[Table]) -> None:
+    """Keep the figures of one seed."""
+    for table in tables:
+        figures = table.rows[table.rows["value"].notna() & (table.rows["note"] != PROBABILITY)]
+        if table.printed and "head" not in table.labels and len(figures):
+            kept = found.setdefault(table.name, _Table(table.title, table.labels))
+            kept.seeds.append(figures.to_dict("records"))
+
+
+def _table(name: str, found: _Table, trainings: int, about: str) -> Table:
+    by_figure: dict[tuple[Any, ...], list[Mapping[Hashable, Any]]] = {}
+    for figures in found.seeds:
+        for figure in figures:
+            by_figure.setdefault((*(figure[label] for label in found.labels), figure["metric"]), []).append(figure)
+    rows = [
+        row
+        for key, figures in by_figure.items()
+        for row in _lines(dict(zip((*found.labels, "figure"), key, strict=True)), figures, trainings)
+    ]
+    return Table(
+        name=f"{name}_over_seeds",
+        title=f"{found.title}: over seeds",
+        labels=(*found.labels, "figure"),
+        rows=pd.DataFrame(rows),
+        sentences=(about,),
+    )
+
+
+def _lines(
+    labels: Mapping[str, Any], rows: Sequence[Mapping[Hashable, Any]], trainings: int
+) -> Iterator[dict[str, Any]]:
+    """One figure: its mean, and how much seeds and examples have in it."""
+    values, lows, highs = (np.array([row[end] for row in rows], dtype=float) for end in ("value", "low", "high"))
+    n, have = min(int(row["n"]) for row in rows), f"{len(rows)} of {trainings} seeds"
+    known = bool(np.isfinite([lows, highs]).all())
+    of_what = {(False, True): "", (False, False): "over seeds alone", (True, True): "over examples alone"}
+    note = of_what.get((len(rows) == 1, known), "no interval: of one seed")
+    yield figure_line(labels, MEAN, mean_over_seeds(values, lows, highs, n), note)
+    between = float(values.std(ddof=1)) if len(rows) > 1 else math.nan
+    yield line(labels, BETWEEN, between, n=n, note=f"no interval: {have}" if len(rows) > 1 else f"in {have}")
+    error = math.sqrt(float(np.mean(((highs - lows) / (2 * _Z)) ** 2))) if known else math.nan
+    yield line(labels, ERROR, error, n=n, note="no interval: an error" if known else "not known")
