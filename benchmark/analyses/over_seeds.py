@@ -189,7 +189,7 @@ def _lines(
     of_what = {(False, True): "", (False, False): "over seeds alone", (True, True): "over examples alone"}
     note = of_what.get((len(rows) == 1, known), "no interval: of one seed")
     yield figure_line(labels, MEAN, mean_over_seeds(values, lows, highs, n), note)
-    between = float(values.std(ddof=1)) if len(rows) > 1 else math.nan
+    between = float(values.std(ddof=1) * (np.ptp(values) > 0)) if len(rows) > 1 else math.nan
     yield line(labels, BETWEEN, between, n=n, note=f"no interval: {have}" if len(rows) > 1 else f"in {have}")
     error = math.sqrt(float(np.mean(((highs - lows) / (2 * _Z)) ** 2))) if known else math.nan
     yield line(labels, ERROR, error, n=n, note="no interval: an error" if known else "not known")

@@ -19,6 +19,7 @@ class FineTuned:
 
     Attributes:
         base: directory or hub id of an encoder or a classifier.
+        task: from which it learns; None: the comparison's.
         epochs, batch_size, learning_rate, max_length, freeze, checks_per_epoch, patience, seed: the `Recipe`.
         dtype, device, threads, window, max_tokens, memory_budget: how the comparison loads and runs it.
 
@@ -27,6 +28,7 @@ class FineTuned:
     """
 
     base: str
+    task: Task | None = None
     seed: Natural = 0
     epochs: Count = 3
     batch_size: Count = 16
@@ -43,9 +45,9 @@ class FineTuned:
     memory_budget: Count | None = None
 
     def resolve(self, task: Task) -> str:
-        """Directory of the checkpoint for a task; trains it where the cache has none."""
+        """Directory of the checkpoint for the comparison's task, or for its own; trains it where the cache has none."""
         recipe = Recipe(**{name: getattr(self, name) for name in asdict(Recipe())})
-        return finetuned_for(task, self.base, recipe)
+        return finetuned_for(self.task or task, self.base, recipe)
 
 
 def finetuned_for(task: Task, base: str, recipe: Recipe, *, told: bool = True) -> str:
