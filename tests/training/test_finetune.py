@@ -332,6 +332,8 @@ def test_a_base_fine_tuned_on_first_use_is_kept(base: Path, cache: Path, caplog:
         caplog.clear()
         assert source.resolve(TASK) == folder
         assert not caplog.text
+    unread = Planted(seed=3, train=8, validation=4, test=4)
+    assert replace(source, task=TASK).resolve(unread) == folder
     others = [replace(source, seed=1), replace(source, freeze=1)]
     assert len({folder, *(other.resolve(TASK) for other in others)}) == 3
     assert load_model(folder, device="cpu").labels == TASK.labels

@@ -3,6 +3,7 @@
 Everywhere the unit is the example. `docs/statistics.md` derives what is done and tables how often it is right.
 """
 
+from benchmark.results.statistics.added_squares import mean_over_seeds
 from benchmark.results.statistics.bootstrap import (
     Interval,
     Range,
@@ -23,7 +24,6 @@ from benchmark.results.statistics.draws import (
     sources,
     widened,
 )
-from benchmark.results.statistics.over_seeds import mean_over_seeds
 from benchmark.results.statistics.ratios import (
     RATIOS,
     f1_of_means,
