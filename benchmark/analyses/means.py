@@ -42,7 +42,7 @@ def mean_line(
 ) -> dict[str, Any]:
     """The `defined_mean` as a line; where no example has a value, `nothing` says why."""
     figure = defined_mean(values, bounds, clusters)
-    return figure_line(labels, metric, figure, "" if figure.n else nothing)
+    return figure_line(labels, metric, figure, "" if figure.n else nothing, bounds)
 
 
 def correlation_lines(labels: Mapping[str, Any], with_what: str, taus: NDArray[Any]) -> list[dict[str, Any]]:

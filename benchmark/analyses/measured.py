@@ -5,7 +5,7 @@ from typing import Any
 
 from benchmark.results import store
 from benchmark.results.record import Figure, Record
-from benchmark.results.statistics import Interval
+from benchmark.results.statistics import Interval, Range
 from benchmark.results.stored_rows import StoredRows
 from benchmark.results.tables import line
 from benchmark.run.cell import Cell
@@ -22,6 +22,8 @@ def figures(record: Record, evaluation: str, metric: str) -> list[Figure]:
     return [figure for figure in tests[evaluation].figures if figure.metric == metric] if evaluation in tests else []
 
 
-def figure_line(labels: Mapping[str, Any], name: str, figure: Figure | Interval, note: str = "") -> dict[str, Any]:
+def figure_line(
+    labels: Mapping[str, Any], name: str, figure: Figure | Interval, note: str = "", bounds: Range | None = None
+) -> dict[str, Any]:
     """A figure with its interval as a line of a table."""
-    return line(labels, name, figure.value, figure.low, figure.high, figure.n, note)
+    return line(labels, name, figure.value, figure.low, figure.high, figure.n, note, bounds)

@@ -17,7 +17,7 @@ from benchmark.analyses.seeds_and_examples import of_seeds
 from benchmark.analyses.universality import Universality
 from benchmark.errors import NotApplicable, UserError
 from benchmark.results.statistics import mean_over_seeds
-from benchmark.results.tables import PROBABILITY, Table, line
+from benchmark.results.tables import BOUNDS, PROBABILITY, Table, line
 from benchmark.run.records import finish
 from benchmark.run.workbench import open_setting
 from benchmark.settings.declared import AtLeast, configurable
@@ -85,8 +85,7 @@ class OverSeeds:
                     _take(found, context.tables[name] if seed == first else _asked(of_seed, name, seed))
                 _take(found, _tests(of_seed))
                 advance(int(seed != first))
-        about = f"{of_seeds(self.trainings)} Intervals are not cut where a figure can be no larger or smaller."
-        tables = [_table(name, one, self.trainings, about) for name, one in found.items()]
+        tables = [_table(name, one, self.trainings) for name, one in found.items()]
         if not tables:
             raise NotApplicable("no test and no analysis of the comparison has figures that seeds have in common")
         return tables
@@ -142,7 +141,7 @@ def with_seed(overrides: Sequence[str], seed: int) -> list[str]:
 def _tests(context: Context) -> Sequence[Table]:
     """The figures of all tests as a table; curves are left out."""
     rows = [
-        figure_line({"explainer": name, "test": test}, figure.metric, figure)
+        figure_line({"explainer": name, "test": test}, figure.metric, figure, "", record.metric(figure.metric).bounds)
         for name, cell in context.cells.items()
         for test, record in tested(cell, context.tests)[0].evaluations.items()
         for figure in record.figures
@@ -160,7 +159,7 @@ def _take(found: dict[str, _Table], tables: Sequence[Table]) -> None:
             kept.seeds.append(figures.to_dict("records"))
 
 
-def _table(name: str, found: _Table, trainings: int, about: str) -> Table:
+def _table(name: str, found: _Table, trainings: int) -> Table:
     by_figure: dict[tuple[Any, ...], list[Mapping[Hashable, Any]]] = {}
     for figures in found.seeds:
         for figure in figures:
@@ -175,7 +174,7 @@ def _table(name: str, found: _Table, trainings: int, about: str) -> Table:
         title=f"{found.title}: over seeds",
         labels=(*found.labels, "figure"),
         rows=pd.DataFrame(rows),
-        sentences=(about,),
+        sentences=(of_seeds(trainings),),
     )
 
 
@@ -188,8 +187,15 @@ def _lines(
     known = bool(np.isfinite([lows, highs]).all())
     of_what = {(False, True): "", (False, False): "over seeds alone", (True, True): "over examples alone"}
     note = of_what.get((len(rows) == 1, known), "no interval: of one seed")
-    yield figure_line(labels, MEAN, mean_over_seeds(values, lows, highs, n), note)
+    yield figure_line(labels, MEAN, mean_over_seeds(values, lows, highs, n, _bounds(rows)), note)
     between = float(values.std(ddof=1) * (np.ptp(values) > 0)) if len(rows) > 1 else math.nan
     yield line(labels, BETWEEN, between, n=n, note=f"no interval: {have}" if len(rows) > 1 else f"in {have}")
     error = math.sqrt(float(np.mean(((highs - lows) / (2 * _Z)) ** 2))) if known else math.nan
     yield line(labels, ERROR, error, n=n, note="no interval: an error" if known else "not known")
+
+
+def _bounds(rows: Sequence[Mapping[Hashable, Any]]) -> tuple[float, float]:
+    """The least and the largest possible value of a figure, as far as one seed's table tells; stored ones do not."""
+    told = (tuple(float(row.get(end, math.nan)) for end in BOUNDS) for row in rows)
+    least, most = next((ends for ends in told if not np.isnan(ends).any()), (-math.inf, math.inf))
+    return least, most

@@ -16,6 +16,7 @@ from scipy import stats
 from torch import Tensor
 
 from benchmark.analyses.context import Context
+from benchmark.analyses.means import CORRELATION, SHARE
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.reliability import Importance, Measured, correlations, measure, spread
 from benchmark.analyses.resampling import Rank, correlation
@@ -155,7 +156,7 @@ class Universality:
                 labels = {"importance": method, "task": first, "and": second}
                 for name, rank in _CORRELATIONS.items():
                     interval = correlation(tasks[first], tasks[second], rank, together=False, seed=self.seed)
-                    rows.append(figure_line(labels, name, interval))
+                    rows.append(figure_line(labels, name, interval, "", CORRELATION))
                 pair = measured[method][first], measured[method][second]
                 figure = spread(correlations(*pair, corrected=True), min(one.n for one in pair))
                 rows.append(figure_line(labels, CORRECTED, figure, "" if np.isfinite(figure.value) else UNRELIABLE))
@@ -176,7 +177,7 @@ class Universality:
                 for source, importance in rankings.items():
                     labels = {"importance": method, "task": task, "ranking of": source}
                     for figure in _curve(setting, importance, test):
-                        rows.append(figure_line(labels | {"share pruned": figure.x}, "accuracy", figure))
+                        rows.append(figure_line(labels | {"share pruned": figure.x}, "accuracy", figure, "", SHARE))
         return Table(
             name="universality_pruning",
             title="Accuracy as heads are pruned by their own and by another task's ranking, least important first",

@@ -28,6 +28,7 @@ def reliabilities(measured: Mapping[str, Mapping[str, Measured]]) -> Table:
             "reliability",
             spread(one.reliability, one.n, SHARE),
             "" if np.isfinite(one.reliability[0]) else UNRELIABLE,
+            SHARE,
         )
         for method, tasks in measured.items()
         for task, one in tasks.items()

@@ -9,6 +9,7 @@ import pandas as pd
 from benchmark.errors import UserError
 
 FIGURE_COLUMNS = ("metric", "value", "low", "high", "n", "note")
+BOUNDS = ("least", "most")
 PROBABILITY = "no interval: a probability"
 """The note of a p-value."""
 
@@ -136,9 +137,15 @@ def line(
     high: float = float("nan"),
     n: int = 0,
     note: str = "",
+    bounds: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
-    """One figure as a row of a table; a `note` without a value stands where the figure would."""
-    return {**labels, "metric": metric, "value": value, "low": low, "high": high, "n": n, "note": note}
+    """One figure as a row of a table; a `note` without a value stands where the figure would.
+
+    `bounds`, the least and the largest possible value, are kept in columns of their own, which no file has: whoever puts
+    figures of several tables together needs them.
+    """
+    figure = {**labels, "metric": metric, "value": value, "low": low, "high": high, "n": n, "note": note}
+    return figure if bounds is None else figure | dict(zip(BOUNDS, bounds, strict=True))
 
 
 def not_applicable(name: str, reason: str) -> Table:

@@ -38,6 +38,7 @@ class Facts:
             line({"fact": "of all"}, "size", float(seed), seed - 1.0, seed + 2.0, n=10 + seed),
             line({"fact": "of all"}, "p", 0.01, note=PROBABILITY),
             line({"fact": "counted"}, "size", 2.0 * seed, note="a count"),
+            line({"fact": "bounded"}, "size", float(seed), seed - 1.0, seed + 2.0, n=5, bounds=(-0.5, 2.5)),
         ]
         if seed == 1:
             rows.append(line({"fact": "of one"}, "size", 7.0, 6.0, 9.0, n=4))
@@ -134,6 +135,9 @@ def test_what_some_seeds_lack_and_what_is_left_out(compared):
     counted = rows(tables, "facts_over_seeds", fact="counted")["mean over seeds"]
     assert (counted["low"], counted["high"]) == pytest.approx(stats.t.interval(0.95, 2, 2.0, stats.sem([0, 2, 4])))
     assert counted["note"] == "over seeds alone"
+    bounded = rows(tables, "facts_over_seeds", fact="bounded")["mean over seeds"]
+    assert of_all["low"] < -0.5 < 2.5 < of_all["high"]
+    assert (bounded["value"], bounded["low"], bounded["high"]) == (1.0, -0.5, 2.5)
     facts = next(table for table in tables if table.name == "facts_over_seeds").rows
     assert "p" not in set(facts["figure"])
     names = {table.name for table in tables}

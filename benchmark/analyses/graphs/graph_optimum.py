@@ -146,5 +146,5 @@ def _lines(labels: Mapping[str, Any], values: NDArray[np.float64]) -> list[dict[
         mean_line(labels, _REACHED, kept[:, 1] >= kept[:, 0] * (1 - _EQUAL), (0.0, 1.0), _NOTHING),
         mean_line(labels, _EDGES, kept[:, 3], (0.0, np.inf), _NOTHING),
         mean_line(labels, _BEST_EDGES, kept[:, 4], (0.0, np.inf), _NOTHING),
-        figure_line(labels, _LEFT_OUT, defined_mean(~defined, (0.0, 1.0))),
+        figure_line(labels, _LEFT_OUT, defined_mean(~defined, (0.0, 1.0)), "", (0.0, 1.0)),
     ]

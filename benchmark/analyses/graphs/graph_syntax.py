@@ -120,7 +120,7 @@ class GraphSyntax:
             for number in (1, 2):
                 columns = values[:, t, [0, number]].reshape(len(values), -1)
                 figure = interval(columns, _less, bounds=_DIFFERENCE)
-                rows.append(share_line(place | {"tree": TREES[number]}, _MORE, figure))
+                rows.append(share_line(place | {"tree": TREES[number]}, _MORE, figure, _DIFFERENCE))
         return Table(
             name="graph_syntax",
             title="Is the graph compositional? Share of the edges between words that are dependencies",
@@ -143,7 +143,7 @@ def _less(means: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _line(labels: Mapping[str, Any], values: NDArray[np.float64]) -> dict[str, Any]:
     """The share, of the sentences that have an edge."""
-    return share_line(labels, _SHARE, share_of(values[values[:, 1] > 0]))
+    return share_line(labels, _SHARE, share_of(values[values[:, 1] > 0]), (0.0, 1.0))
 
 
 def _counted(edges: Pairs, gold: Pairs) -> tuple[int, int]:

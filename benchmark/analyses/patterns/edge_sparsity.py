@@ -96,13 +96,14 @@ def _lines(labels: Mapping[str, Any], values: NDArray[np.float64]) -> list[dict[
         both = values[..., number]
         pairs = both[~np.isnan(both).any(1)]
         bounds = (0.0, np.inf) if measure == _ENTROPY else _SHARE
+        of_difference = (-bounds[1], bounds[1])
         figures = [
             *statistics.intervals(pairs, bounds=bounds),
-            statistics.interval(pairs[:, 1] - pairs[:, 0], bounds=(-bounds[1], bounds[1])),
+            statistics.interval(pairs[:, 1] - pairs[:, 0], bounds=of_difference),
         ]
         note = "" if len(pairs) else _NOTHING
         rows += [
-            figure_line({**labels, "map": which}, measure, figure, note)
+            figure_line({**labels, "map": which}, measure, figure, note, of_difference if which == LESS else bounds)
             for which, figure in zip((*MAPS, LESS), figures, strict=True)
         ]
     return rows
@@ -112,7 +113,7 @@ def _overall(values: NDArray[np.float64]) -> Table:
     rows = _lines({}, _mean(values, (2, 3)))
     for number, which in enumerate(MAPS):
         zeros = np.isnan(values[:, number, ..., 0]).mean((1, 2))
-        rows.append(figure_line({"map": which}, _UNDEFINED, statistics.interval(zeros, bounds=_SHARE)))
+        rows.append(figure_line({"map": which}, _UNDEFINED, statistics.interval(zeros, bounds=_SHARE), "", _SHARE))
     return Table(
         name="edge_sparsity",
         title="Is attribution sparser than attention? Means over all heads",

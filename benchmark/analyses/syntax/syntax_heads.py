@@ -236,10 +236,12 @@ def share_of(values: Float[NDArray[np.float64], "S 2"]) -> statistics.Interval:
     return found
 
 
-def share_line(labels: Mapping[str, Any], metric: str, figure: statistics.Interval) -> dict[str, Any]:
+def share_line(
+    labels: Mapping[str, Any], metric: str, figure: statistics.Interval, bounds: statistics.Range | None = None
+) -> dict[str, Any]:
     """The figure as a line, which says so where there is no interval."""
     lacks = figure.n and np.isfinite(figure.value) and np.isnan(figure.low)
-    return figure_line(labels, metric, figure, "no interval: too few sentences differ" if lacks else "")
+    return figure_line(labels, metric, figure, "no interval: too few sentences differ" if lacks else "", bounds)
 
 
 def of_all_lengths(batches: Sequence[Batch], count: int) -> list[Batch]:

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy import stats
 
-from benchmark.results.statistics.bootstrap import Interval
+from benchmark.results.statistics.bootstrap import UNBOUNDED, Interval, Range
 
 _LEVEL = 0.95
 
@@ -17,6 +17,7 @@ def mean_over_seeds(
     lows: Float[NDArray[np.float64], " S"],
     highs: Float[NDArray[np.float64], " S"],
     n: int,
+    bounds: Range = UNBOUNDED,
 ) -> Interval:
     """The mean of v_s with an interval that holds for other seeds and other examples, where examples' values are not known.
 
@@ -32,6 +33,7 @@ def mean_over_seeds(
     Args:
         values, lows, highs: figures and their intervals.
         n: examples.
+        bounds: least and largest possible value, to which the interval is cut.
 
     Source: this project, by the rule of adding squares of Newcombe 1998 and of Zou and Donner 2008, of which descriptions
     were read and not the papers; docs/statistics.md tables how often it holds.
@@ -42,6 +44,8 @@ def mean_over_seeds(
         examples = [0.0, 0.0]
         if s == 1:
             return Interval(mean, math.nan, math.nan, n)
+    least, most = bounds
     t = float(stats.t.ppf((1 + _LEVEL) / 2, s - 1)) if s > 1 else 0.0
     seeds = t**2 * float(values.var(ddof=1)) / s if s > 1 else 0.0
-    return Interval(mean, mean - math.sqrt(seeds + examples[0]), mean + math.sqrt(seeds + examples[1]), n)
+    below, above = (math.sqrt(seeds + part) for part in examples)
+    return Interval(mean, max(mean - below, min(least, mean)), min(mean + above, max(most, mean)), n)
