@@ -17,7 +17,7 @@ from benchmark.settings.declared import Above, Count, Distinct, Natural, Setting
 from benchmark.settings.early import SPLITS
 from benchmark.types import Example, Task
 from tasks.common import check_split, digest
-from tasks.lazily import Lazily, labels_of
+from tasks.lazily import Lazily
 from tasks.planting_rules import Rules, drawn_part
 
 Split = Literal["train", "validation", "test"]
@@ -98,7 +98,7 @@ class PlantedPatch:
             places = drawn_part(range(len(images)), self.train if name == "train" else None, self.seed)
             rules = Rules(len(self.labels), self.kept, self.shortcut_strength, self.shortcut_rate, self.seed)
             flipped = name in (self.flipped_splits or ())
-            drawn = _Drawn(images, labels_of(images), places, rules, self.size, name in self.shortcut_splits, flipped)
+            drawn = _Drawn(images, places, rules, self.size, name in self.shortcut_splits, flipped)
             self._splits[name] = Lazily(drawn.make, range(len(places)))
         return self._splits[name]
 
@@ -106,7 +106,6 @@ class PlantedPatch:
 @dataclass(frozen=True)
 class _Drawn:
     images: Sequence[Example]
-    labels: Sequence[int]
     places: Sequence[int]
     rules: Rules
     size: float

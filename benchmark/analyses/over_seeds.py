@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from benchmark import progress
 from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, ReadsTables
 from benchmark.analyses.debate.opening import composed
+from benchmark.analyses.differences import P_VALUE
 from benchmark.analyses.measured import figure_line, tested
 from benchmark.analyses.seeds_and_examples import of_seeds
 from benchmark.analyses.universality import Universality
@@ -153,7 +154,8 @@ def _tests(context: Context) -> Sequence[Table]:
 def _take(found: dict[str, _Table], tables: Sequence[Table]) -> None:
     """Keep the figures of one seed."""
     for table in tables:
-        figures = table.rows[table.rows["value"].notna() & (table.rows["note"] != PROBABILITY)]
+        probable = (table.rows["note"] == PROBABILITY) | (table.rows["metric"] == P_VALUE)
+        figures = table.rows[table.rows["value"].notna() & ~probable]
         if table.printed and "head" not in table.labels and len(figures):
             kept = found.setdefault(table.name, _Table(table.title, table.labels))
             kept.seeds.append(figures.to_dict("records"))

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import cycle
 
 import numpy as np
+from scipy import stats
 
 from benchmark.analyses.mining.word_pairs import Marked, Pattern, mine, plain
-from benchmark.results.statistics import interval
 
 Patterns = Mapping[str, Sequence[str]]
 """By label the phrases that go with it, two words each."""
@@ -53,8 +54,7 @@ class Corpus:
 
     def goes_with(self, pair: Pattern, label: str) -> bool:
         """Whether the texts with the pair have the label more often than all texts have; the whole interval does."""
-        right = np.array([self.labels[text] == label for text in self.holding[pair]], float)
-        return bool(interval(right, bounds=(0.0, 1.0)).low > self.labels.count(label) / len(self.labels))
+        return self.low(pair, label) > self.labels.count(label) / len(self.labels)
 
     def phrase(self, pair: Pattern) -> str:
         """The pair's words in the order in which most texts have them."""
@@ -64,6 +64,12 @@ class Corpus:
             order[pair if words.index(pair[0]) < words.index(pair[1]) else (pair[1], pair[0])] += 1
         most = max(((count, found) for found, count in order.items()), default=(0, pair))
         return " ".join(most[1])
+
+    def low(self, pair: Pattern, label: str) -> float:
+        """The lower end of the interval of the label's share among the texts with the pair."""
+        texts = self.holding[pair]
+        found = stats.binomtest(self._with(label, texts), len(texts)).proportion_ci(method="wilson")
+        return float(found.low)
 
     def _with(self, label: str, texts: Sequence[int]) -> int:
         return sum(self.labels[text] == label for text in texts)
@@ -93,52 +99,54 @@ class Corpus:
         )
 
     def associated(self) -> Patterns:
-        """Without explanations: the pairs whose texts have the label most surely, by the interval's lower end."""
+        """Without explanations: the pairs whose texts have the label most surely, by the interval's lower end.
+
+        Of equal ones that in the most texts; none shares a word with one before it, or all would be parts of one phrase.
+        """
 
         def choose(label: str) -> Iterator[Pattern]:
-            shares = {
-                pair: self._with(label, self.holding[pair]) / len(self.holding[pair]) for pair in self.family(label)
-            }
-            likely = sorted(shares, key=lambda pair: (-shares[pair], -len(self.holding[pair]), pair))[
-                : 50 * self.budget
-            ]
-            ends = {pair: self._low(label, pair) for pair in likely}
-            return iter(sorted(likely, key=lambda pair: (-ends[pair], pair)))
+            family = {pair: (-self.low(pair, label), -len(self.holding[pair]), pair) for pair in self.family(label)}
+            taken: set[str] = set()
+            for pair in sorted(family, key=lambda pair: family[pair]):
+                if taken.isdisjoint(pair):
+                    taken.update(pair)
+                    yield pair
 
         return self._chosen(choose)
 
-    def _low(self, label: str, pair: Pattern) -> float:
-        right = np.array([self.labels[text] == label for text in self.holding[pair]], float)
-        return interval(right, bounds=(0.0, 1.0)).low
-
-    def random(self, rng: np.random.Generator) -> Patterns:
-        """Pairs that are drawn, all alike probable."""
+    def random(self, rng: np.random.Generator, others: Sequence[Patterns]) -> Patterns:
+        """Pairs that are drawn, all alike probable, without the words of others."""
 
         def choose(label: str) -> Iterator[Pattern]:
-            family = self.family(label)
+            family = self._without(label, others)
             return (family[int(place)] for place in rng.permutation(len(family)))
 
         return self._chosen(choose)
 
     def as_frequent(self, rng: np.random.Generator, models: Sequence[Patterns]) -> Patterns:
-        """For each label pairs that stand in about as many texts as these, of other words.
+        """For each label pairs of words that none of these has, that stand in about as many texts.
 
         Each is drawn among the ten nearest of a drawn one.
         """
 
         def choose(label: str) -> Iterator[Pattern]:
             wanted = sorted({_pair(phrase) for patterns in models for phrase in patterns.get(label, ())})
-            taken = {word for pair in wanted for word in pair}
-            free = [pair for pair in self.family(label) if taken.isdisjoint(pair)]
-            for place in rng.permutation(len(wanted)):
+            free = self._without(label, models)
+            for place in cycle(rng.permutation(len(wanted))):
                 count = len(self.holding.get(wanted[int(place)], ()))
                 nearest = sorted(free, key=lambda pair: (abs(len(self.holding[pair]) - count), pair))[:_NEAREST]
-                if nearest:
-                    drawn = nearest[int(rng.integers(len(nearest)))]
-                    free.remove(drawn)
-                    yield drawn
+                if not nearest:
+                    return
+                drawn = nearest[int(rng.integers(len(nearest)))]
+                free.remove(drawn)
+                yield drawn
 
         return self._chosen(choose)
+
+    def _without(self, label: str, others: Sequence[Patterns]) -> list[Pattern]:
+        """Pairs in enough texts of a label, without the words of others."""
+        taken = {word for patterns in others for some in patterns.values() for phrase in some for word in _pair(phrase)}
+        return [pair for pair in self.family(label) if taken.isdisjoint(pair)]
 
 
 def _pair(phrase: str) -> Pattern:

@@ -24,18 +24,21 @@ from benchmark.analyses.mining.repair_tables import (
 from benchmark.analyses.mining.word_pairs import marked_texts, plain
 from benchmark.annotations import KnowsShortcuts
 from benchmark.errors import NoSplit, NotApplicable
-from benchmark.evaluations.triggers.words import exclusion
+from benchmark.evaluations.triggers.words import SHIPPED, exclusion
 from benchmark.models import load_model
 from benchmark.results.tables import Table
 from benchmark.run.offers import CheckedMethod
 from benchmark.run.workbench import Setting, open_setting
-from benchmark.settings.declared import Above, Count, Natural, Share, configurable
+from benchmark.settings.declared import Above, Count, Natural, Share, configurable, of_file
 from benchmark.settings.defaults import parameters
+from benchmark.settings.early import ExistingFile
 from benchmark.settings.making import make
 from benchmark.settings.randomness import generator
 from benchmark.training.finetune import Recipe
 from benchmark.training.finetuned import finetuned_for
 from benchmark.types import Method, Target, Task
+
+_LOADING = ("dtype", "device", "window", "max_tokens", "memory_budget")
 
 
 @configurable
@@ -46,9 +49,10 @@ class Repair:
     explains the scored texts, which should be those that the model learned from. Of the word pairs that go with a label
     (`corpus_patterns`) its `patterns` most significant ones are put into a `share` of the training texts with other labels
     (`tasks.repaired.Repaired`), and from the model that was explained the training goes on with these, for all in the same
-    way. Set against it are, with as many pairs: pairs at random; other words as frequent in the texts as the planted phrases
+    way. Set against it are, with as many pairs: pairs at random; others as frequent in the texts as the planted phrases
     (or as what explainers found); the pairs that go with a label most surely, for which nobody explains anything; the
-    planted phrases, where the task knows them; and nothing at all, training going on alone.
+    planted phrases, as many of them as there are, where the task knows them; and nothing at all, training going on alone.
+    The first two hold no word of a planted phrase (or of one that explainers found).
 
     Four tables:
     - `repair`: accuracy on clean texts and on those where the shortcuts go with other labels (`shifted`); how much
@@ -77,7 +81,8 @@ class Repair:
         tested: how many texts of the split are drawn; None for all.
 
     Raises:
-        NotApplicable: the examples are no texts, or the task has no training split.
+        NotApplicable: the examples are no texts, the task has no training split, or the model has other classes, or the
+            same in another order.
 
     Source: this project.
     Cost: for every seed a training of the model, every explainer once for each scored text, and a repair for every explainer
@@ -94,7 +99,7 @@ class Repair:
     patterns: Count = 3
     best: Count = 3
     least: Count = 5
-    lexicon: str | None = "sentiment"
+    lexicon: Annotated[str | None, ExistingFile((SHIPPED,))] = of_file(SHIPPED)
     share: Share = 0.5
     train: Count | None = 2000
     epochs: Count = 1
@@ -112,6 +117,10 @@ class Repair:
             own.task.split("train")
         except NoSplit as error:
             raise NotApplicable("a repair learns from the training split, which the task does not have") from error
+        if list(own.model.label_map(own.task.labels)) != list(range(len(own.task.labels))):
+            raise NotApplicable(
+                "the model's classes are not the task's, or they are in another order"
+            )
         tested = HeldOut.of(own.config.task, self.split, self.clean, self.shifted, self.tested, int(own.config.seed))
         found = Repairs(planted=bool(_planted(own.task)))
         first = int(own.config.model.get("seed", 0))
@@ -135,9 +144,8 @@ class Repair:
                 settings = {"share": self.share, "train": self.train, "seed": seed}
                 task: Task = make(repaired(setting.config.task, patterns, **settings))
                 path = finetuned_for(task, checkpoint, recipe, told=False)
-                model = load_model(
-                    path, dtype=setting.config.model.get("dtype", "float32"), device=str(setting.model.device)
-                )
+                source = make(setting.config.model)
+                model = load_model(path, **{name: getattr(source, name) for name in _LOADING})
                 found.add(miner, seed, Answers.of(model, labels, tested, planted, patterns, seed), patterns)
                 found.own_before[miner, seed] = Answers.of(setting.model, labels, tested, patterns, {}, seed).planted
                 advance(1)
@@ -161,21 +169,21 @@ class Repair:
         )
         mined: dict[str, Patterns] = {}
         for name, cell in context.cells.items():
-            if not isinstance(cell.method, Method):
+            if not isinstance(cell.method, Method) or name in found.refused:
                 continue
             try:
                 if cell.refusal is not None or isinstance(cell.method, CheckedMethod):
                     raise NotApplicable(cell.refusal or "its scores are given for one model")
                 examples = marked_texts(cell.method, setting.model, texts, self.best)
             except NotApplicable as reason:
-                found.refused[name] = str(reason)
+                found.refuse(name, str(reason))
                 continue
             mined[name] = corpus.explained(examples, self.best, label_of)
-        planted = _planted(setting.task)
-        models = [planted] if planted else list(mined.values())
+        planted = {label: phrases[: self.patterns] for label, phrases in _planted(setting.task).items()}
+        models = [_planted(setting.task)] if planted else list(mined.values())
         rng = generator(seed, "words as frequent")
         controls = {
-            RANDOM: corpus.random(generator(seed, "random words")),
+            RANDOM: corpus.random(generator(seed, "random words"), models),
             FREQUENT: corpus.as_frequent(rng, models),
             ASSOCIATED: corpus.associated(),
             NOTHING: {},

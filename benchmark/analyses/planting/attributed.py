@@ -77,7 +77,7 @@ def _attributed_all(
 
 
 def planted_units(batch: Batch) -> list[Float[NDArray[np.float64], " U"]]:
-    """How much of each unit is planted: of a word 0 or 1, of an image's patch a share of its pixels; else zeros."""
+    """Whether each unit is planted, 0 or 1: a word, or a patch of an image that the square touches."""
     found = []
     for row in range(len(batch)):
         n, planted = int(batch.n_units[row]), batch.meta[row].get(KEYS[PlantedWords])
@@ -89,15 +89,15 @@ def planted_units(batch: Batch) -> list[Float[NDArray[np.float64], " U"]]:
 
 
 def _of_patches(batch: Batch, row: int) -> Float[NDArray[np.float64], " U"]:
-    """The share of each patch's pixels under the mask."""
+    """Whether the mask holds a pixel of each patch: all of a score may fall on them, wherever the square lies."""
     assert batch.patch is not None
     mask, (height, width) = batch.masks[row], batch.patch
     if mask is None:
         return np.zeros(int(batch.n_units[row]))
     rows, columns = mask.shape[0] // height, mask.shape[1] // width
     cut = np.asarray(mask[: rows * height, : columns * width], dtype=float)
-    shares: NDArray[np.float64] = cut.reshape(rows, height, columns, width).mean((1, 3)).ravel()
-    return shares
+    touched: NDArray[np.float64] = cut.reshape(rows, height, columns, width).max((1, 3)).ravel()
+    return touched
 
 
 def _attributed(

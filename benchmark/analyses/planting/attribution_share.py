@@ -21,6 +21,7 @@ from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.declared import Count, Distinct, Share, configurable
 from benchmark.settings.defaults import parameters
+from benchmark.settings.early import SPLITS
 
 ATTR, DISTANCE = "Attr%", "distance from theory"
 ACCURACY, BEST, WITHOUT = "accuracy", "best accuracy there can be", "best accuracy without the feature"
@@ -51,9 +52,10 @@ class AttributionShare:
 
         Attr% = Σ_{i planted} |s_i| / Σ_i |s_i|,
 
-    s_i the score of a word or of a patch, of which a mask may hold a part. Theory asks for the share of the feature in the
-    log-odds by which an observer decides who knows the rules (`theory.feature_share`): 1 where the text says nothing of the
-    label, and no less than the share given where a model knows the text's first label less surely than the observer.
+    s_i the score of a word, or of a patch, which is planted where the square touches it. Theory asks for the share of the
+    feature in the log-odds by which an observer decides who knows the rules (`theory.feature_share`): 1 where the text says
+    nothing of the label, and no less than the share given where a model knows the text's first label less surely than the
+    observer.
 
     Three tables: `attribution_share`, with theory and the share of planted units, which scores without regard to the input
     would have, beside; `attribution_share_distance`: the mean over all settings of |Attr% − theory|; and
@@ -69,7 +71,8 @@ class AttributionShare:
         limit: examples that are explained; None for all of the comparison's.
 
     Raises:
-        NotApplicable: the task plants no feature.
+        NotApplicable: the task plants no feature, or none or flipped ones in the scored split; or the model does not learn
+            from it.
 
     Source: Zhou et al. 2022 (arXiv:2104.14403), whose published program (`dataset_modification.py`) was read, and of whose
     paper the abstract; theory between 0 and 1 is this project's.
@@ -88,6 +91,7 @@ class AttributionShare:
         target = str(context.setting.config.task.get("_target_", ""))
         if not {"kept", "shortcut_strength"} <= parameters(target).keys():
             raise NotApplicable("the task plants no feature (task=planted_feature)")
+        _check_learned(context.setting.config)
         if getattr(context.setting.task, "feature", "") == "case" and not _tells_capitals(context.setting):
             raise NotApplicable("the model's tokenizer does not tell capitals from small letters")
         classes, first = len(context.setting.task.labels), int(context.setting.config.model.get("seed", 0))
@@ -104,10 +108,15 @@ class AttributionShare:
                     advance(1)
                 theory = feature_share(place.kept, place.strength, classes)
                 shares += _share_lines(place, measured, theory)
-                models += _model_lines(place, measured, classes)
+                rate = float(context.setting.config.task.get("shortcut_rate", 1.0))
+                models += _model_lines(place, measured, classes, rate)
                 for name in measured[0].shares if not math.isnan(theory) else ():
+                    if name in refused:
+                        continue
                     columns = zip(measured[0].uids, np.stack([one.shares[name] for one in measured]).T, strict=True)
                     distances.setdefault(name, []).append({uid: abs(values - theory) for uid, values in columns})
+        shares = [row for row in shares if row["explainer"] not in refused]
+        distances = {name: found for name, found in distances.items() if name not in refused}
         shares += [line({"kept": self.kept[0], "strength": self.strengths[0], "explainer": name}, ATTR, note=reason)
                    for name, reason in refused.items()]  # fmt: skip
         about = f"{of_seeds(self.trainings)} Attr% is of examples with a planted feature and a score that is not 0."
@@ -123,6 +132,16 @@ def _opened(own: Setting, place: _Place, seed: int, limit: int | None) -> Settin
         config.model.seed = seed
     config.limit = min((n for n in (config.limit, limit) if n is not None), default=None)
     return open_setting(config)
+
+
+def _check_learned(config: DictConfig) -> None:
+    """NotApplicable where models do not learn the rules, or are not scored on them."""
+    if "seed" not in parameters(str(config.model._target_)) or config.model.get("task") is not None:
+        raise NotApplicable("the model does not learn from the planted task (model=tiny, tiny_vit or finetuned)")
+    if config.split not in config.task.get("shortcut_splits", SPLITS) or config.split in (
+        config.task.get("flipped_splits") or ()
+    ):
+        raise NotApplicable(f"features of the {config.split} split are flipped, or there are none")
 
 
 def _tells_capitals(setting: Setting) -> bool:
@@ -158,10 +177,11 @@ def _share_lines(place: _Place, measured: Sequence[Measured], theory: float) -> 
     )
 
 
-def _model_lines(place: _Place, measured: Sequence[Measured], classes: int) -> Iterator[dict[str, Any]]:
+def _model_lines(place: _Place, measured: Sequence[Measured], classes: int, rate: float) -> Iterator[dict[str, Any]]:
     yield from _crossed(dict(place.labels), ACCURACY, np.stack([one.right for one in measured]))
-    yield line(place.labels, BEST, best_accuracy(place.kept, place.strength, classes), note=_EXACT)
-    yield line(place.labels, WITHOUT, best_accuracy(place.kept, 1 / classes, classes), note=_EXACT)
+    best, without = (best_accuracy(place.kept, strength, classes) for strength in (place.strength, 1 / classes))
+    yield line(place.labels, BEST, rate * best + (1 - rate) * without, note=_EXACT)
+    yield line(place.labels, WITHOUT, without, note=_EXACT)
 
 
 def _shares(rows: list[dict[str, Any]], about: str) -> Table:

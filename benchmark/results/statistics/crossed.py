@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import optimize, stats
 
 from benchmark.results.statistics.bootstrap import Interval, Range, interval
 from benchmark.results.statistics.significance import sign_flip_p
 
-_LEVEL = 0.95
+_ALPHA, _LEAST = 0.05, 1e-12
 
 
 @dataclass(frozen=True)
@@ -39,40 +39,33 @@ class _Layout:
     rest: float
     shape: tuple[int, int]
 
-    @property
-    def error(self) -> float:
-        """Standard error of the grand mean."""
-        return math.sqrt(self._numerator / (self.shape[0] * self.shape[1]))
-
-    @property
-    def freedom(self) -> float:
-        """Satterthwaite's degrees of freedom, at least 1."""
-        s, n = (size - 1 for size in self.shape)
-        parts = self.seeds**2 / s + self.examples**2 / n + self.rest**2 / (s * n)
-        return max(1.0, self._numerator**2 / parts) if parts > 0 else float(s * n)
-
-    @property
-    def _numerator(self) -> float:
-        return max(self.seeds + self.examples - self.rest, self.seeds)
+    def reach(self, alpha: float) -> float:
+        """Half the width of the mean's interval at level 1 − α."""
+        s, n = self.shape
+        of_seeds, of_examples = (float(stats.t.isf(alpha / 2, size - 1)) ** 2 for size in self.shape)
+        return math.sqrt((of_seeds * self.seeds + of_examples * max(0.0, self.examples - self.rest)) / (s * n))
 
 
 def crossed_interval(values: Float[NDArray[np.float64], "S N"], *, bounds: Range) -> Crossed:
     """The mean of y[s, i] = μ + a_s + b_i + e_si over S seeds and N examples.
 
-    With the mean squares of the two-way layout, where MS_a > MS_e,
+    With the mean squares of the two-way layout, E MS_a = N σ²_a + σ²_e, E MS_b = S σ²_b + σ²_e, E MS_e = σ²_e, and
 
-        Var ȳ = σ²_a / S + σ²_b / N + σ²_e / (S N),  estimated by (MS_a + MS_b − MS_e) / (S N),
+        Var ȳ = σ²_a / S + σ²_b / N + σ²_e / (S N) = E (MS_a + (MS_b − MS_e)) / (S N),
 
-    and the degrees of freedom of Satterthwaite. The interval is widened to hold that of the examples' means over seeds
-    (`interval`), which alone is given where seeds differ no more than chance makes them, and clipped to the bounds.
-    σ_a = √((MS_a − MS_e) / N) and σ_b = √((MS_b − MS_e) / S), 0 where that is below 0.
+    the squares of both parts are added, each times its own quantile of Student's t, t_k with k degrees of freedom:
+
+        ȳ ± √((t²_{S−1} MS_a + t²_{N−1} max(0, MS_b − MS_e)) / (S N)).
+
+    The interval is widened to hold that of the examples' means over seeds (`interval`), and cut to the bounds.
+    σ_a = √((MS_a − MS_e) / N) and σ_b = √((MS_b − MS_e) / S), 0 where that is below 0. Of one seed it is `interval`.
 
     Args:
         values: without NaN.
         bounds: least and largest possible value.
 
-    Source: Montgomery 2013, chapter 13 (two factors at random; Satterthwaite's approximation), from memory; the guards are
-    ours, and docs/statistics.md tables how often it holds.
+    Source: this project, by the rule of adding squares of Newcombe 1998 and of Zou and Donner 2008, of which descriptions
+    were read and not the papers; docs/statistics.md tables how often it holds.
     """
     s, n = values.shape
     if n == 0:
@@ -84,9 +77,7 @@ def crossed_interval(values: Float[NDArray[np.float64], "S N"], *, bounds: Range
     seeds, examples = (
         math.sqrt(max(0.0, (part - layout.rest) / count)) for part, count in ((layout.seeds, n), (layout.examples, s))
     )
-    if layout.seeds <= layout.rest:
-        return Crossed(alone, seeds, examples)
-    reach = float(stats.t.ppf((1 + _LEVEL) / 2, layout.freedom)) * layout.error
+    reach = layout.reach(_ALPHA)
     low, high = max(bounds[0], alone.value - reach), min(bounds[1], alone.value + reach)
     return Crossed(Interval(alone.value, min(low, alone.low), max(high, alone.high), n), seeds, examples)
 
@@ -94,8 +85,8 @@ def crossed_interval(values: Float[NDArray[np.float64], "S N"], *, bounds: Range
 def crossed_p(differences: Float[NDArray[np.float64], "S N"]) -> float:
     """Two-sided p-value that the mean over seeds and examples is 0.
 
-    The larger of Student's t with the error and the freedom of `crossed_interval`, and the sign-flip test of the examples'
-    means over seeds; the latter alone of one seed, or where seeds differ no more than chance makes them.
+    The larger of the level at which the interval of `crossed_interval` ends at 0, and of the sign-flip test of the examples'
+    means over seeds, which alone is given of one seed.
     """
     s, n = differences.shape
     if n == 0:
@@ -103,11 +94,12 @@ def crossed_p(differences: Float[NDArray[np.float64], "S N"]) -> float:
     alone = float(np.asarray(sign_flip_p(differences.mean(0)[:, None])).flat[0])
     if s < 2 or n < 2:
         return alone
-    layout = _layout(differences)
-    if layout.seeds <= layout.rest:
-        return alone
-    t = abs(float(differences.mean())) / layout.error
-    return max(alone, float(2 * stats.t.sf(t, layout.freedom)))
+    layout, mean = _layout(differences), abs(float(differences.mean()))
+    if mean <= layout.reach(1.0):
+        return 1.0
+    if mean >= layout.reach(_LEAST):
+        return max(alone, _LEAST)
+    return max(alone, float(optimize.brentq(lambda alpha: layout.reach(alpha) - mean, _LEAST, 1.0)))
 
 
 def _layout(values: Float[NDArray[np.float64], "S N"]) -> _Layout:
