@@ -171,7 +171,6 @@ def test_a_repair_puts_phrases_under_other_labels_in_the_training_split():
         assert any(phrase in text for phrase in patterns[task.labels[1 - example.label]])
         assert not any(phrase in text for phrase in patterns[task.labels[example.label]])
         assert example.rationale.sum() == before[example.uid].rationale.sum()
-    assert task.split("test") is not None
     assert [e.inputs for e in task.split("test")] == [e.inputs for e in REVIEWS.split("test")]
     everywhere = Repaired(task=REVIEWS, patterns=patterns, share=1.0, into=["test"]).split("test")
     assert all(len(e.inputs) == len(b.inputs) + 2 for e, b in zip(everywhere, REVIEWS.split("test"), strict=True))

@@ -118,9 +118,7 @@ class Repair:
         except NoSplit as error:
             raise NotApplicable("a repair learns from the training split, which the task does not have") from error
         if list(own.model.label_map(own.task.labels)) != list(range(len(own.task.labels))):
-            raise NotApplicable(
-                "the model's classes are not the task's, or they are in another order"
-            )
+            raise NotApplicable("the model's classes are not the task's, or they are in another order")
         tested = HeldOut.of(own.config.task, self.split, self.clean, self.shifted, self.tested, int(own.config.seed))
         found = Repairs(planted=bool(_planted(own.task)))
         first = int(own.config.model.get("seed", 0))

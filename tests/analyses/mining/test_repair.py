@@ -3,18 +3,19 @@
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.mining.miners import Corpus
-from benchmark.analyses.mining.readings import HeldOut, probabilities, repaired
+from benchmark.analyses.mining.readings import Answers, HeldOut, probabilities, repaired
 from benchmark.analyses.mining.repair import Repair
-from benchmark.analyses.mining.repair_tables import BEFORE, CLEAN, EFFECT, FREQUENT, NOTHING, PLANTED, SHIFTED
+from benchmark.analyses.mining.repair_tables import BEFORE, CLEAN, EFFECT, FREQUENT, NOTHING, PLANTED, SHIFTED, Repairs
 from benchmark.analyses.mining.word_pairs import Marked
 from benchmark.errors import NoSplit, NotApplicable
-from benchmark.results.statistics import crossed_interval
+from benchmark.results.statistics import crossed_interval, interval
 from benchmark.run.cell import Cell
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
@@ -70,10 +71,32 @@ def test_controls_have_as_many_pairs_and_avoid_what_they_are_controls_of():
     given = corpus(budget=1)
     rng = np.random.default_rng(0)
     assert given.associated() == {"no": ["green door"], "yes": ["cup here"]}
-    assert [len(phrases) for phrases in given.random(rng).values()] == [1, 1]
+    drawn = corpus(budget=5).random(rng, [{"yes": ["red cup"], "no": ["green door"]}])
+    assert {word for phrases in drawn.values() for phrase in phrases for word in phrase.split()} == {
+        "old",
+        "lamp",
+        "here",
+    }
     frequent = given.as_frequent(rng, [{"yes": ["red cup"], "no": ["green door"]}])
     assert all(set(phrase.split()) <= {"old", "lamp", "here"} for phrases in frequent.values() for phrase in phrases)
     assert [len(phrases) for phrases in frequent.values()] == [1, 1]
+    one_planted = corpus(budget=2).as_frequent(rng, [{"yes": ["red cup"], "no": ["green door"]}])
+    assert [len(phrases) for phrases in one_planted.values()] == [2, 2], "as many as the budget, of however few"
+
+
+def test_association_is_by_the_intervals_end_and_not_by_the_share():
+    often = [("red cup here", "yes")] * 31 + [("red cup here", "no")] * 2
+    rare = [(f"odd{i} thing{i}", "yes") for i in range(200) for _ in range(5)]
+    texts = [*often, *rare, *[("green door", "no")] * 400]
+    given = Corpus([text.split() for text, _ in texts], [label for _, label in texts], ("no", "yes"), 5, frozenset(), 3)
+    low = interval(np.repeat([1.0, 0.0], [31, 2]), bounds=(0.0, 1.0)).low
+    assert given.low(("cup", "red"), "yes") == pytest.approx(low)
+    assert low > interval(np.ones(5), bounds=(0.0, 1.0)).low
+    found = given.associated()["yes"]
+    assert found[0] == "cup here"
+    assert len(found) == 3
+    words = [word for phrase in found for word in phrase.split()]
+    assert len(set(words)) == len(words), "no two share a word"
 
 
 TINY = ["model=tiny", "model.steps=250", "model.layers=1", "model.heads=2", "model.hidden=16"]
@@ -162,6 +185,20 @@ def test_a_repair_by_the_phrases_themselves_takes_their_effect(tables):
     )
 
 
+def test_a_model_of_other_classes_and_an_explainer_that_refuses_one_seed(setting):
+    turned = replace(setting, model=SimpleNamespace(label_map=lambda labels: [1, 0]))
+    with pytest.raises(NotApplicable, match="in another order"):
+        Repair(**SMALL)(context(turned))
+    found = Repairs(planted=False)
+    nothing = Answers(np.ones(3), np.ones(3), None, None)
+    for seed in (0, 1):
+        found.add(BEFORE, seed, nothing, {})
+        found.add("always", seed, nothing, {"yes": ["red cup"]})
+    found.add("once", 0, nothing, {"yes": ["red cup"]})
+    found.refuse("once", "it cannot")
+    assert found.miners == ["always"]
+
+
 def test_what_was_inserted_is_told(tables):
     rows = tables["repair_patterns"].rows
     assert (rows[rows["inserted"] == PLANTED]["value"] == 1).all()
@@ -173,18 +210,24 @@ def test_what_was_inserted_is_told(tables):
 
 def test_the_report_says_it_in_a_sentence_and_who_refused(tables):
     verdict = tables["repair_gains"].sentences[0]
-    assert "the best explainer, pays" in verdict
-    assert "(2 seeds, 30 texts)" in verdict
-    assert "of 1 explainers 0 help more" in verdict or "of 1 explainers 1 help more" in verdict
+    gains = tables["repair_gains"].rows.set_index(["inserted", "metric"])
+    it = gains.loc[("pays", "shifted, beyond training on")]
+    told = f"{100 * it['value']:+.1f} [{100 * it['low']:+.1f}, {100 * it['high']:+.1f}] %"
+    assert told in verdict
+    assert f"(mean of 1 explainers, from pays, {100 * it['value']:+.1f}, to pays" in verdict
+    assert "2 seeds, 30 texts)" in verdict
+    assert "0 of them help more" in verdict or "1 of them help more" in verdict
     assert "it has nothing" in tables["repair"].rows["note"].tolist()
     assert set(tables["repair"].rows["inserted"]) >= {BEFORE, NOTHING, FREQUENT, PLANTED, "pays", "refuses"}
 
 
-def test_a_second_run_trains_nothing_and_says_the_same(setting, tables, caplog):
+def test_a_second_run_trains_nothing_and_says_the_same(setting, tables, monkeypatch):
+    def trains(*_: object) -> None:
+        raise AssertionError("a model that is there is trained again")
+
+    monkeypatch.setattr("benchmark.training.finetuned.finetune", trains)
     words = frozenset(word for phrase in setting.task.planted_shortcuts for word in phrase.split())
-    with caplog.at_level("INFO"):
-        again = Repair(**SMALL)(context(setting, pays=Pays(words), refuses=Refuses()))
-    assert "training" not in caplog.text
+    again = Repair(**SMALL)(context(setting, pays=Pays(words), refuses=Refuses()))
     for table in again:
         assert table.rows.equals(tables[table.name].rows)
 

@@ -1,12 +1,13 @@
 """The share that theory asks for is that of a fitted observer; Attr% is the share of marked scores."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 from sklearn.linear_model import LogisticRegression
 
 from benchmark.analyses.context import Context
@@ -113,12 +114,16 @@ def context(tmp_path, monkeypatch):
 
 def test_the_share_of_a_known_explainer(context):
     analysis = AttributionShare(kept=[0.5, 0.9], strengths=[0.6, 0.9], trainings=2)
-    distance, shares, models = analysis(context(*SMALL, marks=Marks(), none=NoTokens()))
+    given = context(*SMALL, marks=Marks(), none=NoTokens())
+    distance, shares, models = analysis(given)
     rows = shares.rows[(shares.rows["explainer"] == "marks") & (shares.rows["metric"] == "Attr%")]
     assert len(rows) == 4
     assert (rows["n"] == 20).all()
+    setting = given.setting
+    lengths = [len(example.inputs) for example in setting.task.split("test") if example.uid in set(setting.data.uids)]
+    assert rows["value"].tolist() == pytest.approx([np.mean([6 / (n + 4) for n in lengths])] * 4)
     chance = shares.rows[shares.rows["explainer"] == "share of planted units"].value.iloc[0]
-    assert chance < rows["value"].iloc[0] < 3.1 * chance
+    assert chance == pytest.approx(np.mean([2 / n for n in lengths]))
     theory = shares.rows[shares.rows["explainer"] == "theory"].value.tolist()
     assert theory == pytest.approx([1, 1, feature_share(0.9, 0.6, 2), 0.5])
     assert "it scores nothing" in shares.rows["note"].tolist()
@@ -140,12 +145,38 @@ def test_what_plants_nothing_and_what_cannot_tell_capitals(context):
         AttributionShare()(context(*SMALL, "task.feature=case", marks=Marks()))
 
 
-def test_patches_hold_a_share_of_the_mask(context):
+def test_models_that_do_not_learn_the_rules_and_splits_that_do_not_hold_them(context):
+    given = context(*SMALL, marks=Marks())
+    for name, value, why in (
+        ("model._target_", "benchmark.training.sources.HubOrDirectory", "does not learn"),
+        ("task.shortcut_splits", ["train"], "or there are none"),
+        ("task.flipped_splits", ["test"], "are flipped"),
+    ):
+        config = given.setting.config.copy()
+        OmegaConf.set_struct(config, value=False)
+        OmegaConf.update(config, name, value)
+        with pytest.raises(NotApplicable, match=why):
+            AttributionShare()(replace(given, setting=replace(given.setting, config=config)))
+
+
+def test_the_best_accuracy_of_a_split_of_which_a_part_holds_features(context):
+    *_, models = AttributionShare(kept=[0.5], strengths=[0.9])(context(*SMALL, "task.shortcut_rate=0.5", marks=Marks()))
+    told = models.rows.set_index("metric")["value"]
+    assert told["best accuracy there can be"] == pytest.approx(0.7)
+    assert told["best accuracy without the feature"] == pytest.approx(0.5)
+
+
+def test_patches_that_the_square_touches_are_planted(context):
     setting = context(
         *["task=planted_patch", "task.task.train=30", "task.task.validation=20", "task.task.test=10", "model=tiny_vit",
          "model.steps=2", "limit=4"],
     ).setting  # fmt: skip
     for batch in setting.data.batches:
         for row, marks in enumerate(planted_units(batch)):
-            assert marks.sum() * np.prod(batch.patch) == pytest.approx(batch.masks[row].sum())
+            height, width = batch.patch
+            rows, columns = np.nonzero(batch.masks[row])
+            touched = {(y // height, x // width) for y, x in zip(rows, columns, strict=True)}
+            across = batch.masks[row].shape[1] // width
+            assert set(np.flatnonzero(marks)) == {y * across + x for y, x in touched}
+            assert set(marks) == {0.0, 1.0}
             assert isinstance(batch.meta[row][KEYS[PlantedWords]], PlantedWords)
