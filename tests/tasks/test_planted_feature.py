@@ -1,6 +1,6 @@
 """Features go with labels, and labels stay, as often as the rules say; nothing else of an example changes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pytest
@@ -118,9 +118,30 @@ def test_examples_do_not_depend_on_each_other_and_fingerprints_on_every_setting(
     everything = {e.uid: e.inputs for e in planted().split("train")}
     assert len(small.split("train")) == 50
     assert all(everything[e.uid] == e.inputs for e in small.split("train"))
-    others = [planted(seed=1), planted(kept=0.6), planted(feature="case"), planted(shortcut_strength=0.8), small]
-    assert len({planted().fingerprint, *(task.fingerprint for task in others)}) == 6
     assert planted().fingerprint == planted().fingerprint
+
+
+OTHERS = {
+    "seed": 1, "kept": 0.6, "shortcut_strength": 0.8, "shortcut_rate": 0.7, "train": 50, "shortcut_splits": ["train", "test"],
+    "flipped_splits": ["test"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("make", "own"),
+    [
+        (lambda **given: PlantedFeature(task=REVIEWS, **given), {"feature": "case", "shortcuts": 4}),
+        (lambda **given: PlantedPatch(task=DigitScenes(train=20, validation=10, test=10), **given), {"size": 0.5}),
+        (lambda **given: Repaired(task=REVIEWS, patterns={"positive": ["blue cup"]}, **given),
+         {"share": 0.4, "into": ["test"], "train": 50, "seed": 1}),
+    ],
+)  # fmt: skip
+def test_a_fingerprint_depends_on_every_setting(make, own):
+    others = own if "share" in own else OTHERS | own
+    plain = make()
+    assert {part.name for part in fields(plain) if part.init} - {"task", "patterns"} == set(others)
+    found = {make(**{name: value}).fingerprint for name, value in others.items()}
+    assert len(found | {plain.fingerprint}) == 1 + len(others)
 
 
 @pytest.mark.parametrize(
