@@ -122,7 +122,8 @@ def test_examples_do_not_depend_on_each_other_and_fingerprints_on_every_setting(
 
 
 OTHERS = {
-    "seed": 1, "kept": 0.6, "shortcut_strength": 0.8, "shortcut_rate": 0.7, "train": 50, "shortcut_splits": ["train", "test"],
+    "seed": 1, "kept": 0.6, "shortcut_strength": 0.8, "shortcut_rate": 0.7, "train": 50,
+    "shortcut_splits": ["train", "test"],
     "flipped_splits": ["test"],
 }  # fmt: skip
 
