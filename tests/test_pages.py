@@ -77,7 +77,8 @@ def run_small(config, run=run_comparison):
         for settings in config[group].values():
             make(settings)
     if "path" not in config.model:
-        known = "digits" if config.task._target_ == "tasks.digit_scenes.DigitScenes" else "planted"
+        told = (config.task.get("task") or config.task)._target_
+        known = "digits" if told == "tasks.digit_scenes.DigitScenes" else "planted"
         labels = None if known == "digits" else list(make(config.task).labels)
         source = "benchmark.training.sources.HubOrDirectory"
         config.model = {"_target_": source, "path": f"checkpoints/{known}", "labels": labels}
