@@ -113,9 +113,14 @@ class CorpusPatterns:
                 n = len(one.mined.first)
                 yield mean_line(place, FIRST, one.mined.first.astype(float), SHARE, "")
                 yield line(
-                    place, CHANCE, float(one.mined.chance.mean()), n=n, note="no interval: exact for these texts"
+                    place,
+                    CHANCE,
+                    float(one.mined.chance.mean()),
+                    n=n,
+                    note="no interval: exact for these texts",
+                    bounds=SHARE,
                 )
-                yield line(place, LIFT, one.mined.lift, n=n, note="no interval: tested beside")
+                yield line(place, LIFT, one.mined.lift, n=n, note="no interval: tested beside", bounds=(0.0, np.inf))
                 yield figure_line(place, LABEL, one.labelled)
                 yield line(place, P, one.p, n=n, note=PROBABILITY)
 
@@ -190,7 +195,7 @@ def found_lines(
     right = np.array([float(bool(words[names[one.label]].intersection(one.pattern))) for one in strange])
     yield mean_line(place, RECALL, recalled, SHARE, "")
     yield mean_line(place, PRECISION, right, SHARE, "none is found")
-    yield line(place, REST, float(len(strange)), note="a count")
+    yield line(place, REST, float(len(strange)), note="a count", bounds=(0.0, np.inf))
 
 
 def _as_pattern(phrase: str) -> Pattern:
