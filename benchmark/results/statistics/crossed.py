@@ -106,6 +106,6 @@ def _layout(values: Float[NDArray[np.float64], "S N"]) -> _Layout:
     s, n = values.shape
     grand, of_seed, of_example = values.mean(), values.mean(1), values.mean(0)
     rest = ((values - of_seed[:, None] - of_example[None, :] + grand) ** 2).sum() / ((s - 1) * (n - 1))
-    seeds = n * ((of_seed - grand) ** 2).sum() / (s - 1)
+    seeds = n * ((of_seed - grand) ** 2).sum() / (s - 1) if np.ptp(of_seed) > 0 else 0.0
     examples = s * ((of_example - grand) ** 2).sum() / (n - 1)
     return _Layout(float(seeds), float(examples), float(rest), (s, n))
