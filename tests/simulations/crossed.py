@@ -5,7 +5,7 @@ from scipy.stats import norm
 
 from benchmark.results.statistics import crossed_interval, crossed_p, interval, mean_over_seeds
 
-SEEDS, SIZES, BETWEEN, TRIALS = (2, 3, 5), (40, 400), (0.0, 0.1, 0.3, 1.0), 1000
+SEEDS, SIZES, BETWEEN, TRIALS = (2, 3, 5), (40, 400), (0.0, 0.1, 0.3, 1.0), 500
 
 
 def numbers(draw: np.random.Generator, s: int, n: int, between: float) -> tuple[np.ndarray, float]:
