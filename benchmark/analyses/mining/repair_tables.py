@@ -172,8 +172,11 @@ def _gains_table(found: Repairs, figures: Sequence[_Figure], about: str, n: int)
         for name in found.explainers
     })  # fmt: skip
     rows = _lines(figures)
-    for (over, name), p in adjusted.items():
-        rows.append(line({"inserted": name}, f"p, Holm, {BEYOND[over]}", p, n=n, note=PROBABILITY))
+    for over in (FREQUENT, ASSOCIATED):
+        metric = f"p, Holm, {BEYOND[over]}"
+        rows += [
+            line({"inserted": name}, metric, adjusted[over, name], n=n, note=PROBABILITY) for name in found.explainers
+        ]
     return Table(
         name="repair_gains",
         title="How much an explanation helps to mend a model",
