@@ -189,6 +189,8 @@ def _lines(
     known = bool(np.isfinite([lows, highs]).all())
     of_what = {(False, True): "", (False, False): "over seeds alone", (True, True): "over examples alone"}
     note = of_what.get((len(rows) == 1, known), "no interval: of one seed")
+    if not known and len(rows) > 1 and np.ptp(values) == 0:
+        note = "no interval: seeds agree"
     yield figure_line(labels, MEAN, mean_over_seeds(values, lows, highs, n, _bounds(rows)), note)
     between = float(values.std(ddof=1) * (np.ptp(values) > 0)) if len(rows) > 1 else math.nan
     yield line(labels, BETWEEN, between, n=n, note=f"no interval: {have}" if len(rows) > 1 else f"in {have}")

@@ -97,6 +97,8 @@ def test_the_interval_adds_squares():
     student = mean_over_seeds(values, nothing, highs, 9)
     assert (student.low, student.high) == pytest.approx(stats.t.interval(0.95, 2, values.mean(), stats.sem(values)))
     assert np.isnan(mean_over_seeds(values[:1], nothing[:1], highs[:1], 9).low)
+    agreed = mean_over_seeds(np.ones(3), nothing, highs, 9)
+    assert (agreed.value, np.isnan(agreed.low), np.isnan(agreed.high)) == (1.0, True, True)
 
 
 def test_each_figure_is_that_of_every_seed_alone(compared):

@@ -28,7 +28,7 @@ def mean_over_seeds(
     V the variance of the v_s and t the .975 quantile with S − 1 degrees of freedom. Seeds share their examples, whose part
     in the v_s is common and counts in whole; what an example and a seed have together counts twice, so that the interval is
     wider than `crossed_interval`, which knows each example. Of one seed it is the interval over examples; where a seed
-    has none (NaN), it is Student's alone, over seeds, for these examples.
+    has none (NaN), it is Student's alone, over seeds, for these examples, and none where seeds agree.
 
     Args:
         values, lows, highs: figures and their intervals.
@@ -42,7 +42,7 @@ def mean_over_seeds(
     examples = [float(np.mean(reach**2)) for reach in (values - lows, highs - values)]
     if not np.isfinite(examples).all():
         examples = [0.0, 0.0]
-        if s == 1:
+        if np.ptp(values) == 0:
             return Interval(mean, math.nan, math.nan, n)
     least, most = bounds
     t = float(stats.t.ppf((1 + _LEVEL) / 2, s - 1)) if s > 1 else 0.0
