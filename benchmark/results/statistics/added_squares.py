@@ -35,8 +35,8 @@ def mean_over_seeds(
         n: examples.
         bounds: least and largest possible value, to which the interval is cut.
 
-    Source: this project, by the rule of adding squares of Newcombe 1998 and of Zou and Donner 2008, of which descriptions
-    were read and not the papers; docs/statistics.md tables how often it holds.
+    Source: this project, by the rule of adding squares (Zou & Donner 2008), of which descriptions were read and not the
+    paper; docs/statistics.md tables how often it holds.
     """
     s, mean = len(values), float(values.mean())
     examples = [float(np.mean(reach**2)) for reach in (values - lows, highs - values)]

@@ -64,8 +64,8 @@ def crossed_interval(values: Float[NDArray[np.float64], "S N"], *, bounds: Range
         values: without NaN.
         bounds: least and largest possible value.
 
-    Source: this project, by the rule of adding squares of Newcombe 1998 and of Zou and Donner 2008, of which descriptions
-    were read and not the papers; docs/statistics.md tables how often it holds.
+    Source: this project, by the rule of adding squares (Zou & Donner 2008), of which descriptions were read and not the
+    paper; docs/statistics.md tables how often it holds.
     """
     s, n = values.shape
     if n == 0:
