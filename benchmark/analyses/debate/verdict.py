@@ -3,6 +3,7 @@
 Defined in docs/protocols.md, section 16.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -11,11 +12,21 @@ import pandas as pd
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.method_values import method_values, named_measures, oriented
-from benchmark.analyses.debate.verdict_rules import AGAINST, FOR, MODEL, ROW, RULES, UNDECIDED, Reading, said
+from benchmark.analyses.debate.verdict_rules import (
+    AGAINST,
+    FOR,
+    ROW,
+    RULES,
+    UNDECIDED,
+    Reading,
+    corrected,
+    read_against,
+)
+from benchmark.analyses.differences import P_VALUE
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
-from benchmark.results.statistics import interval
-from benchmark.results.tables import Table, line
+from benchmark.results.statistics import interval, least_examples
+from benchmark.results.tables import PROBABILITY, Table, line
 from benchmark.settings.declared import configurable
 from benchmark.types import KnowsTruth
 
@@ -39,8 +50,9 @@ class Verdict:
 
     The figures are those of the comparison's other analyses, which are run before (`verdict_rules.RULES`), and two of its
     own: how much better than random scores the attention's scores agree with rationales, and do in a test of faithfulness.
-    A figure speaks for or against attention where its 95 % interval lies on one side of a threshold, else it is undecided;
-    no line is corrected for the number of lines.
+    A figure speaks for or against attention where it lies on one side of a threshold after Holm's correction over all lines
+    that have one (`verdict_rules.corrected`), else it is undecided. The lines are of one model and of the same examples, and
+    some are of the same edits in two scopes: they are no votes, and nothing counts them.
 
     Where the task knows the truth (`KnowsTruth`), attention finds the words or does not: its word scores agree better with
     them than random scores do. Lines about the same attention, the row that the classifier reads, are held to that.
@@ -56,7 +68,7 @@ class Verdict:
     control: str = "random"
     plausibility: str = "rationale.auprc"
     faithfulness: Sequence[str] = ("perturbation.positive_auc_mean", "aopc.comprehensiveness")
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads_tables: ClassVar[bool] = True
 
     def __call__(self, context: Context) -> Sequence[Table]:
@@ -74,7 +86,9 @@ class Verdict:
         answers = [*found, *own, *read]
         if not answers:
             raise NotApplicable("the comparison has no other analysis of the debate, nor values of its attention")
-        truth = found[0].reading.says if known and found else None
+        judged = corrected([answer.reading for answer in answers])
+        answers = [replace(answer, reading=reading) for answer, reading in zip(answers, judged, strict=True)]
+        truth = answers[0].reading.says if known and found else None
         agreements = [None if truth is None else _agrees(answer, truth) for answer in answers]
         if truth is not None:
             agreements[0] = "it is the truth"
@@ -104,7 +118,7 @@ class Verdict:
         good = oriented(measure, values.values[measure])
         figure = interval(good[:, values.methods.index(self.attention)] - good[:, values.methods.index(self.control)])
         measured = f"{declared.title or measure}, better than that of random scores by; 0"
-        return [Answer(question, measured, ROW, Reading(figure, said(figure, (0.0, 0.0), FOR, AGAINST), ""))]
+        return [Answer(question, measured, ROW, read_against(figure, (0.0, 0.0), FOR, AGAINST))]
 
     def _read(self, context: Context) -> tuple[list[Answer], list[str]]:
         """What the tables answer, and the tables that should have answered and do not."""
@@ -125,6 +139,8 @@ def _lines(answer: Answer, agreement: str | None) -> Iterator[Mapping[str, Any]]
     labels = {"question": answer.question, "measured; threshold": answer.measured, "about": answer.about}
     figure = answer.reading.figure
     yield figure_line(labels, _FIGURE, figure, "" if figure.n else answer.reading.note or "no figure")
+    if not math.isnan(answer.reading.p):
+        yield line(labels, P_VALUE, answer.reading.p, n=figure.n, note=PROBABILITY)
     yield line(labels, _SAYS, n=figure.n, note=answer.reading.says or "no threshold")
     if agreement is not None:
         yield line(labels, _TRUE, n=figure.n, note=agreement)
@@ -139,12 +155,11 @@ def _agrees(answer: Answer, truth: str) -> str:
 
 
 def _sentences(answers: Sequence[Answer], truth: str | None, missing: Sequence[str]) -> Iterator[str]:
-    asked = [answer for answer in answers if answer.about in (ROW, MODEL) and answer.reading.figure.n]
-    counts = {side: sum(answer.reading.says == side for answer in asked) for side in (FOR, AGAINST, UNDECIDED)}
+    family = sum(not math.isnan(answer.reading.p) for answer in answers)
     yield (
-        f"Of the figures of this model's attention {counts[FOR]} speak for it, {counts[AGAINST]} against it, and "
-        f"{counts[UNDECIDED]} are undecided: a figure speaks where its 95 % interval lies on one side of its threshold, "
-        "without correction for the number of figures."
+        f"A figure speaks where it lies on one side of its threshold after Holm's correction over the {family} figures that "
+        f"have one, and where it is of at least {least_examples(family)} examples. The figures are of one model and of the "
+        "same examples: they are no independent votes, so that their number says nothing."
     )
     if any(answer.trained for answer in answers):
         yield "Figures of models that were trained for them hold for these trainings: intervals are over examples alone."

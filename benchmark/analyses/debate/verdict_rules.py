@@ -1,12 +1,14 @@
 """What each figure of the debate says of attention: the sides of a threshold. Defined in docs/protocols.md, section 16."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
+from scipy.stats import t as student
 
-from benchmark.results.statistics import Interval
+from benchmark.results.statistics import ALPHA, Interval, holm, least_examples
 from benchmark.results.tables import Table
 
 FOR, AGAINST, UNDECIDED = "for attention", "against attention", "undecided"
@@ -21,11 +23,20 @@ Tables = Mapping[str, Table]
 
 @dataclass(frozen=True)
 class Reading:
-    """A figure, what it says, and the note that stands beside it in its own table."""
+    """A figure, what it says, and the note that stands beside it in its own table.
+
+    Attributes:
+        figure: the value with its interval.
+        says: the side on which it speaks, or that it is undecided; empty without a threshold.
+        note: what its own table says of it.
+        p: two-sided, of no distance from the threshold (`p_of`), corrected where `corrected` made the reading; NaN without
+            a threshold or an interval.
+    """
 
     figure: Interval
     says: str
     note: str
+    p: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,7 @@ class Rule:
         limits = None if self.threshold is None else (self.threshold, self.threshold)
         if self.beside:
             limits = (others["low"].min(), others["high"].max())
-        return Reading(figure, said(figure, limits, self.above, self.below), line["note"])
+        return read_against(figure, limits, self.above, self.below, line["note"])
 
     def line(self, rows: pd.DataFrame, tables: Tables) -> "pd.Series[Any] | None":
         """The line that is read, of those that are found: the first."""
@@ -118,6 +129,51 @@ def said(figure: Interval, limits: tuple[float, float] | None, above: str, below
     if limits is None:
         return ""
     return above if figure.low > limits[1] else below if figure.high < limits[0] else UNDECIDED
+
+
+def p_of(figure: Interval, limits: tuple[float, float] | None) -> float:
+    """Two-sided p-value of a figure that lies at its threshold, from its 95 % interval.
+
+    t = t_.975 · (v − θ) / (v − low) of a value v above the threshold θ, and likewise with the upper end where v lies below
+    it; p = 2 T(−|t|), with Student's distribution T of n − 1 degrees of freedom and its quantile t_.975. So p < .05 exactly
+    where the interval lies on one side, and the heavier tails are those that few examples need. Where an interval stands in
+    place of the threshold, θ is its end that is nearer to v; p is 1 where v lies within it.
+    """
+    if limits is None or figure.n < 2 or not all(map(math.isfinite, (figure.value, figure.low, figure.high))):
+        return math.nan
+    lowest, highest = limits
+    if lowest <= figure.value <= highest:
+        return 1.0
+    above = figure.value > highest
+    distance = figure.value - highest if above else lowest - figure.value
+    spread = figure.value - figure.low if above else figure.high - figure.value
+    freedom = figure.n - 1
+    edge = float(student.ppf(1 - ALPHA / 2, freedom))
+    return float(2 * student.cdf(-edge * distance / spread, freedom)) if spread > 0 else 0.0
+
+
+def read_against(
+    figure: Interval, limits: tuple[float, float] | None, above: str, below: str, note: str = ""
+) -> Reading:
+    """What a figure says by itself, before it is corrected for the others."""
+    return Reading(figure, said(figure, limits, above, below), note, p_of(figure, limits))
+
+
+def corrected(readings: Sequence[Reading]) -> list[Reading]:
+    """The readings of one page: a figure speaks where its p is below .05 after Holm's correction over all with a threshold.
+
+    None speaks that has too few examples for so many hypotheses, 2^(1−n) · k > .05, whatever its interval says.
+    """
+    adjusted = holm({place: reading.p for place, reading in enumerate(readings) if not math.isnan(reading.p)})
+    least = least_examples(len(adjusted))
+
+    def judged(place: int, reading: Reading) -> Reading:
+        if place not in adjusted:
+            return reading
+        decided = adjusted[place] < ALPHA and reading.figure.n >= least
+        return replace(reading, p=adjusted[place], says=reading.says if decided else UNDECIDED)
+
+    return [judged(place, reading) for place, reading in enumerate(readings)]
 
 
 def _edits(question: str, measured: str, table: str, metric: str, above: str, below: str, **others: Any) -> list[Rule]:

@@ -1,10 +1,12 @@
 """What a figure says of attention, which line of a table is read, and the page."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t as student
 
 from benchmark.analyses import measured
 from benchmark.analyses.context import Context, ReadsElsewhere, ReadsTables
@@ -20,12 +22,15 @@ from benchmark.analyses.debate.verdict_rules import (
     OfDeceiver,
     Reading,
     Rule,
+    corrected,
+    p_of,
+    read_against,
     said,
 )  # fmt: skip
 from benchmark.comparison import analyse, finish_all, in_order
 from benchmark.errors import NotApplicable
 from benchmark.report.analysis_tables import read_tables
-from benchmark.results.statistics import Interval
+from benchmark.results.statistics import Interval, interval
 from benchmark.results.tables import Table, line, not_applicable
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
@@ -52,6 +57,47 @@ def test_an_interval_speaks_where_it_lies_on_one_side(low, high, expected):
     assert said(figure, None, FOR, AGAINST) == ""
 
 
+def test_the_p_of_an_interval_is_that_of_students_distribution():
+    figure = Interval(0.3, 0.1, 0.4, 10)
+    t = student.ppf(0.975, 9) * 0.3 / 0.2  # the side that faces the threshold
+    assert p_of(figure, (0.0, 0.0)) == pytest.approx(2 * student.sf(t, 9))
+    assert p_of(figure, (0.1, 0.1)) == pytest.approx(0.05), "an interval that ends at the threshold"
+    assert p_of(figure, (0.5, 0.6)) == pytest.approx(2 * student.sf(student.ppf(0.975, 9) * 2, 9)), "its upper side"
+    assert p_of(figure, (0.2, 0.6)) == 1, "within the interval that it is held to"
+    assert np.isnan(
+        [p_of(figure, None), p_of(replace(figure, low=np.nan), (0, 0)), p_of(replace(figure, n=1), (0, 0))]
+    ).all()
+
+
+def test_figures_of_one_page_are_corrected_for_each_other():
+    def reading(distance, n=40):
+        return read_against(Interval(distance, distance - 1, distance + 1, n), (0.0, 0.0), FOR, AGAINST)
+
+    alone = reading(1.2)
+    assert corrected([alone])[0].says == FOR
+    assert corrected([alone, *(reading(0.1) for _ in range(9))])[0].says == UNDECIDED
+    assert corrected([reading(2.0), *(reading(0.1) for _ in range(9))])[0].says == FOR
+    unjudged = read_against(Interval(5, 4, 6, 40), None, "", "")
+    assert corrected([alone, *[unjudged] * 9])[0].says == FOR, "a figure without a threshold is no hypothesis"
+    few = [reading(-9.0, n=9), *(reading(0.1) for _ in range(18))]
+    assert corrected(few)[0].says == UNDECIDED, "2^(1-9) · 19 > .05"
+    assert corrected(few[:10])[0].says == AGAINST
+
+
+def test_few_figures_speak_by_chance():
+    """Twenty figures at their thresholds: in at most one page of ten anything speaks (.03 to .09 are measured)."""
+    draw = np.random.default_rng(0)
+
+    def anything_speaks(values, bounds):
+        readings = [read_against(interval(row, bounds=bounds), (0.5, 0.5), FOR, AGAINST) for row in values]
+        return any(reading.says != UNDECIDED for reading in corrected(readings))
+
+    normal = [anything_speaks(draw.normal(0.5, 1, (20, 20)), None) for _ in range(40)]
+    binary = [anything_speaks(draw.integers(0, 2, (20, 20)).astype(float), (0.0, 1.0)) for _ in range(40)]
+    assert sum(normal) <= 5
+    assert sum(binary) <= 5
+
+
 def table(name, labels, rows):
     return {name: Table(name, name, labels, pd.DataFrame(rows))}
 
@@ -69,7 +115,8 @@ def test_the_line_of_a_scope_is_read_and_the_method_that_stands_for_attention():
         ]
     ]
     whole = table("t", ("scope", "method"), rows)
-    assert rule.read(whole, NAMES) == Reading(Interval(0.01, pytest.approx(0.0), pytest.approx(0.02), 7), AGAINST, "")
+    read = rule.read(whole, NAMES)
+    assert replace(read, p=0) == Reading(Interval(0.01, pytest.approx(0.0), pytest.approx(0.02), 7), AGAINST, "", 0)
     either = replace(rule, where={**where, "scope": ("nowhere", "read row")})
     assert either.read(whole, NAMES).says == FOR, "of several values the first that occurs"
     assert rule.read(table("t", ("scope", "method"), rows[:1]), NAMES) is None
@@ -134,7 +181,7 @@ def test_the_page_says_what_agrees_what_misleads_and_what_was_not_answered(conte
 
     labels = {"scope": "last layer, read row", "predicted class": "all"}
     permuted = line(labels | {"largest weight": "any"}, "median change of the output", 0.3, 0.2, 0.4, 8)
-    found = line(labels, "share with JSD > 0.4", 1.0, 0.7, 1.0, 8)
+    found = line(labels, "share with JSD > 0.4", 1.0, 0.75, 1.0, 8)
     guided = {"guide": "raw_attention", "explained class": "none", "question": "more than its weights in another order"}
     trained = line(guided, "difference", 0.0, -0.1, 0.1, 8)
     tables = {
@@ -143,7 +190,9 @@ def test_the_page_says_what_agrees_what_misleads_and_what_was_not_answered(conte
         "guide": list(table("guide_differences", tuple(guided), [trained]).values()),
         "uniform_attention": [not_applicable("uniform_attention", "no example has a label")],
     }
-    truth = Answer("does it find the planted words?", "", ROW, Reading(Interval(0.5, 0.4, 0.6, 8), FOR, ""))
+    truth = Answer(
+        "does it find the planted words?", "", ROW, read_against(Interval(0.5, 0.4, 0.6, 8), (0, 0), FOR, AGAINST)
+    )
 
     class Known(Verdict):
         def _advantage(self, context, names, question):
@@ -157,10 +206,12 @@ def test_the_page_says_what_agrees_what_misleads_and_what_was_not_answered(conte
     assert notes["does another order of its weights give another output?", "says"] == FOR
     assert notes["does another order of its weights give another output?", "agrees with the truth"] == "yes"
     assert notes["is there another attention with the same output?", "agrees with the truth"] == "no"
-    counts, trainings, held, missing = page.sentences
-    assert counts.startswith(
-        "Of the figures of this model's attention 2 speak for it, 1 against it, and 1 are undecided"
-    )
+    family, trainings, held, missing = page.sentences
+    assert "Holm's correction over the 4 figures that have one" in family
+    assert not re.search(r"\d+ (speak )?(for|against)", family), "figures are not counted as votes"
+    p_values = page.rows[page.rows["metric"] == "p (Holm)"]
+    assert len(p_values) == 4
+    assert p_values["value"].between(0, 1).all()
     assert trainings.startswith("Figures of models that were trained")
     assert "1 agree with that and 1 would mislead: is there another attention with the same output?" in held
     assert {"uniform_attention", "weight_removal"} <= set(missing.rpartition(": ")[2].rstrip(".").split(", "))
