@@ -71,7 +71,9 @@ def test_line_ends_and_quoted_line_ends(tmp_path: Path, end: str, mark: str) -> 
 CELL = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 
 
-@given(rows=st.lists(st.tuples(CELL, CELL), max_size=4), delimiter=st.sampled_from(["comma", "semicolon", "tab", "bar"]))
+@given(
+    rows=st.lists(st.tuples(CELL, CELL), max_size=4), delimiter=st.sampled_from(["comma", "semicolon", "tab", "bar"])
+)
 def test_whatever_the_csv_module_writes_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], delimiter: str
 ) -> None:
