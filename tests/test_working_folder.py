@@ -84,8 +84,8 @@ def test_nothing_of_the_folder_is_executed(folder, program):
 @pytest.mark.parametrize("program", [["-m", "benchmark"], ["-c", CONSOLE, "run"]], ids=["module", "console"])
 def test_a_comparison_finds_what_its_configuration_names_and_libraries_find_nothing(place, folder, program):
     settings = [
-        "--config-dir", str(place / "conf"), "task=tiny_task", "model=hf", f"model.path={place / 'bert'}", "methods=[random]",
-        "+methods.mine={_target_: mine.norms.Mine}", "evaluations=[aopc]", "tracking=none", "limit=4", "out=out",
+        "--config-dir", str(place / "conf"), "task=tiny_task", "model=hf", f"model.path={place / 'bert'}",
+        "methods=[random]", "+methods.mine={_target_: mine.norms.Mine}", "evaluations=[aopc]", "tracking=none", "limit=4", "out=out",
     ]  # fmt: skip
     done = run([sys.executable, *program, *settings], folder=folder)
     assert done.returncode == 0, done.stderr
