@@ -85,7 +85,8 @@ def test_nothing_of_the_folder_is_executed(folder, program):
 def test_a_comparison_finds_what_its_configuration_names_and_libraries_find_nothing(place, folder, program):
     settings = [
         "--config-dir", str(place / "conf"), "task=tiny_task", "model=hf", f"model.path={place / 'bert'}",
-        "methods=[random]", "+methods.mine={_target_: mine.norms.Mine}", "evaluations=[aopc]", "tracking=none", "limit=4", "out=out",
+        "methods=[random]", "+methods.mine={_target_: mine.norms.Mine}", "evaluations=[aopc]", "tracking=none", "limit=4",
+        "out=out",
     ]  # fmt: skip
     done = run([sys.executable, *program, *settings], folder=folder)
     assert done.returncode == 0, done.stderr
