@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from benchmark.working_folder import asked_by_name, own_modules_first
+
 if TYPE_CHECKING:
     from benchmark.comparison import compare
     from benchmark.models import load_model
@@ -11,6 +13,9 @@ if TYPE_CHECKING:
     from benchmark.notebook.explain import explain
     from benchmark.notebook.lists import methods
     from benchmark.settings.configuration import build
+
+if asked_by_name("benchmark"):
+    own_modules_first()  # before anything else is looked for
 
 _HOMES = {
     "build": "benchmark.settings.configuration",

@@ -13,12 +13,12 @@ from typing import Any, cast
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
-from benchmark.commands.working_folder import own_modules_first
 from benchmark.errors import UserError
 from benchmark.exits import Kept, guarded
 from benchmark.settings.configuration import compose, options
 from benchmark.settings.defaults import whole
 from benchmark.settings.docstrings import Docstring
+from benchmark.working_folder import own_classes_importable, own_modules_first
 
 _FACT = re.compile(r"^\s*(Source|Cost): (.+?)\.?\s*$", re.MULTILINE)
 _NO_PASS = "no pass"
@@ -159,4 +159,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     own_modules_first()
+    own_classes_importable()
     main()

@@ -21,7 +21,8 @@ BASE = WORDS | {"units", "settings", "progress", "annotations"}
 
 # Which parts each part may import, itself aside. A name without a package is a part of `benchmark`.
 ALLOWED: dict[str, set[str]] = {
-    "benchmark": set(),
+    "benchmark": {"working_folder"},
+    "working_folder": set(),
     "errors": set(),
     "results": {"errors"},
     "types": {"errors", "results.record", "results.wording", "units"},
@@ -33,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "models": BASE | {"results.cache"},
     "training": BASE | {"models", "results"},
     "evaluations": BASE | {"models", "results"},
-    "engines": BASE | {"models"},
+    "engines": BASE | {"models", "working_folder"},
     "run": BASE | {"models", "evaluations", "results", "engines"},
     "analyses": BASE | {"models", "training", "evaluations", "results", "run"},
     "report": WORDS | {"results", "exits", "progress", "settings.latex_settings"},
@@ -44,8 +45,9 @@ ALLOWED: dict[str, set[str]] = {
     "opened": BASE | {"models", "results", "run", "analyses"},
     "planning": BASE | {"models", "results", "engines", "run", "report", "opened"},
     "comparison": BASE | {"results", "engines", "run", "analyses", "report", "opened", "planning.spending"},
-    "catalogue": BASE | {"exits", "commands.working_folder"},
-    "commands": BASE | {"comparison", "planning", "results", "report", "exits", "training", "catalogue"},
+    "catalogue": BASE | {"exits", "working_folder"},
+    "commands": BASE
+    | {"comparison", "planning", "results", "report", "exits", "training", "catalogue", "working_folder"},
     "train": {"commands"},
     "__main__": {"commands"},
 }

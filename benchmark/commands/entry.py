@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from benchmark.commands import help as pages
-from benchmark.commands.working_folder import own_modules_first
 from benchmark.errors import UserError, echo, near
+from benchmark.working_folder import own_classes_importable, own_classes_readable, own_modules_first
 
 _PROGRAM = "attention-benchmark"
 _USAGE = f"""\
@@ -58,6 +58,7 @@ def plan(words: Sequence[str], program: str) -> None:
     from benchmark.commands import planning_ahead
 
     own_modules_first()
+    own_classes_importable()
     if {"--help", "-h", "help"} & {*words}:
         _print(planning_ahead.PAGE.replace("{program}", program))
     else:
@@ -120,6 +121,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str], str], None]] = {
 def _answered(words: Sequence[str], config_name: str, program: str) -> bool:
     """Whether the command line asked for a page, which is printed then."""
     own_modules_first()
+    own_classes_importable()
     page = pages.asked(words, config_name, program)
     if page is not None:
         _print(page)
@@ -132,6 +134,8 @@ def _printed(
     import argparse
 
     from benchmark.exits import Kept, guarded
+
+    own_classes_readable()
 
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:

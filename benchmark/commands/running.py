@@ -18,6 +18,7 @@ from benchmark.exits import Kept, guarded, on_termination
 from benchmark.progress import step
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import ALL, GROUPS, KEYED, options, settled
+from benchmark.working_folder import own_classes_importable, own_modules_first
 
 _MANY = 20  # values of one setting, beyond which the first and the last are looked at
 
@@ -138,6 +139,8 @@ def compare(config: DictConfig) -> None:
 
 def run_guarded(config: DictConfig) -> None:
     """Run the comparison of a composed configuration and print its table and where everything lies."""
+    own_modules_first()
+    own_classes_importable()  # a job of a sweep may be a process of its own
     out = Path(str(config.get("out")))
     guarded(
         lambda: _run(config),

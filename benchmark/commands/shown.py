@@ -14,7 +14,8 @@ from benchmark.settings.configuration import GROUPS, KEYED, compose, options
 from benchmark.settings.declared import described
 from benchmark.settings.defaults import whole_declared
 from benchmark.settings.docstrings import Docstring, wrapped
-from benchmark.settings.outlines import UNKNOWN, Outline, StandIn
+from benchmark.settings.mistakes import no_such_target
+from benchmark.settings.outlines import UNKNOWN, NoSuchTarget, Outline, StandIn
 from benchmark.settings.read_modules import outline_of
 from benchmark.settings.typed import typed
 
@@ -88,10 +89,17 @@ def _columns() -> int:
 def _parts(config: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any], Outline]]:
     """A configuration that names a class, and each of its parts that does: the path of its settings, they, and its class."""
     if isinstance(config, Mapping):
-        if "_target_" in config and (outline := outline_of(str(config["_target_"]))) is not None:
+        if "_target_" in config and (outline := _outline(str(config["_target_"]), path)) is not None:
             yield path, config, outline
         for key, value in config.items():
             yield from _parts(value, f"{path}.{key}")
+
+
+def _outline(target: str, path: str) -> Outline | None:
+    try:
+        return outline_of(target)
+    except NoSuchTarget as missing:
+        raise UserError(no_such_target(f"{path}._target_={target}", missing)) from missing
 
 
 def _in_reading_order(

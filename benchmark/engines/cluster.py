@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmark.engines.worker import Worker
 from benchmark.errors import UserError, one_line
+from benchmark.working_folder import importable_from
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Cluster:
             max_restarts=0,  # another one is hired, and told of the shards again
             scheduling_strategy="SPREAD",
         )
-        return actor.remote(model, "cuda" if gpu else "cpu", self.terms.threads, list(paths))
+        return actor.remote(model, "cuda" if gpu else "cpu", self.terms.threads, list(paths), importable_from())
 
     def is_loss(self, error: BaseException) -> bool:
         """Whether an error says that the worker is gone, rather than what it did."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from benchmark.working_folder import own_classes_importable, without_folder
+
 _KEPT = 64  # pieces of work, with what they remember of batches
 
 Status = Literal["done", "answer", "failed"]
@@ -46,9 +48,15 @@ class Worker:
         device: where it computes.
         threads: of torch.
         paths: where the driver finds modules; classes of the user's own are looked for there too.
+        folder: of classes that a configuration names, where that is no part of the driver's path.
     """
 
-    def __init__(self, model: bytes | None, device: str, threads: int, paths: Sequence[str]) -> None:
+    def __init__(
+        self, model: bytes | None, device: str, threads: int, paths: Sequence[str], folder: str | None = None
+    ) -> None:
+        if folder is not None:
+            without_folder(folder)
+            own_classes_importable(folder)
         sys.path.extend(path for path in paths if path not in sys.path)
         self.device, self.model = device, None if model is None else _loaded(model, device, threads)
         self._works: OrderedDict[str, Any] = OrderedDict()

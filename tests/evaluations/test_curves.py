@@ -20,6 +20,16 @@ def test_counts_are_exact_in_hundredths(n, hundredths):
     assert up == -(-n * hundredths // 100)
 
 
+def test_counts_of_all_hundredths_of_up_to_200_units():
+    """Products such as 0.7 · 90 = 62.99… and 0.07 · 100 = 7.00…1 are whole numbers."""
+    n, hundredths = torch.arange(201), range(101)
+    exact = torch.tensor([[k * units for units in n.tolist()] for k in hundredths])
+    fractions = [k / 100 for k in hundredths]
+    assert counts(n, fractions, "down").equal(exact // 100)
+    assert counts(n, fractions, "up").equal(-(-exact // 100))
+    assert counts(torch.tensor([90]), [0.7], "down").tolist() == [[63]]
+
+
 def test_a_positive_share_rounded_up_is_at_least_one_unit():
     assert counts(torch.tensor([3, 0]), [0.01], "up").tolist() == [[1, 0]]
 

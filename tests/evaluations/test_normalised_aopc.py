@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.normalised_aopc import NormalisedAopc
-from benchmark.evaluations.removal_orders import beam_bounds, exact_bounds, prefixes, recalled
+from benchmark.evaluations.removal_orders import AopcBounds, beam_bounds, exact_bounds, prefixes, recalled
 from benchmark.types import Attribution
 from tests.evaluations.conftest import attribution_of, figure_of, spelled_probability, values_of
 
@@ -73,6 +73,13 @@ def test_a_beam_as_wide_as_the_orders_is_exact():
     assert (found.low, found.high) == pytest.approx((exact.low, exact.high), abs=1e-12)
     narrow = [beam_bounds(recalled(random_drops(7, seed)), 7, 1) for seed in range(20)]
     assert any(b.high < exact_bounds(random_drops(7, seed)).high - 1e-6 for seed, b in enumerate(narrow))
+
+
+@pytest.mark.parametrize(("aopc", "share"), [(0.2, 0.0), (0.3, 0.25), (0.6, 1.0), (0.8, 1.5), (0.1, -0.25)])
+def test_shares_may_leave_bounds_that_were_only_searched(aopc, share):
+    """A beam may miss the best order: what is better than its best says so, and is not cut to it."""
+    assert AopcBounds(0.2, 0.6, exact=False).normalised(aopc) == pytest.approx(share)
+    assert AopcBounds(0.2, 0.6, exact=True).normalised(aopc) == pytest.approx(min(max(share, 0), 1))
 
 
 @pytest.fixture(scope="module")

@@ -77,6 +77,26 @@ def test_pairs_keep_their_segments_when_units_are_deleted(tiny):
         assert shorter.tensors[name].equal(expected.tensors[name]), name
 
 
+def test_positions_count_on_where_units_were_deleted(tiny):
+    """The tokens that are left are those of a shorter text: positions have no gap, and segments go with their tokens."""
+    batch = tiny.encode(["a good film was dull", "the story was bad"])
+    shape = batch.units.shape
+    tensors = {**batch.tensors, "position_ids": torch.arange(shape[1]).expand(shape)}
+    removed = torch.tensor([[True, False, True, False, False], [True, False, False, False, False]])
+    shorter = Delete()(tiny, tensors, batch.units, removed).tensors
+    assert shorter["position_ids"].tolist() == [[0, 1, 2, 3, 4]] * 2
+    words = [tiny.tokenizer.convert_ids_to_tokens(row) for row in shorter["input_ids"].tolist()]
+    assert words == [["[CLS]", "good", "was", "dull", "[SEP]"], ["[CLS]", "story", "was", "bad", "[SEP]"]]
+
+
+def test_a_row_of_which_nothing_is_left_is_one_attended_padding_token(decoder):
+    batch = decoder.encode([{"input_ids": [4, 5, 6]}, {"input_ids": [7, 8]}])
+    removed = torch.tensor([[True] * 3, [True, False, False]])
+    shorter = Delete()(decoder, batch.tensors, batch.units, removed).tensors
+    assert shorter["attention_mask"].tolist() == [[1], [1]]
+    assert shorter["input_ids"].tolist() == [[decoder.pad_token_id], [8]]
+
+
 def test_words_of_several_tokens_go_whole(tiny):
     batch = tiny.encode(["the untoldly film"])
     assert batch.units.tolist() == [[-1, 0, 1, 1, 1, 2, -1]]

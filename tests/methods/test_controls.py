@@ -108,6 +108,12 @@ def test_frequency_counts_the_words_of_the_training_split(model, batch):
     assert Frequency().counts == Counter()  # fitting leaves the original alone
 
 
+def test_frequency_counts_words_in_any_case():
+    fitted = Frequency().fit([Example("a", "the THE The film", 0)])
+    scores = fitted._scores(["The", "the", "FILM", "Plot"])
+    assert scores == pytest.approx([-np.log(4), -np.log(4), -np.log(2), 0])
+
+
 def test_frequency_without_words_says_so(model):
     ready = {"input_ids": [2, 5, 6, 3]}
     with pytest.raises(NotApplicable, match="no words to count"):

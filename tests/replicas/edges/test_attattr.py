@@ -1,5 +1,8 @@
 """Self-attention attribution by a whole forward pass for every layer and step, and its completeness."""
 
+from dataclasses import dataclass
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -116,6 +119,33 @@ def test_what_does_not_complete_has_the_most_nodes(model, batch, target):
     found = AttAttr(steps="auto", quadrature="gauss_legendre", tolerance=1e-30)(model, batch, target)
     for one, other in zip(found, AttAttr(steps=128, quadrature="gauss_legendre")(model, batch, target), strict=True):
         assert_same(one, other)
+
+
+@dataclass(frozen=True)
+class Path:
+    """A path whose attribution misses the contribution, 0.5, by `gaps` with 2, 4, 8 … nodes."""
+
+    gaps: dict[int, float]
+    attention = torch.zeros(1, 1, 1, 1, dtype=torch.float64)
+    model = SimpleNamespace(scores_dtype=torch.float64)
+
+    def without(self):
+        return torch.tensor([0.25], dtype=torch.float64)
+
+    def select(self, rows):
+        return self
+
+    def attribution(self, nodes, weights):
+        return torch.full((1, 1, 1, 1), 0.5 + self.gaps.get(len(nodes), 0.0), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_too_much_and_too_little_are_both_no_completeness(sign):
+    """|Σ Attr − contribution| ≤ tolerance, whichever is larger."""
+    edges = AttAttr(steps="auto", quadrature="gauss_legendre", tolerance=0.01)
+    path = Path({2: sign * 0.2, 4: sign * 0.02, 8: sign * 0.005, 16: 0.0})
+    found = edges._until_complete(path, torch.tensor([0.75], dtype=torch.float64))
+    assert found.item() == pytest.approx(0.5 + sign * 0.005)
 
 
 def test_only_gauss_legendre_nodes_are_raised():
