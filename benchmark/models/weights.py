@@ -147,9 +147,14 @@ def check_finite(source: str, model: nn.Module) -> None:
             raise UserError(f"model.path={source} holds values that are not finite (NaN or infinity) in '{name}'")
 
 
+def n_embeddings(model: Any) -> int:
+    """How many tokens a model of texts has an embedding for."""
+    return int(model.get_input_embeddings().weight.shape[0])
+
+
 def check_vocabulary(source: str, model: Any, tokenizer: Any) -> None:
     """UserError where the tokenizer knows tokens that the model has no embedding for."""
-    rows = model.get_input_embeddings().num_embeddings
+    rows = n_embeddings(model)
     if (largest := max(tokenizer.get_vocab().values())) >= rows:
         raise UserError(
             f"model.path={source}: the tokenizer's ids reach {largest}, but the model has {rows} embeddings; "
