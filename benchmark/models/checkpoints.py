@@ -58,7 +58,7 @@ def _load_classifier(
                 auto, source, fresh_head=False, config=config, dtype=dtype, attn_implementation="eager"
             )
         else:
-            config.num_labels = zero_head.classes
+            config.num_labels, config.problem_type = zero_head.classes, None
             model = load_weights(auto, source, fresh_head=True, config=config, dtype=dtype, attn_implementation="eager")
             zero_head.put_on(model)
     return model, image

@@ -23,7 +23,7 @@ from benchmark.models.label_matching import with_labels
 from benchmark.models.padding import padding_id
 from benchmark.models.read_check import check_guess
 from benchmark.models.streams import streams_of
-from benchmark.models.weights import check_finite, check_vocabulary, labels_of, n_embeddings
+from benchmark.models.weights import check_classes, check_finite, check_vocabulary, labels_of, n_embeddings
 
 logger = logging.getLogger(__name__)
 
@@ -115,8 +115,10 @@ def _instrumented(
     loaded: Loaded, device: torch.device, window: int | None, max_tokens: int | None, memory_budget: int | None
 ) -> Classifier:
     source, image, tokenizer = loaded.source, loaded.image, loaded.tokenizer
+    check_classes(source, loaded.model.config)
     labels = labels_of(source, loaded.model.config)
     model = prepared(loaded.model).to(device)
+    config: Any = model.config
     check_finite(source, model)
     if tokenizer is not None:
         check_vocabulary(source, model, tokenizer)
@@ -132,7 +134,7 @@ def _instrumented(
         dtype=loaded.dtype,
         patch=_patch(model) if image else None,
         vocabulary=None if image else n_embeddings(model),
-        end_token_id=model.config.eos_token_id if family.read == "last_end" else None,  # type: ignore[union-attr]
+        end_token_id=int(config.eos_token_id) if family.read == "last_end" else None,
     )
     callers, n_heads, n_tokens = _probe(source, model, encoder, image=image)
     if image and n_tokens != encoder.window:

@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from benchmark.errors import UserError
+from benchmark.models.embeddings import embedding_modules
 from benchmark.models.families import Family
 from benchmark.models.weights import n_embeddings
 
@@ -52,9 +53,7 @@ def padding_id(model: nn.Module, tokenizer: Any, family: Family) -> int:
     names = ("pad_token_id", "eos_token_id", "unk_token_id")
     like = next((known for name in names if (known := getattr(tokenizer, name, None)) is not None), 0)
     if family.read in ("last", "last_end"):
-        embedding: nn.Module = model.get_input_embeddings()  # type: ignore[operator]
-        modules = [model.base_model.get_submodule(path) for path in family.embeddings] or [embedding]  # type: ignore[operator, union-attr]
-        for module in {id(module): module for module in modules}.values():
+        for module in embedding_modules(model, family, str(config.model_type)):
             module.register_forward_pre_hook(_StandIn(size, like))
         like = size
     config.pad_token_id = like

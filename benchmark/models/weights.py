@@ -162,6 +162,27 @@ def check_vocabulary(source: str, model: Any, tokenizer: Any) -> None:
         )
 
 
+def check_classes(source: str, config: Any) -> None:
+    """UserError for a model that gives a number in place of probabilities of classes."""
+    multilabel = getattr(config, "problem_type", None) == "multi_label_classification"
+    if getattr(config, "problem_type", None) == "regression" or (config.num_labels == 1 and not multilabel):
+        raise UserError(
+            f"model '{source}' is a regression ({_of_outputs(config)}): it gives a number and no probabilities of classes, "
+            "of which explanations and tests speak here; what comes nearest is a classifier of ranges of that number: "
+            "python -m benchmark.train task=... model.path=... out=..., with the ranges as labels"
+        )
+    if config.num_labels == 1:
+        raise UserError(
+            f"model '{source}' has a single label (num_labels=1), so that its classes cannot be compared; what comes nearest "
+            "is the same model with two outputs, the first of which is 0: their softmax is the sigmoid of the second"
+        )
+
+
+def _of_outputs(config: Any) -> str:
+    told = "problem_type=regression, " if getattr(config, "problem_type", None) == "regression" else ""
+    return f"{told}num_labels={config.num_labels}"
+
+
 def labels_of(source: str, config: Any) -> tuple[str, ...]:
     """The names of the classes in their order; UserError where config.json does not name them all."""
     missing = [index for index in range(config.num_labels) if index not in config.id2label]
