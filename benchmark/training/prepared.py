@@ -30,7 +30,7 @@ class Prepared:
 
 
 def config_for(task: Task, source: str) -> Any:
-    """The configuration of a base with the task's classes, of which an example has one, whatever the base was trained for."""
+    """The configuration of a base with the task's classes, one for each example, whatever the base was trained for."""
     config = from_source(
         AutoConfig,
         source,

@@ -14,7 +14,8 @@ from tests.tiny_models import FAMILIES
 
 TEXTS = ["a fine film , good story", "the plot was dull and the acting bad", "good", "bad plot ?"]
 _OPT = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 24,
-        "max_position_embeddings": 40, "word_embed_proj_dim": 16, "num_labels": 3, "pad_token_id": 0, "eos_token_id": 2}  # fmt: skip
+        "max_position_embeddings": 40, "word_embed_proj_dim": 16, "num_labels": 3, "pad_token_id": 0,
+        "eos_token_id": 2}  # fmt: skip
 _NEOX = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24,
          "max_position_embeddings": 40, "num_labels": 3, "pad_token_id": 0, "eos_token_id": 2}  # fmt: skip
 DECODERS = {
@@ -128,7 +129,8 @@ def test_the_model_that_was_given_keeps_its_padding(tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = benchmark.load_model(given, tokenizer=tokenizer, device="cpu")
     torch.testing.assert_close(model.run(model.encode(TEXTS)).logits, alone(folder), atol=1e-5, rtol=1e-6)
-    assert given.config.pad_token_id is None and tokenizer.pad_token_id is None
+    assert given.config.pad_token_id is None
+    assert tokenizer.pad_token_id is None
 
 
 @pytest.mark.parametrize("pad", [1, 2])
