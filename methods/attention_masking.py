@@ -65,4 +65,4 @@ class AttentionMasking(Explainer):
             return run_variants(model, one, hidden, run, lengths=lambda v: lengths[v.example])
 
         logits = logits_of_each(batch, removed, logits_of)
-        return unit_attribution(batch, target, output_drops(logits, target, self.output).T)
+        return unit_attribution(batch, target, output_drops(model, logits, target, self.output).T)

@@ -108,7 +108,7 @@ class Captum(UnitExplainer):
             trace = model.run(tensors, embedding_edit=lambda _: embeddings, grad=torch.is_grad_enabled())
             if torch.is_grad_enabled():  # captum differentiates each of these passes once
                 model.cost.backward_passes += len(rows)
-            return target_output(trace.logits, target[rows], self.output)
+            return target_output(model, trace.logits, target[rows], self.output)
 
         embeddings = embeddings_of(model, one.tensors)
         start = baseline_embeddings(model, one, embeddings, self.baseline)

@@ -53,7 +53,7 @@ class Occlusion(Explainer):
         windows = self.windows(model, batch)
         removed = torch.cat([torch.zeros_like(windows[:1]), windows])
         logits = logits_of_each(batch, removed, lambda one, absent: logits_without(model, one, absent, operator))
-        drops = output_drops(logits, target, self.output)[:, :, None] * windows
+        drops = output_drops(model, logits, target, self.output)[:, :, None] * windows
         return unit_attribution(batch, target, drops.sum(0) / windows.sum(0).clamp(min=1))
 
     def windows(self, model: Classifier, batch: Batch) -> Bool[Tensor, "K B U"]:

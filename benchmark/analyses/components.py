@@ -120,7 +120,7 @@ def ablation_drops(
     """
     plan = ablation_plan(model.n_layers)
     logits = ablated_logits(model, batch, blocks_parts(model, batch), plan)
-    probability = of_class(logits.softmax(-1), target)
+    probability = of_class(model.probabilities(logits), target)
     correct = (logits.argmax(-1) == batch.label).to(logits.dtype).masked_fill(batch.label < 0, torch.nan)
     return _numpy((probability[:1] - probability[1:]).T), _numpy((correct[:1] - correct[1:]).T)
 

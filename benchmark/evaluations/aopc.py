@@ -162,7 +162,7 @@ class Aopc(Averaged):
         none_removed = torch.zeros_like(top[:1])
         removed = torch.cat([none_removed, top, ranking.rated[None] & ~top])
         logits = logits_without(model, batch, removed, operator)
-        probabilities, q = logits.double().softmax(-1), len(self.fractions)
+        probabilities, q = model.probabilities(logits.double()), len(self.fractions)
         without, only = probabilities[1 : len(top) + 1], probabilities[len(top) + 1 :]
         hard_probabilities = torch.stack([without[-1], only[-1]]) if hard_shares else None
         return Erasure(probabilities[0], without[:q], only[:q], ranking.n > 0, hard_probabilities)

@@ -24,7 +24,7 @@ def layer_contributions(model: Classifier, batch: Batch, target: Int[Tensor, "B"
     keep = torch.ones(1 + n_layers, *shape, dtype=torch.bool, device=batch.units.device)
     keep[torch.arange(1, n_layers + 1), :, torch.arange(n_layers)] = False
     logits = pruned_logits(model, batch, keep)
-    probability = of_class(logits.softmax(-1), target.to(logits.device))
+    probability = of_class(model.probabilities(logits), target.to(logits.device))
     return (probability[:1] - probability[1:]).T
 
 

@@ -182,7 +182,7 @@ class HeadPruning(Averaged):
         logits = pruned_logits(model, batch, torch.cat(masks)).transpose(0, 1)
         rows = Rows(batch.uids)
         for (prefix, _), logits_of_draw in zip(draws, logits.chunk(len(draws), dim=1), strict=True):
-            self._add_curves(rows, batch, logits_of_draw, prefix)
+            self._add_curves(rows, model, batch, logits_of_draw, prefix)
         frame = rows.frame()
         return frame.assign(draw=np.repeat([number for _, number in draws], len(frame) // len(draws)))
 
@@ -221,10 +221,12 @@ class HeadPruning(Averaged):
             ]
         )
 
-    def _add_curves(self, rows: Rows, batch: Batch, logits: Float[Tensor, "B K C"], prefix: str) -> None:
+    def _add_curves(
+        self, rows: Rows, model: Classifier, batch: Batch, logits: Float[Tensor, "B K C"], prefix: str
+    ) -> None:
         """Curves and areas of each example under one order; names begin with the prefix."""
         labelled, label = batch.label >= 0, batch.label.clamp(min=0)[:, None]
-        correct, probability = correctness(logits, label), of_class(logits.softmax(-1), label)
+        correct, probability = correctness(logits, label), of_class(model.probabilities(logits), label)
         areas = []
         for side, direction in enumerate(("low_first", "high_first")):
             at = slice(side * len(self.fractions), (side + 1) * len(self.fractions))

@@ -236,7 +236,7 @@ class _Measure:
         keeps = (mask | self_edges for mask in masks) if self.settings.keep_self else masks
         logits = kept_logits(self.model, self.batch, keeps, renormalise=self.settings.renormalise)
         logits = logits.transpose(0, 1).double()
-        probability = of_class(logits.softmax(-1), self.target[:, None])
+        probability = of_class(self.model.probabilities(logits), self.target[:, None])
         return torch.stack([probability, correctness(logits, self.batch.label[:, None])], dim=-1)
 
     def tables(

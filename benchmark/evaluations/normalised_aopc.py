@@ -204,7 +204,7 @@ def _drops(
         columns = torch.zeros(len(removed), 1, n_columns, dtype=torch.bool, device=example.units.device)
         columns[:, 0, units] = removed.to(columns.device)
         logits = logits_without(model, example, columns, operator)
-        probabilities: NDArray[np.float64] = logits[:, 0].softmax(-1)[:, target].double().cpu().numpy()
+        probabilities: NDArray[np.float64] = model.probabilities(logits[:, 0])[:, target].double().cpu().numpy()
         return probabilities
 
     unperturbed = cache(lambda: probability(torch.zeros(1, len(units), dtype=torch.bool)))

@@ -87,4 +87,4 @@ class Perturbation(RemovalCurves):
         ranking = rank_units(batch, attribution, how=self.pool, seed=self.seed)
         operator = operator_for(self.operator, model, batch, self.setting("operator"))
         logits = logits_without(model, batch, self.removals(ranking.ranks, ranking.n), operator)
-        return self.curve_rows(batch, logits, attribution.target, ranking.n > 0)
+        return self.curve_rows(model, batch, logits, attribution.target, ranking.n > 0)

@@ -66,4 +66,4 @@ class PixelPerturbation(RemovalCurves):
         ranked = ranks.descending_ranks(scores, everywhere, ranks.tie_keys(batch.uids, scores.shape[1], self.seed))
         gone = self.removals(ranked, everywhere.sum(1)).reshape(-1, *maps.shape)
         logits = logits_painted(model, batch, gone, fill)
-        return self.curve_rows(batch, logits, attribution.target, everywhere[:, 0])
+        return self.curve_rows(model, batch, logits, attribution.target, everywhere[:, 0])

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import Averaged, Rows, correctness, of_class
+from benchmark.models.classifier import Classifier
 from benchmark.results.record import Metric
 from benchmark.types import Batch, Target
 
@@ -117,11 +118,12 @@ class RemovalCurves(Averaged):
         return torch.cat([ranks.best(ranked, count), ranks.worst(ranked, count)])
 
     def curve_rows(
-        self, batch: Batch, logits: Float[Tensor, "K B C"], target: Tensor, rated: Bool[Tensor, "B"]
+        self, model: Classifier, batch: Batch, logits: Float[Tensor, "K B C"], target: Tensor, rated: Bool[Tensor, "B"]
     ) -> pd.DataFrame:
         """Curves and areas of each example from the logits after `removals`.
 
         Args:
+            model: the classifier.
             batch: the examples.
             logits: after each removal.
             target: the explained class of each example.
@@ -130,17 +132,25 @@ class RemovalCurves(Averaged):
         positive, negative = logits.transpose(0, 1).tensor_split(2, dim=1)
         rows = Rows(batch.uids)
         for direction, values in (("positive", positive), ("negative", negative)):
-            self._add_direction(rows, batch, direction, values, target.to(logits.device), rated)
+            probability = of_class(model.probabilities(values), target.to(logits.device).clamp(min=0)[:, None])
+            self._add_direction(rows, batch, direction, values, probability, target.to(logits.device), rated)
         return rows.frame()
 
     def _add_direction(
-        self, rows: Rows, batch: Batch, direction: str, logits: Float[Tensor, "B K C"], target: Tensor, rated: Tensor
+        self,
+        rows: Rows,
+        batch: Batch,
+        direction: str,
+        logits: Tensor,
+        probability: Tensor,
+        target: Tensor,
+        rated: Tensor,
     ) -> None:
         column = target.clamp(min=0)[:, None]
         labelled, targeted = rated & (batch.label >= 0), rated & (target >= 0)
         for name, values, defined in (
             ("accuracy", correctness(logits, batch.label[:, None]), labelled),
-            ("probability", of_class(logits.softmax(-1), column), targeted),
+            ("probability", probability, targeted),
             ("logit", of_class(logits, column), targeted),
         ):
             curve, area = values.double(), self._area(values.double())

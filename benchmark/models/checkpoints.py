@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from benchmark.errors import UserError
+from benchmark.models.adapters import adapter_of, merged, without_adapter
 from benchmark.models.adopting import Loaded, adopt_tokenizer
 from benchmark.models.families import UNSUPPORTED
 from benchmark.models.headless import ZeroHead
-from benchmark.models.weights import VOCABULARIES, existing_source, from_source, load_weights, name_of
+from benchmark.models.weights import VOCABULARIES, check_settings, existing_source, from_source, load_weights, name_of
 
 logger = logging.getLogger(__name__)
 
@@ -31,11 +32,17 @@ def read_checkpoint(
 ) -> Loaded:
     """The classifier of a directory or hub id, with its own tokenizer or image processor unless one is given."""
     source = existing_source(path_or_hub_id)
+    adapter = adapter_of(source)
     config = from_source(AutoConfig, source)
+    check_settings(source, config)
     if config.model_type in UNSUPPORTED:
         reason = UNSUPPORTED[config.model_type]
         raise UserError(f"model '{source}' is of the family {config.model_type}, which is not supported: {reason}")
-    model, image = _load_classifier(source, config, dtype, zero_head)
+    with without_adapter(source) if adapter else nullcontext(source) as folder:
+        model, image = _load_classifier(folder, config, dtype, zero_head)
+    if adapter:
+        model = merged(model, source)
+        logger.warning("'%s': its adapter (%s) is merged into its weights", source, adapter)
     if image:
         return Loaded(source, name_of(source), model, dtype, processor=processor or image_processor(source), image=True)
     own = _tokenizer(source) if tokenizer is None else adopt_tokenizer(tokenizer)
@@ -58,7 +65,7 @@ def _load_classifier(
                 auto, source, fresh_head=False, config=config, dtype=dtype, attn_implementation="eager"
             )
         else:
-            config.num_labels = zero_head.classes
+            config.num_labels, config.problem_type = zero_head.classes, None
             model = load_weights(auto, source, fresh_head=True, config=config, dtype=dtype, attn_implementation="eager")
             zero_head.put_on(model)
     return model, image

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import has_torch_function
 from transformers import Cache
 
-from benchmark.errors import UserError
+from benchmark.errors import NotApplicable, UserError
 from benchmark.models.attention_interface import AttentionEdit, Tape, ValueEdit, hold_constant, recording
 from benchmark.models.blocks import BlockTape, observing
 from benchmark.models.embeddings import embedding_modules, observing_embeddings
@@ -20,7 +20,7 @@ from benchmark.models.encoding import Encoder
 from benchmark.models.families import Family, read_weights
 from benchmark.models.label_matching import label_map
 from benchmark.models.magnitudes import Magnitudes
-from benchmark.models.passes import Cost, Trace, share_of_tokens
+from benchmark.models.passes import Cost, Trace, probabilities_of, share_of_tokens
 from benchmark.models.precision import Twin
 from benchmark.models.read_rows import Narrow, Rows, lone_rows
 from benchmark.models.streams import Streams
@@ -96,6 +96,11 @@ class Classifier:
     def attention_names(self) -> tuple[str, ...]:
         """Name of each attention call: "0", "1", ...; of an encoder–decoder "encoder.0", ..., "decoder.0", "cross.0", ..."""
         return self.streams.names
+
+    @property
+    def multilabel(self) -> bool:
+        """Whether an example may have several labels, each with a probability of its own."""
+        return bool(getattr(self.config, "problem_type", None) == "multi_label_classification")
 
     @property
     def device(self) -> torch.device:
@@ -248,7 +253,20 @@ class Classifier:
             permitted=tuple(tape.permitted),
             embeddings=embeddings[0] if embeddings else None,
             hidden=tuple(block_tape.hidden) if "hidden" in record else (),
+            multilabel=self.multilabel,
         )
+
+    def probabilities(self, logits: Float[Tensor, "*n C"]) -> Float[Tensor, "*n C"]:
+        """What the model's logits say of its classes: `softmax(y)`, or `σ(y_c)` of each label c of several at a time."""
+        return probabilities_of(logits, multilabel=self.multilabel)
+
+    def needs_distribution(self, what: str) -> None:
+        """NotApplicable where the labels have a probability each, over which `what` is not defined."""
+        if self.multilabel:
+            raise NotApplicable(
+                f"{what} is defined for a distribution over classes, and each label of this model has a probability of its "
+                "own (problem_type=multi_label_classification)"
+            )
 
     def read_rows(self, tensors: Tensors) -> Int[Tensor, "B R"] | None:
         """The rows of the last attention call that are enough for the logits; None for all."""
@@ -280,7 +298,7 @@ class Classifier:
         return nn.functional.one_hot(target, len(self.labels)).to(self.scores_dtype)
 
     def predict(self, batch: Batch) -> Int[Tensor, "B"]:
-        """The class with the largest logit."""
+        """The class (the label) with the largest logit, which is the most probable one."""
         return self.run(batch).logits.argmax(-1)
 
     def rows_per_chunk(self, n_tokens: int, layers: int | None = None) -> int:

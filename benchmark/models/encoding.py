@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from benchmark.errors import UserError
 from benchmark.models.devices import on_device
@@ -59,6 +60,23 @@ class _Segment:
         return int(np.searchsorted(self.starts, start + len(token) - len(stripped), side="right")) - 1
 
 
+def check_ends(counts: Sequence[int]) -> None:
+    """UserError unless each example of a batch has as many end-of-sequence tokens as the others, and one at least."""
+    if min(counts) < 1:
+        raise UserError("an example holds no end-of-sequence token, whose state the classifier reads")
+    if len(set(counts)) > 1:
+        raise UserError(
+            f"examples of one batch hold {min(counts)} to {max(counts)} end-of-sequence tokens, of which the model's own "
+            "code takes equally many from each; give them one by one (batch_size=1)"
+        )
+
+
+def _outside(rows: Sequence[Tensor], vocabulary: int) -> list[int]:
+    """The ids that have no embedding."""
+    ids = torch.cat(list(rows))
+    return ids[(ids < 0) | (ids >= vocabulary)].tolist()
+
+
 @dataclass(frozen=True)
 class Encoder:
     """Turns texts, pairs, word lists, ready ids or images into a `Batch`.
@@ -72,6 +90,8 @@ class Encoder:
         device: where the tensors go.
         dtype: of pixel values.
         patch: size of a patch, of an image model.
+        vocabulary: how many ids have an embedding, of a model of texts.
+        end_token_id: of the token whose last occurrence the classifier reads, of encoder–decoders.
     """
 
     tokenizer: Any
@@ -82,6 +102,8 @@ class Encoder:
     device: torch.device
     dtype: torch.dtype
     patch: Patch | None = None
+    vocabulary: int | None = None
+    end_token_id: int | None = None
 
     def __call__(
         self,
@@ -156,9 +178,7 @@ class Encoder:
             [parts[1].text for parts in segments] if all(pairs) else None,
             truncation="longest_first",
             max_length=self.window,
-            padding=True,
             return_offsets_mapping=True,
-            return_tensors="np",
         )
         offsets = encoding.pop("offset_mapping")
         rows = [
@@ -171,9 +191,29 @@ class Encoder:
             for row, parts in enumerate(segments)
         ]
         words = tuple(tuple(word for part in parts for word in part.words) for parts in segments)
-        tensors = {name: torch.from_numpy(np.asarray(array)).long() for name, array in encoding.items()}
-        tensors["input_ids"] = self._without_spelled(tensors["input_ids"], torch.tensor(rows))
-        return tensors, torch.tensor(rows), [len(row) for row in words], words
+        columns = {name: [torch.tensor(row) for row in column] for name, column in encoding.items()}
+        columns.setdefault("attention_mask", [torch.ones_like(ids) for ids in columns["input_ids"]])
+        units = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=-1)
+        tensors = self._padded(columns)
+        tensors["input_ids"] = self._without_spelled(tensors["input_ids"], units)
+        return tensors, units, [len(row) for row in words], words
+
+    def _padded(self, columns: Mapping[str, Sequence[Tensor]]) -> dict[str, Tensor]:
+        """One tensor [B T] of each column; ids behind the last attended token are those that pad (`models.padding`).
+
+        Raises:
+            UserError: an example has no end-of-sequence token where the classifier reads one, or more of them than others.
+        """
+        fills = {"input_ids": self.pad_token_id, "token_type_ids": getattr(self.tokenizer, "pad_token_type_id", 0)}
+        tensors = {
+            name: pad_sequence(list(rows), batch_first=True, padding_value=fills.get(name, 0))
+            for name, rows in columns.items()
+        }
+        behind = tensors["attention_mask"].flip(1).cumsum(1).flip(1) == 0
+        tensors["input_ids"] = tensors["input_ids"].masked_fill(behind, self.pad_token_id)
+        if self.end_token_id is not None:
+            check_ends((tensors["input_ids"] == self.end_token_id).sum(1).tolist())
+        return tensors
 
     def _without_spelled(self, ids: Tensor, units: Tensor) -> Tensor:
         """The ids with "unknown" in place of a special token that is a word's.
@@ -201,11 +241,9 @@ class Encoder:
         columns.setdefault("attention_mask", [torch.ones_like(ids) for ids in columns["input_ids"]])
         if (longest := max(len(ids) for ids in columns["input_ids"])) > self.window:
             raise UserError(f"ready ids of {longest} tokens do not fit the model's window of {self.window}")
-        fills = {"input_ids": self.pad_token_id}
-        tensors = {
-            name: torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=fills.get(name, 0))
-            for name, rows in columns.items()
-        }
+        if self.vocabulary is not None and (wrong := _outside(columns["input_ids"], self.vocabulary)):
+            raise UserError(f"ready ids hold {wrong[0]}, and the model has embeddings for 0 to {self.vocabulary - 1}")
+        tensors = self._padded(columns)
         content = self._content(tensors, inputs)
         units = torch.where(content, content.long().cumsum(1) - 1, -1)
         n_units = content.sum(1).tolist()
@@ -216,7 +254,7 @@ class Encoder:
         attended = tensors["attention_mask"].bool()
         if all("special_tokens_mask" in value for value in inputs):
             special = [torch.as_tensor(value["special_tokens_mask"]).bool() for value in inputs]
-            return attended & ~torch.nn.utils.rnn.pad_sequence(special, batch_first=True, padding_value=True)
+            return attended & ~pad_sequence(special, batch_first=True, padding_value=True)
         if self.tokenizer is not None:
             special_ids = torch.tensor(sorted(self.tokenizer.all_special_ids))
             return attended & ~torch.isin(tensors["input_ids"], special_ids)

@@ -20,9 +20,10 @@ from benchmark.models.families import FAMILIES, Family, family_of
 from benchmark.models.fingerprint import fingerprint_of
 from benchmark.models.headless import Head, ZeroHead
 from benchmark.models.label_matching import with_labels
+from benchmark.models.padding import padding_id
 from benchmark.models.read_check import check_guess
 from benchmark.models.streams import streams_of
-from benchmark.models.weights import check_finite, check_vocabulary, labels_of
+from benchmark.models.weights import check_classes, check_finite, check_vocabulary, labels_of, n_embeddings
 
 logger = logging.getLogger(__name__)
 
@@ -114,13 +115,15 @@ def _instrumented(
     loaded: Loaded, device: torch.device, window: int | None, max_tokens: int | None, memory_budget: int | None
 ) -> Classifier:
     source, image, tokenizer = loaded.source, loaded.image, loaded.tokenizer
+    check_classes(source, loaded.model.config)
     labels = labels_of(source, loaded.model.config)
     model = prepared(loaded.model).to(device)
+    config: Any = model.config
     check_finite(source, model)
     if tokenizer is not None:
         check_vocabulary(source, model, tokenizer)
-    pad = _pad_token(model, tokenizer)
     family = family_of(model)
+    pad = 0 if image else padding_id(model, tokenizer, family)
     encoder = Encoder(
         tokenizer=tokenizer,
         processor=loaded.processor,
@@ -130,6 +133,8 @@ def _instrumented(
         device=device,
         dtype=loaded.dtype,
         patch=_patch(model) if image else None,
+        vocabulary=None if image else n_embeddings(model),
+        end_token_id=int(config.eos_token_id) if family.read == "last_end" else None,
     )
     callers, n_heads, n_tokens = _probe(source, model, encoder, image=image)
     if image and n_tokens != encoder.window:
@@ -164,19 +169,6 @@ def _allowed_window(window: int | None, longest: int, *, image: bool) -> int:
     return window
 
 
-def _pad_token(model: nn.Module, tokenizer: Any) -> int:
-    """The padding id; where the checkpoint has none, the end-of-sequence token pads (and the model is told)."""
-    if tokenizer is not None and tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
-    config: Any = model.config
-    pad = getattr(config.get_text_config(), "pad_token_id", None)
-    if pad is None:
-        pad = tokenizer.pad_token_id if tokenizer is not None else 0
-        if hasattr(config, "vocab_size"):
-            config.pad_token_id = pad
-    return int(pad)
-
-
 def _window(model: nn.Module, tokenizer: Any, family: Family, *, image: bool) -> int:
     config: Any = model.config
     if image:
@@ -186,7 +178,7 @@ def _window(model: nn.Module, tokenizer: Any, family: Family, *, image: bool) ->
     limits = [tokenizer.model_max_length] if tokenizer is not None else []
     positions = getattr(config, "max_position_embeddings", None)
     if positions:
-        limits.append(positions - (config.pad_token_id + 1 if family.positions_after_padding else 0))
+        limits.append(positions - ((config.pad_token_id or 0) + 1 if family.positions_after_padding else 0))
     window = min(limits, default=NO_LIMIT)
     return int(window) if window < NO_LIMIT else 512
 

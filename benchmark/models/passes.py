@@ -31,6 +31,11 @@ def share_of_tokens(tensors: Mapping[str, Tensor]) -> float:
     return 1.0 if ids is None or mask is None else ids.shape[1] / mask.shape[1]
 
 
+def probabilities_of(logits: Float[Tensor, "*n C"], *, multilabel: bool) -> Float[Tensor, "*n C"]:
+    """`softmax(y)` over the classes; with several labels at a time `σ(y_c)` of each label c, and no sum of 1."""
+    return logits.sigmoid() if multilabel else logits.softmax(-1)
+
+
 @dataclass(frozen=True)
 class Trace:
     """What one forward pass gave.
@@ -43,6 +48,7 @@ class Trace:
         embeddings: output of the token (or patch) embedding module [B T D], before positions are added, if recorded. An
             encoder and its decoder both read this one tensor: a gradient with respect to it is the sum over both uses.
         hidden: per attention call the input of its block [B T D], if recorded.
+        multilabel: whether each label has a probability of its own, see `probabilities_of`.
     """
 
     logits: Float[Tensor, "B C"]
@@ -50,8 +56,9 @@ class Trace:
     permitted: tuple[Tensor, ...] = ()
     embeddings: Tensor | None = None
     hidden: tuple[Tensor, ...] = ()
+    multilabel: bool = False
 
     @property
     def probabilities(self) -> Float[Tensor, "B C"]:
-        """Softmax of the logits."""
-        return self.logits.softmax(-1)
+        """Of the classes, or of each label; see `probabilities_of`."""
+        return probabilities_of(self.logits, multilabel=self.multilabel)

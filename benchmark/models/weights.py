@@ -1,5 +1,7 @@
 """Checks of a checkpoint: its files are whole, and its weights are those of its configuration."""
 
+import copy
+import importlib.util
 import logging
 import os
 import pickle
@@ -22,6 +24,16 @@ VOCABULARIES = (
 _CHECKED_ENDINGS = (".safetensors", ".bin", ".json", ".txt", ".model")
 _POINTER = b"version https://git-lfs"  # what stands in place of a large file that Git LFS has not fetched
 _SHOWN = 3  # names in a message
+_WRAPPERS = re.compile(
+    r"(?:(?:module|model|_orig_mod|_forward_module|network|net)\.)+"
+)  # DataParallel, torch.compile, Lightning
+_OLD_BUFFERS = (
+    "position_ids",
+    "inv_freq",
+    "masked_bias",
+    ".attn.bias",
+    ".attention.bias",
+)  # saved by older versions, constant
 
 
 def existing_source(source: str) -> str:
@@ -93,7 +105,15 @@ def load_weights(auto: Any, source: str, *, fresh_head: bool, **options: Any) ->
     Raises:
         UserError: weights are missing, of other sizes, or of layers that the configuration does not have.
     """
-    model, report = from_source(auto, source, output_loading_info=True, ignore_mismatched_sizes=True, **options)
+    loading: dict[str, Any] = {"output_loading_info": True, "ignore_mismatched_sizes": True, **options}
+    model, report = from_source(auto, source, **loading)
+    if prefix := _wrapper(report):
+        logger.warning(
+            "'%s': its weights were saved from a wrapped model; '%s' is taken off their names", source, prefix
+        )
+        if "config" in loading:
+            loading["config"] = copy.deepcopy(options["config"])
+        model, report = from_source(auto, source, **loading, key_mapping={f"^{re.escape(prefix)}": ""})
     misfits = {
         name: f"{name} is {list(stored)}, not {list(expected)}" for name, stored, expected in report["mismatched_keys"]
     }
@@ -112,10 +132,68 @@ def load_weights(auto: Any, source: str, *, fresh_head: bool, **options: Any) ->
 
     refuse("layers without weights:", filter(below, report["missing_keys"]))
     refuse("weights without a layer:", _of_other_layers(model, report["unexpected_keys"]))
+    if lost := _inside_layers(model, report["unexpected_keys"]):
+        raise UserError(
+            f"model.path={source} holds weights inside its layers for which the installed transformers has no place "
+            f"({', '.join(lost[:_SHOWN])}), so that another model would run; use the version that it was saved with"
+        )
     refuse("other sizes:", (text for name, text in misfits.items() if below(name) or not fresh_head))
     if not fresh_head:
         _check_head(source, report)
     return model  # type: ignore[no-any-return]
+
+
+def _wrapper(report: Mapping[str, Any]) -> str:
+    """The names of modules around the model that stand before all weights that have no place; empty where none does."""
+    unexpected, missing = set(report["unexpected_keys"]), set(report["missing_keys"])
+    if not unexpected or not missing:
+        return ""
+    found = [_WRAPPERS.match(name) for name in unexpected]
+    prefixes = {match.group() for match in found if match is not None}
+    for prefix in sorted(prefixes, key=len):
+        if missing <= {name.removeprefix(prefix) for name in unexpected}:
+            return prefix
+    return ""
+
+
+def _inside_layers(model: nn.Module, unexpected: Iterable[str]) -> list[str]:
+    """Weights of a numbered layer of the body that the model does not use, buffers of older versions aside."""
+    body = {_numberless(name).partition("#")[0] for name in model.state_dict() if re.search(r"\d", name)}
+    prefix = f"{model.base_model_prefix}."
+    body |= {start.removeprefix(prefix) for start in body}
+    return sorted(
+        name
+        for name in unexpected
+        if re.search(r"\.\d+\.", name)
+        and _numberless(name).partition("#")[0] in body
+        and not name.endswith(_OLD_BUFFERS)
+    )
+
+
+def check_settings(source: str, config: Any) -> None:
+    """UserError for settings of config.json that change what a model computes and that transformers no longer obeys."""
+    if pruned := {layer: heads for layer, heads in (getattr(config, "pruned_heads", None) or {}).items() if heads}:
+        raise UserError(
+            f"model.path={source}: config.json says that heads were pruned (pruned_heads, in {len(pruned)} layers), which "
+            "the installed transformers cannot read since its version 5; load and save it unpruned with the version that "
+            "it was saved with, its pruned heads' weights 0"
+        )
+    positions = getattr(config, "position_embedding_type", None)
+    if positions not in (None, "absolute") and not _obeys(config, "position_embedding_type"):
+        raise UserError(
+            f"model.path={source}: config.json says position_embedding_type={positions}, which the installed transformers "
+            f"does not compute for the family {config.model_type}, so that another model would run; use the version that "
+            "it was saved with"
+        )
+
+
+def _obeys(config: Any, setting: str) -> bool:
+    """Whether the code of the configuration's family reads a setting."""
+    name = type(config).__module__.replace(".configuration_", ".modeling_")
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin is None:
+        return True
+    return setting in Path(found.origin).read_text("utf-8")
 
 
 def _of_other_layers(model: nn.Module, unexpected: Iterable[str]) -> list[str]:
@@ -147,14 +225,40 @@ def check_finite(source: str, model: nn.Module) -> None:
             raise UserError(f"model.path={source} holds values that are not finite (NaN or infinity) in '{name}'")
 
 
+def n_embeddings(model: Any) -> int:
+    """How many tokens a model of texts has an embedding for."""
+    return int(model.get_input_embeddings().weight.shape[0])
+
+
 def check_vocabulary(source: str, model: Any, tokenizer: Any) -> None:
     """UserError where the tokenizer knows tokens that the model has no embedding for."""
-    rows = model.get_input_embeddings().num_embeddings
+    rows = n_embeddings(model)
     if (largest := max(tokenizer.get_vocab().values())) >= rows:
         raise UserError(
             f"model.path={source}: the tokenizer's ids reach {largest}, but the model has {rows} embeddings; "
             "use the tokenizer that the model was trained with"
         )
+
+
+def check_classes(source: str, config: Any) -> None:
+    """UserError for a model that gives a number in place of probabilities of classes."""
+    multilabel = getattr(config, "problem_type", None) == "multi_label_classification"
+    if getattr(config, "problem_type", None) == "regression" or (config.num_labels == 1 and not multilabel):
+        raise UserError(
+            f"model '{source}' is a regression ({_of_outputs(config)}): it gives a number and no probabilities of classes, "
+            "of which explanations and tests speak here; what comes nearest is a classifier of ranges of that number: "
+            "python -m benchmark.train task=... model.path=... out=..., with the ranges as labels"
+        )
+    if config.num_labels == 1:
+        raise UserError(
+            f"model '{source}' has a single label (num_labels=1), so that its classes cannot be compared; nearest comes "
+            "the same model with two outputs, the first of which is 0: their softmax is the sigmoid of the second"
+        )
+
+
+def _of_outputs(config: Any) -> str:
+    told = "problem_type=regression, " if getattr(config, "problem_type", None) == "regression" else ""
+    return f"{told}num_labels={config.num_labels}"
 
 
 def labels_of(source: str, config: Any) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ def explain(
         batch=batch,
         words=labelled(model, batch),
         classes=model.labels,
-        probabilities=logits.detach().double().softmax(-1).cpu(),
+        probabilities=model.probabilities(logits.detach().double()).cpu(),
         target=explained.cpu(),
         methods=tuple(chosen),
         attributions=attributions,

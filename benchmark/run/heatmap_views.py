@@ -45,7 +45,7 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
         assert attribution.tokens is not None
         scores, present = units.pool(attribution.tokens, batch.units)
         predicted = cell.data.target(index, "predicted")
-        probabilities = cell.data.logits(index).softmax(-1)
+        probabilities = cell.model.probabilities(cell.data.logits(index))
         several = None if classes is None else padded(classes, cell.data.start(index), batch)
         pair = (
             None if several is None else _other_class(cell, batch, attribution.target, several, cell.data.logits(index))
@@ -108,7 +108,7 @@ def _other_class(
     """Scores for the most probable class of each image but the explained one, of a method that looks at the class."""
     if batch.grid is None or several.classes is None or not cell.method.class_specific:
         return None
-    order, probabilities = class_order(logits)[:, :2].tolist(), logits.softmax(-1)
+    order, probabilities = class_order(logits)[:, :2].tolist(), cell.model.probabilities(logits)
     found = []
     for b, target in enumerate(explained.tolist()):
         rank = int(order[b][0] == target)
@@ -178,7 +178,7 @@ def _exported_rows(
             padded(stored, cell.data.start(index), batch),
             labels=labels,
             hard_share=share,
-            probabilities=cell.data.logits(index).double().softmax(-1),
+            probabilities=cell.model.probabilities(cell.data.logits(index).double()),
             erasure=None if erased is None else stored_erasure(erased, batch.uids, THRESHOLDS, len(labels)),
             how=settings["pool"],
             clamp=settings["clamp"],

@@ -64,6 +64,7 @@ class MatchedOutputs:
 
     def __call__(self, trace: Trace, batch: Batch) -> Float[Tensor, "B"]:
         """The loss of each example."""
+        self.base.needs_distribution("total variation")
         base = self.base.run(batch, record=("attentions",))
         rows = even_rows(batch.attention_mask, trace.logits.dtype)
         divergence = attention_divergence(trace.attentions, base.attentions, rows, MEASURES[self.divergence])

@@ -30,14 +30,17 @@ class Prepared:
 
 
 def config_for(task: Task, source: str) -> Any:
-    """The configuration of a base with the task's classes."""
-    return from_source(
+    """The configuration of a base with the task's classes, one for each example, whatever the base was trained for."""
+    config = from_source(
         AutoConfig,
         source,
         num_labels=len(task.labels),
         id2label=dict(enumerate(task.labels)),
         label2id={label: index for index, label in enumerate(task.labels)},
     )
+    if getattr(config, "problem_type", None) is not None:
+        config.problem_type = "single_label_classification"
+    return config
 
 
 def new_classifier(auto: Any, source: str, config: Any, seed: int) -> Any:

@@ -21,7 +21,7 @@ from methods.shared.quadrature import Quadrature, nodes_and_weights
 
 @configurable
 class AttAttr(LayerwiseScore):
-    """`Attr(A_l) = A_l ⊙ Σ_k w_k ∂F(α_k A_l)/∂A_l` with F the softmax probability of the target class.
+    """`Attr(A_l) = A_l ⊙ Σ_k w_k ∂F(α_k A_l)/∂A_l` with F the probability of the target class.
 
     The sum over k stands for the integral `∫₀¹ ∂F(α A_l)/∂A_l dα`. α scales all heads of layer l together, after the
     softmax, not renormalised; later layers recompute their attention. Units: probability. Completeness:

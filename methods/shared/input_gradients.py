@@ -16,7 +16,7 @@ from benchmark.models.attention_interface import AttentionEdit
 from benchmark.types import Attribution, Batch
 
 Output = Literal["logit", "probability"]
-"""What is explained: the target's logit y_t, or its softmax probability p_t."""
+"""What is explained: the target's logit y_t, or its probability p_t (`Classifier.probabilities`)."""
 
 Change = Literal[Output, "total_variation"]
 """What of an output changes: y_t, p_t, or the distribution over all classes, ½ Σ_c |p_c − p'_c|."""
@@ -30,23 +30,31 @@ Reduce = Literal["dot", "absolute", "l1", "l2"]
 _NOT_CALLED = "the model's embedding module is not called in its forward pass"
 
 
-def target_output(logits: Float[Tensor, "B C"], target: Int[Tensor, "B"], output: Output) -> Float[Tensor, "B"]:
+def target_output(
+    model: Classifier, logits: Float[Tensor, "B C"], target: Int[Tensor, "B"], output: Output
+) -> Float[Tensor, "B"]:
     """`y_t` or `p_t` of each row."""
-    values = logits if output == "logit" else logits.softmax(-1)
+    values = logits if output == "logit" else model.probabilities(logits)
     return values.gather(1, target[:, None])[:, 0]
 
 
-def output_drops(logits: Float[Tensor, "N B C"], target: Int[Tensor, "B"], output: Change) -> Float[Tensor, "K B"]:
+def output_drops(
+    model: Classifier, logits: Float[Tensor, "N B C"], target: Int[Tensor, "B"], output: Change
+) -> Float[Tensor, "K B"]:
     """`F(x) − F(x_k)`, or the total variation, for the K = N − 1 inputs x_1, ... that follow x.
 
     Computed in float64, on the CPU, where every device's logits can be: the difference of two float32 probabilities near 1
     has few digits.
+
+    Raises:
+        NotApplicable: total variation of labels that have a probability each.
     """
     exact, classes = logits.detach().cpu().double(), target.cpu()
     if output == "total_variation":
+        model.needs_distribution("total variation")
         probabilities = exact.softmax(-1)
         return (0.5 * (probabilities[0] - probabilities[1:]).abs().sum(-1)).to(logits)
-    values = target_output(exact.flatten(0, 1), classes.repeat(len(exact)), output).view(len(exact), -1)
+    values = target_output(model, exact.flatten(0, 1), classes.repeat(len(exact)), output).view(len(exact), -1)
     return (values[0] - values[1:]).to(logits)
 
 
@@ -113,7 +121,7 @@ def summed_gradients(
         point = points(k, b).detach().requires_grad_()
         tensors = {name: tensor[b] for name, tensor in batch.tensors.items()}
         trace = model.run(tensors, embedding_edit=_constant(point), grad=True)
-        (gradient,) = model.gradients(target_output(trace.logits, target[b], output), [point])
+        (gradient,) = model.gradients(target_output(model, trace.logits, target[b], output), [point])
         weighted = gradient * weights.to(gradient)[k][:, None, None]
         total = gradient.new_zeros(len(batch), *gradient.shape[1:]) if total is None else total
         total.index_add_(0, b, weighted)
@@ -130,7 +138,7 @@ def gradient_at_input(
         trace = model.run(part, edits=edits, record=("embeddings",), grad=True)
         if trace.embeddings is None:
             raise NotApplicable(_NOT_CALLED)
-        value = target_output(trace.logits, target[rows], output)
+        value = target_output(model, trace.logits, target[rows], output)
         parts.append((trace.embeddings.detach(), *model.gradients(value, [trace.embeddings])))
     embeddings, gradients = zip(*parts, strict=True)
     return torch.cat(embeddings), torch.cat(gradients)

@@ -53,7 +53,7 @@ class UnitGame:
         removed = torch.zeros(len(present), 1, self.n_units, dtype=torch.bool, device=self.units.device)
         removed[:, 0, self.units] = present < 0.5
         logits = logits_without(self.model, self.batch, removed, self.operator)[:, 0]
-        return target_output(logits, self.target.expand(len(logits)), self.output)
+        return target_output(self.model, logits, self.target.expand(len(logits)), self.output)
 
     def sampled(self, algorithm: Any, samples: int) -> Float[Tensor, "1 V"]:
         """The scores that a sampling algorithm of captum, made for this game, gives with so many samples."""

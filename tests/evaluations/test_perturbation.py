@@ -172,9 +172,9 @@ def test_every_fraction_of_every_example_costs_one_pass_at_most(tiny, batch):
     assert tiny.cost.forward_passes - before == needed
 
 
-def test_nan_shows(sentiment, reviews):
+def test_nan_shows(tiny, reviews):
     nothing = torch.full((20, 1, 2), float("nan"))
-    broken = Perturbation().curve_rows(reviews.select([0]), nothing, torch.tensor([0]), torch.tensor([True]))
+    broken = Perturbation().curve_rows(tiny, reviews.select([0]), nothing, torch.tensor([0]), torch.tensor([True]))
     assert math.isnan(values_of(broken, "positive_auc_mean")["0"])
     assert math.isnan(figure_of(Perturbation().reduce(broken), "positive_accuracy", 0.1).value)
 

@@ -110,9 +110,10 @@ def test_effects_of_removals_do_not_depend_on_the_batch(cancelling, name):
         assert error(together[row, : len(alone)], alone) <= 1e-6
 
 
-def test_a_small_effect_on_a_probability_near_one_keeps_its_digits():
+def test_a_small_effect_on_a_probability_near_one_keeps_its_digits(cancelling):
+    model = cancelling["float32"]
     logits = torch.tensor([[[14.0, 0.0]], [[14.125, 0.0]], [[13.9375, 0.0]]])
-    found = output_drops(logits, torch.tensor([0]), "probability")[:, 0]
+    found = output_drops(model, logits, torch.tensor([0]), "probability")[:, 0]
     q = torch.exp(-logits[:, 0, 0].double())
     exact = q[1:] / (1 + q[1:]) - q[0] / (1 + q[0])  # differences of 1 - p
     assert error(found, exact) <= 1e-6

@@ -49,11 +49,12 @@ def recorded_pairs(
         edits: of the first model's attention.
 
     Raises:
-        NotApplicable: layers or heads differ.
+        NotApplicable: layers or heads differ, or the labels have a probability each.
     """
     shapes = [(model.n_layers, model.n_heads, len(model.labels)) for model in (first, second)]
     if shapes[0] != shapes[1]:
         raise NotApplicable(f"layers, heads and classes of the models differ: {shapes[0]} and {shapes[1]}")
+    first.needs_distribution("total variation")
     for batch in batches:
         for part, _ in first.parts(batch, 2 * first.n_layers + 3 * first.n_heads):
             traces = first.run(part, record=("attentions",), edits=edits), second.run(part, record=("attentions",))

@@ -40,6 +40,7 @@ class Unedited:
     def of(model: Classifier, batch: Batch) -> "Unedited":
         """Run a batch as it is."""
         trace = model.run(batch, record=("attentions", "permitted", "hidden"))
+        model.needs_distribution("total variation")
         probabilities = trace.logits.double().softmax(-1)
         return Unedited(model, batch, trace.attentions, trace.permitted, trace.hidden, probabilities)
 

@@ -25,7 +25,7 @@ def probabilities(model: Classifier, labels: Sequence[str], examples: Sequence[E
     found, right = [], []
     for start in range(0, len(examples), _AT_ONCE):
         batch = model.encode_examples(examples[start : start + _AT_ONCE], label_map)
-        probability = model.run(batch).logits.detach().cpu().double().softmax(-1)
+        probability = model.probabilities(model.run(batch).logits.detach().cpu().double())
         annotated = batch.label.cpu()
         found.append(probability.gather(1, annotated[:, None])[:, 0])
         right.append((probability.argmax(-1) == annotated).double())

@@ -106,6 +106,7 @@ class NoOp:
 
 def gradient_magnitudes(model: Classifier, batch: Batch) -> Float[Tensor, "B G L"]:
     """g of each of `GRADIENT_GROUPS` and layer; NaN where the example has no token of the group."""
+    model.needs_distribution("cross-entropy")
     found = []
     for part, _ in model.parts(batch, 2 * model.n_layers):
         trace = model.run(part, record=("attentions",), grad=True)
@@ -155,6 +156,7 @@ class Removal:
 
 def removed(model: Classifier, batch: Batch, seed: int) -> Removal:
     """Predictions without attention to each of `REMOVED_GROUPS`, in every layer and in all of them."""
+    model.needs_distribution("total variation")
     groups = _groups(model, batch)
     groups[:, -1] = _drawn(batch, groups[:, REMOVED_GROUPS.index("separators")].sum(-1), seed)
     n_groups, n_layers = len(REMOVED_GROUPS), model.n_layers

@@ -123,7 +123,7 @@ def read(
     logits, annotated = zip(*((model.run(batch).logits.cpu(), batch.label.cpu()) for batch in batches), strict=True)
     predicted = torch.cat(logits).argmax(-1)
     if asked.has_options:
-        right = asked.right(torch.cat(logits).double().softmax(-1)[:, label_map[1]].numpy(), examples)
+        right = asked.right(model.probabilities(torch.cat(logits).double())[:, label_map[1]].numpy(), examples)
     else:
         right = (predicted == torch.cat(annotated)).numpy().astype(float)
     return Reading(asked, examples, predicted, right)
