@@ -29,6 +29,15 @@ def height_and_width(size: int | Sequence[int]) -> tuple[int, int]:
     return (int(size), int(size)) if isinstance(size, int) else (int(size[0]), int(size[1]))
 
 
+def _check_characters(text: str, uid: str) -> None:
+    """UserError where a text has half of a surrogate pair, which is no character and cannot be tokenised or written."""
+    if half := next((character for character in text if "\ud800" <= character <= "\udfff"), None):
+        raise UserError(
+            f"example {uid!a} has a lone surrogate (\\u{ord(half):x} at character {text.index(half)}), which is no "
+            "character; mend the file, or replace it: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')"
+        )
+
+
 @dataclass(frozen=True)
 class _Segment:
     """One text with the character span of each of its words."""
@@ -151,6 +160,8 @@ class Encoder:
         for uid, parts in zip(uids, segments, strict=True):
             if not all(part.words for part in parts):
                 raise UserError(f"example '{uid}' has a text of zero words")
+            for part in parts:
+                _check_characters(part.text, uid)
         encoding = self.tokenizer(
             [parts[0].text for parts in segments],
             [parts[1].text for parts in segments] if all(pairs) else None,
