@@ -1,7 +1,6 @@
 """Words without a token, texts without white space: what is said of them, and what they leave alone."""
 
 import logging
-from pathlib import Path
 
 import pytest
 import torch
