@@ -1,13 +1,16 @@
 """What a model is: a digest that run folders are named by."""
 
 import json
+from collections.abc import Mapping
+from enum import Enum
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
-from torch import nn
+from torch import Tensor, nn
+from transformers import AddedToken
 
 _UNDECIDING = {"_name_or_path", "name_or_path", "transformers_version", "dtype", "use_cache"}
 _TOKENIZER = (
@@ -25,8 +28,7 @@ def fingerprint_of(model: nn.Module, tokenizer: Any, window: int, processor: Any
     """
     digest = sha256()
     config: Any = model.config
-    settings = {key: value for key, value in config.to_dict().items() if key not in _UNDECIDING}
-    digest.update(repr(sorted(settings.items(), key=str)).encode())
+    digest.update(_told(_deciding(config.to_dict())))
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
@@ -37,27 +39,51 @@ def fingerprint_of(model: nn.Module, tokenizer: Any, window: int, processor: Any
     return digest.hexdigest()
 
 
-def _told(facts: dict[str, Any]) -> bytes:
-    return json.dumps(facts, sort_keys=True, default=str).encode()
+def _told(facts: Mapping[str, Any]) -> bytes:
+    return json.dumps(_plain(facts), sort_keys=True).encode()
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can say it, the same in every process: no order of a set, and no address of an object."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value.value if isinstance(value, Enum) else value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(item) for item in value), key=str)
+    if isinstance(value, np.ndarray | np.generic | Tensor):
+        return _plain(value.tolist())
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if isinstance(value, torch.dtype | AddedToken):
+        return str(value)
+    return [type(value).__module__, type(value).__qualname__]
+
+
+def _deciding(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key not in _UNDECIDING}
 
 
 def _of_tokenizer(tokenizer: Any) -> dict[str, Any]:
-    backend = json.loads(tokenizer.backend_tokenizer.to_str())
-    for left_by_the_last_call in ("truncation", "padding"):
-        backend.pop(left_by_the_last_call, None)
+    """The tokenizer as it is stored, what its backend does not store, and what it makes of some texts."""
     encoded = [dict(tokenizer(*texts, verbose=False)) for texts in ((_PROBES[0],), (_PROBES[1],), _PROBES)]
-    return {"backend": backend, "encoded": encoded, **{name: getattr(tokenizer, name, None) for name in _TOKENIZER}}
+    tokenizer.backend_tokenizer.no_truncation()  # what a call asked for is no part of what it is
+    tokenizer.backend_tokenizer.no_padding()
+    stored = sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest()  # its vocabulary may have 10⁵ entries
+    return {"backend": stored, "encoded": encoded, **{name: getattr(tokenizer, name, None) for name in _TOKENIZER}}
 
 
 def _of_processor(processor: Any) -> dict[str, Any]:
-    """Settings, and the pixels of one image; of a callable of the user's own the pixels alone."""
+    """Settings, and a digest of the pixels of one image; of a callable of the user's own the pixels alone."""
     settings = processor.to_dict() if hasattr(processor, "to_dict") else {}
     height, width = np.mgrid[:37, :53]
     image = np.stack([height * 6, width * 4, (height * width) % 251], axis=-1).astype(np.uint8)
     try:
         pixels = processor(images=[Image.fromarray(image)], return_tensors="pt")["pixel_values"]
-        shown = [list(pixels.shape), np.round(pixels.double().cpu().numpy(), 3).tolist()]
+        rounded = np.round(pixels.double().cpu().numpy(), 3) + 0.0  # no −0
+        shown = [list(pixels.shape), sha256(rounded.tobytes()).hexdigest()]
     except (ValueError, TypeError, KeyError, RuntimeError):
         shown = []  # it is told when an image is encoded, with the image's name
-    kept = {key: value for key, value in settings.items() if key not in _UNDECIDING}
-    return {"settings": kept, "pixels": shown}
+    return {"settings": _deciding(settings), "pixels": shown}
