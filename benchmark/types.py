@@ -74,6 +74,9 @@ class Batch:
         meta: `Example.meta`.
         patch: height and width in pixels of an image's patches, which are its units row by row; None for texts.
         masks: `Example.mask` at the size of the model's input, or None; empty for texts.
+        tokenless: per example the units that have no token wherever they stand, such as a zero-width space; may be empty.
+        keys: what draws for an example follow: its identifier where it was given one, else a digest of its input, so that
+            scores do not depend on the place in a list. Empty: the identifiers.
     """
 
     uids: tuple[str, ...]
@@ -87,6 +90,8 @@ class Batch:
     meta: tuple[Mapping[str, Any], ...]
     patch: tuple[int, int] | None = None
     masks: tuple[np.ndarray | None, ...] = ()
+    tokenless: tuple[tuple[int, ...], ...] = ()
+    keys: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.uids)
@@ -105,9 +110,19 @@ class Batch:
 
     @property
     def lost_units(self) -> Int[Tensor, "B"]:
-        """How many units of each example lie beyond the model's window."""
-        n_visible = torch.stack([row[row >= 0].unique().numel() * row.new_ones(()) for row in self.units])
-        return self.n_units - n_visible
+        """How many units of each example lie beyond the model's window; units without a token are not among them."""
+        without = self.n_units.new_tensor([len(units) for units in self.tokenless] or [0] * len(self))
+        return self.n_units - self.seen_units - without
+
+    @property
+    def seen_units(self) -> Int[Tensor, "B"]:
+        """How many units of each example have a token within the model's window."""
+        return torch.stack([row[row >= 0].unique().numel() * row.new_ones(()) for row in self.units])
+
+    @property
+    def draw_keys(self) -> tuple[str, ...]:
+        """What the random numbers of each example follow; see `keys`."""
+        return self.keys or self.uids
 
     @property
     def size(self) -> tuple[int, int] | None:
@@ -137,6 +152,8 @@ class Batch:
             meta=tuple(self.meta[i] for i in rows),
             patch=self.patch,
             masks=tuple(self.masks[i] for i in rows) if self.masks else (),
+            tokenless=tuple(self.tokenless[i] for i in rows) if self.tokenless else (),
+            keys=tuple(self.keys[i] for i in rows) if self.keys else (),
         )
 
     def __repr__(self) -> str:

@@ -87,10 +87,10 @@ class Captum(UnitExplainer):
         if not issubclass(algorithm_class(self.algorithm), GradientAttribution):
             return super().explain(model, batch, target)
         tokens = torch.zeros(batch.units.shape, dtype=model.scores_dtype, device=batch.units.device)
-        for row, uid in enumerate(batch.uids):
+        for row, key in enumerate(batch.draw_keys):
             tensors, units = take(batch, torch.tensor([row], device=batch.units.device))  # draws are for tokens alone
             one = replace(batch.select([row]), tensors=tensors, units=units)
-            with seeded(uid, self.seed, model.device), warnings.catch_warnings():
+            with seeded(key, self.seed, model.device), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 scores = self._over_embeddings(model, one, target[row : row + 1])
             alone = token_attribution(one, target[row : row + 1], scores.to(tokens)).tokens

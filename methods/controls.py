@@ -60,7 +60,7 @@ class Random(Explainer):
         """Random scores in [0, 1)."""
         n_units = batch.n_units.tolist()
         tokens = _from_units(
-            model, batch, target, lambda b: generator(self.seed, "scores", batch.uids[b]).random(n_units[b])
+            model, batch, target, lambda b: generator(self.seed, "scores", batch.draw_keys[b]).random(n_units[b])
         )
         heads = self.head_orders(model.n_layers, model.n_heads)[:1].to(model.scores_dtype)
         return replace(tokens, heads=heads.expand(len(batch), -1, -1).contiguous())

@@ -67,7 +67,7 @@ class SmoothGrad(Explainer):
             for row, (sample, example) in enumerate(zip(k.tolist(), b.tolist(), strict=True)):
                 mask = masks[example]
                 shape = (int(mask.sum()), embeddings.shape[2])
-                drawn = generator(self.seed, "noise", batch.uids[example], str(sample)).standard_normal(shape)
+                drawn = generator(self.seed, "noise", batch.draw_keys[example], str(sample)).standard_normal(shape)
                 points[row, mask] += torch.from_numpy(drawn * deviations[example]).to(points)
             return points
 

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from benchmark.errors import UserError
 from benchmark.models.attention_interface import IMPLEMENTATION
 from benchmark.models.families import UNSUPPORTED
+from benchmark.models.special_tokens import read_as_words
 
 _TEXT, _IMAGE = "ForSequenceClassification", "ForImageClassification"
 
@@ -80,7 +81,7 @@ def _check_place(model: Any, kind: str) -> None:
 
 
 def adopt_tokenizer(tokenizer: Any) -> Any:
-    """A copy of a fast tokenizer to which `[SEP]` and its kind are text where they stand in a text, padding on the right.
+    """A copy of a fast tokenizer that reads special tokens in texts as `read_as_words` says, padding on the right.
 
     Raises:
         UserError: it is no fast tokenizer, and cannot align words.
@@ -90,13 +91,7 @@ def adopt_tokenizer(tokenizer: Any) -> Any:
             f"tokenizer={type(tokenizer).__name__} cannot align words; give a fast tokenizer of transformers, such as "
             "AutoTokenizer.from_pretrained(...)"
         )
-    copied = copy.deepcopy(tokenizer)
-    copied.split_special_tokens = True
-    copied.backend_tokenizer.encode_special_tokens = True
-    copied.backend_tokenizer.no_truncation()  # what the caller's last call asked for is no part of what it is
-    copied.backend_tokenizer.no_padding()
-    copied.padding_side = "right"
-    return copied
+    return read_as_words(copy.deepcopy(tokenizer))
 
 
 def prepared(model: Any) -> nn.Module:

@@ -22,6 +22,7 @@ from benchmark.models.adapters import adapter_of, merged, without_adapter
 from benchmark.models.adopting import Loaded, adopt_tokenizer
 from benchmark.models.families import UNSUPPORTED
 from benchmark.models.headless import ZeroHead
+from benchmark.models.special_tokens import read_as_words
 from benchmark.models.weights import VOCABULARIES, check_settings, existing_source, from_source, load_weights, name_of
 
 logger = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def _tokenizer(source: str) -> Any:
-    """The checkpoint's tokenizer, to which `[SEP]` and its kind are text where they stand in a text; None without one.
+    """The checkpoint's tokenizer, which reads special tokens in texts as `read_as_words` says; None without one.
 
     Raises:
         UserError: its files are there but broken, or it cannot align words.
@@ -94,7 +95,7 @@ def _tokenizer(source: str) -> Any:
     folder = Path(source)
     present = [name for name in (*VOCABULARIES, "tokenizer_config.json") if (folder / name).is_file()]
     try:
-        tokenizer = from_source(AutoTokenizer, source, split_special_tokens=True)
+        tokenizer = from_source(AutoTokenizer, source)
     except UserError as error:
         if present or not isinstance(error.__cause__, OSError | ValueError | KeyError | AttributeError | TypeError):
             raise UserError(f"{error} (its tokenizer: {', '.join(present)})") from error
@@ -106,8 +107,7 @@ def _tokenizer(source: str) -> Any:
         if words := [name for name in present if name in VOCABULARIES]:
             raise UserError(f"model.path={source} has a tokenizer without a single word ({', '.join(words)})")
         return None
-    tokenizer.padding_side = "right"
-    return tokenizer
+    return read_as_words(tokenizer)
 
 
 def image_processor(source: str) -> Any:

@@ -23,6 +23,7 @@ from benchmark.models.magnitudes import Magnitudes
 from benchmark.models.passes import Cost, Trace, probabilities_of, share_of_tokens
 from benchmark.models.precision import Twin
 from benchmark.models.read_rows import Narrow, Rows, lone_rows
+from benchmark.models.remarks import say_how_texts_are_read
 from benchmark.models.streams import Streams
 from benchmark.types import Batch, Example
 
@@ -142,14 +143,17 @@ class Classifier:
             UserError: for a text of zero words, ids without a tokenizer where texts are given, and the like.
         """
         count = range(len(inputs))
-        return self.encoder(
+        batch = self.encoder(
             inputs,
             uids=[str(i) for i in count],
             labels=labels if labels is not None else [-1] * len(inputs),
             rationale=[None] * len(inputs),
             query_units=[0] * len(inputs),
             meta=[{}] * len(inputs),
+            named=False,
         )
+        say_how_texts_are_read(self.encoder, [batch])
+        return batch
 
     def encode_examples(self, examples: Sequence[Example], label_map: Sequence[int]) -> Batch:
         """Encode a task's examples; `label_map[k]` is the model's class for the task's label k, which UserError checks.

@@ -1,8 +1,10 @@
 """From examples to tensors, and from words to tokens: the alignment is computed here, once."""
 
+import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from benchmark.errors import UserError
 from benchmark.models.devices import on_device
 from benchmark.models.families import Family
 from benchmark.models.images import Patch, fitted_mask, in_rgb, marked_patches
+from benchmark.models.special_tokens import added_tokens, structural_tokens
 from benchmark.types import Batch
 
 logger = logging.getLogger(__name__)
@@ -28,6 +31,34 @@ _Encoding = tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...]]
 def height_and_width(size: int | Sequence[int]) -> tuple[int, int]:
     """Of an image or a patch, which configurations give as one number where they are equal."""
     return (int(size), int(size)) if isinstance(size, int) else (int(size[0]), int(size[1]))
+
+
+def _check_characters(text: str, uid: str) -> None:
+    """UserError where a text has half of a surrogate pair, which is no character and cannot be tokenised or written."""
+    if half := next((character for character in text if "\ud800" <= character <= "\udfff"), None):
+        raise UserError(
+            f"example {uid!a} has a lone surrogate (\\u{ord(half):x} at character {text.index(half)}), which is no "
+            "character; mend the file, or replace it: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')"
+        )
+
+
+def key_of(value: Any) -> str:
+    """What random numbers for an input follow that has no name: its words, or a digest of its ids or pixels."""
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if isinstance(value, tuple):
+        return "\0".join(map(key_of, value))
+    if isinstance(value, Sequence):
+        return " ".join(map(str, value))
+    arrays = value if isinstance(value, Mapping) else {"image": in_rgb(value, "")}
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        given = arrays[name]
+        array = (
+            given.detach().double().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given, dtype=np.float64)
+        )
+        digest.update(f"{name} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -115,10 +146,12 @@ class Encoder:
         query_units: Sequence[int],
         meta: Sequence[Mapping[str, Any]],
         masks: Sequence[np.ndarray | None] = (),
+        named: bool = True,
     ) -> Batch:
         """Encode one batch; all inputs of a batch are of one kind (texts, ids or images).
 
-        `masks` are those of `Example.mask`; one gives the rationale of its example.
+        `masks` are those of `Example.mask`; one gives the rationale of its example. Random numbers for an example follow its
+        identifier, or its input where the identifiers are places in a list (`named=False`).
         """
         if not inputs:
             raise UserError("nothing to encode: the list of inputs is empty")
@@ -147,6 +180,8 @@ class Encoder:
             meta=tuple(meta),
             patch=self.patch if "pixel_values" in tensors else None,
             masks=tuple(fitted) if "pixel_values" in tensors else (),
+            tokenless=self._tokenless(words, units, inputs),
+            keys=() if named else tuple(map(key_of, inputs)),
         )
         for uid, marks, count in zip(uids, rationale, n_units, strict=True):
             if marks is not None and len(marks) != count:
@@ -155,6 +190,16 @@ class Encoder:
         if lost := int(batch.lost_units.sum()):
             logger.info("%d of %d words lie beyond the window of %d tokens", lost, sum(n_units), self.window)
         return batch
+
+    @cached_property
+    def structural(self) -> dict[str, int]:
+        """The tokenizer's own special tokens with their ids, which are text where a text spells them."""
+        return structural_tokens(self.tokenizer)
+
+    @cached_property
+    def added(self) -> dict[str, int]:
+        """The other added tokens with their ids, which are one token each where they stand in a text."""
+        return added_tokens(self.tokenizer)
 
     def _text(self, inputs: Sequence[Any], uids: Sequence[str]) -> _Encoding:
         if self.tokenizer is None:
@@ -173,6 +218,8 @@ class Encoder:
         for uid, parts in zip(uids, segments, strict=True):
             if not all(part.words for part in parts):
                 raise UserError(f"example '{uid}' has a text of zero words")
+            for part in parts:
+                _check_characters(part.text, uid)
         encoding = self.tokenizer(
             [parts[0].text for parts in segments],
             [parts[1].text for parts in segments] if all(pairs) else None,
@@ -215,14 +262,32 @@ class Encoder:
             check_ends((tensors["input_ids"] == self.end_token_id).sum(1).tolist())
         return tensors
 
-    def _without_spelled(self, ids: Tensor, units: Tensor) -> Tensor:
-        """The ids with "unknown" in place of a special token that is a word's.
+    def _tokenless(self, words: Sequence[Words], units: Tensor, inputs: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+        """The words of each example without a token in the uncut text either: the tokenizer drops their characters."""
+        found = []
+        for own, row, value in zip(words, units.tolist(), inputs, strict=True):
+            missing = set(range(len(own))) - set(row) if any(own) else set()
+            found.append(tuple(sorted(missing - self._spelled_units(value))) if missing else ())
+        return tuple(found)
 
-        A tokenizer splits a special token that is spelled in a text (`split_special_tokens`), but a unigram model may still
-        hold it among its pieces.
+    def _spelled_units(self, value: Any) -> set[int]:
+        """The words of a text or a pair that have a token when nothing is cut."""
+        seen, start = set[int](), 0
+        for part in value if isinstance(value, tuple) else (value,):
+            segment = _Segment.of(part)
+            spans = self.tokenizer(segment.text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            seen |= {start + word for span in spans["offset_mapping"] if (word := segment.word_of(*span)) >= 0}
+            start += len(segment.words)
+        return seen
+
+    def _without_spelled(self, ids: Tensor, units: Tensor) -> Tensor:
+        """The ids with "unknown" in place of a structural token that is a word's.
+
+        A tokenizer splits a structural token that is spelled in a text (`read_as_words`), but a unigram model may still hold
+        it among its pieces.
         """
         unknown = self.tokenizer.unk_token_id
-        special = torch.tensor(sorted({*self.tokenizer.all_special_ids} - {unknown}), dtype=torch.long)
+        special = torch.tensor(sorted({*self.structural.values()} - {unknown}), dtype=torch.long)
         spelled = (units >= 0) & torch.isin(ids, special)
         return ids if unknown is None else ids.masked_fill(spelled, unknown)
 
@@ -256,8 +321,7 @@ class Encoder:
             special = [torch.as_tensor(value["special_tokens_mask"]).bool() for value in inputs]
             return attended & ~pad_sequence(special, batch_first=True, padding_value=True)
         if self.tokenizer is not None:
-            special_ids = torch.tensor(sorted(self.tokenizer.all_special_ids))
-            return attended & ~torch.isin(tensors["input_ids"], special_ids)
+            return attended & ~torch.isin(tensors["input_ids"], torch.tensor(sorted(self.structural.values())))
         start, end = self.family.special_ends
         position = attended.long().cumsum(1)
         return attended & (position > start) & (position <= attended.sum(1, keepdim=True) - end)

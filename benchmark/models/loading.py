@@ -150,7 +150,7 @@ def _instrumented(
         attention_modules=tuple(callers),
         streams=streams_of(family, [paths[id(module)] for module in callers]),
         n_heads=n_heads,
-        fingerprint=fingerprint_of(model, tokenizer, window),
+        fingerprint=fingerprint_of(model, tokenizer, encoder.window, loaded.processor),
         max_tokens=max_tokens or tokens_at_once(device),
         memory_budget=memory_budget or memory_budget_of(device),
     )

@@ -54,7 +54,8 @@ def evaluate(
         methods: beside the scores, explainers as `benchmark.explain` takes them; `random` shows what chance gives.
         rationales: for each text one 0 or 1 per word, or None.
         labels: for each text its class, as a name or an index.
-        uids: for each text a name, which random numbers of a test follow; "0", "1", ... without.
+        uids: for each text a name, which all random numbers follow; without, texts are "0", "1", ..., the random numbers of
+            a method follow the text itself, and those of a test the number.
         batch_size: texts at once; changes no result beyond rounding.
 
     Returns:
@@ -79,7 +80,7 @@ def evaluate(
     if len(set(names)) != len(names) or len(names) != len(inputs.values):
         raise UserError(f"uids must be {len(inputs.values)} different names, one for each text")
     marked = per_text(rationales, single=inputs.single)
-    data = _data(model, inputs.values, names, marked, labels, batch_size_of(batch_size))
+    data = _data(model, inputs.values, names, marked, labels, batch_size_of(batch_size), named=uids is not None)
     words = {uid: own for batch in data.batches for uid, own in zip(batch.uids, batch.words, strict=True)}
     compared: dict[str, Any] = {**_given(scores, words, names, single=inputs.single)}
     if not compared and not methods:
@@ -122,7 +123,14 @@ def _given(
 
 
 def _data(
-    model: Classifier, inputs: Sequence[Any], names: Sequence[str], rationales: Any, labels: Any, batch_size: int
+    model: Classifier,
+    inputs: Sequence[Any],
+    names: Sequence[str],
+    rationales: Any,
+    labels: Any,
+    batch_size: int,
+    *,
+    named: bool,
 ) -> Data:
     """The examples as a comparison holds them, in batches of similar length."""
     whole = model.encode(inputs)
@@ -137,6 +145,7 @@ def _data(
             rationale=[annotated[i] for i in rows],
             query_units=[0] * len(rows),
             meta=[{}] * len(rows),
+            named=named,
         )
         for rows in (order[start : start + batch_size] for start in range(0, len(order), batch_size))
     ]

@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from benchmark.errors import NoSplit, NotApplicable, UserError
 from benchmark.models import Classifier, load_model
 from benchmark.models.headless import Head
+from benchmark.models.remarks import say_how_texts_are_read
 from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
 from benchmark.run.cell import Cell
@@ -178,6 +179,7 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
         logger.warning(
             "%d of %d words (%.1f %%) lie beyond the window of %d tokens", lost, total, 100 * lost / total, model.window
         )
+    say_how_texts_are_read(model.encoder, scored)
     facts = TaskRecord(
         name=task.name,
         version=task.version,

@@ -1,5 +1,6 @@
 """Fine-tuning text classifiers: texts and pairs, truncated as the comparison truncates them."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Data
 
 from benchmark.errors import UserError
 from benchmark.models.loading import NO_LIMIT
+from benchmark.models.special_tokens import read_as_words
 from benchmark.models.weights import from_source
 from benchmark.training.frozen import freeze_before, last_frozen
 from benchmark.training.prepared import Prepared, new_classifier
@@ -45,11 +47,10 @@ def _encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> lis
     texts = [texts_of(example) for example in examples]
     if len({len(parts) for parts in texts}) != 1:
         raise UserError("the task mixes single texts and pairs, which one model cannot be trained on")
-    encoded = tokenizer(
+    encoded = read_as_words(copy.deepcopy(tokenizer))(
         *map(list, zip(*texts, strict=True)),
         truncation="longest_first",
         max_length=max_length,
-        split_special_tokens=True,
     )
     return [
         {**{name: encoded[name][row] for name in encoded}, "labels": example.label}

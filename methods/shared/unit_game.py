@@ -85,13 +85,13 @@ class UnitExplainer(Explainer):
         operator = operator_for(self.operator, model, batch, "operator")
         visible = visible_units(batch)
         scores = torch.zeros(visible.shape, dtype=model.scores_dtype, device=visible.device)
-        for row, uid in enumerate(batch.uids):
+        for row, key in enumerate(batch.draw_keys):
             units = visible[row].nonzero()[:, 0]
             if len(units) == 0:
                 continue
             one = slice(row, row + 1)
             game = UnitGame(model, batch.select([row]), target[one], operator, self.output, units, visible.shape[1])
-            with seeded(uid, self.seed, model.device), warnings.catch_warnings():
+            with seeded(key, self.seed, model.device), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 scores[row, units] = settled(self._values(game)[0].double()).to(scores)
         return unit_attribution(batch, target, scores)

@@ -287,3 +287,10 @@ def test_a_decoder_reads_the_last_token_that_is_no_padding(gpt2):
     assert gpt2.read_weights(batch).argmax(1).tolist() == last.tolist()
     alone = gpt2.encode(["good"])
     assert torch.allclose(gpt2.run(batch).logits[1], gpt2.run(alone).logits[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("text", ["good \ud83d film", ("a film", "\udc00 good"), ["a", "film\ud83d"]])
+def test_a_lone_surrogate_is_one_line_that_names_the_example(tmp_path, text):
+    model = benchmark.load_model(text_models.save_bert(tmp_path), device="cpu")
+    with pytest.raises(UserError, match=r"^example '0' has a lone surrogate \(\\u(d83d|dc00) at character \d"):
+        model.encode([text])

@@ -34,6 +34,7 @@ class Document:
         gold: the rationale [W]; all False where there is none.
         spans: the annotated spans [start, end), each once, adjacent ones apart, empty ones included; the maximal runs of
             `gold` where the example does not name any.
+        tokenless: words [W] that have no token, within the window or beyond it; None where each has one.
     """
 
     scores: Column
@@ -41,6 +42,7 @@ class Document:
     n_ranked: int
     gold: Flags
     spans: tuple[Span, ...]
+    tokenless: Flags | None = None
 
     def selected(self, count: int) -> Flags:
         """Those of the example's `count` best words that stand in this document."""
@@ -123,8 +125,10 @@ def _documents_of_example(
         )
     ends = np.cumsum([0, *lengths]).tolist()
     rows = [slice(start, end) for start, end in pairwise(ends)]
+    without = list(batch.tokenless[b]) if batch.tokenless else []
+    tokenless = np.isin(np.arange(query, n), without)
     return tuple(
-        Document(scores[at], places[at], n_ranked, gold[at], _annotated_spans(meta, d, gold[at]))
+        Document(scores[at], places[at], n_ranked, gold[at], _annotated_spans(meta, d, gold[at]), tokenless[at])
         for d, at in enumerate(rows)
     )
 

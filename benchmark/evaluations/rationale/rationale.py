@@ -65,7 +65,8 @@ class Rationale(Averaged):
       `hard_token_f1_at` are the same at each of `hard_shares`.
     - `documents`: their number per example; `unmarked_documents`: share of all documents without a rationale word.
       `coverage`: share of the words that lie within the model's window; `truncated_rationale_share`: share of the
-      rationale's words that do not. Those are never selected and count as missed everywhere.
+      rationale's words that do not. Those are never selected and count as missed everywhere. A word that has no token
+      wherever it stands, such as a zero-width space, is in neither share; in the rationale it counts as missed too.
 
     Words of a query are left out. Examples that are not annotated get no row; one whose annotation marks no word is
     scored as any other. With fewer than k words within the window all of them are selected. Ties are broken by a
@@ -84,7 +85,7 @@ class Rationale(Averaged):
             (`<name>_sum`) and the number of documents. None for what `over` finds.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[Reads] = "tokens"
     about: ClassVar[About] = About("plausibility", 10, "Agreement with human rationales")
     nothing: ClassVar[str] = "no example has a rationale"

@@ -35,6 +35,10 @@ def scalars(documents: DocumentsOfExample) -> dict[str, float]:
     marked = np.array([d.gold.any() for d in documents])
     mixed = marked & np.array([not d.gold.all() for d in documents])
     n_ranked = documents[0].n_ranked
+    has_token = np.concatenate(
+        [np.ones(len(d.gold), dtype=bool) if d.tokenless is None else ~d.tokenless for d in documents]
+    )
+    marked_tokens = gold & has_token
     return {
         "auprc": float(areas.mean()),
         "documents": float(len(documents)),
@@ -44,8 +48,8 @@ def scalars(documents: DocumentsOfExample) -> dict[str, float]:
         "mixed_documents": float(mixed.sum()),
         "unmarked_documents": float((~marked).mean()),
         "rationale_share": float(gold.mean()),
-        "coverage": n_ranked / len(gold),
-        "truncated_rationale_share": float((rank[gold] >= n_ranked).mean()) if gold.any() else float("nan"),
+        "coverage": n_ranked / int(has_token.sum()) if has_token.any() else float("nan"),
+        "truncated_rationale_share": _mean(rank[marked_tokens] >= n_ranked),
         "token_gold": float(gold.sum()),
         "iou_gold": float(sum(len(d.spans) for d in documents)),
         "span_documents": float(sum(bool(d.spans) for d in documents)),

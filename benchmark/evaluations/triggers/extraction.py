@@ -108,7 +108,7 @@ class Pattern:
 def _usable(model: Classifier, batch: Batch, rule: PaperRule) -> Batch:
     """Labelled examples that are classified correctly and long enough."""
     correct = torch.cat([model.predict(part) == part.label for part, _ in model.parts(batch, layers=1)])
-    long = batch.n_units - batch.lost_units >= rule.min_words
+    long = batch.seen_units >= rule.min_words
     long &= batch.attention_mask.sum(1) >= rule.least_tokens
     return batch.select((correct & long & (batch.label >= 0)).nonzero().flatten().tolist())
 

@@ -1,0 +1,102 @@
+"""What may surprise in how texts are read: said once for all of them, in lines that name the count and the way out."""
+
+import logging
+from collections.abc import Iterator, Sequence
+
+from benchmark.models.encoding import Encoder
+from benchmark.types import Batch
+
+logger = logging.getLogger(__name__)
+
+_SHOWN = 3
+_LONG = 8
+"""Letters of scripts without white space between words from which on a word is taken for a sentence."""
+_UNSPACED = (
+    (0x0E00, 0x0EFF),
+    (0x1000, 0x109F),
+    (0x1780, 0x17FF),
+    (0x3040, 0x30FF),
+    (0x3400, 0x9FFF),
+    (0x20000, 0x3FFFF),
+)
+"""Thai and Lao, Burmese, Khmer, kana, and the Chinese characters."""
+
+
+def say_how_texts_are_read(encoder: Encoder, batches: Sequence[Batch]) -> None:
+    """Log a warning for words without a token, spelled special tokens and texts of one word, and a line for kept tokens."""
+    if encoder.tokenizer is None:
+        return
+    texts = [(batch, b) for batch in batches for b, words in enumerate(batch.words) if any(words)]
+    for line in (*_tokenless(texts), *_spelled(texts, encoder), *_unspaced(texts)):
+        logger.warning("%s", line)
+    for line in _kept(batches, encoder):
+        logger.info("%s", line)
+
+
+def _tokenless(texts: Sequence[tuple[Batch, int]]) -> Iterator[str]:
+    found = [(batch, b, batch.tokenless[b]) for batch, b in texts if batch.tokenless and batch.tokenless[b]]
+    if found:
+        batch, b, places = found[0]
+        yield (
+            f"{_count(sum(len(places) for *_, places in found), 'word has', 'words have')} no token, since the tokenizer "
+            f"drops the characters, such as {batch.words[b][places[0]]!a} of example {batch.uids[b]!r}: the model does not "
+            "see them, and they are neither scored nor removed"
+        )
+    if empty := [batch.uids[b] for batch, b, places in found if len(places) == len(batch.words[b])]:
+        yield (
+            f"{_count(len(empty), 'text has', 'texts have')} no word with a token ({_names(empty)}), and no score: the "
+            "tests of words leave such a text out of n"
+        )
+
+
+def _spelled(texts: Sequence[tuple[Batch, int]], encoder: Encoder) -> Iterator[str]:
+    tokens = encoder.structural
+    counts = {token: sum(_holds(batch.words[b], token) for batch, b in texts) for token in tokens}
+    if seen := [token for token, count in counts.items() if count]:
+        total = sum(any(_holds(batch.words[b], token) for token in seen) for batch, b in texts)
+        yield (
+            f"{_count(total, 'text spells', 'texts spell')} a special token of the tokenizer ({_names(seen)}), which is "
+            "read as text there; of a model that was trained on texts joined by it, give the two texts as a pair"
+        )
+
+
+def _unspaced(texts: Sequence[tuple[Batch, int]]) -> Iterator[str]:
+    if found := [batch.uids[b] for batch, b in texts if _is_unspaced(batch.words[b])]:
+        yield (
+            f"{len(found)} of {_count(len(texts), 'text is', 'texts are')} one word, or have words as long as sentences, as "
+            f"of scripts without white space (examples {_names(found)}): what is scored and removed is words, so that "
+            "methods tie; split them, and give lists of words, or a space between words"
+        )
+
+
+def _kept(batches: Sequence[Batch], encoder: Encoder) -> Iterator[str]:
+    names = {index: token for token, index in encoder.added.items()}
+    if not names:
+        return
+    inner = [batch.tensors["input_ids"][batch.units >= 0].tolist() for batch in batches if "input_ids" in batch.tensors]
+    found = [names[index] for ids in inner for index in ids if index in names]
+    if found:
+        yield (
+            f"tokens that were added to the vocabulary stand in the texts {_count(len(found), 'time', 'times')} "
+            f"({_names([*dict.fromkeys(found)])}): each stays one token, and is a word or a part of one"
+        )
+
+
+def _is_unspaced(words: Sequence[str]) -> bool:
+    return len(words) == 1 or any(sum(map(_without_space, word)) > _LONG for word in words if len(word) > _LONG)
+
+
+def _without_space(character: str) -> bool:
+    return any(low <= ord(character) <= high for low, high in _UNSPACED)
+
+
+def _holds(words: Sequence[str], token: str) -> bool:
+    return any(token in word for word in words)
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
