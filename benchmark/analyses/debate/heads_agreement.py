@@ -32,7 +32,8 @@ class HeadsAgreement:
 
     Beside it, by layer: the same for the mean over heads, and the conicity `mean_i |cos(h_i, mean_j h_j)|` of the hidden
     states of words that the layer's attention reads, special tokens left out. Where states lie in a narrow cone, weights
-    over them say little about what is used. Mohankumar et al. 2020 find that attention agrees more with gradients where conicity is low.
+    over them say little about what is used. Mohankumar et al. 2020 find that attention agrees more with gradients where
+    conicity is low.
 
     An example in which the attention or the reference gives all words the same score has no τ_b; it is counted and is in no
     mean.
