@@ -2,12 +2,13 @@
 
 from typing import ClassVar, Literal
 
-from jaxtyping import Int
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.models.attention_interface import hold_constant
-from benchmark.settings.declared import configurable
+from benchmark.settings.declared import SettingError, configurable
 from benchmark.types import Attribution, Batch
 from methods.shared.explainer import Explainer
 from methods.shared.input_gradients import Output, Reduce, gradient_at_input, reduce_dimensions, token_attribution
@@ -20,25 +21,47 @@ class GradientXInput(Explainer):
     The sources define the product for one number; how a vector becomes one score is open. The dot product is the
     first-order effect of setting the whole embedding to zero (Denil 2014); the L2 norm of the element-wise product is
     one of the reductions that Atanasova 2020 compares. Jain & Wallace 2019 take |Σ_d v| of the probability, once with the
-    attention probabilities held constant.
+    attention probabilities held constant; their code takes it for every output and adds up: `outputs=all` is
+    `s_j = Σ_c reduce(∂F_c/∂e[j,d] · e[j,d])`, F_c the logit or the probability of class c, the same for every explained
+    class. For two classes Σ_c |Σ_d v_c| of the probabilities is twice that of one of them.
 
     Attributes:
         reduce: "dot" (Σ_d v), "absolute" (|Σ_d v|), "l1" or "l2" norm over d of `v = ∂F/∂e[j,d] · e[j,d]`.
         output: F, the "logit" y_t or the "probability" p_t.
         attention: "differentiated", or "constant": the gradient does not flow through the attention probabilities.
+        outputs: whose F, of the "explained" class, or of "all" classes, reduced for each of them and summed.
 
     Source: Denil et al. 2014; Shrikumar et al. 2017, section 2.
-    Cost: 1 forward pass, 1 backward pass.
+    Cost: 1 forward pass, 1 backward pass; with outputs=all one of each for every class.
     """
 
     reduce: Reduce = "dot"
     output: Output = "logit"
     attention: Literal["differentiated", "constant"] = "differentiated"
+    outputs: Literal["explained", "all"] = "explained"
     version: ClassVar[int] = 1
-    class_specific: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if (
+            self.outputs == "all" and self.reduce == "dot"
+        ):  # signed scores of probabilities would cancel: they add up to 1
+            raise SettingError("reduce", "dot", "absolute, l1 and l2 with outputs=all, which sums over the classes")
+
+    @property
+    def class_specific(self) -> bool:
+        """A sum over all classes is the same for each of them."""
+        return self.outputs == "explained"
 
     def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
-        """Token scores, from one forward and one backward pass."""
+        """Token scores, from one forward and one backward pass, or from one of each for every class."""
+        if self.outputs == "explained":
+            return token_attribution(batch, target, self._scores(model, batch, target))
+        classes = range(len(model.labels))
+        scores = torch.stack([self._scores(model, batch, torch.full_like(target, c)) for c in classes]).sum(0)
+        return token_attribution(batch, target, scores)
+
+    def _scores(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B P"]:
+        """Of one class of each example."""
         edits = [hold_constant] if self.attention == "constant" else []
         embeddings, gradients = gradient_at_input(model, batch, target, self.output, edits)
-        return token_attribution(batch, target, reduce_dimensions(gradients * embeddings, self.reduce))
+        return reduce_dimensions(gradients * embeddings, self.reduce)

@@ -41,7 +41,11 @@ class Occlusion(Explainer):
     operator: OperatorName = "auto"
     output: Change = "probability"
     version: ClassVar[int] = 2
-    class_specific: ClassVar[bool] = True
+
+    @property
+    def class_specific(self) -> bool:
+        """The total variation is that of all classes."""
+        return self.output != "total_variation"
 
     def __post_init__(self) -> None:
         if self.stride > self.window:  # units would be left out

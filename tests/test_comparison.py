@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import hydra
 import pandas as pd
@@ -19,7 +20,7 @@ from benchmark.evaluations.perturbation import Perturbation
 from benchmark.opened import comparison_hash
 from benchmark.report import read_leaderboard
 from benchmark.report.write import curve_files
-from benchmark.results import store
+from benchmark.results import commits, store
 from benchmark.results.row_files import ROW_COLUMNS
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
@@ -204,6 +205,44 @@ def test_explanations_of_every_class_are_stored_once_and_marked_where_they_canno
     calls = len(tiny_task.CALLS)
     run(place, tmp_path, *tests, "evaluations.class_specificity.share=0.5")
     assert len(tiny_task.CALLS) == calls
+
+
+def test_methods_that_know_no_class_are_marked_where_the_annotated_class_is_explained(place, tmp_path):
+    """In every test of another class than the predicted one, whatever it reads, with their figures; controls are not."""
+    tests = (
+        "methods=[probe,gradient_x_input,raw_attention,oracle,random]",
+        "evaluations=[perturbation,perturbation_target,rationale,head_pruning]",
+        "evaluations.rationale.target=label",
+    )
+    marked = set()
+    comparison = run(place, tmp_path, *tests)
+    for cell in comparison.cells:
+        record = store.read_record(cell)
+        for name, test in record.evaluations.items():
+            assert test.figures or (record.method.name in ("probe", "gradient_x_input", "oracle") and test.dash)
+            if test.remark is not None:
+                assert "annotated class" in test.remark
+                marked.add((record.method.name, name))
+    assert marked == {
+        ("probe", "perturbation_target"), ("probe", "rationale"), ("raw_attention", "perturbation_target"),
+        ("raw_attention", "rationale"), ("raw_attention", "head_pruning"),
+    }  # fmt: skip
+    shown = read_leaderboard(comparison.cells).query("evaluation == 'perturbation_target' and metric == 'positive_auc_mean'")
+    assert shown["value"].notna().all()
+    remarks = shown.set_index("method")["remark"]
+    assert {name for name, remark in remarks.items() if remark is not None} == {"probe", "raw_attention"}
+
+
+def test_a_finished_cell_says_today_what_must_be_known_of_its_figures(place, tmp_path):
+    tests = ("methods=[raw_attention]", "evaluations=[perturbation_target]")
+    cell = only_cell(run(place, tmp_path, *tests))
+    record = store.read_record(cell)
+    silent = replace(record.evaluations["perturbation_target"], remark=None)
+    commits.write_record(cell, replace(record, evaluations={"perturbation_target": silent}))
+    rows = (cell / "rows.parquet").stat().st_mtime_ns
+    assert only_cell(run(place, tmp_path, *tests)) == cell
+    assert store.read_record(cell).evaluations["perturbation_target"].remark is not None
+    assert (cell / "rows.parquet").stat().st_mtime_ns == rows, "nothing is computed again"
 
 
 def test_rows_are_reduced_some_metrics_at_a_time_to_the_same_figures(place, tmp_path, monkeypatch):

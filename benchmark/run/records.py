@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -108,10 +109,12 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
     keys = {name: _key(tested, name, evaluation, digests[name]) for name, evaluation in evaluations.items()}
     stale = [name for name in evaluations if not _is_current(tested.get(keys[name]), digests[name])]
     worded = {
-        keys[name]: reworded(tested[keys[name]], test) for name, test in evaluations.items() if keys[name] in tested
+        keys[name]: reworded(cell, tested[keys[name]], test)
+        for name, test in evaluations.items()
+        if keys[name] in tested
     }
     if old is not None and not stale and not lost and len(tested) == len(stored):
-        if any((test.about, test.metrics) != (tested[key].about, tested[key].metrics) for key, test in worded.items()):
+        if any(_words(test) != _words(tested[key]) for key, test in worded.items()):
             commits.write_record(cell.folder, replace(old, evaluations={**old.evaluations, **worded}))
         return Finished(0, len(evaluations), written=False)
     tested |= worded
@@ -130,6 +133,11 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
         contents["config.yaml"] = OmegaConf.to_yaml(OmegaConf.create(dict(cell.config))).encode()
     commits.commit(cell.folder, contents, _record(cell, attributions, tested))
     return Finished(len(stale), len(evaluations) - len(stale), written=True)
+
+
+def _words(test: EvaluationRecord) -> tuple[Any, ...]:
+    """What a record says beside figures, which may be worded anew."""
+    return test.about, test.metrics, test.remark
 
 
 def _old_record(cell: Cell) -> Record | None:

@@ -9,6 +9,7 @@ import numpy as np
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, Described
 from benchmark.results import statistics
+from benchmark.results.control_names import control_order
 from benchmark.results.record import WORDS, About, Derivation, EvaluationRecord, Figure
 from benchmark.results.row_files import NO_ROWS
 from benchmark.results.row_writing import NOTHING, Share
@@ -24,6 +25,7 @@ from benchmark.settings.identity import digest_of, identity
 from benchmark.types import Evaluation
 
 SAME_FOR_EVERY_CLASS = "1 by construction: the method does not look at the class"
+NOT_OF_THE_CLASS = "the test explains the annotated class, and the method does not look at the class"
 
 
 def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None) -> tuple[EvaluationRecord, Share]:
@@ -36,10 +38,9 @@ def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None
         ValueError: a figure is outside of the bounds of its metric, or counts more examples than there are.
     """
     start = time.perf_counter()
-    all_alike = evaluation.reads == "classes" and not cell.method.class_specific
     derived: Mapping[str, Derivation] = {}
     figures: tuple[Figure, ...] = ()
-    dash, remark, rows = None, SAME_FOR_EVERY_CLASS if all_alike else None, NOTHING
+    dash, remark, rows = None, remark_of(cell, evaluation), NOTHING
     scoped = evaluation
     try:
         scoped = evaluation.over(cell.data.batches) if isinstance(evaluation, ScopedEvaluation) else evaluation
@@ -69,14 +70,29 @@ def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None
     return record, rows
 
 
-def reworded(test: EvaluationRecord, evaluation: Evaluation) -> EvaluationRecord:
-    """The record with the words that the test has for itself and its metrics today; what they say of figures stays."""
+def remark_of(cell: Cell, evaluation: Evaluation) -> str | None:
+    """What must be known of a method's figures in a test for which the explained class matters; None where nothing.
+
+    A method that does not look at the class has the same scores for each of them. Where a test compares classes, its figure
+    is decided by that. Where it explains the annotated class, the scores are no explanation of that class in the examples
+    that the model gets wrong. A control explains nothing, so that there it needs no remark.
+    """
+    if cell.method.class_specific:
+        return None
+    if evaluation.reads == "classes":
+        return SAME_FOR_EVERY_CLASS
+    return NOT_OF_THE_CLASS if evaluation.target != "predicted" and not control_order(cell.name) else None
+
+
+def reworded(cell: Cell, test: EvaluationRecord, evaluation: Evaluation) -> EvaluationRecord:
+    """The record with the words that the test has for itself, its metrics and its remark today; figures stay."""
     today = evaluation.metrics
     metrics = {
         name: replace(metric, **{word: getattr(today[name], word) for word in WORDS}) if name in today else metric
         for name, metric in test.metrics.items()
     }
-    return replace(test, metrics=metrics, about=_about(evaluation))
+    remark = remark_of(cell, evaluation) if test.dash is None else None
+    return replace(test, metrics=metrics, about=_about(evaluation), remark=remark)
 
 
 def _about(evaluation: Evaluation) -> About:

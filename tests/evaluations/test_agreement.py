@@ -8,7 +8,7 @@ from scipy.stats import kendalltau
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.agreement import REFERENCES
-from benchmark.settings.configuration import build
+from benchmark.settings.configuration import build, compose
 from benchmark.types import Attribution
 from benchmark.units import pool
 from tests.evaluations.conftest import attribution_of, figure_of, values_of
@@ -46,6 +46,32 @@ def test_gradient_importance_equals_the_slow_one(tiny, batch, held, memory_budge
         slow = slow_gradient(tiny, batch, b, int(target[b]), held)
         assert fast[b, : len(slow)].tolist() == pytest.approx(slow, abs=1e-10)
         assert (fast[b, len(slow) :] == 0).all()
+
+
+def test_gradients_of_all_outputs_are_added_up_by_magnitude(tiny, batch):
+    """As Jain & Wallace's program: of three classes another ranking than the explained class alone gives."""
+    for held, name in ((True, "gradient"), (False, "gradient_attached")):
+        reference = getattr(made(f"{name}.outputs=all"), name)
+        fast = reference(tiny, batch, torch.zeros(5, dtype=torch.long)).tokens
+        orders = []
+        for b in range(len(batch)):
+            of_classes = np.array([slow_gradient(tiny, batch, b, c, held) for c in range(3)])
+            assert fast[b, : of_classes.shape[1]].tolist() == pytest.approx(of_classes.sum(0), abs=1e-10)
+            orders.append((of_classes.sum(0).argsort() != of_classes[0].argsort()).any())
+        assert any(orders)
+
+
+def test_the_experiment_has_the_references_of_the_published_program():
+    """Deleted words, and all outputs, wherever gradient and leave-one-out are references."""
+    for experiment in ("jain2019", "debate"):
+        config = compose("config", [f"+experiment={experiment}"])
+        holders = (config.evaluations.agreement, config.analyses.agreement_matrix, config.analyses.heads_agreement)
+        for holder in holders:
+            assert holder.leave_one_out.operator == "delete"
+            assert holder.leave_one_out.output == "total_variation"
+            assert (holder.gradient.outputs, holder.gradient.attention) == ("all", "constant")
+        assert holders[0].gradient_attached.outputs == "all"
+    assert not made("leave_one_out.operator=delete").leave_one_out.class_specific
 
 
 def test_holding_the_attention_constant_matters(tiny, batch):

@@ -18,7 +18,7 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.debate.opening import training_examples
 from benchmark.analyses.debate.read_attention import conicity
 from benchmark.analyses.differences import Difference, difference_lines
-from benchmark.analyses.means import CORRELATION, SHARE, correlation_lines, mean_line
+from benchmark.analyses.means import SHARE, correlation_lines, mean_line
 from benchmark.analyses.measured import figure_line
 from benchmark.evaluations import ranks
 from benchmark.models.divergences import total_variation
@@ -62,7 +62,7 @@ class Contextualisation:
     - gradient: `|Σ_d ∂p_t/∂e[j,d] · e[j,d]|` for the predicted class t, with α held constant;
     - leave-one-out: total variation between the outputs for the text and for the text without word j.
 
-    Beside them stands the conicity `mean_i cos(h_i, mean_j h_j)` of the states h that α pools (`read_attention.conicity`):
+    Beside them stands the conicity `mean_i |cos(h_i, mean_j h_j)|` of the states h that α pools (`read_attention.conicity`):
     Mohankumar et al. 2020 find that attention agrees less with importance where they lie in a narrow cone.
 
     There is one classifier for each number of layers. The intervals are over examples, and not over trainings.
@@ -82,7 +82,7 @@ class Contextualisation:
     recipe: PooledRecipe = field(default_factory=PooledRecipe)
     limit: Count | None = 200
     seed: Natural = 0
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """τ_b, conicity and accuracy by number of layers; and how the deepest differs from the shallowest."""
@@ -97,7 +97,7 @@ class Contextualisation:
             labels = {"contextual layers": layers}
             for place, reference in enumerate(_REFERENCES):
                 rows += correlation_lines(labels, reference, found.taus[:, place])
-            rows.append(mean_line(labels, _CONICITY, found.conicity, CORRELATION, "no text has words"))
+            rows.append(mean_line(labels, _CONICITY, found.conicity, SHARE, "no text has words"))
             rows.append(figure_line(labels, _ACCURACY, interval(found.correct, bounds=SHARE)))
         return [
             Table(

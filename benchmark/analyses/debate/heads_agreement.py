@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.read_attention import read_attention
-from benchmark.analyses.means import CORRELATION, correlation_lines, mean_line, share_undefined
+from benchmark.analyses.means import CORRELATION, SHARE, correlation_lines, mean_line, share_undefined
 from benchmark.analyses.measured import figure_line
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import rated_scores, token_scores
-from benchmark.results.statistics import interval
 from benchmark.results.tables import Drawing, Table
 from benchmark.settings.declared import Count, configurable
 from benchmark.types import Method, Target
@@ -31,9 +30,10 @@ _TAU, _UNDEFINED, _CONICITY = "Kendall τ_b", "share undefined", "conicity"
 class HeadsAgreement:
     """Kendall's τ_b between the attention of each head, from the token read, and reference importance of the words.
 
-    Beside it, by layer: the same for the mean over heads, and the conicity `mean_i cos(h_i, mean_j h_j)` of the hidden
-    states that the layer's attention reads. Where states lie in a narrow cone, weights over them say little about what is
-    used. Mohankumar et al. 2020 find that attention agrees more with gradients where conicity is low.
+    Beside it, by layer: the same for the mean over heads, and the conicity `mean_i |cos(h_i, mean_j h_j)|` of the hidden
+    states of words that the layer's attention reads, special tokens left out. Where states lie in a narrow cone, weights
+    over them say little about what is used. Mohankumar et al. 2020 find that attention agrees more with gradients where
+    conicity is low.
 
     An example in which the attention or the reference gives all words the same score has no τ_b; it is counted and is in no
     mean.
@@ -53,7 +53,7 @@ class HeadsAgreement:
     target: Target = "predicted"
     pool: Pool = "max"
     limit: Count | None = None
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     @property
     def references(self) -> Mapping[str, Method]:
@@ -104,7 +104,7 @@ class HeadsAgreement:
     def _layers(self, taus: Values, cones: Values, names: Sequence[str]) -> Table:
         rows: list[dict[str, Any]] = []
         for layer, name in enumerate(names):
-            rows.append(figure_line({"layer": name}, _CONICITY, interval(cones[:, layer], bounds=CORRELATION)))
+            rows.append(mean_line({"layer": name}, _CONICITY, cones[:, layer], SHARE, "no text has words"))
             for r, reference in enumerate(self.references):
                 rows += correlation_lines({"layer": name}, reference, taus[:, r, layer])
         return Table(

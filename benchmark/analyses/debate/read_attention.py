@@ -21,7 +21,7 @@ class ReadAttention:
 
     Attributes:
         words: for each example [L H n], the attention from the read token to each of its n rated words.
-        conicity: [B L], of the states that the attention of each layer reads.
+        conicity: [B L], of the states of words' tokens that the attention of each layer reads; NaN without words.
     """
 
     words: list[NDArray[np.float64]]
@@ -46,7 +46,8 @@ def read_attention(model: Classifier, batch: Batch, how: Pool) -> ReadAttention:
         rows = torch.stack([(read @ layer.to(model.scores_dtype)).squeeze(2) for layer in trace.attentions], dim=1)
         words += words_of(part, rows, how)
         states = [state.to(model.scores_dtype) for state in trace.hidden]
-        cones.append(torch.stack([conicity(state, part.attention_mask) for state in states], dim=1))
+        words_alone = part.attention_mask & (part.units >= 0)  # special tokens are what stands at the ends
+        cones.append(torch.stack([conicity(state, words_alone) for state in states], dim=1))
     return ReadAttention(words, torch.cat(cones))
 
 
@@ -61,13 +62,14 @@ def words_of(batch: Batch, scores: Float[Tensor, "B L H T"], how: Pool) -> list[
 
 
 def conicity(states: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B"]:
-    """`mean_i cos(h_i, mean_j h_j)` over the tokens of each example, special ones included; in [−1, 1].
+    """`mean_i |cos(h_i, mean_j h_j)|` over the tokens of each example that the mask keeps; in [0, 1].
 
-    1 says that all states point the same way: attention then weighs things that are alike.
+    1 says that all states lie on one line: attention then weighs things that are alike. NaN where no token is kept.
 
-    Source: Mohankumar et al. 2020 (ACL).
+    Source: Mohankumar et al. 2020 (ACL); the magnitude, and that the tokens at both ends are left out, follow the authors'
+    code (`_conicity`).
     """
     counts = mask.sum(1)
     mean = (states * mask[..., None]).sum(1) / counts[:, None]
     cosines = torch.cosine_similarity(states, mean[:, None], dim=-1)
-    return (cosines * mask).sum(1) / counts
+    return (cosines.abs() * mask).sum(1) / counts

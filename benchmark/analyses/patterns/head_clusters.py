@@ -5,7 +5,7 @@ Defined in docs/protocols.md, section 17.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -39,12 +39,16 @@ _STARTS = 5
 class HeadClusters:
     """The distances between heads (`head_distances`), as two tables.
 
-    `head_map`: the heads in the plane, by multidimensional scaling of their mean distances over documents (metric MDS,
+    `head_map`: the heads in the plane, by multidimensional scaling of their mean distances (metric MDS,
     SMACOF, the best of 5 starts), with what each does by the thresholds below; the normalised stress says how much of the
     distances the plane cannot show (0: nothing).
 
     `head_distances`: the mean distance of two heads of one layer, of two heads of different layers, and their difference,
     with intervals over documents: heads of a layer are alike where it is below 0.
+
+    With `weigh=queries` the mean distance is Σ_d n_d D_d / Σ_d n_d over documents d of n_d queries (tokens), D_d the mean
+    over the document's queries: every query weighs alike, as in the authors' sum over queries and documents. With
+    `weigh=documents` it is the mean of D_d.
 
     A head does what it gives most attention to, where that is at least the threshold; else it attends broadly where its
     entropy is at least `broad` of that of uniform attention.
@@ -53,6 +57,7 @@ class HeadClusters:
         models: by name, further models for the same examples: the path of a checkpoint whose encoder is looked at, or the
             overrides that open a model.
         limit: how many of the scored examples, drawn by the comparison's seed; None for all.
+        weigh: what weighs alike in a mean distance, "queries" or "documents".
         neighbours: least mean attention to the previous, next or same token.
         special: least mean attention to the start token, to separators or to punctuation.
         broad: least share of the entropy of uniform attention.
@@ -63,10 +68,11 @@ class HeadClusters:
     Cost: two forward passes, and (L · H)² n² operations for a document of n tokens.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     models: Annotated[Mapping[str, str | Sequence[str] | None], Openings()] = field(default_factory=dict)
     limit: Count | None = 100
+    weigh: Literal["queries", "documents"] = "queries"
     neighbours: Share = 0.5
     special: Share = 0.6
     broad: Share = 0.78
@@ -75,7 +81,7 @@ class HeadClusters:
     def __call__(self, context: Context) -> Sequence[Table]:
         """Distances and the map."""
         found = {name: self._of(context, setting) for name, setting in self._opened(context).items()}
-        return [_distances(found), self._map(found)]
+        return [self._distances(found), self._map(found)]
 
     def reads(self, context: Context) -> Mapping[str, str]:
         """Weights of the further models."""
@@ -94,7 +100,7 @@ class HeadClusters:
         rows: list[dict[str, Any]] = []
         stresses = []
         for name, arrays in found.items():
-            distances = arrays["distances"].mean(0)
+            distances = np.average(arrays["distances"], axis=0, weights=self._weights(arrays))
             n_heads = arrays["shares"].shape[3]
             points, stress = plane(distances, self.seed)
             stresses.append(f"{name}: normalised stress {stress:.3f} over {len(arrays['distances'])} documents.")
@@ -128,9 +134,59 @@ class HeadClusters:
             )
         return found
 
+    def _weights(self, arrays: Arrays) -> NDArray[np.float64]:
+        """Of each document in a mean distance."""
+        queries: NDArray[np.float64] = arrays["queries"]
+        return queries if self.weigh == "queries" else np.ones_like(queries)
+
+    def _distances(self, found: Mapping[str, Arrays]) -> Table:
+        rows: list[dict[str, Any]] = []
+        for name, arrays in found.items():
+            weights, n_heads = self._weights(arrays), arrays["shares"].shape[3]
+            layer = np.arange(arrays["distances"].shape[1]) // n_heads
+            first, second = np.triu_indices(len(layer), 1)
+            same = layer[first] == layer[second]
+            of_pairs = arrays["distances"][:, first, second]
+            for metric, chosen in (("same layer", same), ("different layers", ~same)):
+                if chosen.any():
+                    mean = _weighed(of_pairs[:, chosen].mean(1), weights, 0.0)
+                    rows.append(figure_line({"model": name}, metric, mean))
+                else:
+                    rows.append(line({"model": name}, metric, note="there is no such pair of heads"))
+            if same.any() and (~same).any():
+                less = of_pairs[:, same].mean(1) - of_pairs[:, ~same].mean(1)
+                rows.append(figure_line({"model": name}, "same less different", _weighed(less, weights, -LARGEST_JSD)))
+        over = "all queries" if self.weigh == "queries" else "the queries of a document, and over documents"
+        return Table(
+            name="head_distances",
+            title="How far the attention of two heads lies apart (Jensen–Shannon, nats)",
+            labels=("model",),
+            rows=pd.DataFrame(rows),
+            sentences=(f"Means over pairs of heads and over {over}; intervals over documents; at most ln 2.",),
+        )
+
+
+def _weighed(values: NDArray[np.float64], weights: NDArray[np.float64], least: float) -> statistics.Interval:
+    """The weighted mean of one value per document; documents are what is resampled."""
+    bounds = (least, LARGEST_JSD)
+    if np.ptp(weights) == 0:
+        return statistics.interval(values, bounds=bounds)
+    shares = weights / weights.mean()
+    largest = float(shares.max())
+    columns = np.stack([shares * values, shares], axis=1)
+    ranges = ((min(0.0, largest * least), largest * LARGEST_JSD), (float(shares.min()), largest))
+    return statistics.interval(columns, _ratio, bounds=bounds, ranges=ranges)
+
+
+def _ratio(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = means[..., 0] / means[..., 1]
+    return found
+
 
 def _arrays(model: Classifier, batch: Batch) -> Arrays:
-    return {**pattern_arrays(model, batch), "distances": head_distances(model, batch).double().cpu().numpy()}
+    queries = batch.attention_mask.sum(1).double().cpu().numpy()
+    distances = head_distances(model, batch).double().cpu().numpy()
+    return {**pattern_arrays(model, batch), "distances": distances, "queries": queries}
 
 
 def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -157,34 +213,3 @@ def plane(distances: Float[NDArray[np.float64], "K K"], seed: int) -> tuple[Floa
     upper = np.triu_indices(len(distances), 1)
     shown = np.linalg.norm(turned[:, None] - turned[None], axis=-1)[upper]
     return turned, float(np.sqrt(((distances[upper] - shown) ** 2).sum() / max((distances[upper] ** 2).sum(), 1e-300)))
-
-
-def _distances(found: Mapping[str, Arrays]) -> Table:
-    rows: list[dict[str, Any]] = []
-    for name, arrays in found.items():
-        distances, n_heads = arrays["distances"], arrays["shares"].shape[3]
-        layer = np.arange(distances.shape[1]) // n_heads
-        first, second = np.triu_indices(distances.shape[1], 1)
-        same = layer[first] == layer[second]
-        of_pairs = distances[:, first, second]
-        for metric, values in (
-            ("same layer", of_pairs[:, same] if same.any() else None),
-            ("different layers", of_pairs[:, ~same] if (~same).any() else None),
-        ):
-            note = "" if values is not None else "there is no such pair of heads"
-            interval = None if values is None else statistics.interval(values.mean(1), bounds=(0.0, LARGEST_JSD))
-            empty = line({"model": name}, metric, note=note)
-            rows.append(empty if interval is None else figure_line({"model": name}, metric, interval))
-        if same.any() and (~same).any():
-            less = of_pairs[:, same].mean(1) - of_pairs[:, ~same].mean(1)
-            interval = statistics.interval(less, bounds=(-LARGEST_JSD, LARGEST_JSD))
-            rows.append(figure_line({"model": name}, "same less different", interval))
-    return Table(
-        name="head_distances",
-        title="How far the attention of two heads lies apart (Jensen–Shannon, nats)",
-        labels=("model",),
-        rows=pd.DataFrame(rows),
-        sentences=(
-            "Means over pairs of heads and over the queries of a document; intervals over documents; at most ln 2.",
-        ),
-    )

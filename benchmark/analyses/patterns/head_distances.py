@@ -18,8 +18,8 @@ def head_distances(model: Classifier, batch: Batch) -> Float[Tensor, "B K K"]:
 
     with A the attention of a head over the n tokens, special ones included.
 
-    Source: Clark et al. 2019, section 6, whose code (`head_distances.py`) sums over queries and documents where this is a
-    mean: documents of any length then weigh alike, and the figure has a range.
+    Source: Clark et al. 2019, section 6, whose code (`head_distances.py`) sums over queries and documents. Their sum is that
+    of n times this mean over documents (`HeadClusters.weigh`).
     """
     found = []
     for part, _ in model.parts(batch, 2 * model.n_layers):

@@ -107,10 +107,10 @@ def test_methods_that_agree_stand_together():
 
 
 @pytest.mark.parametrize(
-    ("states", "expected"), [([[1, 0], [0, 1]], 0.5**0.5), ([[2, 0], [1, 0]], 1.0), ([[1, 0], [0, 3]], 0.632)]
+    ("states", "expected"), [([[1, 0], [0, 1]], 0.5**0.5), ([[2, 0], [1, 0]], 1.0), ([[1, 0], [0, 3]], 0.632), ([[1, 0], [-3, 0]], 1.0)]
 )
 def test_conicity_of_two_states_by_hand(states, expected):
-    """The third: the mean is (.5, 1.5), with cosines .316 and .949."""
+    """The third: the mean is (.5, 1.5), with cosines .316 and .949. The fourth: of a cosine the magnitude counts."""
     padded = torch.tensor([[*states, [9.0, -9.0]]], dtype=torch.float64)
     found = conicity(padded, torch.tensor([[True, True, False]]))
     assert float(found) == pytest.approx(expected, abs=1e-3)
@@ -136,7 +136,16 @@ def test_heads_agree_as_a_loop_says(context):
     assert len(heads.rows) == 2 * 2 * model.n_layers * model.n_heads
     cones = layers.rows.query("metric == 'conicity'")
     assert list(cones["layer"]) == list(model.attention_names)
-    assert cones["value"].between(-1, 1).all()
+    assert cones["value"].between(0, 1).all()
+    by_hand = []
+    for batch in data.batches:
+        states = model.run(batch, record=("hidden",)).hidden[1].double().numpy()
+        for b in range(len(batch)):
+            of_words = states[b, 1 : int(batch.attention_mask[b].sum()) - 1]  # without [CLS] and [SEP]
+            mean = of_words.mean(0)
+            cosines = [h @ mean / np.linalg.norm(h) / np.linalg.norm(mean) for h in of_words]
+            by_hand.append(np.abs(cosines).mean())
+    assert cones.iloc[1]["value"] == pytest.approx(np.mean(by_hand), abs=1e-6)
 
 
 def test_an_encoder_and_a_decoder_have_no_single_sequence(tmp_path):

@@ -78,6 +78,26 @@ def test_heads_are_named_by_what_they_do_and_equal_ones_lie_together(tmp_path, g
         table.check()
 
 
+def test_every_query_weighs_alike_as_in_a_sum_over_queries_and_documents(bert, given):
+    """The published program adds up over queries and documents; its sum over the number of queries is the mean here."""
+    batch = bert.encode(TEXTS)
+    found = head_distances(bert, batch).numpy()
+    queries = batch.attention_mask.sum(1).numpy()
+    assert queries.tolist() == [10, 7, 3]
+    total = sum(n * distances for n, distances in zip(queries, found, strict=True))
+    for weigh, mean in (("queries", total / 20), ("documents", found.mean(0))):
+        distances, shown = HeadClusters(limit=None, weigh=weigh)(given(bert, [batch]))
+        figures = distances.rows.set_index("metric")
+        same, other = (mean[0, 1] + mean[2, 3]) / 2, mean[:2, 2:].mean()
+        assert figures.loc["same layer", "value"] == pytest.approx(same, abs=1e-9)
+        assert figures.loc["different layers", "value"] == pytest.approx(other, abs=1e-9)
+        assert figures.loc["same less different", "value"] == pytest.approx(same - other, abs=1e-9)
+        assert (figures["low"] < figures["value"]).all()
+        assert (figures["value"] < figures["high"]).all()
+        points = shown.rows.pivot(index=["layer", "head"], columns="metric", values="value").to_numpy()
+        assert points == pytest.approx(plane(mean, 0)[0], abs=1e-6)
+
+
 def test_states_of_a_word_are_the_mean_over_its_pieces(bert):
     batch = bert.encode(["untoldly good"])
     states = hidden_states(bert, batch)
