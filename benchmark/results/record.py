@@ -78,6 +78,9 @@ class Metric:
 WORDS = ("headline", "title", "short", "meaning", "scale")
 """Fields of `Metric` that say nothing of a figure's value: they may change while figures stay."""
 
+MOST_CONSTANT = 0.1
+"""The share of constant explanations above which no verdict, star or bold figure may rest on a method's test."""
+
 UNDECLARED = Metric(higher_is_better=None, bounds=(-math.inf, math.inf))
 """What is said of a figure whose metric its test does not declare."""
 
@@ -157,6 +160,13 @@ class EvaluationRecord:
     def scalar(self, metric: str) -> Figure | None:
         """The figure of a scalar metric, or None."""
         return next((figure for figure in self.figures if figure.metric == metric and figure.scalar), None)
+
+    @property
+    def silence(self) -> str | None:
+        """Why no verdict may rest on this test of a method, or None: more than a tenth of its explanations are constant."""
+        if self.constant is None or self.constant <= MOST_CONSTANT:
+            return None
+        return f"all scores are equal in {100 * self.constant:.0f} % of its explanations"
 
     def check(self, name: str, n: int) -> None:
         """Figures lie in their metrics' bounds, count no more than `n` examples, and stand there once; shares are in [0, 1].

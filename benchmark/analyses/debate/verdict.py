@@ -19,6 +19,7 @@ from benchmark.results.tables import Table, line
 from benchmark.settings.declared import configurable
 from benchmark.types import KnowsTruth
 
+_SIDES = (FOR, AGAINST, UNDECIDED)
 _FIGURE, _SAYS, _TRUE = "figure", "says", "agrees with the truth"
 
 
@@ -40,7 +41,7 @@ class Verdict:
     The figures are those of the comparison's other analyses, which are run before (`verdict_rules.RULES`), and two of its
     own: how much better than random scores the attention's scores agree with rationales, and do in a test of faithfulness.
     A figure speaks for or against attention where its 95 % interval lies on one side of a threshold, else it is undecided;
-    no line is corrected for the number of lines.
+    no line is corrected for the number of lines. Where more than a tenth of the explanations are constant, it says nothing.
 
     Where the task knows the truth (`KnowsTruth`), attention finds the words or does not: its word scores agree better with
     them than random scores do. Lines about the same attention, the row that the classifier reads, are held to that.
@@ -54,9 +55,9 @@ class Verdict:
 
     attention: str = "raw_attention"
     control: str = "random"
-    plausibility: str = "rationale.auprc"
+    plausibility: str = "rationale.average_precision"
     faithfulness: Sequence[str] = ("perturbation.positive_auc_mean", "aopc.comprehensiveness")
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 2: average precision; nothing rests on constant explanations
     reads_tables: ClassVar[bool] = True
 
     def __call__(self, context: Context) -> Sequence[Table]:
@@ -74,7 +75,7 @@ class Verdict:
         answers = [*found, *own, *read]
         if not answers:
             raise NotApplicable("the comparison has no other analysis of the debate, nor values of its attention")
-        truth = found[0].reading.says if known and found else None
+        truth = found[0].reading.says if known and found and found[0].reading.says in _SIDES else None
         agreements = [None if truth is None else _agrees(answer, truth) for answer in answers]
         if truth is not None:
             agreements[0] = "it is the truth"
@@ -104,7 +105,9 @@ class Verdict:
         good = oriented(measure, values.values[measure])
         figure = interval(good[:, values.methods.index(self.attention)] - good[:, values.methods.index(self.control)])
         measured = f"{declared.title or measure}, better than that of random scores by; 0"
-        return [Answer(question, measured, ROW, Reading(figure, said(figure, (0.0, 0.0), FOR, AGAINST), ""))]
+        silence = values.silent.get(self.attention)
+        says = f"no verdict: {silence}" if silence else said(figure, (0.0, 0.0), FOR, AGAINST)
+        return [Answer(question, measured, ROW, Reading(figure, says, ""))]
 
     def _read(self, context: Context) -> tuple[list[Answer], list[str]]:
         """What the tables answer, and the tables that should have answered and do not."""
