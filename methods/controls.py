@@ -108,6 +108,27 @@ class Inverted(Explainer):
 
 
 @dataclass(frozen=True)
+class Constant(Explainer):
+    """`s_u = 0`: an explanation that says nothing, and so orders nothing.
+
+    Where a test gives it another figure than the mean of random scores, the test rewards or punishes equal scores: what a
+    method that is constant on some examples gets there is not what it found. Tests that run the model order its units by
+    the permutation that breaks every other tie. Heads are not scored: equal ones have no order that could be pruned, and
+    `random` has the mean of several.
+
+    Source: a control of the tests.
+    Cost: no pass.
+    """
+
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = False
+
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """Zeros."""
+        return Attribution(target=target, tokens=torch.zeros_like(batch.units, dtype=model.scores_dtype))
+
+
+@dataclass(frozen=True)
 class Position(Explainer):
     """`s_u = −u/U`: earlier units are higher.
 

@@ -64,7 +64,7 @@ class EdgesByReadouts:
     readouts: Mapping[str, Settings | None]
     limit: Count | None = 30
     explainers: Mapping[str, Mapping[str, Method]] = field(init=False, repr=False)
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3  # 3: nothing rests on constant explanations
 
     def __post_init__(self) -> None:
         for name, parts in (("edges", self.edges), ("readouts", self.readouts)):

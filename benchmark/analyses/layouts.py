@@ -60,8 +60,14 @@ class Layout:
 
 
 def read(cells: Mapping[Place, tuple[Record, StoredRows]], measure: Measure) -> dict[Place, Value | str]:
-    """The value of one measure in each combination's record and rows, or the reason why there is none."""
-    return {place: value_of(record, rows, measure) for place, (record, rows) in cells.items()}
+    """The value of one measure in each combination's record and rows, or the reason why there is none.
+
+    A combination whose explanations mostly say nothing has none: its figure is that of the order of ties.
+    """
+    return {
+        place: record.evaluations[measure.evaluation].silence or value_of(record, rows, measure)
+        for place, (record, rows) in cells.items()
+    }
 
 
 def value_of(record: Record, rows: StoredRows, measure: Measure) -> Value | str:

@@ -40,6 +40,7 @@ def pruning_masks(
     scope: Scope = "global",
     descending: bool = False,
     seed: int = 0,
+    uids: Sequence[str] = (),
 ) -> Bool[Tensor, "K B L H"]:
     """Which heads stay (True) when a share of them is pruned in the order of importance.
 
@@ -51,13 +52,16 @@ def pruning_masks(
         shares: K shares between 0 and 1.
         scope: rank all heads of the model together, or those of each layer.
         descending: prune the most important first instead of the least.
-        seed: of the permutation that breaks ties, the same for all examples.
+        seed: of the permutation that breaks ties: one for all examples, whose order is one, unless `uids` are given.
+        uids: of the examples, where each has an importance, and so a permutation, of its own.
     """
     n_examples, n_layers, n_heads = importance.shape
     groups = 1 if scope == "global" else n_layers
     scores = importance.reshape(n_examples * groups, -1)
     size = scores.shape[1]
-    keys = torch.cat([ranks.tie_keys([f"layer {group}"], size, seed) for group in range(groups)]).repeat(n_examples, 1)
+    owners = [f"{uid} " for uid in uids] or [""]
+    names = [f"{owner}layer {group}" for owner in owners for group in range(groups)]
+    keys = ranks.tie_keys(names, size, seed).repeat(n_examples // len(owners), 1)
     order = ranks.descending_ranks(scores if descending else -scores, torch.ones_like(scores, dtype=torch.bool), keys)
     pruned = ranks.best(order, curves.counts(torch.full_like(order[:, 0], size), shares))
     return ~pruned.reshape(len(pruned), n_examples, n_layers, n_heads)
@@ -102,10 +106,10 @@ class HeadPruning(Averaged):
         calibration: read by the runner; `Calibration`, a mapping with its fields, `same` or `each`.
         resamples: bootstrap resamples of the calibration examples; 0 for none, as always with `each`. Each costs as much
             again as the test itself, less what equal masks save.
-        seed: of the tie-breaking permutation, and of the resamples.
+        seed: of the resamples, and of the tie-breaking permutation: one for all examples, and with `each` one for each.
     """
 
-    version: ClassVar[int] = 3  # 3: several random orders; calibration examples resampled
+    version: ClassVar[int] = 4  # 4: with calibration=each, ties are broken in each example by a permutation of its own
     reads: ClassVar[Reads] = "heads"
 
     target: Target = "label"
@@ -178,7 +182,8 @@ class HeadPruning(Averaged):
         """Curves and areas of each example; NotApplicable where the method scores no heads."""
         draws = _draws(attribution)
         importances = torch.cat([heads.to(model.device).expand(len(batch), -1, -1) for heads in draws.values()])
-        masks = [self._masks(heads) for heads in importances.chunk(len(draws))]
+        uids = batch.uids if self.calibration == "each" else ()
+        masks = [self._masks(heads, uids) for heads in importances.chunk(len(draws))]
         logits = pruned_logits(model, batch, torch.cat(masks)).transpose(0, 1)
         rows = Rows(batch.uids)
         for (prefix, _), logits_of_draw in zip(draws, logits.chunk(len(draws), dim=1), strict=True):
@@ -212,11 +217,13 @@ class HeadPruning(Averaged):
         resamples = np.random.default_rng(self.seed).integers(0, len(scores), size=(self.resamples, len(scores)))
         return torch.stack([aggregate(scores[rows]) for rows in resamples])
 
-    def _masks(self, importance: Float[Tensor, "B L H"]) -> Bool[Tensor, "K B L H"]:
+    def _masks(self, importance: Float[Tensor, "B L H"], uids: Sequence[str]) -> Bool[Tensor, "K B L H"]:
         """Which heads stay at each share, least important pruned first, then most important first."""
         return torch.cat(
             [
-                pruning_masks(importance, self.fractions, scope=self.scope, descending=descending, seed=self.seed)
+                pruning_masks(
+                    importance, self.fractions, scope=self.scope, descending=descending, seed=self.seed, uids=uids
+                )
                 for descending in (False, True)
             ]
         )

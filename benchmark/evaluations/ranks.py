@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 from torch import Tensor
 
+from benchmark.errors import NotApplicable
 from benchmark.evaluations.curves import counts
 from benchmark.settings.randomness import generator
+
+UNORDERED = "a score is NaN, which orders nothing"
 
 
 def tie_keys(uids: Sequence[str], n: int, seed: int) -> Float[Tensor, "B N"]:
@@ -32,7 +35,12 @@ def descending_ranks(
         scores: one score per unit.
         eligible: which units are ranked.
         keys: order of tied units (`tie_keys`), ascending.
+
+    Raises:
+        NotApplicable: an eligible score is NaN, which is no place in an order.
     """
+    if bool((scores.isnan() & eligible).any()):
+        raise NotApplicable(UNORDERED)
     n = scores.shape[1]
     by_key = keys.argsort(dim=1).to(scores.device)
     eligible_scores = torch.where(eligible, scores, scores.new_tensor(-torch.inf)).gather(1, by_key)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from benchmark.evaluations.base import Averaged, Derived, Rows
 from benchmark.evaluations.masked_maps import IMAGES, NO_MASK, masked_maps
-from benchmark.evaluations.rationale.documents import precision_recall_areas
+from benchmark.evaluations.rationale.documents import average_precision
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.results.statistics import mean_of_ratios, ratio
@@ -28,8 +28,17 @@ _POOLED = {
 """Figures of sums over all images, and the counts of each image that they are made of."""
 
 _WORDS = {
-    "pixel_accuracy": ("pixel accuracy", "pixel acc.", "share of all pixels of all images on the right side"),
-    "miou": ("mean IoU", "mIoU", "intersection over union of all pixels of all images, mean of object and background"),
+    "pixel_accuracy": (
+        "pixel accuracy",
+        "pixel acc.",
+        "share of all pixels of all images on the right side, of a constant map that of background",
+    ),
+    "miou": (
+        "mean IoU",
+        "mIoU",
+        "intersection over union of all pixels of all images, mean of object and background, of a constant map half of the "
+        "background's share",
+    ),
     "average_precision": ("mean average precision", "mAP", "average precision of map and 1 − map, together, per image"),
     "f1": ("pixel F1", "F1", "F1 of the pixels that the map takes for the object, per image"),
     "f1_of_lines": (
@@ -52,22 +61,24 @@ class Segmentation(Averaged):
     - `miou`: for object and for background, pixels that are in both over those in either, summed over all images;
       their mean.
     - `average_precision` (mAP): of each image, the average precision of the scores (1 − map, map) of all its pixels,
-      flattened together, against (background, object) of the mask; mean over images.
+      flattened together, against (background, object) of the mask; mean over images. It is an expectation over the orders
+      of equal scores, where the published program takes these as one threshold.
     - `f1`: of each image, 2 · shared / (taken + marked); mean over images.
     - `f1_of_lines`: what the published program calls F1: it hands the lines of pixels of an image to a function for a
       batch, so that each line is a sample, and one without a pixel that is taken and marked counts 0.
     - `..._correct`: over the images that the model classifies correctly.
 
-    A constant map takes every pixel for background and scores 0 on both channels (so that its average precision is ½),
-    as the published program has it, where scaling divides by zero; a map that holds a NaN likewise. Images without a
-    mask, or without a pixel of it in the model's input, get no row.
+    A constant map takes every pixel for background and scores 0 on both channels, as the published program has it, where
+    scaling divides by zero; a map that holds a NaN likewise. Its pixel accuracy is the share of background, which is much
+    where objects are small, its mean IoU half of that, and its average precision that of random scores, about ½.
+    Images without a mask, or without a pixel of it in the model's input, get no row.
 
     Attributes:
         target: the class that is explained; the published one is the predicted class.
         pool: from the scores of a patch's tokens to its own.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 2: average precision over the orders of equal scores
     reads: ClassVar[Reads] = "tokens"
     about: ClassVar[About] = About("plausibility", 14, "Segmentation")
     nothing: ClassVar[str] = NO_MASK
@@ -147,7 +158,7 @@ def average_precisions(scaled: Float[Tensor, "N Y X"], masks: Bool[Tensor, "N Y 
     """Average precision of each image over the pixels of both channels; a NaN scores 0 in both."""
     scores = torch.stack([1 - scaled, scaled], dim=1).nan_to_num(0.0).flatten(1).cpu().numpy()
     truth = torch.stack([~masks, masks], dim=1).flatten(1).cpu().numpy()
-    return np.array([precision_recall_areas(*pair)[1] for pair in zip(truth, scores, strict=True)], dtype=np.float64)
+    return np.array([average_precision(*pair) for pair in zip(truth, scores, strict=True)], dtype=np.float64)
 
 
 def f1(taken: Bool[Tensor, "*n P"], marked: Bool[Tensor, "*n P"]) -> Float[Tensor, "*n"]:

@@ -25,7 +25,7 @@ from benchmark.run.cell import Cell
 from benchmark.run.graph_views import graphs, stored_target
 from benchmark.run.heatmap_views import eraser_predictions, heatmaps
 from benchmark.run.offers import JointMethod
-from benchmark.run.testing import evaluate, reworded, stages
+from benchmark.run.testing import READ_TIES, evaluate, reworded, stages
 from benchmark.settings.identity import digests_of, identity
 from benchmark.types import Evaluation
 
@@ -91,7 +91,7 @@ def pending(cell: Cell, evaluations: Mapping[str, Evaluation]) -> dict[str, int]
     )
     for name, evaluation in evaluations.items():
         test = tested.get(_key(tested, name, evaluation, digests[name]))
-        if not (_is_current(test, digests[name]) or _same_rows(test, digests[name])):
+        if not (_is_current(test, evaluation, digests[name]) or _same_rows(test, digests[name])):
             steps |= stages(cell, evaluation)
     joint = {"attributions-predicted", "edges-predicted"}
     if isinstance(cell.method, JointMethod) and joint <= steps.keys():
@@ -107,7 +107,7 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
     tested = {name: test for name, test in stored.items() if test.rows == rows.get(name, NOTHING).digest}
     digests = digests_of(evaluations)
     keys = {name: _key(tested, name, evaluation, digests[name]) for name, evaluation in evaluations.items()}
-    stale = [name for name in evaluations if not _is_current(tested.get(keys[name]), digests[name])]
+    stale = [name for name, test in evaluations.items() if not _is_current(tested.get(keys[name]), test, digests[name])]
     worded = {
         keys[name]: reworded(cell, tested[keys[name]], test)
         for name, test in evaluations.items()
@@ -191,8 +191,11 @@ def _same_rows(test: EvaluationRecord | None, digest: str) -> bool:
     return test is not None and test.digest == digest and test.dash is None
 
 
-def _is_current(test: EvaluationRecord | None, digest: str) -> bool:
-    return test is not None and (test.digest, test.statistics) == (digest, statistics.VERSION)
+def _is_current(test: EvaluationRecord | None, evaluation: Evaluation, digest: str) -> bool:
+    """Whether the record says of a test what it would say today; one of before ties were counted does not."""
+    if test is None or (test.digest, test.statistics) != (digest, statistics.VERSION):
+        return False
+    return test.tied is not None or test.dash is not None or evaluation.reads not in READ_TIES
 
 
 def _attributions(cell: Cell) -> Ragged | None:

@@ -5,14 +5,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import torch
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, Described
+from benchmark.evaluations.ties import ties_of
 from benchmark.results import statistics
 from benchmark.results.control_names import control_order
 from benchmark.results.record import WORDS, About, Derivation, EvaluationRecord, Figure
 from benchmark.results.row_files import NO_ROWS
 from benchmark.results.row_writing import NOTHING, Share
+from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell, calibration_stage
 from benchmark.run.offers import (
     CalibratedEvaluation,
@@ -23,6 +26,9 @@ from benchmark.run.offers import (
 from benchmark.run.tested_rows import READERS, rows_of_test, rows_path, rows_stage
 from benchmark.settings.identity import digest_of, identity
 from benchmark.types import Evaluation
+
+READ_TIES = ("tokens", "classes")
+"""What a test reads of a method where its units may share a score."""
 
 SAME_FOR_EVERY_CLASS = "1 by construction: the method does not look at the class"
 NOT_OF_THE_CLASS = "the test explains the annotated class, and the method does not look at the class"
@@ -40,6 +46,7 @@ def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None
     start = time.perf_counter()
     derived: Mapping[str, Derivation] = {}
     figures: tuple[Figure, ...] = ()
+    constant = tied = None
     dash, remark, rows = None, remark_of(cell, evaluation), NOTHING
     scoped = evaluation
     try:
@@ -47,6 +54,7 @@ def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None
         tested = rows_of_test(cell, evaluation, scoped) if stored is None else stored
         figures = tuple(reduced(scoped, tested))
         rows, derived = tested, scoped.parts if isinstance(scoped, DerivedEvaluation) else {}
+        constant, tied = shares_of_ties(cell, scoped)
     except NotApplicable as answer:
         dash, remark = str(answer), None
     record = EvaluationRecord(
@@ -65,6 +73,8 @@ def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None
         derived=derived,
         rows=rows.digest,
         about=_about(evaluation),
+        constant=constant,
+        tied=tied,
     )
     record.check(name, cell.data.facts.n)
     return record, rows
@@ -82,6 +92,23 @@ def remark_of(cell: Cell, evaluation: Evaluation) -> str | None:
     if evaluation.reads == "classes":
         return SAME_FOR_EVERY_CLASS
     return NOT_OF_THE_CLASS if evaluation.target != "predicted" and not control_order(cell.name) else None
+
+
+def shares_of_ties(cell: Cell, evaluation: Evaluation) -> tuple[float, float] | tuple[None, None]:
+    """Means of `Ties.constant` and `Ties.tied` over the explanations that the test reads; None where it reads no ranking.
+
+    Raises:
+        NotApplicable: the method does not give what the test reads.
+    """
+    if evaluation.reads not in READ_TIES:
+        return None, None
+    stored = cell.classes() if evaluation.reads == "classes" else cell.explain(evaluation.target)
+    found = [
+        ties_of(batch, padded(stored, cell.data.start(index), batch), evaluation)
+        for index, batch in enumerate(cell.data.batches)
+    ]
+    constant, tied = (float(torch.cat(part).mean()) for part in zip(*found, strict=True))
+    return constant, tied
 
 
 def reworded(cell: Cell, test: EvaluationRecord, evaluation: Evaluation) -> EvaluationRecord:

@@ -171,7 +171,7 @@ def test_finished_analyses_are_reused_and_a_dash_has_its_reason(place):
     [
         (["evaluations=[rationale,aopc]"], None),
         (["evaluations=[rationale,perturbation_target]", "evaluations.perturbation_target.area=published"], None),
-        (["evaluations=[rationale]"], "it needs rationale.auprc and one of"),
+        (["evaluations=[rationale]"], "it needs rationale.average_precision and one of"),
         (["evaluations=[rationale,aopc]", "task.rationales=false"], "it needs values of the control random"),
     ],
 )

@@ -87,6 +87,13 @@ def test_a_deceived_explainer_is_named_and_a_control_is_not():
         "Better at finding the words than on the honest model: none.",
         "Without a difference that can be told: gradient.",
     ]
+    rows, sentences = explainer_lines(scores, {"attention": "all scores are equal in 92 % of its explanations"})
+    lines = {(row["explainer"], row["metric"]): row for row in rows}
+    assert lines["attention", DECEPTIVE]["note"] == "not judged: all scores are equal in 92 % of its explanations"
+    assert ("attention", "difference") not in lines
+    assert ("attention", GAIN) not in lines
+    assert sentences[0] == "Deceived: worse than on the honest model, and not above random scores: none."
+    assert sentences[-1] == "Not judged: attention (all scores are equal in 92 % of its explanations)."
     _, sentences = explainer_lines({name: scores[name] for name in ("attention", "gradient")})
     assert sentences[0] == "Worse at finding the words than on the honest model: attention."
 

@@ -141,7 +141,7 @@ def tables(context):
 def test_one_table_for_each_headline_metric_of_tests_that_read_tokens(tables):
     assert [table.name for table in tables] == [
         "edges_by_readouts",
-        *(f"edges_by_readouts_rationale-{metric}" for metric in ("auprc", "token_f1_mean", "iou_f1")),
+        *(f"edges_by_readouts_rationale-{metric}" for metric in ("average_precision", "token_f1_mean", "iou_f1")),
         *(f"edges_by_readouts_aopc-{metric}" for metric in ("comprehensiveness", "sufficiency")),
     ]
     heat = tables[1].rows.set_index(["edge score", "metric"])
@@ -155,7 +155,7 @@ def test_one_table_for_each_headline_metric_of_tests_that_read_tokens(tables):
 def test_what_cannot_serve_is_left_out_of_the_shares_and_named(tables):
     shares = tables[0]
     assert any(sentence.startswith("Edge score refusing is left out") for sentence in shares.sentences)
-    own = shares.rows[shares.rows["measure"] == "rationale: auprc"]
+    own = shares.rows[shares.rows["measure"] == "rationale: average_precision"]
     for metric, count in (("share of all variance", 5), ("share among combinations", 3)):
         part = own[own["metric"] == metric]
         assert len(part) == count

@@ -82,6 +82,22 @@ def tokens_of(spans):
     return [(annotation, document, token) for annotation, document, span in spans for token in range(*span)]
 
 
+def precision_over_orders(flags, scores):
+    """Average precision as a mean over all orders of equal scores, word by word; not ERASER's, which has one threshold.
+
+    At place j of its group a rationale word finds the words above, itself, and of the others of the group those that happen
+    to stand before it.
+    """
+    total = 0.0
+    for score in set(scores):
+        above = [flag for flag, other in zip(flags, scores, strict=True) if other > score]
+        group = [flag for flag, other in zip(flags, scores, strict=True) if other == score]
+        for j in range(len(group)):
+            others = (sum(group) - 1) * j / (len(group) - 1) if len(group) > 1 else 0.0
+            total += sum(group) / len(group) * (sum(above) + 1 + others) / (len(above) + j + 1)
+    return total / sum(flags)
+
+
 def drops(rows, entries, kind):
     """p(ŷ|x) − p(ŷ|after), for each prediction and each of its entries."""
     found = []
@@ -137,7 +153,7 @@ def score(predictions, root, split):
     found = dict(zip(("iou_f1", "iou_f1_micro"), spans_scored(by_key(truth), by_key(predicted)), strict=True))
     token_truth, token_predicted = by_key(tokens_of(truth)), by_key(tokens_of(predicted))
     found["hard_token_f1"], found["token_micro"] = tokens_scored(token_truth, token_predicted)
-    areas, precisions = [], []
+    areas, precisions, over_orders = [], [], []
     for row in rows:
         for document in row["rationales"]:
             gold = token_truth.get((row["annotation_id"], document["docid"]), set())
@@ -148,7 +164,8 @@ def score(predictions, root, split):
             areas.append(auc(recall, precision))
             if len(set(flags)) == 2:
                 precisions.append(average_precision_score(flags, document["soft_rationale_predictions"]))
-    found |= {"auprc": mean(areas), "average_precision": mean(precisions)}
+                over_orders.append(precision_over_orders(flags, document["soft_rationale_predictions"]))
+    found |= {"auprc": mean(areas), "one_threshold": mean(precisions), "average_precision": mean(over_orders)}
     if "thresholded_scores" in rows[0]:
         for kind in ("comprehensiveness", "sufficiency"):
             at = drops(rows, lambda row: row["thresholded_scores"], kind)

@@ -56,7 +56,8 @@ def test_an_independent_scorer_finds_our_numbers_in_the_export(sentiment, annota
     evaluation = Rationale(hard_share=SHARE)
     ours = evaluation.reduce(evaluation.rows(sentiment, annotated, scored))
     ours += test.reduce(test.rows(sentiment, annotated, scored))
-    for name in set(found) - {"token_micro"}:
+    assert found["one_threshold"] == pytest.approx(found["average_precision"], abs=1e-12), "no two words share a score"
+    for name in set(found) - {"token_micro", "one_threshold"}:
         assert found[name] == pytest.approx(figure_of(ours, name).value, abs=1e-12), name
     assert {"iou_f1", "hard_token_f1", "auprc", "comprehensiveness", "sufficiency_hard"} <= set(found)
 

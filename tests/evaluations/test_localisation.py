@@ -124,7 +124,14 @@ def test_equal_scores_of_patches_are_a_constant_map(vision):
     batch = images(vision, [box_mask(4, 4, 12, 12)])
     even = Attribution(target=batch.label, tokens=torch.full(batch.units.shape, 0.1, dtype=torch.float32))
     assert values_of(Localisation().rows(vision, batch, even), "pointing") == {batch.uids[0]: 0.25}
-    assert values_of(Segmentation().rows(vision, batch, even), "average_precision") == {batch.uids[0]: 0.5}
+    assert values_of(Segmentation().rows(vision, batch, even), "average_precision") == {
+        batch.uids[0]: pytest.approx(OF_CHANCE)
+    }
+
+
+HARMONIC = sum(1 / n for n in range(1, 513))
+OF_CHANCE = (255 / 511 * (512 - HARMONIC) + HARMONIC) / 512
+"""Average precision of 512 scores in a random order, half of which are right: a little more than a half."""
 
 
 def published(maps, masks):
@@ -156,14 +163,14 @@ def published(maps, masks):
 
 def test_segmentation_is_the_published_one(vision):
     generator = np.random.default_rng(3)
-    maps = generator.normal(size=(5, 16, 16)).round(1)  # ties
-    maps[3] = 2.5  # constant
+    maps = generator.normal(size=(5, 16, 16))
     masks = [generator.random((16, 16)) < share for share in (0.1, 0.3, 0.5, 0.2, 0.9)]
     batch = images(vision, masks)
     figures = Segmentation().reduce(Segmentation().rows(vision, batch, of_pixels(maps)))
     for name, value in published(maps, [mask.astype(int) for mask in masks]).items():
         found = figure_of(figures, name)
-        assert found.value == pytest.approx(value, abs=1e-12), name
+        # the least and the greatest pixel of every map are tied with each other's in the two channels of average precision
+        assert found.value == pytest.approx(value, abs=1 / 512 if name == "average_precision" else 1e-12), name
         assert found.n == 5
         assert found.low < found.value < found.high
 
@@ -189,9 +196,30 @@ def test_segmentation_by_hand(vision):
     assert figures["miou"] == pytest.approx((16 / 32 + 224 / 240) / 2)
     assert figures["f1"] == pytest.approx(2 * 16 / (16 + 32))
     assert figures["f1_of_lines"] == pytest.approx(4 * (2 * 4 / 12) / 16)
-    # above the threshold 1: 16 of 16 on the object's channel and 224 of 240 on the background's; then all
-    first, half = 240 / 256, 256
-    assert figures["average_precision"] == pytest.approx(240 / half * first + 16 / half * 256 / 512)
+    # of the 256 scores of 1, the object's 16 are all right and 224 of the background's 240; then come the zeros
+    right, drawn = np.array([True] * 240 + [False] * 16), np.random.default_rng(0)
+    orders = [np.concatenate([drawn.permutation(right), drawn.permutation(~right)]) for _ in range(2000)]
+    precisions = [(np.cumsum(order) / np.arange(1, 513))[order].mean() for order in orders]
+    assert figures["average_precision"] == pytest.approx(np.mean(precisions), abs=4 * np.std(precisions) / 2000**0.5)
+
+
+def test_counts_of_tied_and_constant_maps_are_the_published_ones(vision):
+    """Its average precision is not: it takes equal scores as one threshold, and here their orders count alike."""
+    generator = np.random.default_rng(3)
+    maps = generator.normal(size=(5, 16, 16)).round(1)
+    maps[3] = 2.5  # constant
+    masks = [generator.random((16, 16)) < share for share in (0.1, 0.3, 0.5, 0.2, 0.9)]
+    batch = images(vision, masks)
+    figures = Segmentation().reduce(Segmentation().rows(vision, batch, of_pixels(maps)))
+    for name, value in published(maps, [mask.astype(int) for mask in masks]).items():
+        if name != "average_precision":
+            assert figure_of(figures, name).value == pytest.approx(value, abs=1e-12), name
+    shares = [1 - mask.mean() for mask in masks]
+    constant = Segmentation().rows(vision, batch, of_pixels(np.full((5, 16, 16), 2.5)))
+    found = {figure.metric: figure.value for figure in Segmentation().reduce(constant)}
+    assert found["pixel_accuracy"] == pytest.approx(np.mean(shares)), "the share of background"
+    assert found["miou"] == pytest.approx(np.mean(shares) / 2)
+    assert found["average_precision"] == pytest.approx(OF_CHANCE)
 
 
 def test_a_map_without_contrast_takes_all_for_background(vision):
@@ -203,7 +231,7 @@ def test_a_map_without_contrast_takes_all_for_background(vision):
     for uid in batch.uids:
         assert values_of(rows, "shared")[uid] == 0
         assert values_of(rows, "right")[uid] == 192
-        assert values_of(rows, "average_precision")[uid] == 0.5
+        assert values_of(rows, "average_precision")[uid] == pytest.approx(OF_CHANCE)
         assert values_of(rows, "f1")[uid] == values_of(rows, "f1_of_lines")[uid] == 0
 
 

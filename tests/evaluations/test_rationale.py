@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from sklearn.metrics import auc, average_precision_score, precision_recall_curve
 
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.rationale.documents import documents, matched_spans, precision_recall_areas, spans
+from benchmark.evaluations.rationale.documents import (
+    average_precision,
+    documents,
+    matched_spans,
+    precision_recall_area,
+    spans,
+)
 from benchmark.evaluations.rationale.rationale import TOP, Rationale
 from benchmark.types import Attribution
 from tests.evaluations.conftest import attribution_of, figure_of, planted, values_of
@@ -60,9 +66,13 @@ def test_areas_equal_those_of_scikit_learn(words):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # no positive class
         precision, recall, _ = precision_recall_curve(gold, scores)
-        expected = auc(recall, precision), average_precision_score(gold, scores)
-    assert precision_recall_areas(gold, scores) == pytest.approx(expected, abs=1e-14)
-    assert gold.any() or expected == (0.5, 0.0)
+        expected = auc(recall, precision)
+    assert precision_recall_area(gold, scores) == pytest.approx(expected, abs=1e-14)
+    assert gold.any() or expected == 0.5
+    distinct = scores + np.linspace(0, 0.5, len(scores))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        assert average_precision(gold, distinct) == pytest.approx(average_precision_score(gold, distinct), abs=1e-14)
 
 
 def slow_rows(scores, gold):
@@ -223,7 +233,9 @@ def test_one_word_and_tied_scores(sentiment):
     rows = evaluation.rows(sentiment, batch, attribution_of(batch, [[0.0]]))
     assert values_of(rows, "token_f1", 10)["0"] == 1
     assert values_of(rows, "auprc")["0"] == 1
-    assert precision_recall_areas(np.array([True, False, False, False]), np.zeros(4)) == pytest.approx((0.625, 0.25))
+    one_of_four = np.array([True, False, False, False])
+    assert precision_recall_area(one_of_four, np.zeros(4)) == pytest.approx(0.625)
+    assert average_precision(one_of_four, np.zeros(4)) == pytest.approx(np.mean([1, 1 / 2, 1 / 3, 1 / 4]))
     assert math.isnan(figure_of(evaluation.reduce(rows), "auprc").low)
 
 

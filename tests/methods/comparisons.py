@@ -198,6 +198,6 @@ NOT_COMPARED = {
     ),
     "a search for words, which departs from the published beam and scores no tokens": ("universal_trigger",),
     "scores made elsewhere, read from a file": ("scores",),
-    "a control, which explains nothing": ("frequency", "inverted", "oracle", "position", "random"),
+    "a control, which explains nothing": ("constant", "frequency", "inverted", "oracle", "position", "random"),
 }
 """Why a method is compared with no published number: the reason, and the methods it holds for."""

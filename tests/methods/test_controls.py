@@ -1,4 +1,4 @@
-"""The five controls on text: each scores words as its definition says, whatever the batch."""
+"""The six controls on text: each scores words as its definition says, whatever the batch."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +11,7 @@ import benchmark
 from benchmark import units
 from benchmark.errors import NotApplicable, UserError
 from benchmark.types import Example
-from methods.controls import Frequency, Inverted, Oracle, Position, Random
+from methods.controls import Constant, Frequency, Inverted, Oracle, Position, Random
 from tests import text_models
 
 TEXTS = ("the untoldly film was good", "a dull plot", "bad", "the " * 20 + "good")
@@ -87,6 +87,11 @@ def test_oracle_is_the_rationale_and_inverted_its_negative(model, batch):
 def test_without_rationales_they_say_so(model, method):
     with pytest.raises(NotApplicable, match="the task has no rationales"):
         explain(method, model, model.encode(["good"]))
+
+
+def test_constant_scores_every_word_alike_and_no_head(model, batch):
+    assert word_scores(Constant(), model, batch) == [[0.0] * n for n in (5, 3, 1, 14)]
+    assert explain(Constant(), model, batch).heads is None
 
 
 def test_position_falls_from_the_first_word_on(model, batch):

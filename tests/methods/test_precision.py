@@ -131,7 +131,7 @@ def minilm():
     return benchmark.load_model(shared("models/minilm-movies"), device="cpu", window=256)
 
 
-WITHOUT_A_MODEL = ("frequency", "inverted", "oracle", "position", "random")
+WITHOUT_A_MODEL = ("constant", "frequency", "inverted", "oracle", "position", "random")
 LONG_RUNNING = ("captum", "shapley_sampling")  # their passes are those of kernel_shap
 LONG = ("conservative_lrp", *RELEVANCE)
 """Held to the same on longer texts, where relevance loses its digits."""

@@ -20,7 +20,7 @@ from tests.replicas.registry import REPLICAS, without_replica
 
 REASONS = {
     **dict.fromkeys(
-        ("frequency", "inverted", "oracle", "position", "random"),
+        ("constant", "frequency", "inverted", "oracle", "position", "random"),
         "a control, whose definition `tests/methods/test_controls.py` checks word by word",
     ),
     "captum": "a wrapper of other classes, which `test_captum.py` compares with ours",

@@ -254,6 +254,22 @@ def test_a_record_without_words_is_read(cell):
     assert loaded.evaluation("rationale").figures == test.figures
 
 
+def test_ties_are_in_the_record_and_of_an_earlier_one_are_counted_without_a_test(place, cell, monkeypatch):
+    def never(*_):
+        raise AssertionError("tested again")
+
+    record = store.read_record(cell)
+    test, edges = (record.evaluations[name] for name in ("rationale", "attribution_graph"))
+    assert 0 <= test.constant <= test.tied <= 1
+    assert (edges.constant, edges.tied) == (None, None)
+    monkeypatch.setattr("benchmark.run.testing.rows_of_test", never)
+    earlier = {name: replace(test, constant=None, tied=None) for name, test in record.evaluations.items()}
+    commits.write_record(cell, replace(record, evaluations=earlier))
+    place.run(cell.parents[2], *TESTS)
+    again = store.read_record(cell).evaluations["rationale"]
+    assert (again.constant, again.tied) == (test.constant, test.tied)
+
+
 def test_a_cell_whose_name_is_equal_by_chance_is_not_taken_for_another(place, cell):
     commits.write_record(cell, replace(store.read_record(cell), hash="0" * 64))
     with pytest.raises(UserError, match="holds another cell"):

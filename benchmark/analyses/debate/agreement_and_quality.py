@@ -35,7 +35,8 @@ class AgreementAndQuality:
 
     `ρ = corr(rank_m x̄_m, rank_m ± ȳ_m)` with x̄_m the mean τ_b of method m with the reference (the test `agreement`) and
     ȳ_m its mean under a headline metric of faithfulness or plausibility, its sign turned where lower is better: ρ > 0 says
-    that methods that agree more are better. Tied methods share their mean rank. Controls are shown and are not in ρ.
+    that methods that agree more are better. Tied methods share their mean rank. Controls are shown and are not in ρ, and
+    neither are methods of which more than a tenth of the explanations are constant.
 
     Intervals: the examples are resampled, the same for all methods and both measures. The methods are those of the
     comparison and no sample of others, so that ρ is one of these methods.
@@ -47,7 +48,7 @@ class AgreementAndQuality:
     """
 
     seed: Natural = 0
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 2: average precision; without constant methods
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """The correlations and the points.
@@ -92,13 +93,20 @@ class AgreementAndQuality:
     def _correlation(
         self, labels: dict[str, str], found: MethodValues, reference: Measure, measure: Measure
     ) -> dict[str, Any]:
-        chosen = [place for place, name in enumerate(found.methods) if control_order(name) == 0]
+        real = [place for place, name in enumerate(found.methods) if control_order(name) == 0]
+        chosen = [place for place in real if found.methods[place] not in found.silent]
+        silent = [
+            f"{found.methods[place]}, {found.silent[found.methods[place]]}" for place in real if place not in chosen
+        ]
+        without = f"; without {'; '.join(silent)}" if silent else ""
         if len(chosen) < _LEAST_METHODS or found.n == 0:
-            return line(labels, _RHO, note=f"{len(chosen)} methods have both; at least {_LEAST_METHODS} are needed")
+            return line(
+                labels, _RHO, note=f"{len(chosen)} methods have both; at least {_LEAST_METHODS} are needed{without}"
+            )
         agreement = found.values[reference][:, chosen]
         quality = oriented(measure, found.values[measure][:, chosen])
         rho = rank_correlation(agreement, quality, self.seed)
-        return figure_line(labels, _RHO, rho, f"{len(chosen)} methods")
+        return figure_line(labels, _RHO, rho, f"{len(chosen)} methods{without}")
 
 
 def _is_agreement(metric: str) -> bool:

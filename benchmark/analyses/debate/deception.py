@@ -1,6 +1,7 @@
 """Which explainers does a model deceive that does not attend to what it reads? (Pruthi et al. 2020)."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,8 @@ from benchmark.evaluations.rationale.rationale import WEIGHTS
 from benchmark.models.classifier import Classifier
 from benchmark.models.divergences import even_rows, over_rows
 from benchmark.models.marked_mass import marked_tokens, mass_elsewhere
+from benchmark.results.control_names import control_order
+from benchmark.results.record import UNDECLARED
 from benchmark.results.statistics import ALPHA, interval
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.cell import Cell
@@ -45,7 +48,8 @@ class Deception:
     before and after. `deception`: how well each explainer of the comparison finds those words on either model, by a metric
     of the agreement with rationales, with the paired difference, and that to random scores on the deceptive model where
     `random` is one of the comparison's methods. The deceptive model still reads the words, as its accuracy shows. An
-    explainer that finds them less well than on the honest model, and not better than random scores, is deceived.
+    explainer that finds them less well than on the honest model, and not better than random scores, is deceived. One is
+    shown and not judged of which more than a tenth of the explanations are constant on either model.
 
     Attributes:
         evaluation: a test of the comparison, of agreement with rationales.
@@ -55,10 +59,10 @@ class Deception:
     Cost: the training once, and the explanations of the other model, which are kept in run folders of its own.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 2: average precision; constant explainers are not judged
 
     evaluation: Annotated[str, OfComparison("evaluations")] = "rationale"
-    metric: str = "auprc"
+    metric: str = "average_precision"
     deceptive: Sequence[str] = ("model=deceptive",)
 
     def __call__(self, context: Context) -> Sequence[Table]:
@@ -85,15 +89,22 @@ class Deception:
 
     def _explainers(self, context: Context, both: tuple[Setting, Setting]) -> Table:
         scores: dict[str, tuple[Values, Values]] = {}
+        silent: dict[str, str] = {}
+        of_test = {self.evaluation: context.tests[self.evaluation]}
         for name in context.cells:
             cells = [setting.cell(name) for setting in both]
             for cell in cells:
                 finish(cell, {self.evaluation: context.evaluations[self.evaluation]})
             before, after = (self._values(cell, context) for cell in cells)
             scores[name] = (before, after)
-        rows, sentences = explainer_lines(scores)
+            silences = [tested(cell, of_test)[0].evaluations[self.evaluation].silence for cell in cells]
+            if any(silences) and not control_order(name):
+                silent[name] = next(filter(None, silences))
+        rows, sentences = explainer_lines(scores, silent)
         shown = Drawing("scatter", x=HONEST, y=(DECEPTIVE,), series="explainer")
-        title = f"{self.metric.upper()} of explainers on an honest and on a deceptive model"
+        declared = context.evaluations[self.evaluation].metrics.get(self.metric, UNDECLARED)
+        measured = declared.title or self.metric
+        title = f"{measured[:1].upper()}{measured[1:]} of explainers on an honest and on a deceptive model"
         drawn = shown if any(row["metric"] == DECEPTIVE for row in rows) else None
         return Table("deception", title, ("explainer",), pd.DataFrame(rows), tuple(sentences), drawn)
 
@@ -107,10 +118,13 @@ class Deception:
         return {str(uid): row for uid, row in zip(found.index, found.to_numpy(), strict=True)}
 
 
-def explainer_lines(scores: Mapping[str, tuple[Values, Values]]) -> tuple[list[dict[str, Any]], list[str]]:
+def explainer_lines(
+    scores: Mapping[str, tuple[Values, Values]], silent: Mapping[str, str] = MappingProxyType({})
+) -> tuple[list[dict[str, Any]], list[str]]:
     """Lines of each explainer from its scores by uid on the honest and on the deceptive model, and what they say.
 
-    The family of Holm's correction is the explainers whose scores differ at all: a control does not look at the model.
+    The family of Holm's correction is the explainers whose scores differ at all: a control does not look at the model. Those
+    that are `silent` have their figures, and the reason why nothing is said of them.
     """
     rows: list[dict[str, Any]] = []
     questions, above = [], []
@@ -121,8 +135,11 @@ def explainer_lines(scores: Mapping[str, tuple[Values, Values]]) -> tuple[list[d
             rows.append(line(labels, DECEPTIVE, note="it scores no words here"))
             continue
         before, after = (np.array([side[uid][0] for uid in shared]) for side in (honest, deceptive))
-        rows.append(figure_line(labels, HONEST, interval(before, bounds=UNIT)))
-        rows.append(figure_line(labels, DECEPTIVE, interval(after, bounds=UNIT)))
+        not_judged = f"not judged: {silent[name]}" if name in silent else ""
+        rows.append(figure_line(labels, HONEST, interval(before, bounds=UNIT), not_judged))
+        rows.append(figure_line(labels, DECEPTIVE, interval(after, bounds=UNIT), not_judged))
+        if not_judged:
+            continue
         if name != "random" and (common := sorted(deceptive.keys() & random.keys())):
             gain = interval([deceptive[uid][0] - random[uid][0] for uid in common], bounds=CHANGE)
             rows.append(figure_line(labels, GAIN, gain))
@@ -132,7 +149,10 @@ def explainer_lines(scores: Mapping[str, tuple[Values, Values]]) -> tuple[list[d
         else:
             rows.append(figure_line(labels, "difference", interval(after - before), "it does not look at the model"))
     tests, _ = difference_lines(questions)
-    return [*rows, *tests], _verdicts(tests, above, with_random=bool(random))
+    sentences = _verdicts(tests, above, with_random=bool(random))
+    if silent:
+        sentences.append(f"Not judged: {', '.join(f'{name} ({why})' for name, why in silent.items())}.")
+    return [*rows, *tests], sentences
 
 
 def _verdicts(tests: Sequence[Mapping[str, Any]], above: Sequence[str], *, with_random: bool) -> list[str]:

@@ -1,7 +1,7 @@
 """The values of a comparison's methods under its tests, example by example."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from benchmark.analyses.context import Context
 from benchmark.analyses.layouts import Measure, Value, value_of
 from benchmark.analyses.measured import tested
-from benchmark.results.record import Metric
+from benchmark.results.record import Metric, Record
 from benchmark.results.statistics import Interval
 from benchmark.results.wording import arrow
 from benchmark.types import Evaluation
@@ -26,11 +26,13 @@ class MethodValues:
         methods: M names; those that lack a measure, or more than half of its examples, are left out.
         figures: by measure, the figure of each method.
         values: by measure, [N M].
+        silent: methods on whose values no verdict may rest, and why (`EvaluationRecord.silence`).
     """
 
     methods: tuple[str, ...]
     figures: Mapping[Measure, Mapping[str, Interval]]
     values: Mapping[Measure, Values]
+    silent: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -73,7 +75,12 @@ def method_values(context: Context, wanted: Sequence[Measure]) -> MethodValues:
         methods=tuple(whole),
         figures={measure: {n: values[i].figure for n, values in whole.items()} for i, measure in enumerate(wanted)},
         values={measure: table[[(i, n) for n in whole]].to_numpy(dtype=np.float64) for i, measure in enumerate(wanted)},
+        silent={name: text for name in whole if (text := _silence(read[name][0], wanted)) is not None},
     )
+
+
+def _silence(record: Record, wanted: Sequence[Measure]) -> str | None:
+    return next((text for measure in wanted if (text := record.evaluations[measure.evaluation].silence)), None)
 
 
 def _examples(value: Value) -> "pd.Series[float]":

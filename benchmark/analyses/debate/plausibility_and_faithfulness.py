@@ -44,6 +44,9 @@ class PlausibilityAndFaithfulness:
       method that has it. The half is a convention, and the largest of several means is somewhat too large.
     - Otherwise it is undecided on these examples. An advantage that was not found is no proof that there is none.
 
+    A method of which more than a tenth of the explanations are constant is shown and not judged: what it gets there is what
+    the test gives to equal scores.
+
     Attributes:
         plausibility: TEST.METRIC.
         faithfulness: TEST.METRIC, a plane each; what the comparison lacks is left out. By default those of
@@ -51,14 +54,14 @@ class PlausibilityAndFaithfulness:
         control: the method that both are held to.
     """
 
-    plausibility: str = "rationale.auprc"
+    plausibility: str = "rationale.average_precision"
     faithfulness: Sequence[str] = (
         "perturbation.positive_auc_mean",
         "perturbation_target.positive_auc_published",
         "aopc.comprehensiveness",
     )
     control: str = "random"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 2: average precision; constant methods are not judged
     says_nothing: ClassVar[bool] = True
 
     def __call__(self, context: Context) -> Sequence[Table]:
@@ -87,7 +90,7 @@ class PlausibilityAndFaithfulness:
                 rows.append(figure_line(labels, _PLAUSIBLE, found.figures[plausible][name]))
                 rows.append(figure_line(labels, _FAITHFUL, found.figures[measure][name]))
                 rows.append(line(labels, _QUADRANT, n=found.n, note=quadrants.get(name, "control")))
-            misleading.append(_sentence(shown(context, measure), quadrants, found.n))
+            misleading.append(_sentence(shown(context, measure), quadrants, found))
         return [
             Table(
                 name="plausibility_and_faithfulness",
@@ -101,9 +104,10 @@ class PlausibilityAndFaithfulness:
 
     def _quadrants(self, found: MethodValues, plausible: Measure, faithful: Measure) -> dict[str, str]:
         """What each method is called; controls are not judged."""
-        judged = [place for place, name in enumerate(found.methods) if not control_order(name)]
-        if found.n < least_examples(2 * len(judged)):
-            return {found.methods[place]: f"no verdict: n = {found.n}" for place in judged}
+        silent = {name: f"no verdict: {why}" for name, why in found.silent.items() if not control_order(name)}
+        judged = [place for place, name in enumerate(found.methods) if not control_order(name) and name not in silent]
+        if found.n < least_examples(2 * len(judged)) or not judged:
+            return silent | {found.methods[place]: f"no verdict: n = {found.n}" for place in judged}
         control = found.methods.index(self.control)
         advantages: dict[str, Values] = {}
         for axis, measure in ((_PLAUSIBLE, plausible), (_FAITHFUL, faithful)):
@@ -112,7 +116,7 @@ class PlausibilityAndFaithfulness:
         p_values = {(axis, i): float(p) for axis, a in advantages.items() for i, p in enumerate(sign_flip_p(a))}
         adjusted = holm(p_values)
         said = {axis: verdicts(a, [adjusted[axis, i] for i in range(len(judged))]) for axis, a in advantages.items()}
-        return {
+        return silent | {
             found.methods[place]: f"{_SAID[_PLAUSIBLE, said[_PLAUSIBLE][i]]}, {_SAID[_FAITHFUL, said[_FAITHFUL][i]]}"
             for i, place in enumerate(judged)
         }
@@ -127,7 +131,9 @@ def verdicts(advantages: Values, p_values: Sequence[float]) -> list[bool | None]
     return [True if yes else False if high < half else None for yes, high in zip(has, highs, strict=True)]
 
 
-def _sentence(measure: str, quadrants: dict[str, str], n: int) -> str:
+def _sentence(measure: str, quadrants: dict[str, str], found: MethodValues) -> str:
     names = [name for name, quadrant in quadrants.items() if quadrant == DANGEROUS]
+    silent = [f"{name} ({why})" for name, why in found.silent.items() if name in quadrants]
     said = ", ".join(names) if names else "none"
-    return f"Plausible, not faithful by {measure} (n = {n}): {said}."
+    not_judged = f" Not judged: {', '.join(silent)}." if silent else ""
+    return f"Plausible, not faithful by {measure} (n = {found.n}): {said}.{not_judged}"

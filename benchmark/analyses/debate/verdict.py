@@ -30,6 +30,7 @@ from benchmark.results.tables import PROBABILITY, Table, line
 from benchmark.settings.declared import configurable
 from benchmark.types import KnowsTruth
 
+_SIDES = (FOR, AGAINST, UNDECIDED)
 _FIGURE, _SAYS, _TRUE = "figure", "says", "agrees with the truth"
 
 
@@ -52,7 +53,8 @@ class Verdict:
     own: how much better than random scores the attention's scores agree with rationales, and do in a test of faithfulness.
     A figure speaks for or against attention where it lies on one side of a threshold after Holm's correction over all lines
     that have one (`verdict_rules.corrected`), else it is undecided. The lines are of one model and of the same examples, and
-    some are of the same edits in two scopes: they are no votes, and nothing counts them.
+    some are of the same edits in two scopes: they are no votes, and nothing counts them. Where more than a tenth of the
+    explanations are constant, a figure says nothing.
 
     Where the task knows the truth (`KnowsTruth`), attention finds the words or does not: its word scores agree better with
     them than random scores do. Lines about the same attention, the row that the classifier reads, are held to that.
@@ -66,9 +68,9 @@ class Verdict:
 
     attention: str = "raw_attention"
     control: str = "random"
-    plausibility: str = "rationale.auprc"
+    plausibility: str = "rationale.average_precision"
     faithfulness: Sequence[str] = ("perturbation.positive_auc_mean", "aopc.comprehensiveness")
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 2  # 2: average precision; corrected over the page; nothing rests on constant explanations
     reads_tables: ClassVar[bool] = True
 
     def __call__(self, context: Context) -> Sequence[Table]:
@@ -88,7 +90,7 @@ class Verdict:
             raise NotApplicable("the comparison has no other analysis of the debate, nor values of its attention")
         judged = corrected([answer.reading for answer in answers])
         answers = [replace(answer, reading=reading) for answer, reading in zip(answers, judged, strict=True)]
-        truth = answers[0].reading.says if known and found else None
+        truth = answers[0].reading.says if known and found and answers[0].reading.says in _SIDES else None
         agreements = [None if truth is None else _agrees(answer, truth) for answer in answers]
         if truth is not None:
             agreements[0] = "it is the truth"
@@ -118,6 +120,8 @@ class Verdict:
         good = oriented(measure, values.values[measure])
         figure = interval(good[:, values.methods.index(self.attention)] - good[:, values.methods.index(self.control)])
         measured = f"{declared.title or measure}, better than that of random scores by; 0"
+        if silence := values.silent.get(self.attention):
+            return [Answer(question, measured, ROW, Reading(figure, f"no verdict: {silence}", ""))]
         return [Answer(question, measured, ROW, read_against(figure, (0.0, 0.0), FOR, AGAINST))]
 
     def _read(self, context: Context) -> tuple[list[Answer], list[str]]:

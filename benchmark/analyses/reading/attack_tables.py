@@ -161,8 +161,8 @@ def explanations(rows: list[dict[str, Any]]) -> Table:
             "length.",
             _TOGETHER,
             "'More than of the clean model' is τ_b for this model minus τ_b for the model trained on clean examples, on the "
-            "same questions. 'More where words decide' is τ_b on questions decided by words minus τ_b on questions decided by "
-            "order, for the same model.",
+            "same questions. 'More where words decide' is τ_b on questions decided by words minus τ_b on questions decided "
+            "by order, for the same model.",
         ),
         drawing=Drawing("bars", x="attack", y=(WORDS,), series="explainer", panels=("model",)) if rows else None,
     )

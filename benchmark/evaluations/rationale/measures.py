@@ -29,22 +29,26 @@ def metrics() -> Mapping[str, Metric]:
     """All but the number of documents lie between 0 and 1."""
     words, share = "words selected", "share of words selected"
     return {
-        "auprc": _ranked(
-            "AUPRC",
-            "AUPRC",
-            "area under the precision-recall curve of the words' scores against the rationale's words",
+        "average_precision": _ranked(
+            "average precision",
+            "avg. prec.",
+            "mean precision at the rationale's words in the order of scores, and over all orders of equal ones, of "
+            "documents with words in and out of the rationale",
             headline=True,
         ),
         "token_f1_mean": _ranked(
             "token F1, mean over k", "token F1", f"token F1 {_AT_K}, mean over several k", headline=True
         ),
-        "auprc_marked": _ranked(
-            "AUPRC, documents with a rationale", "AUPRC (marked)", "AUPRC over the documents that have a rationale word"
+        "auprc": _ranked(
+            "AUPRC",
+            "AUPRC",
+            "area under the precision-recall curve by trapezoids, as ERASER's scorer has it; scores that are all equal have "
+            "(1 + π) / 2 there, π the share of words in the rationale, more than random ones",
         ),
-        "average_precision": _ranked(
-            "average precision",
-            "avg. prec.",
-            "average precision over the documents with words in and out of the rationale",
+        "auprc_marked": _ranked(
+            "AUPRC, documents with a rationale",
+            "AUPRC (marked)",
+            "AUPRC over the documents that have a rationale word; scores that are all equal have (1 + π) / 2",
         ),
         "iou_f1": _ranked("IoU F1", "IoU F1", f"F1 of selected and annotated {_SPANS}", headline=True),
         "iou_f1_micro": _ranked("IoU F1, micro", "IoU F1 (micro)", f"F1 of selected and annotated {_SUMMED}"),

@@ -48,9 +48,11 @@ class Rationale(Averaged):
     - `token_f1` at k = 10 … 80: the k best words against the rationale's; mean of the documents' F1, its mean over k
       (`token_f1_mean`), and `token_f1_micro`, F1 of the summed counts. A document counts where it has a rationale word
       or a selected one.
-    - `auprc`: area under the precision-recall curve of the soft scores, mean over all documents; one without a rationale
-      word counts as 1/2, whatever the scores (`documents.precision_recall_areas`). `auprc_marked` leaves those out;
-      `average_precision` also those that are rationale throughout.
+    - `average_precision`: mean precision at the rationale's words, of the documents with words in and out of it
+      (`documents.average_precision`); words beyond the window come last.
+    - `auprc`: area under the precision-recall curve of the soft scores by trapezoids, mean over all documents; one without a
+      rationale word counts as 1/2, whatever the scores (`documents.precision_recall_area`). `auprc_marked` leaves those out.
+      Both are ERASER's, for comparison with its papers: a map of equal scores has (1 + π)/2 there, above most explainers.
     - `iou_f1`: spans match where intersection over union ≥ 0.5. Predicted spans are maximal runs of selected words
       within a document. The rationale's spans are the annotated ones, adjacent ones apart and empty ones included (these
       match nothing); where the task names no spans, they are the maximal runs of its words. Precision is the share of
@@ -69,8 +71,12 @@ class Rationale(Averaged):
       wherever it stands, such as a zero-width space, is in neither share; in the rationale it counts as missed too.
 
     Words of a query are left out. Examples that are not annotated get no row; one whose annotation marks no word is
-    scored as any other. With fewer than k words within the window all of them are selected. Ties are broken by a
-    permutation seeded by the example.
+    scored as any other. With fewer than k words within the window all of them are selected.
+
+    Equal scores have no order, and each figure but `auprc` is its expectation over all orders of them, so that a map of
+    equal scores gets what random scores get on average. It is exact for what counts words. Spans are counted in 50 drawn
+    orders where a selection parts the words of one score. That breaks runs, so that of spans the control `oracle`, whose
+    scores are 0 and 1, is the most that can be had only where as many words are selected as the rationale has.
 
     Attributes:
         target: the class that is explained.
@@ -79,13 +85,13 @@ class Rationale(Averaged):
         top: the k, increasing.
         hard_shares: shares of the curves, increasing.
         hard_share: a number, or `task`. `task` is that of the batch where `rows` is called without `over`.
-        seed: of the permutations.
+        seed: of the drawn orders of equal scores.
         even: whether every annotated example is one document with a rationale and a visible word. Means over documents are
             then means over examples, and rows hold them by example. Otherwise rows hold sums over an example's documents
             (`<name>_sum`) and the number of documents. None for what `over` finds.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 3  # 3: expectations over the orders of equal scores; words without a token
     reads: ClassVar[Reads] = "tokens"
     about: ClassVar[About] = About("plausibility", 10, "Agreement with human rationales")
     nothing: ClassVar[str] = "no example has a rationale"
@@ -146,7 +152,7 @@ class Rationale(Averaged):
         documents_of_batch = documents(batch, attribution, how=self.pool, clamp=self.clamp, seed=self.seed)
         annotated = rationales(batch)
         if not annotated:
-            return table((), "auprc", torch.zeros(0))
+            return table((), "average_precision", torch.zeros(0))
         evaluation = self if self.even is not None else self.over([batch])
         documents_of = {uid: part for uid, part in zip(batch.uids, documents_of_batch, strict=True) if uid in annotated}
         share, shares = float(evaluation.hard_share), [float(s) for s in self.hard_shares]

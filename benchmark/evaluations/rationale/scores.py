@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from benchmark.evaluations import curves
 from benchmark.evaluations.base import Column
-from benchmark.evaluations.rationale.documents import Counts, Document, matched_spans, precision_recall_areas, spans
+from benchmark.evaluations.rationale.documents import (
+    Counts,
+    Document,
+    Flags,
+    average_precision,
+    matched_spans,
+    precision_recall_area,
+    spans,
+)
 
 DocumentsOfExample = Sequence[Document]
 
@@ -30,8 +38,9 @@ def n_words(documents: DocumentsOfExample) -> int:
 
 def scalars(documents: DocumentsOfExample) -> dict[str, float]:
     """Scores of one example that need no selection, and what its annotation holds."""
-    gold, rank = (np.concatenate([getattr(d, name) for d in documents]) for name in ("gold", "rank"))
-    areas, precisions = np.array([precision_recall_areas(d.gold, d.scores) for d in documents]).T
+    gold, seen = (np.concatenate([getattr(d, name) for d in documents]) for name in ("gold", "seen"))
+    areas = np.array([precision_recall_area(d.gold, d.scores) for d in documents])
+    precisions = np.array([average_precision(d.gold, np.where(d.seen, d.scores, -1.0)) for d in documents])
     marked = np.array([d.gold.any() for d in documents])
     mixed = marked & np.array([not d.gold.all() for d in documents])
     n_ranked = documents[0].n_ranked
@@ -49,7 +58,7 @@ def scalars(documents: DocumentsOfExample) -> dict[str, float]:
         "unmarked_documents": float((~marked).mean()),
         "rationale_share": float(gold.mean()),
         "coverage": n_ranked / int(has_token.sum()) if has_token.any() else float("nan"),
-        "truncated_rationale_share": _mean(rank[marked_tokens] >= n_ranked),
+        "truncated_rationale_share": _mean(~seen[marked_tokens]),
         "token_gold": float(gold.sum()),
         "iou_gold": float(sum(len(d.spans) for d in documents)),
         "span_documents": float(sum(bool(d.spans) for d in documents)),
@@ -89,55 +98,46 @@ def _hard_name(name: str) -> str:
 
 
 def _token_scores(documents: DocumentsOfExample, counts: Counts) -> dict[str, Column]:
-    """Counts [K] of the example, and means of precision, recall and F1 over its documents.
+    """Counts [K] of the example, and means of precision, recall and F1 over its documents (`Counted.expected`).
 
-    A document counts where it has a rationale word or a selected one; precision and recall are 0 where it lacks the
-    words that they are a share of.
+    Where it is by chance how many documents count, the means are expected sums over the expected number.
     """
-    counted = [document.counted(counts) for document in documents]
-    hits, chosen = (np.stack(part) for part in zip(*counted, strict=True))
-    gold = np.array([[document.gold.sum()] for document in documents])
-    present = gold + chosen > 0
-    n = present.sum(axis=0)
-
-    def mean(over: NDArray, under: NDArray) -> Column:
-        return _ratio(_ratio(over, under, 0.0).sum(axis=0), n, np.nan)
-
+    expected = np.array([[d.counted(count).expected() for count in counts.tolist()] for d in documents])
+    hits, chosen, precision, recall, f1, present = expected.sum(axis=0).T
     return {
-        "token_hits": hits.sum(axis=0).astype(np.float64),
-        "token_selected": chosen.sum(axis=0).astype(np.float64),
-        "token_documents": n.astype(np.float64),
-        "token_precision": mean(hits, chosen),
-        "token_recall": mean(hits, np.broadcast_to(gold, hits.shape)),
-        "token_f1": mean(2 * hits, gold + chosen),
+        "token_hits": hits,
+        "token_selected": chosen,
+        "token_documents": present,
+        "token_precision": _ratio(precision, present),
+        "token_recall": _ratio(recall, present),
+        "token_f1": _ratio(f1, present),
     }
 
 
 def _span_scores(documents: DocumentsOfExample, count: int) -> Mapping[str, float]:
-    """Counts of the spans of the `count` best words, and sums of precision and recall over the documents."""
-    matched = selected = predicted_documents = 0
-    precision = recall = 0.0
-    for document in documents:
-        predicted = spans(document.selected(count))
-        hits = matched_spans(predicted, document.spans)
-        matched, selected = matched + hits, selected + len(predicted)
-        predicted_documents += bool(predicted)
-        precision += hits / len(predicted) if predicted else 0.0
-        recall += hits / len(document.spans) if document.spans else 0.0
-    return {
-        "iou_matched": float(matched),
-        "iou_selected": float(selected),
-        "predicted_documents": float(predicted_documents),
-        "iou_precision": precision,
-        "iou_recall": recall,
-    }
+    """Counts of the spans of the `count` best words, and sums of precision and recall over the documents.
+
+    Where the count parts words of one score, these are means over drawn orders of them.
+    """
+    by_document = [np.mean([_spans_of(d, chosen) for chosen in d.selections(count)], axis=0) for d in documents]
+    names = ("iou_matched", "iou_selected", "predicted_documents", "iou_precision", "iou_recall")
+    return dict(zip(names, np.sum(by_document, axis=0).tolist(), strict=True))
+
+
+def _spans_of(document: Document, chosen: Flags) -> tuple[float, float, float, float, float]:
+    """Matched and predicted spans of one document, whether there is one, precision and recall."""
+    predicted = spans(chosen)
+    hits = matched_spans(predicted, document.spans)
+    precision = hits / len(predicted) if predicted else 0.0
+    recall = hits / len(document.spans) if document.spans else 0.0
+    return float(hits), float(len(predicted)), float(bool(predicted)), precision, recall
 
 
 def _mean(values: Column) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
-def _ratio(over: NDArray, under: NDArray, otherwise: float) -> Column:
-    out = np.full(over.shape, otherwise, dtype=np.float64)
-    ratios: Column = np.divide(over, under, out=out, where=np.asarray(under) > 0)
+def _ratio(over: NDArray, under: NDArray) -> Column:
+    """NaN where nothing is below."""
+    ratios: Column = np.divide(over, under, out=np.full(over.shape, np.nan), where=under > 0)
     return ratios

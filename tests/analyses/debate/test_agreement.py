@@ -1,5 +1,7 @@
 """Agreement of methods, heads and references equals a slow transcription; verdicts follow from rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,14 +10,23 @@ from scipy import stats
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.agreement_and_quality import AgreementAndQuality, rank_correlation
 from benchmark.analyses.debate.agreement_matrix import clustered
-from benchmark.analyses.debate.plausibility_and_faithfulness import PlausibilityAndFaithfulness, verdicts
+from benchmark.analyses.debate.method_values import MethodValues
+from benchmark.analyses.debate.plausibility_and_faithfulness import (
+    DANGEROUS,
+    PlausibilityAndFaithfulness,
+    _sentence,
+    verdicts,
+)
 from benchmark.analyses.debate.read_attention import conicity, read_attention
 from benchmark.analyses.debate.word_scores import WordScores
+from benchmark.analyses.layouts import Measure
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import ranks
+from benchmark.results.statistics import interval
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import build, compose
 from tests import tiny_models
+from tests.records import evaluation_record
 
 METHODS = "methods=[raw_attention,gradient_x_input,random]"
 
@@ -169,6 +180,34 @@ def test_a_quality_is_had_lacked_or_undecided():
     wide = drawn.normal(0.3, 3.0, size=(60, 1))
     assert verdicts(np.hstack([good, none, wide]), [0.001, 0.9, 0.4]) == [True, False, None]
     assert verdicts(np.hstack([none, wide]), [0.9, 0.4]) == [None, None], "nothing to measure a lack by"
+
+
+def test_a_method_that_mostly_says_nothing_is_in_no_quadrant_and_in_no_correlation():
+    """Under the trapezoids such maps beat random scores, and were the one alarm: plausible, not faithful."""
+    drawn = np.random.default_rng(0)
+    plausible, faithful = Measure("rationale", "average_precision", True), Measure("aopc", "comprehensiveness", True)
+    names = ("good", "tied", "random")
+    values = {
+        plausible: drawn.normal([0.8, 0.9, 0.2], 0.05, size=(40, 3)),
+        faithful: drawn.normal([0.5, 0.0, 0.0], 0.05, size=(40, 3)),
+    }
+    figures = {m: {n: interval(v[:, i]) for i, n in enumerate(names)} for m, v in values.items()}
+    spoken, reason = MethodValues(names, figures, values), "all scores are equal in 92 % of its explanations"
+    silent = replace(spoken, silent={"tied": reason})
+    judge = PlausibilityAndFaithfulness()._quadrants
+    assert judge(spoken, plausible, faithful)["tied"] == DANGEROUS
+    found = judge(silent, plausible, faithful)
+    assert found == {"good": "plausible, faithful", "tied": f"no verdict: {reason}"}
+    said = _sentence("comprehensiveness", found, silent)
+    assert said == f"Plausible, not faithful by comprehensiveness (n = 40): none. Not judged: tied ({reason})."
+    row = AgreementAndQuality()._correlation({}, silent, plausible, faithful)
+    assert row["note"] == f"1 methods have both; at least 4 are needed; without tied, {reason}"
+
+
+def test_a_share_of_constant_explanations_silences_a_test_above_a_tenth():
+    assert evaluation_record().silence is None
+    assert evaluation_record(constant=0.1, tied=0.2).silence is None
+    assert evaluation_record(constant=0.11, tied=0.2).silence == "all scores are equal in 11 % of its explanations"
 
 
 @pytest.mark.parametrize("analysis", [AgreementAndQuality(), PlausibilityAndFaithfulness()])

@@ -232,13 +232,27 @@ def test_attention_is_held_to_random_scores_on_its_own_examples(place, tmp_path)
     (page,) = Verdict()(context)
     found = page.rows[page.rows["metric"] == "figure"].iloc[0]
     columns = [
-        measured.tested(context.cells[name], context.tests)[1].read("rationale", "auprc").set_index("uid")["value"]
+        measured.tested(context.cells[name], context.tests)[1]
+        .read("rationale", "average_precision")
+        .set_index("uid")["value"]
         for name in ("raw_attention", "random")
     ]
     assert found["value"] == pytest.approx((columns[0] - columns[1]).mean())
     assert found["question"] == "does it find the words of the rationale?"
     with pytest.raises(NotApplicable):
         Verdict(control="absent")(context)
+
+
+def test_nothing_is_said_of_attention_that_is_constant_on_more_than_a_tenth_of_the_examples(place, tmp_path):
+    chosen = config(place, "methods=[constant,random]", "evaluations=[rationale,aopc]", f"out={tmp_path}", "limit=6")
+    setting = open_setting(chosen)
+    evaluations = {name: make(part) for name, part in chosen.evaluations.items()}
+    context = Context(setting, {name: setting.cell(name) for name in chosen.methods}, evaluations)
+    list(finish_all(context.cells, evaluations))
+    (page,) = Verdict(attention="constant")(context)
+    said = page.rows[page.rows["metric"] == "says"]["note"].tolist()
+    assert said == ["no verdict: all scores are equal in 100 % of its explanations"] * 2
+    assert "agrees with the truth" not in set(page.rows["metric"])
 
 
 @pytest.mark.slow
