@@ -5,7 +5,7 @@ The folder's lock must be held, so that nobody else is writing there.
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -40,6 +40,39 @@ def commit(folder: Path, contents: Mapping[str, bytes | Path], record: Record) -
         if path.name not in digests and path.name != "record.json":
             digests[path.name] = recorded.get(path.name) or store.hash_of(path)
     write_record(folder, replace(record, files=digests, coming={}))
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a run folder holds before something is added to it.
+
+    Attributes:
+        folder: the run folder.
+        record: the content of `record.json`; None where the cell is not finished.
+        names: of its files.
+    """
+
+    folder: Path
+    record: bytes | None
+    names: frozenset[str]
+
+    @staticmethod
+    def of(folder: Path) -> "Held":
+        """What it holds now."""
+        path = folder / "record.json"
+        names = frozenset(each.name for each in folder.iterdir()) if folder.is_dir() else frozenset()
+        return Held(folder, path.read_bytes() if path.is_file() else None, names)
+
+    def take_back(self) -> None:
+        """Make the folder what it was before files were added; one without a record is removed, and its parts with it."""
+        if self.record is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        store.write_bytes(self.folder / "record.json", self.record)
+        for path in self.folder.iterdir():
+            if path.is_file() and path.name not in self.names:
+                path.unlink()
+        clean(self.folder)
 
 
 def _digest(content: bytes | Path) -> str:

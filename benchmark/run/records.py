@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 
 from benchmark import progress
 from benchmark.errors import Corrupt, NotApplicable, UserError
+from benchmark.models.guard import ModelChangedError
 from benchmark.results import commits, statistics, store
 from benchmark.results.record import CostRecord, EvaluationRecord, MethodRecord, ModelRecord, Record
 from benchmark.results.row_writing import NOTHING, Share, write_rows
@@ -70,10 +71,16 @@ def finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
 
     Raises:
         UserError: the folder is damaged, or another cell's.
+        ModelChangedError: the method left the model changed; the folder is what it was.
     """
     with cell.lock:
         start = time.monotonic()
-        finished = _finish(cell, evaluations)
+        held = commits.Held.of(cell.folder)
+        try:
+            finished = _finish(cell, evaluations)
+        except ModelChangedError:
+            held.take_back()
+            raise
         commits.clean(cell.folder)
         return replace(finished, seconds=time.monotonic() - start)
 
