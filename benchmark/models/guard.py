@@ -194,6 +194,8 @@ def _alike(one: Any, other: Any) -> bool:
     if one is other:
         return True
     if isinstance(one, dict):
+        if not one and not other:
+            return isinstance(other, dict)
         return isinstance(other, dict) and list(one) == list(other) and all(one[key] is other[key] for key in one)
     return isinstance(one, bool | int | float | str) and type(one) is type(other) and one == other
 
@@ -214,7 +216,7 @@ class _Modules:
     def _attributes(self, module: nn.Module) -> dict[str, Any]:
         held, names = vars(module), self._names
         chosen = held if names is None else {name: held[name] for name in names if name in held}
-        return {name: dict(value) if isinstance(value, dict) else value for name, value in chosen.items()}
+        return {name: _shallow(value) if isinstance(value, dict) else value for name, value in chosen.items()}
 
     def put_back(self) -> Iterator[str]:
         """What has changed, in words, after it was put back."""
@@ -245,6 +247,10 @@ class _Modules:
                 del held[name]
             else:
                 held[name] = was
+
+
+def _shallow(mapping: dict[str, Any]) -> dict[str, Any]:
+    return dict(mapping) if mapping else {}  # most are empty, and a plain {} costs least
 
 
 _ABSENT = object()
@@ -335,7 +341,7 @@ def _attribute(name: str, owner: Any, attribute: str) -> _Switch:
 
 
 def _default_device() -> Any:
-    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)  # type: ignore[attr-defined]
+    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     return None if context is None else context.device
 
 
@@ -402,9 +408,7 @@ class _Process:
     def __init__(self) -> None:
         self._values = [switch.get() for switch in _SWITCHES]
         self._torch = torch.get_rng_state()
-        self._cuda = (
-            torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
-        )
+        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
         shared = {name: value for name, value in vars(of_all_modules).items() if name.startswith("_global_")}
         self._shared: list[tuple[str, Any, dict[Any, Any]]] = [
             *((name, value, dict(value)) for name, value in shared.items() if isinstance(value, dict)),
@@ -456,10 +460,10 @@ class _Settings:
         for name, owner, before in self._held:
             if changed := _put_plain(owner, before):
                 yield f"{', '.join(changed)} of the {name}"
-        for name, before in self._sides.items():
-            if self._tokenizer is not None and getattr(self._tokenizer, name, None) != before:
+        for name, side in self._sides.items():
+            if self._tokenizer is not None and getattr(self._tokenizer, name, None) != side:
                 yield f"{name} of the tokenizer"
-                setattr(self._tokenizer, name, before)
+                setattr(self._tokenizer, name, side)
         if self._size() != self._vocabulary:
             yield "the vocabulary of the tokenizer (which stays changed)"
 

@@ -82,10 +82,12 @@ SPOILS: dict[str, tuple[Callable[..., Any], str]] = {
     "zero_one": (lambda model, batch, target: weight(model)[0, 0].zero_(), "weights of bert.encoder.layer.0"),
     "data": (lambda model, batch, target: weight(model).data.mul_(1.01), "weights of bert.encoder.layer.0"),
     "numpy_view": (
-        lambda model, batch, target: np.copyto(weight(model).numpy(), weight(model).numpy() * 2), "weights of bert.encoder.layer.0",
+        lambda model, batch, target: np.copyto(weight(model).numpy(), weight(model).numpy() * 2),
+        "weights of bert.encoder.layer.0",
     ),
     "other_data": (
-        lambda model, batch, target: setattr(weight(model), "data", torch.zeros_like(weight(model))), "weights of bert.encoder.layer.0",
+        lambda model, batch, target: setattr(weight(model), "data", torch.zeros_like(weight(model))),
+        "weights of bert.encoder.layer.0",
     ),
     "other_parameter": (
         lambda model, batch, target: setattr(
@@ -129,7 +131,8 @@ SPOILS: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "batch_key": (lambda model, batch, target: batch.tensors.pop("attention_mask"), "the tensors of the batch"),
     "batch_other": (
-        lambda model, batch, target: batch.tensors.update(input_ids=batch.tensors["input_ids"] * 0), "the tensors of the batch",
+        lambda model, batch, target: batch.tensors.update(input_ids=batch.tensors["input_ids"] * 0),
+        "the tensors of the batch",
     ),
     "label": (lambda model, batch, target: batch.label.fill_(1), "label of the batch"),
     "units": (lambda model, batch, target: batch.units.fill_(0), "units of the batch"),
