@@ -3,6 +3,7 @@
 | status | why | what to do |
 | --- | --- | --- |
 | 1 | a full or read-only disk, a folder that was removed: the command was right | make room, the same command again |
+| 1 | a method of somebody else's left the model changed; the others are finished | the same command without it |
 | 2 | a mistake in the command or in what it reads | another command |
 | 130, 143 | Ctrl-C, SIGTERM (128 + the signal's number, as shells have it) | the same command again |
 
@@ -76,6 +77,8 @@ def ended(error: BaseException, kept: Kept) -> tuple[int, str] | None:
         return 1, f"error: {removed}; the same command computes what is missing again"
     if isinstance(error, UserError):
         return 2, f"error: {error}"
+    if isinstance(error, ExceptionGroup) and all(isinstance(each, UserError) for each in error.exceptions):
+        return 1, f"error: {'; '.join(map(str, error.exceptions))}; the other methods are finished"
     if (problem := disk_problem(error)) is not None:
         return 1, f"error: {problem}; {kept.sentence}"
     return None

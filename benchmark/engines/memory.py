@@ -37,7 +37,7 @@ class Fitted(Generic[T]):
     """
 
     def __init__(self, work: Work[T], model: Classifier) -> None:
-        self._work, self._model = work, model
+        self.work, self._model = work, model
         self._said = False
 
     def __call__(self, batch: Batch, *inputs: object) -> T:
@@ -45,7 +45,7 @@ class Fitted(Generic[T]):
         while True:
             before = replace(self._model.cost)
             try:
-                return self._work(self._model, batch, *inputs)
+                return self.work(self._model, batch, *inputs)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise

@@ -60,6 +60,7 @@ class Worker:
         sys.path.extend(path for path in paths if path not in sys.path)
         self.device, self.model = device, None if model is None else _loaded(model, device, threads)
         self._works: OrderedDict[str, Any] = OrderedDict()
+        self._before = None if self.model is None else _look(self.model)
 
     def run(self, key: str, work: bytes, items: bytes) -> Outcome:
         """Do one piece of work for each batch of a shard.
@@ -90,6 +91,8 @@ class Worker:
                 batch, inputs = _moved((batch, inputs), self.device)
             result = compute(batch, *inputs)
             results.append(result if self.device == "cpu" else _moved(result, "cpu"))
+        if self._before is not None:
+            self._before.check(_named(compute))
         return results
 
     def _fitted(self, work: Any) -> Any:
@@ -122,6 +125,19 @@ def _loaded(model: bytes, device: str, threads: int) -> Any:
 
     torch.set_num_threads(threads)
     return placed(pickle.loads(model), device)
+
+
+def _look(model: Any) -> Any:
+    """The model as nothing may leave it changed."""
+    from benchmark.models.guard import Look
+
+    return Look(model)
+
+
+def _named(work: Any) -> str:
+    """The method that asked for the work, or else what is done."""
+    asked = getattr(work, "work", work)
+    return str(getattr(getattr(asked, "method", None), "name", type(asked).__name__))
 
 
 def _moved(value: Any, device: str) -> Any:

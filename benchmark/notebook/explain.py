@@ -1,8 +1,7 @@
 """`benchmark.explain`: texts in, scores of their words by several methods out."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
+from benchmark.models.guard import Look, forget, is_ours, watched
 from benchmark.notebook.choices import choose
 from benchmark.notebook.explanation import Explanation, labelled, pictures_of
 from benchmark.notebook.given import Inputs, batch_size_of, checked_model, classes
@@ -69,7 +69,7 @@ def explain(
         explained = logits.argmax(-1) if given is None else given
         for name, method in chosen.items():
             try:
-                attributions[name] = _explained(model, method, batch, parts, explained)
+                attributions[name] = _explained(model, name, method, batch, parts, explained)
             except NotApplicable as answer:
                 reasons[name] = str(answer)
     return Explanation(
@@ -87,20 +87,27 @@ def explain(
 
 
 def _explained(
-    model: Classifier, method: Method, batch: Batch, parts: list[Batch], target: Int[Tensor, "B"]
+    model: Classifier, name: str, method: Method, batch: Batch, parts: list[Batch], target: Int[Tensor, "B"]
 ) -> Attribution:
-    """The attribution of the whole batch, explained part by part."""
-    stored, start = [], 0
+    """The attribution of the whole batch, explained part by part; ModelChangedError where the method changed the model."""
+    stored, start, before, ours = list[Ragged](), 0, Look(model), is_ours(method)
+
+    def call(part: Batch, own: Int[Tensor, "B"]) -> Attribution:
+        with nullcontext() if ours else watched(name, model, [part], own):
+            return method(model, part, own)
+
     for part in parts:
-        own = target[start : start + len(part)]
-        stored.append(measured(model, part, partial(method, model, part, own)))
+        own = target[start : start + len(part)].clone()
+        stored.append(measured(model, part, lambda part=part, own=own: call(part, own)))  # type: ignore[misc]
         start += len(part)
+    before.check(name)
     return padded(Ragged.merge(stored), 0, batch)
 
 
 @contextmanager
 def repeatable(model: Classifier) -> Iterator[None]:
     """Methods draw as in a comparison, and the caller's random numbers go on as if nothing had been drawn."""
+    forget(model)
     devices = [model.device] if model.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         yield

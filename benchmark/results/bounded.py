@@ -27,7 +27,8 @@ MAX_ROWS = 500_000_000
 """Rows of a Parquet table, of which some are in memory at a time: 100,000 examples with 5,000 values each."""
 
 MAX_ROWS_PER_EXAMPLE = 20_000
-"""Rows of a table for each example: all tests of this project together write some hundreds."""
+"""Rows of a table for each example, where no record declares the table: all tests of this project together write some
+hundreds, unless a setting asks for thousands of draws."""
 
 MAX_OTHER = 1 << 33
 """Bytes of any other file, tables among them."""
@@ -51,6 +52,12 @@ def read_bytes(path: Path) -> bytes:
     """The content of a regular file, see `check_file`."""
     check_file(path)
     return path.read_bytes()
+
+
+def check_written(name: str, size: int) -> None:
+    """ValueError where a file of this name and size would not be read again."""
+    if size > (limit := _LIMITS.get(Path(name).suffix, MAX_OTHER)):
+        raise ValueError(f"it would hold {size} bytes, more than {limit}")
 
 
 def parse_json(content: bytes) -> Any:

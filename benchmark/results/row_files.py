@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from benchmark.errors import Corrupt, one_line
 from benchmark.results import bounded
-from benchmark.results.digests import DAMAGE
+from benchmark.results.digests import DAMAGE, digest
 
 TYPES: Mapping[str, str] = {"x": "float64", "value": "float64", "draw": "int64"}
 ROW_COLUMNS = ("uid", "evaluation", "metric", "x", "value", "draw")
@@ -80,20 +80,19 @@ class FrameRows:
 class FileRows:
     """A Parquet file, which stays open, so that it is the same file whatever happens to its name."""
 
-    def __init__(self, path: Path, file: File, examples: int | None) -> None:
+    def __init__(self, path: Path, file: File, examples: int | None, declared: Mapping[str, str]) -> None:
         self.path = path
         try:
             self._parquet = pq.ParquetFile(file, page_checksum_verification=True)
-            self.entries = self._index(examples)
+            self.entries = self._index(examples, declared)
         except DAMAGE as error:
             raise Corrupt(path, one_line(error)) from error
         self._groups: OrderedDict[int, pa.Table] = OrderedDict()
 
-    def _index(self, examples: int | None) -> list[Entry]:
+    def _index(self, examples: int | None, declared: Mapping[str, str]) -> list[Entry]:
         footer = self._parquet.metadata
         sizes = [footer.row_group(index).num_rows for index in range(footer.num_row_groups)]
         self._starts = [0, *accumulate(sizes)]
-        bounded.check_rows(max(footer.num_rows, self._starts[-1]), examples)
         if missing := [name for name in ROW_COLUMNS if name not in self._parquet.schema_arrow.names]:
             raise ValueError(f"column {', '.join(missing)} is missing")
         if any(size > GROUP for size in sizes):
@@ -101,6 +100,8 @@ class FileRows:
         listed = bounded.parse_json((footer.metadata or {}).get(INDEX, b"null"))
         if not isinstance(listed, dict):
             raise ValueError("it does not say what it holds")
+        whole = {test: index_digest(metrics) for test, metrics in listed.items()}.items() <= declared.items()
+        bounded.check_rows(max(footer.num_rows, self._starts[-1]), None if whole else examples)
         entries, start = [], 0
         for evaluation, metrics in listed.items():
             for metric, (count, written) in metrics.items():
@@ -131,6 +132,11 @@ class FileRows:
         if len(self._groups) > _GROUPS:
             self._groups.popitem(last=False)
         return self._groups[number]
+
+
+def index_digest(metrics: Mapping[str, tuple[int, str]]) -> str:
+    """Digest of the rows of a test, from how many rows each of its metrics has and their digest."""
+    return digest({name: [rows, of_rows] for name, (rows, of_rows) in metrics.items()})
 
 
 def held(path: Path) -> File:

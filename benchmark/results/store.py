@@ -177,7 +177,8 @@ def read_cell(folder: Path) -> tuple[Record, StoredRows]:
             break
     if not written:
         raise Corrupt(path, NOT_AS_RECORDED)
-    return record, StoredRows.open(path, file, record.task.n)
+    declared = {name: test.rows for name, test in record.evaluations.items()}
+    return record, StoredRows.open(path, file, record.task.n, declared)
 
 
 def _held(path: Path) -> File:

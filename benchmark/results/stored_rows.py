@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmark.errors import Corrupt, one_line
-from benchmark.results.digests import digest, table_digest
+from benchmark.results.digests import table_digest
 from benchmark.results.row_files import (
     DIGESTED,
     NO_ROWS,
@@ -19,6 +19,7 @@ from benchmark.results.row_files import (
     FrameRows,
     Source,
     held,
+    index_digest,
 )
 
 CHUNK = 1 << 18
@@ -40,18 +41,21 @@ class StoredRows:
         self._kept: OrderedDict[tuple[str, str], pd.DataFrame] = OrderedDict()
 
     @staticmethod
-    def open(path: Path, file: File, examples: int | None = None) -> "StoredRows":
+    def open(
+        path: Path, file: File, examples: int | None = None, declared: Mapping[str, str] | None = None
+    ) -> "StoredRows":
         """Rows that `write_rows` wrote.
 
         Args:
             path: what messages call the file.
             file: the open file, which is kept.
-            examples: how many there are; None where it is not known. There are only so many rows for each.
+            examples: how many there are; None where it is not known. There are only so many rows for each, unless
+            declared: names the file's tests, with the digests of their rows: then as many as were written.
 
         Raises:
             Corrupt: it is broken, or something else; also when rows are read.
         """
-        source = FileRows(path, file, examples)
+        source = FileRows(path, file, examples, declared or {})
         return StoredRows(source, _by_test(source.entries))
 
     @staticmethod
@@ -138,7 +142,7 @@ class StoredRows:
     def digest(self, evaluation: str) -> str:
         """Digest of the rows of a test, which its figures are stored with."""
         metrics = self._entries.get(evaluation, {})
-        return digest({name: [entry.rows, self._digest(entry)] for name, entry in metrics.items()})
+        return index_digest({name: (entry.rows, self._digest(entry)) for name, entry in metrics.items()})
 
     def named(self, tests: Mapping[str, str], metrics: Mapping[str, str] | None = None) -> "StoredRows":
         """The rows of some tests under other names.

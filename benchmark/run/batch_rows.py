@@ -1,12 +1,14 @@
 """What a test is asked for one batch, as values, so that another process can be told to ask it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from benchmark.models import Classifier
+from benchmark.models.guard import Look, is_ours, watched
 from benchmark.results.row_files import NO_ROWS
 from benchmark.run.arrays import selected
 from benchmark.run.offers import PreparedEvaluation
@@ -58,11 +60,17 @@ class Extract:
     Attributes:
         evaluation: the test.
         method: what is compared.
+        name: of what is compared.
     """
 
     evaluation: PreparedEvaluation
     method: Compared
+    name: str
 
     def __call__(self, model: Classifier, batch: Batch, batches: Sequence[Batch]) -> Mapping[str, Any]:
         """What it takes from all of `batches`, whose first is `batch`."""
-        return self.evaluation.extract(model, self.method, batches)
+        before = Look(model)
+        with nullcontext() if is_ours(self.method) else watched(self.name, model, batches):
+            found = self.evaluation.extract(model, self.method, batches)
+        before.check(self.name)
+        return found

@@ -14,6 +14,7 @@ from torch import Tensor
 from benchmark.engines.base import Series, Work
 from benchmark.errors import Corrupt, NotApplicable
 from benchmark.models import Classifier
+from benchmark.models.guard import Look
 from benchmark.results import commits, locks
 from benchmark.results.digests import digest
 from benchmark.results.store import Ragged
@@ -177,8 +178,9 @@ class Cell:
             merge=Ragged.merge,
             seconds=self.checkpoint_seconds,
         )
-        sizes = [len(batch) for batch in series.batches]
+        sizes, before = [len(batch) for batch in series.batches], Look(self.model)
         result = stage.follow(sizes, partial(self.data.runner.results, series), name, _label(name))
+        before.check(self.name)
         if result.uids != uids:
             raise Corrupt(stage.folder, "its parts do not hold each example once")
         return result, stage

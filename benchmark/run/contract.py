@@ -1,7 +1,9 @@
 """What a method gives is held to what it promises, before anything is computed from it."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 from jaxtyping import Float, Int
@@ -9,6 +11,7 @@ from torch import Tensor
 
 from benchmark.errors import UserError
 from benchmark.models import Classifier
+from benchmark.models.guard import is_ours, watched
 from benchmark.run.offers import JointMethod
 from benchmark.types import Attribution, Batch, EdgeMethod, Method
 
@@ -19,7 +22,8 @@ _WAY_OUT = "Attribution in benchmark/types.py says what each is, Batch.units whi
 class Checked:
     """An explainer whose answers are checked; a mistake in one is a line that names the method and what was expected.
 
-    Scores that are not finite are let pass: they are a dash, not a mistake of the form (`arrays.flat`).
+    Scores that are not finite are let pass: they are a dash, not a mistake of the form (`arrays.flat`). A method that is not
+    ours is `watched`: what it leaves changed is put back, and is a line likewise.
 
     Attributes:
         name: of the method in the comparison.
@@ -34,18 +38,31 @@ class Checked:
         """That of the method."""
         return self.method.class_specific
 
+    @cached_property
+    def ours(self) -> bool:
+        """Whether the method and its parts come from this project."""
+        return is_ours(self.method)
+
+    def _watched(self, model: Classifier, batch: Batch, target: Tensor) -> AbstractContextManager[None]:
+        return nullcontext() if self.ours else watched(self.name, model, [batch], target)
+
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """The method's attributions; UserError where they are of another form than a batch's `Attribution`."""
-        return self._checked(self.method(model, batch, target), model, batch, "the method")
+        with self._watched(model, batch, target):
+            answer = self.method(model, batch, target)
+        return self._checked(answer, model, batch, "the method")
 
     def with_edges(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """The same of a `JointMethod`, with edge scores."""
         joint = cast(JointMethod, self.method)
-        return self._checked(joint.with_edges(model, batch, target), model, batch, "with_edges")
+        with self._watched(model, batch, target):
+            answer = joint.with_edges(model, batch, target)
+        return self._checked(answer, model, batch, "with_edges")
 
     def edge_scores(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L H T T"]:
         """The scores of an `EdgeMethod`; UserError where they are not of the batch's edges."""
-        scores = cast(EdgeMethod, self.method).edge_scores(model, batch, target)
+        with self._watched(model, batch, target):
+            scores = cast(EdgeMethod, self.method).edge_scores(model, batch, target)
         n_examples, width = batch.units.shape
         heads = {1, model.n_heads}
         expected = f"a torch tensor of shape [{n_examples}, {model.n_layers}, {model.n_heads} or 1, {width}, {width}]"

@@ -6,11 +6,16 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from benchmark import progress
 from benchmark.engines.base import ShardError
+from benchmark.models.guard import ModelChangedError
 from benchmark.run.cell import Cell
 from benchmark.run.records import finish
 from benchmark.types import Evaluation
 
 logger = logging.getLogger(__name__)
+
+
+Failure = ShardError | ModelChangedError
+"""Why a method is given up while the others go on."""
 
 
 class UnfinishedError(ExceptionGroup):
@@ -24,9 +29,10 @@ def finish_all(cells: Mapping[str, Cell], evaluations: Mapping[str, Evaluation])
     it took.
 
     Raises:
-        UnfinishedError: after all others, where the work of some failed time and again in an engine's workers.
+        UnfinishedError: after all others, where the work of some failed time and again in an engine's workers, or left the
+            model changed.
     """
-    places, failures = Places(len(cells)), dict[str, ShardError]()
+    places, failures = Places(len(cells)), dict[str, Failure]()
     at_once = min(len(cells), max((cell.data.runner.at_once for cell in cells.values()), default=1))
     waiting = list(cells)
     if at_once > 1:
@@ -63,7 +69,7 @@ class Places:
         return f"{next(self._numbers)} of {self.count}"
 
 
-def _named(error: ShardError, name: str) -> ShardError:
+def _named(error: Failure, name: str) -> Failure:
     error.add_note(f"the method is {name}")
     return error
 
@@ -73,7 +79,7 @@ def _side_by_side(
     evaluations: Mapping[str, Evaluation],
     places: Places,
     at_once: int,
-    failures: dict[str, ShardError],
+    failures: dict[str, Failure],
 ) -> Generator[Cell, None, list[str]]:
     """Finish the cells that no other process works on, each in a thread; gives the names of the others.
 
@@ -106,7 +112,7 @@ def _side_by_side(
 
 
 def _is_finished(
-    cell: Cell, evaluations: Mapping[str, Evaluation], places: Places, failures: dict[str, ShardError]
+    cell: Cell, evaluations: Mapping[str, Evaluation], places: Places, failures: dict[str, Failure]
 ) -> bool:
     """Finish a cell whose lock is held, and release it; false where its work failed in workers: see `failures`."""
     try:
@@ -115,6 +121,12 @@ def _is_finished(
     except ShardError as error:
         failures[cell.name] = error
         logger.error("%s: given up, as its work failed in every attempt (%s)", cell.name, next(places))
+        return False
+    except ModelChangedError as error:
+        if not error.restored:
+            raise
+        failures[cell.name] = error
+        logger.error("%s: given up: %s (%s)", cell.name, error, next(places))
         return False
     finally:
         cell.lock.release()

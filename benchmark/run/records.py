@@ -1,11 +1,12 @@
 """Bring a cell up to date: run the tests that are missing, and write the record that the report reads."""
 
+import json
 import logging
 import platform
 import re
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,8 +17,9 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from benchmark import progress
-from benchmark.errors import Corrupt, NotApplicable, UserError
-from benchmark.results import commits, statistics, store
+from benchmark.errors import Corrupt, NotApplicable, UserError, one_line
+from benchmark.models.guard import ModelChangedError
+from benchmark.results import bounded, commits, statistics, store
 from benchmark.results.record import CostRecord, EvaluationRecord, MethodRecord, ModelRecord, Record
 from benchmark.results.row_writing import NOTHING, Share, write_rows
 from benchmark.results.store import Ragged
@@ -71,10 +73,16 @@ def finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
 
     Raises:
         UserError: the folder is damaged, or another cell's.
+        ModelChangedError: the method left the model changed; the folder is what it was.
     """
     with cell.lock:
         start = time.monotonic()
-        finished = _finish(cell, evaluations)
+        held = commits.Held.of(cell.folder)
+        try:
+            finished = _finish(cell, evaluations)
+        except ModelChangedError:
+            held.take_back()
+            raise
         commits.clean(cell.folder)
         return replace(finished, seconds=time.monotonic() - start)
 
@@ -118,6 +126,7 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
             commits.write_record(cell.folder, replace(old, evaluations={**old.evaluations, **worded}))
         return Finished(0, len(evaluations), written=False)
     tested |= worded
+    config = _readable_settings(cell, [evaluations[name] for name in stale])
     if any(evaluations[name].reads == "edges" and evaluations[name].target == "predicted" for name in stale):
         cell.explain_with_edges()
     for name in stale:
@@ -130,7 +139,7 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
     attributions = _attributions(cell)
     contents: dict[str, bytes | Path] = {"rows.parquet": written, **_pages(cell, attributions, tested, rows)}
     if old is None or "config.yaml" not in old.files or "config.yaml" in lost:  # what differs changes no number
-        contents["config.yaml"] = OmegaConf.to_yaml(OmegaConf.create(dict(cell.config))).encode()
+        contents["config.yaml"] = config
     commits.commit(cell.folder, contents, _record(cell, attributions, tested))
     return Finished(len(stale), len(evaluations) - len(stale), written=True)
 
@@ -138,6 +147,22 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
 def _words(test: EvaluationRecord) -> tuple[Any, ...]:
     """What a record says beside figures, which may be worded anew."""
     return test.about, test.metrics, test.remark
+
+
+def _readable_settings(cell: Cell, evaluations: Sequence[Evaluation]) -> bytes:
+    """The content of `config.yaml`; UserError, before anything is computed, where settings could not be read again."""
+    content = OmegaConf.to_yaml(OmegaConf.create(dict(cell.config))).encode()
+    try:
+        bounded.check_written("config.yaml", len(content))
+        bounded.parse_yaml(content)
+        described = {"identity": cell.identity, "tests": [identity(evaluation) for evaluation in evaluations]}
+        bounded.parse_json(json.dumps(described, default=str).encode())
+    except ValueError as error:
+        raise UserError(
+            f"methods.{cell.name}: its record could not be read again, as its settings, or those of its task, model or "
+            f"tests, hold more than is read ({one_line(error)}); give shorter ones"
+        ) from error
+    return content
 
 
 def _old_record(cell: Cell) -> Record | None:

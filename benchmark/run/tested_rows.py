@@ -153,7 +153,7 @@ def _rows_of_prepared(cell: Cell, evaluation: PreparedEvaluation) -> Series[pd.D
     with cell.lock:
         if not path.exists():
             batches = cell.data.calibration(evaluation.calibration.split, evaluation.calibration.limit)
-            series = Series(cell.model, Extract(evaluation, cell.method), batches[:1], lambda _: (batches,))
+            series = Series(cell.model, Extract(evaluation, cell.method, cell.name), batches[:1], lambda _: (batches,))
             with progress.step("searching calibration examples"):
                 (artifact,) = cell.data.runner.results(series)
             store.write_json(path, sealed(artifact))

@@ -362,3 +362,65 @@ def test_a_report_checks_figures_before_it_shows_them(cell):
     (cell / "record.json").write_text(json.dumps({**sealed(record.to_json()), "git_commit": "another"}))
     with pytest.raises(UserError, match="is not what was written"):
         load_cells([cell])
+
+
+DRAWS = ("methods=[raw_attention]", "evaluations=[head_pruning]", "evaluations.head_pruning.resamples=6")
+
+
+def test_a_run_reads_what_it_wrote_however_many_rows_an_example_has(place, tmp_path, monkeypatch):
+    """The bound for tables of strangers is no bound for what a record declares."""
+    monkeypatch.setattr("benchmark.results.bounded.MAX_ROWS_PER_EXAMPLE", 20)
+    (cell,) = place.run(tmp_path, *DRAWS).cells
+    rows = store.read_rows(cell)
+    assert len(rows) > 20 * rows["uid"].nunique()
+    assert load_cells([cell])
+    place.run(tmp_path, *DRAWS)
+    place.run(tmp_path, DRAWS[0], "evaluations=[perturbation]")
+    assert store.read_record(cell).evaluations.keys() == {"head_pruning", "perturbation"}
+    record = store.read_record(cell)
+    test = replace(record.evaluations["head_pruning"], rows="0" * 64)
+    commits.write_record(cell, replace(record, evaluations={**record.evaluations, "head_pruning": test}))
+    with pytest.raises(UserError, match=r"rows\.parquet is corrupt \(it has \d+ rows, more than 240"):
+        load_cells([cell])
+
+
+@pytest.mark.parametrize(
+    ("setting", "bound", "told"),
+    [
+        ("evaluations.perturbation.seed=1" + "0" * 60, None, "a number of 61 digits"),
+        ("evaluations.perturbation.seed=7", ("MAX_YAML", 100), "it would hold"),
+    ],
+)
+def test_settings_that_could_not_be_read_again_are_refused_before_anything_is_computed(
+    place, tmp_path, monkeypatch, setting, bound, told
+):
+    if bound:
+        monkeypatch.setattr("benchmark.results.bounded._LIMITS", {".yaml": bound[1], ".json": 1 << 26})
+    with pytest.raises(UserError, match=rf"methods\.probe: its record could not be read again.*{told}"):
+        place.run(tmp_path, "methods=[probe]", "evaluations=[perturbation]", setting)
+    assert not tiny_task.CALLS
+    assert not store.find_cells(tmp_path)
+
+
+def test_a_file_that_could_not_be_read_again_is_not_committed(cell, monkeypatch, caplog):
+    before = {path.name: path.read_bytes() for path in cell.iterdir()}
+    record, rows = store.read_record(cell), store.read_rows(cell)
+    monkeypatch.setattr("benchmark.results.bounded._LIMITS", {".json": 2000, ".yaml": 1000})
+    with pytest.raises(
+        UserError, match=r"record\.json could not be read again \(it would hold \d+ bytes, more than 2000\)"
+    ):
+        commits.commit(cell, {"rows.parquet": rows_bytes(rows)}, record)
+    assert {path.name: path.read_bytes() for path in cell.iterdir()} == before
+    monkeypatch.setattr("benchmark.results.bounded._LIMITS", {".json": 1 << 26, ".yaml": 1000})
+    monkeypatch.setattr("benchmark.results.commits.bounded.check_written", _refusing("heatmap.json"))
+    commits.commit(cell, {"rows.parquet": rows_bytes(rows), "heatmap.json": b"[" + b" " * 3000 + b"]"}, record)
+    assert "heatmap.json is left out" in caplog.text
+    assert load_cells([cell])
+
+
+def _refusing(refused):
+    def check(name, size):
+        if name == refused:
+            raise ValueError("too large")
+
+    return check
