@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmark.annotations import Coreference, Mention
 from benchmark.errors import UserError
-from tasks.common import read_text
+from tasks.common import read_text, text_lines
 
 PRONOUNS = frozenset({
     "i", "me", "my", "mine", "myself", "you", "your", "yours", "yourself", "yourselves", "he", "him", "his", "himself",
@@ -16,6 +16,7 @@ PRONOUNS = frozenset({
 })  # fmt: skip
 _LEAST = 12  # columns: document, part, word number, word, part of speech, parse, ..., coreference
 _WORD, _TAG, _TREE = 3, 4, 5
+_COLUMN = re.compile(r"[^ \t]+")  # other white space, such as U+0085 and U+00A0, may stand within a word
 _MARK = re.compile(r"\((\d+)\)|\((\d+)|(\d+)\)")
 
 
@@ -65,7 +66,7 @@ def read_conll2012(file: Path) -> list[Document]:
             not begun, or a part leaves one open; or there is no document. It names file and line.
     """
     documents, part = list[Document](), None
-    for number, line in enumerate(read_text(file).split("\n"), 1):
+    for number, line in enumerate(text_lines(read_text(file)), 1):
         where = f"{file}, line {number}"
         if line.startswith("#begin document"):
             if part is not None:
@@ -88,7 +89,7 @@ def _line(part: _Part | None, line: str, where: str) -> None:
     if line.strip() and not line.startswith("#"):
         if part is None:
             raise UserError(f"{where}: a word stands outside of a document (#begin document)")
-        _word(part, line.split(), where)
+        _word(part, _COLUMN.findall(line), where)
     elif not line.strip() and part is not None and part.sentences[-1]:
         part.sentences.append([])
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from benchmark.errors import UserError
-from tasks.common import read_text
+from tasks.common import read_text, text_lines
 from tasks.image_files import ENDINGS, Listed, opened
 from tasks.local_tables import Row, read_table
 from tasks.table_columns import value_of
@@ -168,7 +168,7 @@ def _gathered(rows: Iterable[Row]) -> Boxes:
 
 def _plain_rows(file: Path) -> list[Row]:
     rows: list[Row] = []
-    for number, line in enumerate(read_text(file).splitlines(), start=1):
+    for number, line in enumerate(text_lines(read_text(file)), start=1):
         fields = line.split("\t")
         if len(fields) != 1 + len(CORNERS):
             raise UserError(f"{file}:{number}: {len(fields)} fields; a box is file, x0, y0, x1, y1, separated by tabs")
