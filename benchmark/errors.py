@@ -91,3 +91,12 @@ def echo(message: str) -> None:
     """Write a line to standard error, whatever it is encoded in."""
     encoding = sys.stderr.encoding or "utf-8"
     print(message.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+
+
+def check_characters(text: str, whose: str) -> None:
+    """UserError where a text has half of a surrogate pair, which is no character and cannot be tokenised or written."""
+    if half := next((character for character in text if "\ud800" <= character <= "\udfff"), None):
+        raise UserError(
+            f"{whose} has a lone surrogate (\\u{ord(half):x} at character {text.index(half)}), which is no "
+            "character; mend the file, or replace it: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')"
+        )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from benchmark.errors import UserError
+from benchmark.errors import UserError, check_characters
 from benchmark.settings.typed import typed
 
 LabelNames = Sequence[str | int]
@@ -18,8 +18,9 @@ _SHOWN = 20  # names in a message
 
 
 def label_text(value: object) -> str:
-    """A label as text, without white space around it; `1.0` is `1`."""
+    """A label as text, without white space around it; `1.0` is `1`. UserError where it has a lone surrogate."""
     text = str(value).strip()
+    check_characters(text, f"the label {text!a}")
     whole = _WHOLE.fullmatch(text)
     return whole[1] if whole else text
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from benchmark.errors import UserError
+from benchmark.errors import UserError, check_characters
 from benchmark.models.devices import on_device
 from benchmark.models.families import Family
 from benchmark.models.images import Patch, fitted_mask, in_rgb, marked_patches
@@ -31,15 +31,6 @@ _Encoding = tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...]]
 def height_and_width(size: int | Sequence[int]) -> tuple[int, int]:
     """Of an image or a patch, which configurations give as one number where they are equal."""
     return (int(size), int(size)) if isinstance(size, int) else (int(size[0]), int(size[1]))
-
-
-def _check_characters(text: str, uid: str) -> None:
-    """UserError where a text has half of a surrogate pair, which is no character and cannot be tokenised or written."""
-    if half := next((character for character in text if "\ud800" <= character <= "\udfff"), None):
-        raise UserError(
-            f"example {uid!a} has a lone surrogate (\\u{ord(half):x} at character {text.index(half)}), which is no "
-            "character; mend the file, or replace it: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')"
-        )
 
 
 def key_of(value: Any) -> str:
@@ -155,6 +146,8 @@ class Encoder:
         """
         if not inputs:
             raise UserError("nothing to encode: the list of inputs is empty")
+        for uid in uids:
+            check_characters(uid, f"the identifier {uid!a} of an example")
         if all(isinstance(value, Mapping) for value in inputs):
             tensors, units, n_units, words = self._ready(inputs)
         elif all(isinstance(value, str | Sequence) for value in inputs):
@@ -219,7 +212,7 @@ class Encoder:
             if not all(part.words for part in parts):
                 raise UserError(f"example '{uid}' has a text of zero words")
             for part in parts:
-                _check_characters(part.text, uid)
+                check_characters(part.text, f"example {uid!a}")
         encoding = self.tokenizer(
             [parts[0].text for parts in segments],
             [parts[1].text for parts in segments] if all(pairs) else None,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from benchmark.errors import UserError
+from benchmark.errors import UserError, check_characters
 from benchmark.settings.typed import typed
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def with_labels(model: "Classifier", labels: Sequence[str | int] | None) -> "Cla
             f"model.labels={given}: the model '{model.name}' has {len(model.labels)} classes, which it calls "
             f"{', '.join(model.labels)}; give a list of {len(model.labels)} different names in this order"
         )
+    for name in names:
+        check_characters(name, f"the name {name!a} of model.labels")
     if names == model.labels:
         return model
     told = json.dumps([model.fingerprint, "labels", names])

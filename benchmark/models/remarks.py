@@ -61,7 +61,8 @@ def _spelled(texts: Sequence[tuple[Batch, int]], encoder: Encoder) -> Iterator[s
 
 
 def _unspaced(texts: Sequence[tuple[Batch, int]]) -> Iterator[str]:
-    if found := [batch.uids[b] for batch, b in texts if _is_unspaced(batch.words[b])]:
+    read = [(batch, b) for batch, b in texts if bool((batch.units[b] >= 0).any())]
+    if found := [batch.uids[b] for batch, b in read if _is_unspaced(batch.words[b])]:
         yield (
             f"{len(found)} of {_count(len(texts), 'text is', 'texts are')} one word, or have words as long as sentences, as "
             f"of scripts without white space (examples {_names(found)}): what is scored and removed is words, so that "

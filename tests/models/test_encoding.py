@@ -294,3 +294,34 @@ def test_a_lone_surrogate_is_one_line_that_names_the_example(tmp_path, text):
     model = benchmark.load_model(text_models.save_bert(tmp_path), device="cpu")
     with pytest.raises(UserError, match=r"^example '0' has a lone surrogate \(\\u(d83d|dc00) at character \d"):
         model.encode([text])
+
+
+def test_a_lone_surrogate_in_an_identifier_or_a_name_of_a_class(tmp_path):
+    model = benchmark.load_model(text_models.save_bert(tmp_path), device="cpu")
+    with pytest.raises(UserError, match=r"^the identifier '\\ud83d' of an example has a lone surrogate"):
+        benchmark.evaluate(model, ["a film"], methods=["random"], uids=["\ud83d"])
+    with pytest.raises(UserError, match=r"^the name '\\udc00' of model.labels has a lone surrogate"):
+        benchmark.load_model(tmp_path, device="cpu", labels=["bad", "\udc00"])
+
+
+def test_draws_follow_the_text_and_not_its_place(tmp_path):
+    model = benchmark.load_model(text_models.save_bert(tmp_path), device="cpu")
+    texts, methods = ["a fine film", "the plot was bad", "the untold story was good"], ["random", "smoothgrad", "lime"]
+    whole = benchmark.explain(model, texts, methods=methods)
+    alone = benchmark.explain(model, [texts[2].split()], methods=methods)
+    for name in methods:
+        np.testing.assert_allclose(whole.scores()[name][2], alone.scores()[name][0], rtol=1e-4, atol=1e-6)
+    pair = [model.encode([value]).draw_keys for value in (("a b", "c"), ("a", "b c"), "a b c", ["a", "b", "c"])]
+    assert len(set(pair)) == 3
+    assert pair[2] == pair[3]
+    assert (
+        model.encode([{"input_ids": [2, 5, 3]}]).draw_keys
+        == model.encode([{"input_ids": torch.tensor([2, 5, 3])}]).draw_keys
+    )
+
+
+def test_draws_of_named_examples_follow_their_names(tmp_path):
+    model = benchmark.load_model(text_models.save_bert(tmp_path), device="cpu")
+    batch = model.encode_examples([Example("test-000001", "a fine film", 0)], [0, 1])
+    assert batch.draw_keys == ("test-000001",)
+    assert batch.select([0]).draw_keys == ("test-000001",)
