@@ -25,6 +25,10 @@ def write_adapter(folder):
         name = f"base_model.model.bert.encoder.layer.{layer}.attention.self.query"
         tensors[f"{name}.lora_A.weight"] = torch.randn(2, 16, generator=generator)
         tensors[f"{name}.lora_B.weight"] = torch.randn(16, 2, generator=generator)
+    for part in ("weight", "bias"):  # an adapter of a classifier holds the classifier as well
+        tensors[f"base_model.model.classifier.{part}"] = (
+            load_file(folder / "model.safetensors")[f"classifier.{part}"] * 2
+        )
     save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
     return tensors
 
@@ -53,7 +57,7 @@ def test_an_adapter_beside_weights_is_refused_without_peft(tmp_path, monkeypatch
     folder = save_bert(tmp_path / "m")
     write_adapter(folder)
     monkeypatch.setattr("benchmark.models.adapters.find_spec", lambda _: None)
-    with pytest.raises(UserError, match="beside the weights.* install peft"):
+    with pytest.raises(UserError, match=r"beside the weights.* install peft"):
         benchmark.load_model(folder, device="cpu")
 
 
@@ -68,6 +72,8 @@ def test_an_adapter_beside_weights_is_merged_with_peft(tmp_path):
             name = f"base_model.model.bert.encoder.layer.{layer}.attention.self.query"
             update = tensors[f"{name}.lora_B.weight"] @ tensors[f"{name}.lora_A.weight"]
             model.bert.encoder.layer[layer].attention.self.query.weight += LORA["lora_alpha"] / LORA["r"] * update
+        for parameter in model.classifier.parameters():
+            parameter *= 2
         expected = model(input_ids=torch.tensor([IDS["input_ids"]])).logits
     assert (expected - direct(plain)).abs().max() > 1e-3
     torch.testing.assert_close(loaded_logits(tmp_path / "m"), expected, atol=1e-5, rtol=1e-5)
@@ -123,5 +129,5 @@ def test_weights_inside_layers_that_have_no_place_are_refused(tmp_path):
     save_file(tensors | harmless, folder / "model.safetensors", {"format": "pt"})
     torch.testing.assert_close(loaded_logits(folder), direct(folder), atol=1e-5, rtol=1e-5)
     save_file(tensors | extra, folder / "model.safetensors", {"format": "pt"})
-    with pytest.raises(UserError, match="distance_embedding.*another model would run"):
+    with pytest.raises(UserError, match=r"distance_embedding.*another model would run"):
         benchmark.load_model(folder, device="cpu")
