@@ -96,12 +96,10 @@ def _tokenizer(source: str) -> Any:
     try:
         tokenizer = from_source(AutoTokenizer, source, split_special_tokens=True)
     except UserError as error:
-        of_folder = (
-            (ImportError,) if folder.is_dir() else ()
-        )  # a package that only its tokenizer's missing files would need
-        if present or not isinstance(
-            error.__cause__, (OSError, ValueError, KeyError, AttributeError, TypeError, *of_folder)
-        ):
+        kinds: tuple[type[Exception], ...] = (OSError, ValueError, KeyError, AttributeError, TypeError)
+        if folder.is_dir():  # a package that only a tokenizer's files would need, which are not there
+            kinds = (*kinds, ImportError)
+        if present or not isinstance(error.__cause__, kinds):
             raise UserError(f"{error} (its tokenizer: {', '.join(present)})") from error
         logger.info("no tokenizer at '%s' (%s): the model takes ready ids", source, error)
         return None

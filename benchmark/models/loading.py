@@ -193,7 +193,7 @@ def _check_patches(source: str, config: Any) -> None:
         )
         raise UserError(
             f"model '{source}' is of the family {config.model_type}, whose configuration has no {' and no '.join(missing)}"
-            f"{inner}; supported are transformers that read an image as patches of one size, such as ViT, DeiT, BEiT and DINOv2"
+            f"{inner}; supported are transformers that read patches of one size, such as ViT, DeiT, BEiT and DINOv2"
         )
 
 

@@ -7,6 +7,7 @@ import inspect
 import os
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,7 +20,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 import benchmark
-from benchmark.errors import NotApplicable, UserError
+from benchmark.errors import NotApplicable, UserError, one_line
 from benchmark.settings.configuration import build
 
 TEXTS, IMAGES = map(
@@ -61,6 +62,18 @@ SMALL = {
 }  # fmt: skip
 
 
+OWN = {
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
+    "gptj": {"rotary_dim": 4},
+    "lilt": {"hidden_size": 48},
+}
+"""Settings that fit no other family."""
+
+
+class UnmadeError(Exception):
+    """Small random settings make no model of this family that transformers itself can run."""
+
+
 def tiny_config(kind):
     """A small configuration of a family, made from the names that its class declares."""
     made = CONFIG_MAPPING[kind]
@@ -69,10 +82,14 @@ def tiny_config(kind):
     if "qk_rope_head_dim" in names:  # the rotated part of a head, of which these families' `head_dim` speaks
         names -= {"head_dim"}
     mapped = getattr(made, "attribute_map", {})
-    chosen = {name: value for name, value in SMALL.items() if name in names and mapped.get(name, name) == name}
+    chosen = {
+        name: value
+        for name, value in SMALL.items()
+        if name in names and mapped.get(name, name) == name and not isinstance(getattr(made, name, None), list | tuple)
+    }
     parts = {name: tiny_config(part.model_type).to_dict() for name, part in getattr(made, "sub_configs", {}).items()
              if getattr(part, "model_type", "") in CONFIG_MAPPING}  # fmt: skip
-    return made(**chosen, **parts, num_labels=3)
+    return made(**chosen | OWN.get(kind, {}), **parts, num_labels=3)
 
 
 def save_tiny(kind, folder):
@@ -88,6 +105,11 @@ def save_tiny(kind, folder):
     return auto
 
 
+@cache
+def method_called(name):
+    return build(f"methods/{name}")
+
+
 def inputs_of(kind, config):
     generator = torch.Generator().manual_seed(1)
     if kind in IMAGES:
@@ -99,22 +121,26 @@ def inputs_of(kind, config):
     return [{"input_ids": [1, *row[1:-1], 2]} for row in rows]
 
 
+def plain_logits(kind, folder):
+    """Inputs and the logits of each alone in plain transformers; UnmadeError where there is no such model."""
+    try:
+        auto = save_tiny(kind, folder)
+        plain = auto.from_pretrained(folder, attn_implementation="eager").eval()
+        inputs = inputs_of(kind, plain.config)
+        with torch.no_grad():
+            tensors = [{name: torch.as_tensor(value)[None] for name, value in one.items()} for one in inputs]
+            return inputs, torch.cat([plain(**one).logits for one in tensors])
+    except Exception as error:
+        raise UnmadeError(f"{type(error).__name__}: {one_line(error)}") from error
+
+
 def outcome(kind, folder):
     """("equal", ""), or ("refused", why); AssertionError where logits differ, whatever else is a fault of ours."""
-    auto = save_tiny(kind, folder)
+    inputs, expected = plain_logits(kind, folder)
     try:
         model = benchmark.load_model(folder, device="cpu")
     except UserError as error:
-        assert "\n" not in str(error)
-        assert (
-            kind in str(error) or "ForSequence" in str(error) or "ForImage" in str(error) or str(folder) in str(error)
-        )
         return "refused", str(error)
-    plain = auto.from_pretrained(folder, attn_implementation="eager").eval()
-    inputs = inputs_of(kind, plain.config)
-    with torch.no_grad():
-        tensors = [{name: torch.as_tensor(value)[None] for name, value in one.items()} for one in inputs]
-        expected = torch.cat([plain(**one).logits for one in tensors])
     scale = max(1.0, float(expected.abs().max()))
     batch = model.encode(inputs)
     for name, found in (
@@ -126,7 +152,7 @@ def outcome(kind, folder):
     target = expected.argmax(1)
     for method in ("rollout", "gradient_x_input"):
         try:
-            scores = build(f"methods/{method}")(model, batch, target).tokens
+            scores = method_called(method)(model, batch, target).tokens
         except (NotApplicable, UserError):
             continue
         assert torch.isfinite(scores).all(), f"{method} is not finite"
@@ -140,7 +166,13 @@ def _chosen():
 
 @pytest.mark.parametrize("kind", _chosen())
 def test_a_family_has_the_logits_of_transformers_or_one_line(tmp_path, kind):
-    assert outcome(kind, tmp_path / kind)[0] in ("equal", "refused")
+    try:
+        found, reason = outcome(kind, tmp_path / kind)
+    except UnmadeError as error:
+        assert kind not in QUICK
+        pytest.skip(str(error))
+    assert found == "equal" or any(name in reason for name in (kind, "ForSequence", "ForImage"))
+    assert "\n" not in reason
 
 
 def test_the_quick_part_holds_both():
@@ -153,6 +185,8 @@ if __name__ == "__main__":  # a table of all
         with TemporaryDirectory() as place:
             try:
                 result = outcome(one, Path(place) / one)
+            except UnmadeError as error:
+                result = "unmade", str(error)
             except Exception as error:  # the table shows it
                 result = "FAULT", f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         print(f"{one}\t{result[0]}\t{time.monotonic() - began:.1f}\t{result[1]}", flush=True)
