@@ -85,6 +85,7 @@ UNSUPPORTED: dict[str, str] = {
     "ibert": "it computes with integers, so that it has no gradients",
     "ctrl": "it multiplies its embeddings in place and computes attention in code of its own",
     "bigbird_pegasus": "its encoder computes attention in blocks, in code of its own",
+    "funnel": "it pools tokens between its blocks, so that its layers attend over different numbers of them",
     "imagegpt": "it reads colours as tokens, in place of patches of pixels",
 }
 

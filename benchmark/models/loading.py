@@ -136,6 +136,7 @@ def _instrumented(
         dtype=loaded.dtype,
         patch=_patch(model) if image else None,
         vocabulary=None if image else n_embeddings(model),
+        token_types=getattr(config, "type_vocab_size", None),
         end_token_id=int(config.eos_token_id) if family.read == "last_end" else None,
     )
     callers, n_heads, n_tokens = _probe(source, model, encoder, image=image)

@@ -104,6 +104,17 @@ def test_positions_that_transformers_no_longer_computes_are_refused(tmp_path, ki
         benchmark.load_model(folder, device="cpu")
 
 
+def test_a_tokenizer_with_more_segments_than_the_model_is_one_line(tmp_path):
+    folder = change_config(save_bert(tmp_path / "m"), type_vocab_size=1)
+    tensors = load_file(folder / "model.safetensors")
+    name = "bert.embeddings.token_type_embeddings.weight"
+    save_file(tensors | {name: tensors[name][:1].contiguous()}, folder / "model.safetensors", {"format": "pt"})
+    model = benchmark.load_model(folder, device="cpu")
+    assert model.run(model.encode(["good film"])).logits.isfinite().all()
+    with pytest.raises(UserError, match=r"segment 1 .*type_vocab_size"):
+        model.encode([("good film", "dull plot")])
+
+
 def test_pruned_heads_are_refused_with_the_reason(tmp_path):
     folder = change_config(save_bert(tmp_path / "m"), pruned_heads={"0": [1]})
     tensors = load_file(folder / "model.safetensors")
