@@ -213,7 +213,8 @@ class Encoder:
         """One tensor [B T] of each column; ids behind the last attended token are those that pad (`models.padding`).
 
         Raises:
-            UserError: a segment has no embedding; or an example has no end-of-sequence token where the classifier reads one, or more of them than others.
+            UserError: a segment has no embedding; or an example has no end-of-sequence token where the classifier reads
+                one, or more of them than others.
         """
         fills = {"input_ids": self.pad_token_id, "token_type_ids": getattr(self.tokenizer, "pad_token_type_id", 0)}
         tensors = {

@@ -26,8 +26,8 @@ from benchmark.settings.configuration import build
 TEXTS, IMAGES = map(
     tuple, (MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES)
 )
-QUICK = ("bert", "roberta", "gpt2", "opt", "mistral", "bart", "canine", "ctrl", "ibert", "xlnet", "vit", "clip", "resnet",
-         "imagegpt")  # fmt: skip
+QUICK = ("bert", "roberta", "gpt2", "opt", "mistral", "bart", "canine", "ctrl", "ibert", "funnel", "vit", "clip", "resnet",
+         "siglip")  # fmt: skip
 
 _WIDTHS = dict.fromkeys(
     ("hidden_size", "d_model", "dim", "n_embd", "embedding_size", "emb_dim", "word_embed_proj_dim", "projection_dim",
