@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SOURCES := $(shell find benchmark methods tasks conf -type f -not -name '*.pyc')
 TESTS := $(shell find tests -name '*.py')
 
-.PHONY: demo test environment docs package shapes lint load lowest performance clean
+.PHONY: demo test environment docs package families shapes lint load lowest performance clean
 
 demo: runs/.demo
 
@@ -29,6 +29,10 @@ docs: $(VENV)/.docs
 $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	@touch $@
+
+# every family of the installed transformers: the logits of transformers, or one line
+families: $(STAMP)
+	EVERY_FAMILY=1 $(BIN)/python -m pytest tests/models/test_every_family.py --numprocesses auto --dist worksteal
 
 # what computes arrays, with every annotated shape checked: imports and calls take twice as long
 shapes: $(STAMP)

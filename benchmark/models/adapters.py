@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -67,11 +68,11 @@ def merged(model: nn.Module, source: str) -> nn.Module:
     Raises:
         UserError: peft cannot read the adapter, or put it on this model.
     """
-    from peft import PeftModel
+    peft = import_module("peft")
 
     wrapped: Any
     try:
-        wrapped = PeftModel.from_pretrained(model, source)  # type: ignore[arg-type]
+        wrapped = peft.PeftModel.from_pretrained(model, source)
         whole: nn.Module = wrapped.merge_and_unload()
     except Exception as error:  # peft raises undocumented ones of many kinds, as transformers does
         raise UserError(f"model.path={source}: its adapter cannot be merged: {one_line(error)}") from error

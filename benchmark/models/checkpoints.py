@@ -97,7 +97,10 @@ def _tokenizer(source: str) -> Any:
     try:
         tokenizer = from_source(AutoTokenizer, source)
     except UserError as error:
-        if present or not isinstance(error.__cause__, OSError | ValueError | KeyError | AttributeError | TypeError):
+        kinds: tuple[type[Exception], ...] = (OSError, ValueError, KeyError, AttributeError, TypeError)
+        if folder.is_dir():  # a package that only a tokenizer's files would need, which are not there
+            kinds = (*kinds, ImportError)
+        if present or not isinstance(error.__cause__, kinds):
             raise UserError(f"{error} (its tokenizer: {', '.join(present)})") from error
         logger.info("no tokenizer at '%s' (%s): the model takes ready ids", source, error)
         return None

@@ -93,6 +93,15 @@ def check_ends(counts: Sequence[int]) -> None:
         )
 
 
+def check_token_types(types: Tensor, count: int) -> None:
+    """UserError for segments of a pair that the model has no embedding for, since its tokenizer is another model's."""
+    if (found := int(types.max())) >= count:
+        raise UserError(
+            f"the tokenizer gives the segment {found} (token_type_ids), and the model knows {count} (type_vocab_size of "
+            "config.json); use the tokenizer that the model was trained with"
+        )
+
+
 def _outside(rows: Sequence[Tensor], vocabulary: int) -> list[int]:
     """The ids that have no embedding."""
     ids = torch.cat(list(rows))
@@ -113,6 +122,7 @@ class Encoder:
         dtype: of pixel values.
         patch: size of a patch, of an image model.
         vocabulary: how many ids have an embedding, of a model of texts.
+        token_types: how many segments the model tells apart; None or 0 where it is not said.
         end_token_id: of the token whose last occurrence the classifier reads, of encoder–decoders.
     """
 
@@ -125,6 +135,7 @@ class Encoder:
     dtype: torch.dtype
     patch: Patch | None = None
     vocabulary: int | None = None
+    token_types: int | None = None
     end_token_id: int | None = None
 
     def __call__(
@@ -242,7 +253,8 @@ class Encoder:
         """One tensor [B T] of each column; ids behind the last attended token are those that pad (`models.padding`).
 
         Raises:
-            UserError: an example has no end-of-sequence token where the classifier reads one, or more of them than others.
+            UserError: a segment has no embedding; or an example has no end-of-sequence token where the classifier reads
+                one, or more of them than others.
         """
         fills = {"input_ids": self.pad_token_id, "token_type_ids": getattr(self.tokenizer, "pad_token_type_id", 0)}
         tensors = {
@@ -251,6 +263,8 @@ class Encoder:
         }
         behind = tensors["attention_mask"].flip(1).cumsum(1).flip(1) == 0
         tensors["input_ids"] = tensors["input_ids"].masked_fill(behind, self.pad_token_id)
+        if self.token_types and "token_type_ids" in tensors:
+            check_token_types(tensors["token_type_ids"], self.token_types)
         if self.end_token_id is not None:
             check_ends((tensors["input_ids"] == self.end_token_id).sum(1).tolist())
         return tensors

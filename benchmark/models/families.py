@@ -81,6 +81,12 @@ UNSUPPORTED: dict[str, str] = {
     "deberta-v2": "its disentangled attention adds relative-position terms inside its own attention code",
     "longformer": "its sparse attention has no full T × T probabilities",
     "mpnet": "its relative-position bias is computed inside its own attention code",
+    "canine": "it reads characters, hashed, and attends over groups of them, so that it has no embedding of a token",
+    "ibert": "it computes with integers, so that it has no gradients",
+    "ctrl": "it multiplies its embeddings in place and computes attention in code of its own",
+    "bigbird_pegasus": "its encoder computes attention in blocks, in code of its own",
+    "funnel": "it pools tokens between its blocks, so that its layers attend over different numbers of them",
+    "imagegpt": "it reads colours as tokens, in place of patches of pixels",
 }
 
 

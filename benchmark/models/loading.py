@@ -122,6 +122,8 @@ def _instrumented(
     check_finite(source, model)
     if tokenizer is not None:
         check_vocabulary(source, model, tokenizer)
+    if image:
+        _check_patches(source, config)
     family = family_of(model)
     pad = 0 if image else padding_id(model, tokenizer, family)
     encoder = Encoder(
@@ -134,6 +136,7 @@ def _instrumented(
         dtype=loaded.dtype,
         patch=_patch(model) if image else None,
         vocabulary=None if image else n_embeddings(model),
+        token_types=getattr(config, "type_vocab_size", None),
         end_token_id=int(config.eos_token_id) if family.read == "last_end" else None,
     )
     callers, n_heads, n_tokens = _probe(source, model, encoder, image=image)
@@ -183,6 +186,18 @@ def _window(model: nn.Module, tokenizer: Any, family: Family, *, image: bool) ->
     return int(window) if window < NO_LIMIT else 512
 
 
+def _check_patches(source: str, config: Any) -> None:
+    """UserError for an image model whose configuration has no image of one size in patches of one size."""
+    if missing := [name for name in ("image_size", "patch_size", "num_channels") if not hasattr(config, name)]:
+        inner = (
+            " at its top (it joins an encoder of images with one of texts)" if hasattr(config, "vision_config") else ""
+        )
+        raise UserError(
+            f"model '{source}' is of the family {config.model_type}, whose configuration has no {' and no '.join(missing)}"
+            f"{inner}; supported are transformers that read patches of one size, such as ViT, DeiT, BEiT and DINOv2"
+        )
+
+
 def _patch(model: nn.Module) -> tuple[int, int]:
     config: Any = model.config
     return height_and_width(config.patch_size)
@@ -208,7 +223,7 @@ def _probe_input(model: nn.Module, encoder: Encoder, *, image: bool) -> dict[str
     if image:
         size = (config.num_channels, *height_and_width(config.image_size))
         return {"pixel_values": torch.zeros(size, dtype=encoder.dtype)}
-    ids = torch.full((3,), min(5, config.vocab_size - 1))
+    ids = torch.full((3,), min(5, (encoder.vocabulary or 1) - 1))
     if encoder.family.read == "last_end":
         ids[-1] = config.eos_token_id
     return {"input_ids": ids}

@@ -25,6 +25,10 @@ def write_adapter(folder):
         name = f"base_model.model.bert.encoder.layer.{layer}.attention.self.query"
         tensors[f"{name}.lora_A.weight"] = torch.randn(2, 16, generator=generator)
         tensors[f"{name}.lora_B.weight"] = torch.randn(16, 2, generator=generator)
+    for part in ("weight", "bias"):  # an adapter of a classifier holds the classifier as well
+        tensors[f"base_model.model.classifier.{part}"] = (
+            load_file(folder / "model.safetensors")[f"classifier.{part}"] * 2
+        )
     save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
     return tensors
 
@@ -53,7 +57,7 @@ def test_an_adapter_beside_weights_is_refused_without_peft(tmp_path, monkeypatch
     folder = save_bert(tmp_path / "m")
     write_adapter(folder)
     monkeypatch.setattr("benchmark.models.adapters.find_spec", lambda _: None)
-    with pytest.raises(UserError, match="beside the weights.* install peft"):
+    with pytest.raises(UserError, match=r"beside the weights.* install peft"):
         benchmark.load_model(folder, device="cpu")
 
 
@@ -68,6 +72,8 @@ def test_an_adapter_beside_weights_is_merged_with_peft(tmp_path):
             name = f"base_model.model.bert.encoder.layer.{layer}.attention.self.query"
             update = tensors[f"{name}.lora_B.weight"] @ tensors[f"{name}.lora_A.weight"]
             model.bert.encoder.layer[layer].attention.self.query.weight += LORA["lora_alpha"] / LORA["r"] * update
+        for parameter in model.classifier.parameters():
+            parameter *= 2
         expected = model(input_ids=torch.tensor([IDS["input_ids"]])).logits
     assert (expected - direct(plain)).abs().max() > 1e-3
     torch.testing.assert_close(loaded_logits(tmp_path / "m"), expected, atol=1e-5, rtol=1e-5)
@@ -98,6 +104,17 @@ def test_positions_that_transformers_no_longer_computes_are_refused(tmp_path, ki
         benchmark.load_model(folder, device="cpu")
 
 
+def test_a_tokenizer_with_more_segments_than_the_model_is_one_line(tmp_path):
+    folder = change_config(save_bert(tmp_path / "m"), type_vocab_size=1)
+    tensors = load_file(folder / "model.safetensors")
+    name = "bert.embeddings.token_type_embeddings.weight"
+    save_file(tensors | {name: tensors[name][:1].contiguous()}, folder / "model.safetensors", {"format": "pt"})
+    model = benchmark.load_model(folder, device="cpu")
+    assert model.run(model.encode(["good film"])).logits.isfinite().all()
+    with pytest.raises(UserError, match=r"segment 1 .*type_vocab_size"):
+        model.encode([("good film", "dull plot")])
+
+
 def test_pruned_heads_are_refused_with_the_reason(tmp_path):
     folder = change_config(save_bert(tmp_path / "m"), pruned_heads={"0": [1]})
     tensors = load_file(folder / "model.safetensors")
@@ -123,5 +140,5 @@ def test_weights_inside_layers_that_have_no_place_are_refused(tmp_path):
     save_file(tensors | harmless, folder / "model.safetensors", {"format": "pt"})
     torch.testing.assert_close(loaded_logits(folder), direct(folder), atol=1e-5, rtol=1e-5)
     save_file(tensors | extra, folder / "model.safetensors", {"format": "pt"})
-    with pytest.raises(UserError, match="distance_embedding.*another model would run"):
+    with pytest.raises(UserError, match=r"distance_embedding.*another model would run"):
         benchmark.load_model(folder, device="cpu")
