@@ -43,9 +43,8 @@ def test_noise_is_at_chance_and_not_selective():
     """The real and the control target are both drawn at random: 1 word of 8."""
     parts, control = ({part: noise(seed + i, n) for i, (part, n) in enumerate(SIZES)} for seed in (0, 10))
     control = {part: Sentences(parts[part].states, parts[part].words, control[part].target) for part in parts}
-    rows = DiagnosticClassifiers(steps=100).lines(
-        {"probe": "p"}, Probed(parts, control, {part: s.target for part, s in parts.items()}, 0, 0)
-    )
+    known = {part: sentences.target for part, sentences in parts.items()}
+    rows = DiagnosticClassifiers(steps=100).lines({"probe": "p"}, Probed(parts, control, known, 0, 0))
     for states in (WORDS_ALONE, "0"):
         own = {row["metric"]: row for row in rows if row["states"] == states}
         for metric in ("test", "generalisation", "control task"):
