@@ -48,8 +48,8 @@ class DiagnosticClassifiers:
       accuracy on the test set less that on the control task. `majority` is the most frequent place of the training set.
       `vocabulary` knows words and nothing of structure: the first word whose type some training sentence asks for (in small
       letters; without one it finds none). Where it is right in a generalisation set, as in the authors' compounds, whose
-      first parts no training sentence has, a probe that generalises need not know structure: `generalisation beyond vocabulary` is
-      the accuracy on the sentences of that set in which `vocabulary` is wrong.
+      first parts no training sentence has, a probe that generalises need not know structure. `generalisation beyond
+      vocabulary` is the accuracy on the sentences of that set in which `vocabulary` is wrong.
     - `scalar_mix`: the weights of a scalar mix of states 0 to L, their centre of gravity Σ_l l · s_l, and the expected layer
       Σ_l l · Δ_l / Σ_l Δ_l, l = 1, ..., L, with Δ_l what the accuracy on the test set gains from the mix of states 0 to
       l − 1 to that of 0 to l.
