@@ -8,6 +8,8 @@ from benchmark.annotations import Stimulus
 from benchmark.errors import UserError
 from tasks.common import read_text, text_lines
 
+CLITIC = "'s"
+
 
 @dataclass(frozen=True)
 class Line:
@@ -45,19 +47,29 @@ def read_stimuli(file: Path, condition: str, count: int) -> list[Line]:
 
 
 def read_marked(file: Path, count: int) -> list[Line]:
-    """The first `count` lines `sentence TAB word`; UserError as of `read_stimuli`."""
+    """The first `count` lines `sentence TAB word`; UserError as of `read_stimuli`.
+
+    A possessor is two words, dog and 's. The files count tokens of BERT, of which 's are two.
+    """
     found = []
     for where, columns in _rows(file, count):
-        words = tuple(columns[0].split())
+        words = tuple(part for word in columns[0].split() for part in possessor(word))
         if len(columns) != 2:
             raise UserError(
                 f"{where}: {len(columns)} columns between tabs; a sentence and the number of a word are two"
             )
-        marked = _numbers(where, columns[1], len(words))
-        if len(marked) != 1:
+        tokens = [number for number, word in enumerate(words) for _ in range(2 if word == CLITIC else 1)]
+        marked = _numbers(where, columns[1], len(tokens))
+        if len(marked) != 1 or words[tokens[marked[0]]] == CLITIC:
             raise UserError(f"{where}: {columns[1]!r} is not the number of one word")
-        found.append(Line(words, marked=marked[0]))
+        found.append(Line(words, marked=tokens[marked[0]]))
     return found
+
+
+def possessor(word: str) -> tuple[str, ...]:
+    """A noun and its 's apart; any other word as it is."""
+    noun = word.removesuffix(CLITIC)
+    return (noun, CLITIC) if noun and noun != word else (word,)
 
 
 def read_sentences(file: Path, nth: int, count: int) -> list[Line]:
@@ -78,7 +90,8 @@ def read_sentences(file: Path, nth: int, count: int) -> list[Line]:
 def _rows(file: Path, count: int) -> Iterator[tuple[str, list[str]]]:
     if not file.is_file():
         raise UserError(
-            f"{file} is missing; task.root is the folder with data_agr, data_refl, data_aux, data_sbjn and data_nth"
+            f"{file} is missing; task.root is the folder with data_agr, data_refl, data_aux, data_sbjn, "
+            "data_sbjn-join and data_nth"
         )
     lines = [(number, line) for number, line in enumerate(text_lines(read_text(file)), 1) if line.strip()]
     if not lines:

@@ -6,6 +6,7 @@ Written after the authors' grammars and `corp-proc.py`, with other words; no sen
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from benchmark.annotations import Stimulus
 
@@ -174,17 +175,22 @@ def auxiliary_sentence(draw: random.Random, *, generalise: bool) -> Generated:
     return Generated(tuple(made.words), tuple(made.tags), plural, marked=target)
 
 
-def subject_sentence(draw: random.Random, *, generalise: bool) -> Generated:
-    """The subject is the first noun, unless a possessor or the first part of a compound stands before it (`generalise`)."""
+Before = Literal["nothing", "compound", "possessor"]
+"""What may stand before the subject's noun."""
+
+
+def subject_sentence(draw: random.Random, *, before: Before) -> Generated:
+    """The subject is the first noun, unless a possessor or the first part of a compound stands before it.
+
+    First parts of compounds are in no other sentence; possessors are nouns as any other.
+    """
     made = _new(draw)
     plural = draw.random() < 0.5
     made.add(DETERMINERS, "Det")
-    if not generalise:
-        while draw.random() < 0.4:
-            made.add(ADJECTIVES, "JJ")
-        target = made.add(draw.choice(NOUNS)[plural], "MN")
-    elif draw.random() < 0.5:
-        made.add(draw.choice(NOUNS)[0] + "'s", "N")
+    if before != "compound":
+        if before == "possessor":
+            made.add(draw.choice(NOUNS)[0], "N")
+            made.add("'s", "Poss")
         while draw.random() < 0.4:
             made.add(ADJECTIVES, "JJ")
         target = made.add(draw.choice(NOUNS)[plural], "MN")

@@ -4,11 +4,12 @@ Defined in docs/protocols.md, section 17.
 """
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from benchmark.annotations import KEYS, Coreference, Marked, Mention, Stimulus
 from benchmark.settings.declared import Count, Distinct, Natural, configurable
@@ -19,6 +20,7 @@ from tasks.opensesame_files import Line, read_marked, read_sentences, read_stimu
 from tasks.opensesame_grammar import (
     AGREEMENT,
     REFLEXIVE,
+    Before,
     Generated,
     agreement_stimulus,
     auxiliary_sentence,
@@ -26,11 +28,18 @@ from tasks.opensesame_grammar import (
     subject_sentence,
 )
 
-Kind = Literal["agreement", "reflexives", "auxiliary", "subject noun", "n-th token"]
-KINDS: tuple[Kind, ...] = ("agreement", "reflexives", "auxiliary", "subject noun", "n-th token")
+Kind = Literal["agreement", "reflexives", "auxiliary", "subject noun", "subject noun with possessor", "n-th token"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 PROBES: tuple[Kind, ...] = KINDS[2:]
-_FOLDERS = {"auxiliary": "data_aux/aux", "subject noun": "data_sbjn/sbjn", "n-th token": "data_nth/nth"}
+_NTH: Kind = "n-th token"
+_FOLDERS = {
+    "auxiliary": "data_aux/aux",
+    "subject noun": "data_sbjn/sbjn",
+    "subject noun with possessor": "data_sbjn-join/sbjn-join",
+    _NTH: "data_nth/nth",
+}
 _PARTS = {"train": "train", "test": "test", "generalisation": "gen"}
+_GENERALISE: dict[Kind, Before] = {"subject noun": "compound", "subject noun with possessor": "possessor"}
 _VALIDATION = 5  # every fifth stimulus
 
 
@@ -41,14 +50,17 @@ class Stimuli:
     - `agreement`: the auxiliary depends on its subject; conditions agr.0 to agr.19. `reflexives`: the reflexive depends on
       its antecedent; refl.0 to refl.8, which also have a `Coreference`. Every fifth stimulus is in the validation split, the
       rest in the test split.
-    - `auxiliary`, `subject noun`, `n-th token`: the main auxiliary, the subject's noun, the n-th word. Sentences to train on
-      are in the training split; those of the test and of the generalisation set, in which the first auxiliary (noun) is not
-      the one to find, are in the test split, told apart by `Marked.part`. The generalisation set of the n-th token is other
-      sentences.
+    - `auxiliary`, `subject noun`, `subject noun with possessor`, `n-th token`: the main auxiliary, the subject's noun, the
+      n-th word. Sentences to train on are in the training split; those of the test and of the generalisation set, in which
+      the first auxiliary (noun) is not the one to find, are in the test split, told apart by `Marked.part`. Before the
+      subject's noun stands there the first part of a compound (queen bee), of words that no training sentence has, or a
+      possessor (the dog 's cat), a noun as any other; both probes are trained and tested on sentences alike. The
+      generalisation set of the n-th token is other sentences. For several n there is a probe for each.
 
     With `root`, the first lines of the authors' files: `data_agr/agr.0`, ..., `data_refl/refl.0`, ..., `data_aux/aux.train`,
-    ..., `data_sbjn/sbjn.train`, ..., `data_nth/nth.test`, ... They have no label. Where `nth.train` is missing, the probe of
-    the n-th token is trained on the second half of `nth.test` and tested on the first.
+    ..., `data_sbjn/sbjn.train`, ..., `data_sbjn-join/sbjn-join.gen_apost`, ..., `data_nth/nth.test`, ... They have no label.
+    In some sentences with possessors the subject is a compound as well. Where `nth.train` is missing, the probe of the n-th
+    token is trained on the second half of `nth.test` and tested on the first.
 
     Without, sentences of a seeded grammar of the same form; the label is the number of the main subject (singular, plural),
     so that a model that is trained on it has to find the subject.
@@ -60,14 +72,14 @@ class Stimuli:
         stimuli: of every condition.
         train: sentences of every probe that it is trained on.
         probes: sentences of every probe in the test set, and in the generalisation set.
-        nth: n, counted from 1.
+        nth: every n, counted from 1; 1 to 9 in the paper.
         seed: determines every generated sentence.
 
     Raises:
         UserError: a file is missing or ill-formed; it names file and line.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     root: Annotated[str | None, ExistingFolder()] = None
     name: str = "stimuli"
@@ -75,7 +87,7 @@ class Stimuli:
     stimuli: Count = 60
     train: Count = 1500
     probes: Count = 200
-    nth: Count = 5
+    nth: Annotated[Sequence[Count], Distinct()] = (5,)
     seed: Natural = 0
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -123,39 +135,51 @@ class Stimuli:
                 yield split, Example(f"{condition}-{place:04d}", list(line.words), _label(line), meta=meta | more)
 
     def _marked(self, kind: Kind) -> Iterator[tuple[str, Example]]:
-        for part, ending in _PARTS.items():
-            count = self.train if part == "train" else self.probes
-            for place, line in enumerate(self._lines(kind, part, ending, count)):
-                meta = {KEYS[Marked]: Marked(kind, part, line.marked)}
-                uid = f"{kind.replace(' ', '-')}-{ending}-{place:05d}"
-                yield "train" if part == "train" else "test", Example(uid, list(line.words), _label(line), meta=meta)
+        for nth in self.nth if kind == _NTH else (0,):
+            probe = kind if len(self.nth) == 1 or kind != _NTH else f"{kind}, n = {nth}"
+            name = re.sub(r"[^a-z0-9]+", "-", probe)
+            for part, ending in _PARTS.items():
+                count = self.train if part == "train" else self.probes
+                for place, line in enumerate(self._lines(kind, part, ending, count, nth)):
+                    meta = {KEYS[Marked]: Marked(probe, part, line.marked)}
+                    uid = f"{name}-{ending}-{place:05d}"
+                    yield (
+                        "train" if part == "train" else "test",
+                        Example(uid, list(line.words), _label(line), meta=meta),
+                    )
 
-    def _lines(self, kind: Kind, part: str, ending: str, count: int) -> Sequence[Line | Generated]:
+    def _lines(self, kind: Kind, part: str, ending: str, count: int, nth: int) -> Sequence[Line | Generated]:
         if self.root is None:
-            draw, generalise = random.Random(f"{self.seed}:{kind}:{part}"), part == "generalisation"
-            if kind == "n-th token":
-                return self._generated_nth(draw, count)
-            make = auxiliary_sentence if kind == "auxiliary" else subject_sentence
-            return [make(draw, generalise=generalise) for _ in range(count)]
+            draw = random.Random(f"{self.seed}:{kind}:{part}")
+            if kind == _NTH:
+                return _generated_nth(draw, count, nth)
+            generalise = part == "generalisation"
+            if kind == "auxiliary":
+                return [auxiliary_sentence(draw, generalise=generalise) for _ in range(count)]
+            before: Before = _GENERALISE[kind] if generalise else "nothing"
+            return [subject_sentence(draw, before=before) for _ in range(count)]
         stem = _FOLDERS[kind]
-        if kind != "n-th token":
-            return read_marked(self._path(f"{stem}.{ending}"), count)
+        if kind != _NTH:
+            apart = "_apost" if ending == "gen" and kind == "subject noun with possessor" else ""
+            return read_marked(self._path(f"{stem}.{ending}{apart}"), count)
         if ending != "gen" and not self._path(f"{stem}.train").is_file():
-            both = read_sentences(self._path(f"{stem}.test"), self.nth, 10**9)
+            both = read_sentences(self._path(f"{stem}.test"), nth, 10**9)
             half = len(both) // 2
             return (both[half:] if ending == "train" else both[:half])[:count]
-        return read_sentences(self._path(f"{stem}.{ending}"), self.nth, count)
-
-    def _generated_nth(self, draw: random.Random, count: int) -> list[Generated]:
-        found: list[Generated] = []
-        while len(found) < count:
-            made = subject_sentence(draw, generalise=False)
-            if len(made.words) >= self.nth:
-                found.append(Generated(made.words, made.tags, made.plural, marked=self.nth - 1))
-        return found
+        return read_sentences(self._path(f"{stem}.{ending}"), nth, count)
 
     def _path(self, name: str) -> Path:
         return Path(str(self.root)).expanduser() / name
+
+
+def _generated_nth(draw: random.Random, count: int, nth: int) -> list[Generated]:
+    """Sentences that have an n-th word."""
+    found: list[Generated] = []
+    while len(found) < count:
+        made = subject_sentence(draw, before="nothing")
+        if len(made.words) >= nth:
+            found.append(Generated(made.words, made.tags, made.plural, marked=nth - 1))
+    return found
 
 
 def _label(line: Line | Generated) -> int:

@@ -227,7 +227,9 @@ def test_methods_that_know_no_class_are_marked_where_the_annotated_class_is_expl
         ("probe", "perturbation_target"), ("probe", "rationale"), ("raw_attention", "perturbation_target"),
         ("raw_attention", "rationale"), ("raw_attention", "head_pruning"),
     }  # fmt: skip
-    shown = read_leaderboard(comparison.cells).query("evaluation == 'perturbation_target' and metric == 'positive_auc_mean'")
+    shown = read_leaderboard(comparison.cells).query(
+        "evaluation == 'perturbation_target' and metric == 'positive_auc_mean'"
+    )
     assert shown["value"].notna().all()
     remarks = shown.set_index("method")["remark"]
     assert {name for name, remark in remarks.items() if remark is not None} == {"probe", "raw_attention"}

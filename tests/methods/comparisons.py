@@ -55,6 +55,7 @@ CHEFER = [
 ] + [
     _scores_bert("transformer_attribution", "transformer_attribution"),
     _scores_bert("transformer_attribution", "transformer_attribution_last", LAST),
+    _scores_bert("transformer_attribution_last", "transformer_attribution_last"),
     _scores_bert("partial_lrp", "partial_lrp"),
     _scores_bert("lrp", "lrp"),
     _scores_bert("lrp", "lrp", MASK_SUM),

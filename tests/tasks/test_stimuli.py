@@ -7,6 +7,7 @@ import pytest
 
 from benchmark.annotations import KEYS, Coreference, Marked, Stimulus, annotation
 from benchmark.errors import UserError
+from benchmark.settings.configuration import compose
 from tasks.opensesame_files import read_marked, read_sentences, read_stimuli
 from tasks.opensesame_grammar import (
     AGREEMENT,
@@ -63,6 +64,29 @@ def test_ill_formed_sentences_of_probes(tmp_path):
         read_marked(file, 5)
     with pytest.raises(UserError, match=r"aux\.test is missing; task\.root is the folder with data_agr"):
         read_marked(tmp_path / "aux.test", 5)
+
+
+def test_a_possessor_is_two_words_of_three_tokens(tmp_path):
+    """The files count tokens of BERT, of which an apostrophe and its s are two."""
+    file = tmp_path / "sbjn-join.gen_apost"
+    file.write_text("our fish's new worker ant will swim\t6\nsome bee's bear's dog can run\t7\n")
+    first, second = read_marked(file, 5)
+    assert first.words == ("our", "fish", "'s", "new", "worker", "ant", "will", "swim")
+    assert first.words[first.marked] == "ant"
+    assert second.words[second.marked] == "dog"
+    for place in (2, 3):
+        file.write_text(f"our fish's new ant will swim\t{place}\n")
+        with pytest.raises(UserError, match="is not the number of one word"):
+            read_marked(file, 5)
+
+
+def test_there_is_a_probe_for_every_n():
+    task = Stimuli(kinds=["n-th token"], train=4, probes=3, nth=range(1, 10))
+    words = [example.meta[KEYS[Marked]] for split in ("train", "test") for example in task.split(split)]
+    assert Counter(word.probe for word in words) == {f"n-th token, n = {n}": 10 for n in range(1, 10)}
+    assert all(word.probe.endswith(f" {word.word + 1}") for word in words)
+    assert len({example.uid for example in task.split("test")}) == 2 * 3 * 9
+    assert compose("config", ["+experiment=open_sesame"]).task.nth == list(range(1, 10))
 
 
 def test_pieces_of_words_are_joined(tmp_path):
@@ -128,10 +152,11 @@ def test_what_probes_learn_first_fails_in_the_generalisation_set():
         first = [next(i for i, tag in enumerate(made.tags) if tag in ("Aux", "MAux")) for made in (easy, hard)]
         assert first[0] == easy.marked
         assert first[1] < hard.marked
-        easy, hard = (subject_sentence(draw, generalise=generalise) for generalise in (False, True))
-        first = [next(i for i, tag in enumerate(made.tags) if tag in ("N", "MN")) for made in (easy, hard)]
+        easy, *hard = (subject_sentence(draw, before=before) for before in ("nothing", "compound", "possessor"))
+        first = [next(i for i, tag in enumerate(made.tags) if tag in ("N", "MN")) for made in (easy, *hard)]
         assert first[0] == easy.marked
-        assert first[1] < hard.marked
+        assert first[1] < hard[0].marked
+        assert first[2] + 1 == hard[1].words.index("'s") < hard[1].marked
 
 
 @pytest.mark.parametrize("generalise", [False, True])
@@ -149,16 +174,22 @@ def test_sentences_of_probes_have_the_authors_templates():
     import random
 
     root = shared("data/opensesame")
-    for stem, make in (("data_aux/aux", auxiliary_sentence), ("data_sbjn/sbjn", subject_sentence)):
-        for part in ("train", "test", "gen"):
+    for stem in ("data_aux/aux", "data_sbjn/sbjn", "data_sbjn-join/sbjn-join"):
+        for part in ("train", "test", "gen_apost" if "join" in stem else "gen"):
             lines = [line.split("\t") for line in (root / f"{stem}.{part}.pos").read_text().splitlines()]
-            # any number of adjectives is one of the templates; possessors are of `sbjn-join`, and marked in the tags alone
-            theirs = {re.sub(r"( JJ)+", " JJ*", tags) for tags, _ in lines}
+            # any number of adjectives is one of the templates, none where there are many templates; a possessor and its 's
+            # are one word of theirs
+            adjectives = "" if "apost" in part else " JJ*"
+            theirs = {re.sub(r"( JJ)+", adjectives, tags) for tags, _ in lines}
             draw = random.Random(0)
-            ours = [make(draw, generalise=part == "gen") for _ in range(200)]
-            known = {
-                re.sub(r"( JJ)+", " JJ*", " ".join(made.tags)) for made in ours if "'s" not in " ".join(made.words)
-            }
+            before = "nothing" if "gen" not in part else "possessor" if "join" in stem else "compound"
+            ours = [
+                auxiliary_sentence(draw, generalise=part == "gen")
+                if "aux" in stem
+                else subject_sentence(draw, before=before)
+                for _ in range(200)
+            ]
+            known = {re.sub(r"( JJ)+", adjectives, " ".join(made.tags)).replace(" Poss", "") for made in ours}
             assert known <= theirs, (stem, part, known - theirs)
 
 
@@ -194,7 +225,15 @@ def test_the_authors_stimuli_are_read_whole_and_have_the_same_form():
             counted[(word.probe, word.part) if word else example.meta[KEYS[Stimulus]].condition] += 1
     assert all(counted[condition] == 2000 for condition in (*AGREEMENT, *REFLEXIVE))
     assert counted["auxiliary", "train"] == counted["subject noun", "train"] == 40000
-    assert counted["auxiliary", "generalisation"] == 10000
+    assert counted["auxiliary", "generalisation"] == counted["subject noun with possessor", "generalisation"] == 10000
+    found = {"subject noun": Counter(), "subject noun with possessor": Counter()}
+    for example in task.split("test"):
+        word = example.meta.get(KEYS[Marked])
+        if word and word.probe in found and word.part == "generalisation":
+            found[word.probe][example.inputs[word.word]] += 1
+    nouns = {noun for example in task.split("train") if (word := example.meta[KEYS[Marked]]).probe == "subject noun"
+             for noun in [example.inputs[word.word]]}  # fmt: skip
+    assert all(set(counts) <= nouns for counts in found.values()), "the word to find is a subject of training sentences"
     assert set(PROBES) == set(KINDS[2:])
     import random
 

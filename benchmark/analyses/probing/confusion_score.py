@@ -238,8 +238,9 @@ def _position(found: Mapping[str, Confusions], tables: Sequence[Table]) -> Table
         return None
     rows: list[dict[str, Any]] = []
     for name, of_model in found.items():
-        own = probes[(probes["model"] == name) & (probes["probe"] == "n-th token") & (probes["metric"] == "test")]
-        accuracy = {str(layer): value for layer, value in zip(own["states"], own["value"], strict=True)}
+        nth = probes["probe"].str.startswith("n-th token")
+        own = probes[(probes["model"] == name) & nth & (probes["metric"] == "test")]
+        accuracy = own.groupby(own["states"].astype(str))["value"].mean().to_dict()  # over n, where there are several
         layers = [layer for layer in range(of_model.bits.shape[1]) if str(layer) in accuracy]
         loss = [1 - accuracy[str(layer)] for layer in layers]
         for phenomenon, letter in _PHENOMENA.items():
@@ -257,6 +258,6 @@ def _position(found: Mapping[str, Confusions], tables: Sequence[Table]) -> Table
         labels=("model", "phenomenon"),
         rows=pd.DataFrame(rows),
         sentences=(
-            "n counts layers; loss of position: the share of n-th tokens that the probe of a layer's input misses.",
+            "n counts layers; loss of position: the share of n-th tokens that the probes of a layer's input miss.",
         ),
     )

@@ -27,16 +27,18 @@ from benchmark.settings.declared import AtLeast, Count, Natural, configurable
 from benchmark.settings.early import Openings
 from benchmark.settings.randomness import generator
 
-WORDS_ALONE, MAJORITY = "words alone", "majority"
+WORDS_ALONE, MAJORITY, VOCABULARY = "words alone", "majority", "vocabulary"
+_BEYOND = "generalisation beyond vocabulary"
 _CONTROL, _SELECTIVITY = "control task", "selectivity"
 _SHARE = (0.0, 1.0)
 _ALL = 10**9
+_NOTHING_BEYOND = "vocabulary alone finds the word in every sentence"
 _NO_GAIN_SOMEWHERE = "no interval: in too many resamples the mix gains nothing over the embeddings"
 
 
 @configurable
 class DiagnosticClassifiers:
-    """Linear classifiers that find a word (main auxiliary, subject noun, n-th token) from the states of each layer.
+    """Linear classifiers that find a word (main auxiliary, subject's noun, n-th token) from the states of each layer.
 
     A word's state is the mean over its pieces; special tokens are no words, as in the authors' inputs. Three tables:
 
@@ -44,6 +46,10 @@ class DiagnosticClassifiers:
       after each, and for the same states of a model of the same shape with new random weights: accuracy = share of sentences
       whose word is found, on the training, the test and the generalisation set; that on a control task; and selectivity, the
       accuracy on the test set less that on the control task. `majority` is the most frequent place of the training set.
+      `vocabulary` knows words and nothing of structure: the first word whose type some training sentence asks for (in small
+      letters; without one it finds none). Where it is right in a generalisation set, as in the authors' compounds, whose
+      first parts no training sentence has, a probe that generalises need not know structure. `generalisation beyond
+      vocabulary` is the accuracy on the sentences of that set in which `vocabulary` is wrong.
     - `scalar_mix`: the weights of a scalar mix of states 0 to L, their centre of gravity Σ_l l · s_l, and the expected layer
       Σ_l l · Δ_l / Σ_l Δ_l, l = 1, ..., L, with Δ_l what the accuracy on the test set gains from the mix of states 0 to
       l − 1 to that of 0 to l.
@@ -70,7 +76,7 @@ class DiagnosticClassifiers:
     Cost: two forward passes per sentence, and memory of 8 · (L + 2) · D bytes per word.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     models: Annotated[Mapping[str, str | Sequence[str] | None], Openings()] = field(default_factory=dict)
     train: Count = 1000
@@ -114,11 +120,14 @@ class DiagnosticClassifiers:
         control = trained_finders(probed.control["train"], self.steps, self.seed)
         right = {part: (finders.found(s) == s.target).numpy() for part, s in probed.parts.items()}
         remembered = (control.found(probed.control["test"]) == probed.control["test"].target).numpy()
+        hard = probed.parts["generalisation"]
+        beyond = (probed.known["generalisation"] != hard.target).numpy()
         names = [WORDS_ALONE, *map(str, range(len(finders.weight) - 1))]
         rows = []
         for number, states in enumerate(names):
             at = {**place, "states": states}
             rows += [_share(at, part, hits[number]) for part, hits in right.items()]
+            rows.append(_share(at, _BEYOND, right["generalisation"][number][beyond], _NOTHING_BEYOND))
             rows.append(_share(at, _CONTROL, remembered[number]))
             less = right["test"][number].astype(float) - remembered[number].astype(float)
             rows.append(figure_line(at, _SELECTIVITY, statistics.interval(less, bounds=(-1.0, 1.0))))
@@ -126,6 +135,8 @@ class DiagnosticClassifiers:
             at = {**place, "states": MAJORITY}
             place_of = int(torch.bincount(probed.parts["train"].target).argmax())
             rows += [_share(at, part, (s.target == place_of).numpy()) for part, s in probed.parts.items()]
+            at = {**place, "states": VOCABULARY}
+            rows += [_share(at, part, (s.target == probed.known[part]).numpy()) for part, s in probed.parts.items()]
         return rows
 
     def _mix(self, place: Mapping[str, Any], probed: Probed) -> list[dict[str, Any]]:
@@ -172,7 +183,12 @@ def _expected_layer(means: Array) -> Array:
     return found
 
 
-def _share(place: Mapping[str, Any], metric: str, hits: Bool[NDArray[np.bool_], " N"]) -> dict[str, Any]:
+def _share(
+    place: Mapping[str, Any], metric: str, hits: Bool[NDArray[np.bool_], " N"], nothing: str = ""
+) -> dict[str, Any]:
+    """The share of hits; without sentences an empty line that says why."""
+    if not len(hits):
+        return line(place, metric, note=nothing)
     return figure_line(place, metric, statistics.interval(hits.astype(float), bounds=_SHARE))
 
 
@@ -185,6 +201,7 @@ def _table(rows: list[dict[str, Any]], told: Sequence[str]) -> Table:
         rows=frame,
         sentences=(
             "States 0 are those before the first block, with positions; words alone are their embeddings without.",
+            "vocabulary: the first word that training sentences ask for. Where it is right, no structure is needed.",
             *told,
         ),
         drawing=Drawing("bars", x="states", y=("test", "generalisation"), series="model", panels=("probe",)),

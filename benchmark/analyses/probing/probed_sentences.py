@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.analyses.probing.word_finders import Sentences
@@ -29,12 +29,14 @@ class Probed:
     Attributes:
         parts: states of the words alone, then those before the first block and after every block.
         control: the word that the control task asks for, by part.
+        known: by part, the number of a sentence's first word whose type some training sentence asks for, −1 without one.
         split_words: sentences whose word to find the tokenizer splits.
         lost: sentences that lie beyond the model's window in part, which are left out.
     """
 
     parts: Mapping[str, Sentences]
     control: Mapping[str, Sentences]
+    known: Mapping[str, Int[Tensor, " N"]]
     split_words: int
     lost: int
 
@@ -66,6 +68,7 @@ class _Collected:
         self.split_words, self.lost = 0, 0
         self.states: dict[str, list[Float[Tensor, "S W F"]]] = {part: [] for part in PARTS}
         self.targets: dict[str, list[tuple[int, int]]] = {part: [] for part in PARTS}
+        self.words: dict[str, list[tuple[str, ...]]] = {part: [] for part in PARTS}
 
     def add(self, part: "_Row", word: Marked, seed: int) -> None:
         if part.visible < len(part.words):
@@ -73,6 +76,7 @@ class _Collected:
             return
         self.split_words += part.split
         self.states[word.part].append(part.states)
+        self.words[word.part].append(part.words)
         ranks = [_rank(seed, name) for name in part.words]
         self.targets[word.part].append((word.word, int(np.argmax(ranks))))
 
@@ -87,7 +91,16 @@ class _Collected:
             targets = torch.tensor(self.targets[part])
             parts[part] = Sentences(padded.permute(2, 0, 1, 3).contiguous(), words, targets[:, 0])
             control[part] = replace(parts[part], target=targets[:, 1])
-        return Probed(parts, control, self.split_words, self.lost)
+        return Probed(parts, control, self._known(), self.split_words, self.lost)
+
+    def _known(self) -> dict[str, Int[Tensor, " N"]]:
+        """What vocabulary alone can tell: the first word of a sentence that training sentences ask for."""
+        pairs = zip(self.words["train"], self.targets["train"], strict=True)
+        asked = {words[target] for words, (target, _) in pairs}
+        return {
+            part: torch.tensor([next((n for n, word in enumerate(words) if word in asked), -1) for words in sentences])
+            for part, sentences in self.words.items()
+        }
 
 
 @dataclass(frozen=True)

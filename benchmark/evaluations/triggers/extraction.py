@@ -33,6 +33,7 @@ class PaperRule:
         max_words: of a pattern.
         min_words: shorter texts give no pattern.
         least_tokens: nor do texts with fewer tokens, special ones included.
+        score: of a pattern, the `sum` over its pairs (or tokens), or the `mean`: the sum divided by its number of words.
         exclusion: words that no pattern may hold.
         seed: of the order of tied cells.
     """
@@ -43,6 +44,7 @@ class PaperRule:
     max_words: int = 5
     min_words: int = 5
     least_tokens: int = 0
+    score: str = "sum"
     exclusion: Exclusion = field(default_factory=Exclusion)
     seed: int = 0
 
@@ -154,8 +156,9 @@ def patterns_of_edges(
     """The best pairs of words of each example's best head: the head with `max_{l,h} max_{i,j} E[l,h,i,j]` (Hao 2021).
 
     Only cells between tokens of two different, eligible words count, for the choice of the head as well. The score of a pair
-    of words is the largest of its cells, in either direction; that of the pattern is the sum over its pairs. The paper
-    leaves open what is done with word pieces and with the two directions of a pair. Here whole words are inserted, so the
+    of words is the largest of its cells, in either direction; that of the pattern is the sum over its pairs, or that divided
+    by its number of words. The paper leaves open what is done with word pieces and with the two directions of a pair. Here
+    whole words are inserted, so the
     two best pairs are two pairs of words.
     """
     eligible = eligible_tokens(model, batch, rule.exclusion)
@@ -183,7 +186,7 @@ def patterns_of_edges(
 def patterns_of_tokens(model: Classifier, batch: Batch, tokens: Float[Tensor, "B T"], rule: PaperRule) -> list[Pattern]:
     """The best words of each example, as many as the pairs of an edge method have: 2 · `pairs`, or those above tau.
 
-    The score of a word is the largest of its tokens, that of the pattern the sum over its words.
+    The score of a word is the largest of its tokens, that of the pattern the sum over its words, or their mean.
     """
     eligible = eligible_tokens(model, batch, rule.exclusion)
     n_units = int(batch.units.max()) + 1
@@ -221,7 +224,7 @@ def _union(ranked: Sequence[Chosen], rule: PaperRule) -> Chosen | None:
             break
         units += added
         total += score
-    return (sorted(units), total) if units else None
+    return (sorted(units), total / len(units) if rule.score == "mean" else total) if units else None
 
 
 def _patterns_of_words(

@@ -37,7 +37,7 @@ from benchmark.types import Attribution, Batch, Compared, Reads, Target
 _NAME = "evaluations.triggers"
 _READ_BY = {  # settings that one construction alone reads
     "paper": ("tau", "max_words", "min_words"),
-    "script": ("score", "cell_share", "least_score"),
+    "script": ("cell_share", "least_score"),
 }
 TriggerThreshold = Annotated[float | int, Within(0, 1, without_high=True)]
 _Extracted = tuple[list[Trigger], Variations, Counter[str]]
@@ -67,7 +67,8 @@ class Triggers(Averaged):
     - `drop_at_tau`, `drop_of_pairs`: triggers that another threshold or number of edges gives, from the same scores.
 
     The paper leaves three things open. Word pieces: here whole words are inserted, never within a word. Texts that fill the
-    window: their ends give way. The score of an example's pattern: the sum of its edges.
+    window: their ends give way. The score of an example's pattern: the sum of its edges, or with `score=mean` that
+    divided by the pattern's number of words.
 
     The published script differs in all that follows, and `construction=script` follows it:
 
@@ -101,8 +102,8 @@ class Triggers(Averaged):
         least_tokens: source texts with fewer tokens, special ones included, are left out.
         cell_share: smaller further cells, as a share of the best, are not inserted (`script` only); 0 for all, as with the
             script's `--if_all`.
-        score: what patterns are ranked by (`script` only): `sum` of the cells, or `mean`, their sum divided by the number of
-            their tokens.
+        score: what patterns are ranked by: `sum` of the edges, or `mean`, their sum divided by the number of their words
+            (with `script`, of the tokens of the summed cells).
         least_score: patterns whose cells sum to less are left out (`script` only).
         skip_punctuation: no punctuation in triggers; null for what the construction does: true for `paper`.
         skip_special: cells of [CLS] and [SEP] do not count; null for what the construction does: true for `paper`, which
@@ -204,6 +205,7 @@ class Triggers(Averaged):
             max_words=self.max_words,
             min_words=self.min_words,
             least_tokens=self.least_tokens,
+            score=self.score,
             exclusion=self._excluded("paper"),
             seed=self.seed,
         )

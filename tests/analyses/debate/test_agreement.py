@@ -118,7 +118,8 @@ def test_methods_that_agree_stand_together():
 
 
 @pytest.mark.parametrize(
-    ("states", "expected"), [([[1, 0], [0, 1]], 0.5**0.5), ([[2, 0], [1, 0]], 1.0), ([[1, 0], [0, 3]], 0.632), ([[1, 0], [-3, 0]], 1.0)]
+    ("states", "expected"),
+    [([[1, 0], [0, 1]], 0.5**0.5), ([[2, 0], [1, 0]], 1.0), ([[1, 0], [0, 3]], 0.632), ([[1, 0], [-3, 0]], 1.0)],
 )
 def test_conicity_of_two_states_by_hand(states, expected):
     """The third: the mean is (.5, 1.5), with cosines .316 and .949. The fourth: of a cosine the magnitude counts."""

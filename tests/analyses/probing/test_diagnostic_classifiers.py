@@ -7,11 +7,12 @@ import torch
 from benchmark import load_model
 from benchmark.analyses.probing.diagnostic_classifiers import (
     MAJORITY,
+    VOCABULARY,
     WORDS_ALONE,
     DiagnosticClassifiers,
     _expected_layer,
 )
-from benchmark.analyses.probing.probed_sentences import Probed, random_model
+from benchmark.analyses.probing.probed_sentences import Probed, probed_sentences, random_model
 from benchmark.analyses.probing.word_finders import Sentences, trained_finders, trained_mixes
 from benchmark.annotations import KEYS, Marked
 from benchmark.errors import NotApplicable
@@ -42,13 +43,17 @@ def test_noise_is_at_chance_and_not_selective():
     """The real and the control target are both drawn at random: 1 word of 8."""
     parts, control = ({part: noise(seed + i, n) for i, (part, n) in enumerate(SIZES)} for seed in (0, 10))
     control = {part: Sentences(parts[part].states, parts[part].words, control[part].target) for part in parts}
-    rows = DiagnosticClassifiers(steps=100).lines({"probe": "p"}, Probed(parts, control, 0, 0))
+    known = {part: sentences.target for part, sentences in parts.items()}
+    rows = DiagnosticClassifiers(steps=100).lines({"probe": "p"}, Probed(parts, control, known, 0, 0))
     for states in (WORDS_ALONE, "0"):
         own = {row["metric"]: row for row in rows if row["states"] == states}
         for metric in ("test", "generalisation", "control task"):
             assert own[metric]["low"] < 1 / 8 < own[metric]["high"], metric
         assert own["selectivity"]["low"] <= 0 <= own["selectivity"]["high"]
-    assert {row["metric"] for row in rows if row["states"] == MAJORITY} == {"train", "test", "generalisation"}
+    for states in (MAJORITY, VOCABULARY):
+        assert {row["metric"] for row in rows if row["states"] == states} == {"train", "test", "generalisation"}
+    (beyond,) = (row for row in rows if row["states"] == "0" and row["metric"] == "generalisation beyond vocabulary")
+    assert (beyond["n"], beyond["note"]) == (0, "vocabulary alone finds the word in every sentence")
 
 
 SIZES = (("train", 400), ("test", 300), ("generalisation", 300))
@@ -130,13 +135,37 @@ def test_tables_of_a_model(bert, given):
     own = rows.loc[bert.name]
     assert own.loc[(WORDS_ALONE, "test"), "value"] == 1
     assert own.loc[(WORDS_ALONE, "train"), "n"] == 40
-    assert set(own.index.get_level_values("states")) == {WORDS_ALONE, "0", "1", "2", MAJORITY}
+    assert set(own.index.get_level_values("states")) == {WORDS_ALONE, "0", "1", "2", MAJORITY, VOCABULARY}
+    assert own.loc[(VOCABULARY, "test"), "value"] == 1
+    assert own.loc[(VOCABULARY, "generalisation"), "value"] == 0, "no training sentence asks for bad"
+    assert own.loc[("1", "generalisation beyond vocabulary"), "n"] == 30
     assert (f"{bert.name}, random weights", "2", "selectivity") in rows.index
     weights = mix.rows[mix.rows["metric"] == "weight"]
     assert weights["value"].sum() == pytest.approx(1)
     assert analysis(context)[0].rows.equals(table.rows)
     table.check()
     mix.check()
+
+
+def test_vocabulary_solves_compounds_and_not_possessors(bert, given):
+    """Trained on the first noun: a compound's first part is unknown, and a possessor is a noun as any other."""
+
+    def examples(part, *lines):
+        for number, (text, at) in enumerate(lines):
+            yield Example(f"{part}-{number}", text.split(), -1, meta={KEYS[Marked]: Marked("subject noun", part, at)})
+
+    training = examples("train", ("the film was good", 1), ("the plot was bad", 1))
+    hard = [("the story film was dull", 2), ("the film ' plot was good", 3)]
+    rest = [*examples("test", ("the plot was dull", 1)), *examples("generalisation", *hard)]
+    batches = [bert.encode_examples(list(part), ()) for part in (training, rest)]
+    (probed,) = probed_sentences(bert, batches, 0).values()
+    assert {part: known.tolist() for part, known in probed.known.items()} == {
+        "train": [1, 1], "test": [1], "generalisation": [2, 1],
+    }  # fmt: skip
+    rows = DiagnosticClassifiers(steps=5).lines({"probe": "subject noun"}, probed)
+    figures = {(row["states"], row["metric"]): row for row in rows}
+    assert figures[VOCABULARY, "generalisation"]["value"] == 0.5
+    assert figures["1", "generalisation beyond vocabulary"]["n"] == 1
 
 
 def test_words_alone_have_no_position_and_states_0_have(bert):

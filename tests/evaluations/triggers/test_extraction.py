@@ -14,6 +14,7 @@ from benchmark.evaluations.triggers.extraction import PaperRule, extract, patter
 from benchmark.evaluations.triggers.patterns import Placed, Trigger, read, written
 from benchmark.evaluations.triggers.random_words import Controls
 from benchmark.evaluations.triggers.words import Exclusion, count_words, eligible_tokens, exclusion, whole_words
+from benchmark.settings.configuration import build
 from benchmark.types import Attribution
 from tests.evaluations.triggers.texts import TEXTS, edges, labelled
 
@@ -39,6 +40,22 @@ def test_the_best_heads_two_best_pairs(bert):
     assert (pattern.uid, pattern.label) == ("0", 0)
     (one,) = patterns_of_edges(bert, batch, edges(batch, cells), PaperRule(pairs=1))
     assert [word for word, _, _ in words(one)] == ["film", "dull"]
+
+
+def test_a_pattern_may_score_the_mean_over_its_words(bert):
+    """Pairs of .9 and .6: of four words .375, of three, where both pairs share one, .5; and of the best words their mean."""
+    batch = bert.encode([TEXT], labels=[0])
+    for shared, words_of, mean in ((False, 4, 1.5 / 4), (True, 3, 1.5 / 3)):
+        cells = {(0, 1, 0, DULL, FILM): 0.9, (0, 1, 0, FILM if shared else THE, WAS): 0.6}
+        (pattern,) = patterns_of_edges(bert, batch, edges(batch, cells), PaperRule(score="mean"))
+        assert len(pattern.words) == words_of
+        assert pattern.score == pytest.approx(mean)
+    scores = torch.zeros(1, batch.units.shape[1], dtype=torch.float64)
+    scores[0, [THE, WAS, COMMA, BAD]] = torch.tensor([1.0, 4.0, 8.0, 3.0], dtype=torch.float64)
+    (pattern,) = patterns_of_tokens(bert, batch, scores, PaperRule(score="mean", pairs=1))
+    assert pattern.score == pytest.approx((4 + 3) / 2), "punctuation does not count"
+    built = build("evaluations/triggers", "score=mean")
+    assert (built.construction, built.score) == ("paper", "mean")
 
 
 def test_cells_of_special_tokens_one_word_and_punctuation_do_not_count(bert):

@@ -238,7 +238,6 @@ def test_settings():
             "tau=0.5: allowed are null alone, as construction=script does not read it",
         ),
         ({"construction": "script", "min_words": 3}, "min_words=3: allowed are 5 alone, as construction=script"),
-        ({"score": "mean"}, "score=mean: allowed are sum alone, as construction=paper"),
         ({"cell_share": 0}, "cell_share=0: allowed are 0.2 alone"),
         ({"construction": "script", "cell_share": 1.5}, r"cell_share=1\.5"),
         ({"construction": "script", "least_score": -1}, "least_score=-1"),
@@ -253,5 +252,11 @@ def test_settings():
 def test_the_experiment_on_sst2_leaves_sentiment_words_and_short_texts_out():
     folders = [f"{key}=none" for key in ("glue", "movies")]
     folders += [f"checkpoints.{task}=none" for task in ("sst2", "mrpc", "rte", "movies")]
-    settings = compose("config", ["+experiment=hao2021_glue", *folders]).evaluations.triggers
-    assert (settings.lexicon, settings.least_tokens) == ("sentiment", 15)
+    tests = compose("config", ["+experiment=hao2021_glue", *folders]).evaluations
+    assert (tests.triggers.lexicon, tests.triggers.least_tokens) == ("sentiment", 15)
+    for test in (
+        tests.triggers,
+        tests.triggers_script,
+        compose("config", ["+experiment=hao2021"]).evaluations.triggers,
+    ):
+        assert (test.score, test.calibration.limit) == ("mean", 3000), "as the paper has them"

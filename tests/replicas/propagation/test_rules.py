@@ -216,3 +216,32 @@ def test_matmul_and_softmax_conserve_what_they_say(seed):
         shifted.sum(-1), found.sum(-1)
     )  # a constant in the scores changes who gets it, but not how much there is
     assert_same((result.log() * (own - result * own.sum(-1, keepdim=True))).sum(-1), found.sum(-1))
+
+
+@pytest.mark.parametrize("a", [1.0, 5.0, 10.0, 20.0])
+def test_relevance_of_a_sum_of_opposites_does_not_explode(a):
+    """Chefer et al. 2021a, equation 8: u = (e^a, e^b) and v = (1 − e^a, 1 − e^b) add up to 1, whatever a and b are.
+
+    In proportion R_u = (e^a, e^b) grows without bound, and R_v with it, though their sum stays what it was. Rescaled sums
+    are |ΣR_u| / (|ΣR_u| + |ΣR_v|) of ΣR = 2, so that ΣR_u = 2 s / (s + s − 2) with s = e^a + e^b.
+    """
+    b = a + 1
+    s = np.exp(a) + np.exp(b)
+    relevance = torch.ones(1, 2, dtype=torch.float64)
+
+    def shares(rule):
+        u = torch.tensor([[np.exp(a), np.exp(b)]], dtype=torch.float64)
+        v = (1 - u).requires_grad_()
+        return torch.autograd.grad(rule(torch.add, u.requires_grad_(), v), (u, v), relevance)
+
+    plain_u, plain_v = shares(SUM)
+    assert plain_u[0].tolist() == pytest.approx([np.exp(a), np.exp(b)], rel=1e-6)
+    assert plain_v[0].tolist() == pytest.approx([1 - np.exp(a), 1 - np.exp(b)], rel=1e-6)
+    rescaled_u, rescaled_v = shares(NormalisedAdd())
+    assert float(rescaled_u.sum()) == pytest.approx(2 * s / (2 * s - 2), rel=1e-6)
+    assert float(rescaled_v.sum()) == pytest.approx(2 * (s - 2) / (2 * s - 2), rel=1e-6)
+    assert rescaled_u[0].tolist() == pytest.approx([2 * np.exp(a) / (2 * s - 2), 2 * np.exp(b) / (2 * s - 2)], rel=1e-6)
+    both = torch.cat([rescaled_u, rescaled_v])
+    assert (both >= 0).all()
+    assert float(both.max()) <= 2, "no more than there was"
+    assert float(both.sum()) == pytest.approx(2, rel=1e-6)
