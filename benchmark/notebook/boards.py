@@ -28,7 +28,7 @@ def leaderboard(folder: str | Path) -> pd.DataFrame:
 
     Example:
         >>> board = benchmark.leaderboard(comparison)
-        >>> board.loc[board.metric == "auprc", ["task", "model", "method", "n", "higher_is_better"]]
+        >>> board.loc[board.metric == "average_precision", ["task", "model", "method", "n", "higher_is_better"]]
            task model   method   n higher_is_better
         0  tiny  bert  rollout  12             True
     """

@@ -69,11 +69,11 @@ def evaluate(
         >>> texts, marks = ["a fine film", "the plot was dull"], [[0, 1, 0], [0, 0, 0, 1]]
         >>> mine = {"mine": [[0.1, 0.9, 0.0], [0, 0, 0.2, 0.5]]}
         >>> result = benchmark.evaluate(model, texts, mine, evaluations=["rationale"], rationales=marks)
-        >>> result.table().set_index("metric").loc[["auprc", "iou_f1"], ["method", "value", "n"]]
-               method  value  n
+        >>> result.table().set_index("metric").loc[["average_precision", "iou_f1"], ["method", "value", "n"]]
+                          method  value  n
         metric
-        auprc    mine    1.0  2
-        iou_f1   mine    1.0  2
+        average_precision   mine    1.0  2
+        iou_f1              mine    1.0  2
     """
     model, inputs = checked_model(model), Inputs.of(texts)
     names = [str(number) for number in range(len(inputs.values))] if uids is None else [str(uid) for uid in uids]

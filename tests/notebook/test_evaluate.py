@@ -84,7 +84,7 @@ def test_what_lacks_is_said(model):
     tests = ["perturbation", "rationale", "head_pruning", "completeness", "head_pruning_each"]
     result = benchmark.evaluate(model, TEXTS, scores, tests)
     table = result.table().set_index(["evaluation", "metric"])
-    assert table.loc[("rationale", "auprc"), "reason"] == "no example has a rationale"
+    assert table.loc[("rationale", "average_precision"), "reason"] == "no example has a rationale"
     assert table.loc[("completeness", "gap"), "reason"] == "the method does not score edges"
     assert (
         "only texts were given; set calibration=same or each" in table.loc[("head_pruning", "auc_difference"), "reason"]
@@ -128,7 +128,7 @@ def test_one_text_and_functions(model):
         model, "a fine film", {"mine": [0.1, 0.9, 0]}, ["rationale"], rationales=[0, 1, 0],
         methods=[lambda text: [1, 2, 3], "random"],
     )  # fmt: skip
-    table = result.table().query("metric == 'auprc'").set_index("method")["value"]
+    table = result.table().query("metric == 'average_precision'").set_index("method")["value"]
     assert list(table.index) == ["mine", "function", "random"]
     assert table["mine"] == 1.0
     assert table["function"] < 1.0
@@ -176,5 +176,5 @@ def test_what_there_is():
     assert evaluations.loc["rationale", "needs"] == "scores of words, rationales"
     assert evaluations.loc["head_pruning", "needs"] == "scores of heads, labels, examples of a split"
     assert "Hao et al. 2021" in evaluations.loc["attribution_graph", "source"]
-    assert evaluations.loc["rationale", "metrics"].startswith("auprc ↑")
+    assert evaluations.loc["rationale", "metrics"].startswith("average_precision ↑")
     assert evaluations["what"].str.len().min() > 20
