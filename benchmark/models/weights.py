@@ -266,7 +266,7 @@ def _of_outputs(config: Any) -> str:
 
 def labels_of(source: str, config: Any) -> tuple[str, ...]:
     """The names of the classes in their order; UserError where config.json does not name them all."""
-    missing = [index for index in range(config.num_labels) if index not in config.id2label]
+    missing = [index for index in range(config.num_labels) if index not in (config.id2label or {})]
     if missing:
         raise UserError(
             f"model.path={source}: id2label of config.json has {config.num_labels} names, but none for class {missing[0]}"
