@@ -54,8 +54,8 @@ class Stimuli:
       n-th word. Sentences to train on are in the training split; those of the test and of the generalisation set, in which
       the first auxiliary (noun) is not the one to find, are in the test split, told apart by `Marked.part`. Before the
       subject's noun stands there the first part of a compound (queen bee), of words that no training sentence has, or a
-      possessor (the dog 's cat), a noun as any other; both probes are trained and tested on sentences alike. The generalisation set of the
-      n-th token is other sentences. For several n there is a probe for each.
+      possessor (the dog 's cat), a noun as any other; both probes are trained and tested on sentences alike. The
+      generalisation set of the n-th token is other sentences. For several n there is a probe for each.
 
     With `root`, the first lines of the authors' files: `data_agr/agr.0`, ..., `data_refl/refl.0`, ..., `data_aux/aux.train`,
     ..., `data_sbjn/sbjn.train`, ..., `data_sbjn-join/sbjn-join.gen_apost`, ..., `data_nth/nth.test`, ... They have no label.
