@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -53,18 +54,33 @@ def check_kind(file: Path, content: bytes) -> None:
 
 
 def read_text(file: Path) -> str:
-    """Contents of a UTF-8 file without its byte-order mark; UserError where it is not UTF-8."""
+    """Contents of a UTF-8 file without its byte-order mark; UserError where it is not UTF-8 or holds a NUL character."""
     content = read_bytes(file)
     check_kind(file, content)
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{file}: not UTF-8 at byte {error.start}; convert the file to UTF-8") from error
+    if "\0" in text:
+        *before, last = text_lines(text[: text.index("\0")] + "|")
+        raise UserError(
+            f"{file}:{len(before) + 1}: a NUL character (code 0) at column {len(last)}, one of {text.count(chr(0))} in the "
+            "file; take them out, or convert the file to UTF-8 if it is UTF-16"
+        )
+    return text
+
+
+def text_lines(text: str) -> list[str]:
+    """Lines without their ends, which are LF, CR LF and CR, as in any text file.
+
+    `str.splitlines` would also cut at U+2028, U+0085, form feeds and others, which stand within a line.
+    """
+    return [line.removesuffix("\n") for line in StringIO(text, newline=None)]
 
 
 def json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line number (from 1) and object of each line that is not blank; UserError with file and line for a broken one."""
-    for number, line in enumerate(read_text(file).split("\n"), start=1):
+    for number, line in enumerate(text_lines(read_text(file)), start=1):
         if not line.strip():
             continue
         try:

@@ -66,7 +66,7 @@ def read_conll2012(file: Path) -> list[Document]:
             not begun, or a part leaves one open; or there is no document. It names file and line.
     """
     documents, part = list[Document](), None
-    for number, line in enumerate(read_text(file).split("\n"), 1):
+    for number, line in enumerate(text_lines(read_text(file)), 1):
         where = f"{file}, line {number}"
         if line.startswith("#begin document"):
             if part is not None:
@@ -89,7 +89,7 @@ def _line(part: _Part | None, line: str, where: str) -> None:
     if line.strip() and not line.startswith("#"):
         if part is None:
             raise UserError(f"{where}: a word stands outside of a document (#begin document)")
-        _word(part, line.split(), where)
+        _word(part, _COLUMN.findall(line), where)
     elif not line.strip() and part is not None and part.sentences[-1]:
         part.sentences.append([])
 

@@ -46,10 +46,10 @@ def read_conllu(file: Path) -> list[ParsedSentence]:
 def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
     """The lines between blank lines, each with the number of its first; blocks of comments alone are none."""
     start, block = 1, list[str]()
-    for number, line in enumerate([*text.split("\n"), ""], start=1):
+    for number, line in enumerate([*text_lines(text), ""], start=1):
         if line.strip():
             start = start if block else number
-            block.append(line.rstrip("\r"))
+            block.append(line)
         elif block:
             if any(not line.startswith("#") for line in block):
                 yield start, block

@@ -110,7 +110,7 @@ def opened(path: Path) -> Image.Image:
 
 def class_names(file: Path) -> Mapping[str, str]:
     """The names of classes: a line each, the class first, then a tab or a space and what it is called."""
-    lines = [line.split(None, 1) for line in read_text(file).splitlines() if line.strip()]
+    lines = [line.split(None, 1) for line in text_lines(read_text(file)) if line.strip()]
     if short := [number for number, parts in enumerate(lines, start=1) if len(parts) < 2]:
         raise UserError(f"{file}:{short[0]}: a class without a name; a line is the class, a tab and its name")
     return {kind: name.strip() for kind, name in lines}

@@ -168,7 +168,7 @@ def _gathered(rows: Iterable[Row]) -> Boxes:
 
 def _plain_rows(file: Path) -> list[Row]:
     rows: list[Row] = []
-    for number, line in enumerate(read_text(file).splitlines(), start=1):
+    for number, line in enumerate(text_lines(read_text(file)), start=1):
         fields = line.split("\t")
         if len(fields) != 1 + len(CORNERS):
             raise UserError(f"{file}:{number}: {len(fields)} fields; a box is file, x0, y0, x1, y1, separated by tabs")

@@ -3,11 +3,14 @@
 import csv
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal, get_args
 
 from benchmark.errors import UserError
-from tasks.common import check_kind, json_array, json_lines, read_bytes, read_text
+from tasks.common import check_kind, json_array, json_lines, read_bytes, read_text, text_lines
 
 Quoting = Literal["auto", "none", "standard"]
 Row = tuple[str, Mapping[str, Any]]
@@ -86,7 +89,7 @@ def _recognised(file: Path) -> str:
         UserError: it holds several.
     """
     text = read_text(file)
-    header = next((line for line in text.split("\n") if line.strip()), "")
+    header = next((line for line in text_lines(text) if line.strip()), "")
     own = _OF_ENDING[file.suffix.lower()]
     if own == "tab" and DELIMITERS[own] in header:
         return DELIMITERS[own]
@@ -103,20 +106,38 @@ def _recognised(file: Path) -> str:
 
 
 def _plain_lines(file: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    # only the line feed ends a line: str.splitlines would also cut at rarer separators inside a text
-    for number, line in enumerate(read_text(file).split("\n"), start=1):
-        if stripped := line.removesuffix("\r"):
-            yield number, stripped.split(delimiter)
+    for number, line in enumerate(text_lines(read_text(file)), start=1):
+        if line:
+            yield number, line.split(delimiter)
 
 
-def _quoted_lines(file: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(read_text(file).splitlines(keepends=True), delimiter=delimiter, strict=True)
+def _quoted_lines(file: Path, delimiter: str) -> list[tuple[int, list[str]]]:
+    text = read_text(file)
+    # what ends a line is the csv module's business: it is handed the line ends as they are
+    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
-        for fields in reader:
-            if fields:
-                yield reader.line_num, fields
+        with _cells_up_to(len(text)):
+            return [(reader.line_num, fields) for fields in reader if fields]
     except csv.Error as error:
         raise UserError(f"{file}:{reader.line_num}: {error}; mend the line, or set task.quoting=none") from error
+
+
+_LIMIT = Lock()
+
+
+@contextmanager
+def _cells_up_to(characters: int) -> Iterator[None]:
+    """The csv module reads cells of that many characters, and afterwards what it read before.
+
+    Its limit (131,072) is one for the whole process, so one table is read at a time.
+    """
+    with _LIMIT:
+        before = csv.field_size_limit()
+        csv.field_size_limit(max(before, characters))
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
 
 
 def _json(file: Path) -> Iterator[Row]:

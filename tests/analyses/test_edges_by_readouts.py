@@ -259,11 +259,11 @@ def test_the_command_writes_the_tables(place):
     )
     comparison = run_comparison(composed)
     written = {path.name for path in comparison.folder.iterdir()}
-    assert {"table-edges_by_readouts.png", "table-edges_by_readouts_rationale-auprc.png"} <= written
+    assert {"table-edges_by_readouts.png", "table-edges_by_readouts_rationale-average_precision.png"} <= written
     facts = store.read_sealed(comparison.folder / "analyses" / "edges_by_readouts.json")["tables"]
     heat = pd.DataFrame(facts[1]["rows"])
     record = store.read_record(comparison.cells[0])
-    figure = record.evaluations["rationale"].scalar("auprc")
+    figure = record.evaluations["rationale"].scalar("average_precision")
     own = heat[(heat["edge score"] == "attention") & (heat["metric"] == "rollout")]
     assert own["value"].item() == figure.value, "the comparison's own cell is reused"
     names = {Path(path).name.rpartition("-")[0] for path in store.find_cells(place / "runs")}

@@ -67,7 +67,7 @@ def exclusion(lexicon: str | None, setting: str, *, punctuation: bool = True) ->
             f"{setting}={lexicon} cannot be read ({type(error).__name__}); allowed: null, {SHIPPED}, or the path of a "
             "text file with one word a line"
         ) from error
-    lines = (line.partition("#")[0].strip().casefold() for line in text.splitlines())
+    lines = (line.partition("#")[0].strip().casefold() for line in text.split("\n"))
     return Exclusion(frozenset(line for line in lines if line), punctuation)
 
 
