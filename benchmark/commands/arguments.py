@@ -9,7 +9,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from benchmark.errors import UserError, near
-from benchmark.settings.configuration import ALL, GROUPS, KEYED, options
+from benchmark.settings.configuration import ALL, GROUPS, KEYED, options, own_options
 from benchmark.settings.ways_out import other_option
 
 _DIRECTORY = ("--config-dir", "-cd")
@@ -95,10 +95,15 @@ def _wrong_flag(word: str, rest: Iterator[str]) -> str:
     return f"{word} is no flag; {matches}"
 
 
-def parsed(text: str, directory: str | None) -> tuple[str, Override]:
+def parsed(text: str, directory: str | None, others: Sequence[str] = ()) -> tuple[str, Override]:
     """An override as Hydra takes it, and what Hydra makes of it.
 
     `experiment=NAME` gets the plus sign that Hydra asks for, and a list with `all` in it is `all`.
+
+    Args:
+        text: as it was typed.
+        directory: one more folder of YAMLs.
+        others: all overrides of the command; an experiment among them may have methods of its own.
 
     Raises:
         UserError: it is no setting, or chooses an option that its group does not have.
@@ -110,14 +115,16 @@ def parsed(text: str, directory: str | None) -> tuple[str, Override]:
     if group in GROUPS and not override.is_sweep_override():
         named = override.value()
         names = [str(name) for name in named] if isinstance(named, list) else [str(named)]
-        allowed = [*options(group, directory), *([ALL] if group in KEYED else [])]
+        allowed = options(group, directory)
+        if group in KEYED:
+            allowed += [*own_options(others, group, directory), ALL]
         if override.is_delete() and named is None:
             return text, override
         for name in names:
             if name not in allowed:
                 raise UserError(f"{group}={name} does not exist; {other_option(group, name, allowed)}")
         if ALL in names and len(names) > 1:
-            return parsed(f"{text.partition('=')[0]}={ALL}", directory)
+            return parsed(f"{text.partition('=')[0]}={ALL}", directory, others)
     return text, override
 
 
