@@ -25,6 +25,24 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
+class Shape:
+    """Of an encoder; `vocabulary` is the most entries that its tokenizer can have, None for images."""
+
+    layers: int
+    heads: int
+    vocabulary: int | None
+
+
+@runtime_checkable
+class Foretold(Protocol):
+    """A source that knows the shape of what it trains before it does."""
+
+    @property
+    def shape(self) -> Shape:
+        """Of the model that `resolve` gives."""
+
+
+@dataclass(frozen=True)
 class HubOrDirectory:
     """A checkpoint that is there: a directory, or a model of the Hugging Face hub (`model.path=`).
 
