@@ -1,5 +1,6 @@
 """The words of a command line, told apart before Hydra sees them: flags, settings, and what is neither."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from hydra.errors import HydraException
 
 from benchmark.errors import UserError, near
 from benchmark.settings.configuration import ALL, GROUPS, KEYED, options, own_options
+from benchmark.settings.typed import typed
 from benchmark.settings.ways_out import other_option
 
 _DIRECTORY = ("--config-dir", "-cd")
@@ -144,10 +146,31 @@ def _no_setting(text: str) -> str:
         way_out = "it comes first: python -m benchmark plan ..."
     elif not equals and not text.startswith("~"):
         way_out = "write NAME=VALUE; --help lists names"
-    elif any(value.count(a) != value.count(b) for a, b in ("[]", "{}")):
+    elif value.startswith(("[", "{")) and any(value.count(a) != value.count(b) for a, b in ("[]", "{}")):
         example = "{NAME: VALUE}" if value.startswith("{") else "[A, B]"
         way_out = f'a bracket is open; write it without spaces, or all of it in quotation marks: "{key}={example}"'
     else:
-        bare = value.strip("[]{}'\"")
-        way_out = f"put all of it in quotation marks, and what has special characters in others: \"{key}='{bare}'\""
+        quoted = _quoted(key, value)
+        way_out = (
+            f"{key!r} is no name of one; write NAME=VALUE; --help lists names"
+            if quoted is None
+            else f"put all of it in quotation marks, and what has special characters in others: {quoted}"
+        )
     return f"'{text}' is no setting; {way_out}"
+
+
+def _quoted(key: str, value: str) -> str | None:
+    """The setting as it can be typed; None where it is not the value that Hydra does not read."""
+    items = [_bare(item) for item in value[1:-1].split(",")] if value[:1] == "[" and value[-1:] == "]" else None
+    spelled = typed(key, _bare(value) if items is None else items)
+    try:
+        OverridesParser.create().parse_override(shlex.split(spelled or "")[0])
+    except (HydraException, IndexError):
+        return None
+    return spelled
+
+
+def _bare(value: str) -> str:
+    """A value without white space and a pair of quotation marks around it."""
+    value = value.strip()
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value

@@ -56,7 +56,7 @@ class HubOrDirectory:
     window: Window | None = None
     max_tokens: Count | None = None
     memory_budget: Count | None = None
-    labels: Sequence[str | int] | None = None
+    labels: Sequence[str | int | float | bool] | None = None
 
     def resolve(self, task: Task) -> str:
         """The checkpoint itself."""
