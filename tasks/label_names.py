@@ -42,8 +42,8 @@ def named(value: object, label_map: Mapping[Any, Any] | None, where: str) -> str
     name = renamed(text, label_map)
     if name == text and text.casefold() in _MISSING:
         raise UserError(
-            f"{where}: the label is '{text}', as a missing value is written; drop the row, or name all classes if it is one: "
-            "task.label_names=[...]"
+            f"{where}: the label is '{text}', as a missing value is written; drop the row, or name all classes if it is "
+            "one: task.label_names=[...]"
         )
     return name
 

@@ -1,5 +1,6 @@
-"""Names that lead to the Hugging Face hub where no folder has them: looked up once, before a library tries again and again."""
+"""Names that lead to the Hugging Face hub where no folder has them: looked up once, before libraries try again and again."""
 
+import os
 from difflib import get_close_matches
 from http import HTTPStatus
 from pathlib import Path
@@ -25,6 +26,8 @@ def check_on_hub(setting: str, name: str, kind: Kind = "model") -> None:
 
     if Path(name).expanduser().exists() or _is_cached(name, kind):
         return
+    if constants.HF_HUB_OFFLINE and kind == "dataset":
+        return  # its library has caches of several forms, and says at once what it does not find
     if constants.HF_HUB_OFFLINE:
         raise UserError(_refusal(setting, name, kind, "in its cache, and HF_HUB_OFFLINE forbids to ask it"))
     address = f"{constants.ENDPOINT}/api/{kind}s/{name}"
@@ -41,8 +44,11 @@ def check_on_hub(setting: str, name: str, kind: Kind = "model") -> None:
 def _is_cached(name: str, kind: Kind) -> bool:
     from huggingface_hub import constants
 
-    folder = Path(constants.HF_HUB_CACHE) / f"{kind}s--{name.replace('/', '--')}"
-    return folder.is_dir()
+    prepared = Path(os.environ.get("HF_DATASETS_CACHE", Path(constants.HF_HOME) / "datasets")) / name.replace(
+        "/", "___"
+    )
+    fetched = Path(constants.HF_HUB_CACHE) / f"{kind}s--{name.replace('/', '--')}"
+    return fetched.is_dir() or (kind == "dataset" and prepared.is_dir())
 
 
 def _refusal(setting: str, name: str, kind: Kind, why: str) -> str:

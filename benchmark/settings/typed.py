@@ -38,6 +38,6 @@ def _text(text: str) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """A backslash is one by itself, but before a quotation mark, an interpolation or the end of the text it is written twice."""
+    """Backslashes stand for themselves, but are written twice before a quotation mark, an interpolation and the end."""
     slashes, following = found.groups()
     return f"{slashes * 2}\\{following}" if following else slashes * 2

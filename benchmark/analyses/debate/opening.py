@@ -41,7 +41,7 @@ def composed(overrides: Sequence[str]) -> DictConfig:
 
 
 def foretold(context: Context, models: Mapping[str, DictConfig]) -> str | None:
-    """Why the comparison's model cannot be compared with one that is still to be trained; None where nothing speaks against it.
+    """Why the comparison's model cannot be compared with one that is still to be trained; None where it may be.
 
     A model that a source makes from nothing, such as `model=tiny`, has layers, heads and a vocabulary of its own.
     """
@@ -59,8 +59,8 @@ def foretold(context: Context, models: Mapping[str, DictConfig]) -> str | None:
         else:
             continue
         return (
-            f"the model of '{name}' would have {found}: it is no other seed of the comparison's model; name models that are, "
-            "such as [model=finetuned, model.base=DIRECTORY, model.recipe.seed=1], or null"
+            f"the model of '{name}' would have {found}: it is no other seed of the comparison's model; name models that "
+            "are, such as [model=finetuned, model.base=DIRECTORY, model.recipe.seed=1], or null"
         )
     return None
 
