@@ -37,10 +37,16 @@ def test_a_hub_that_does_not_answer_is_asked_once(alone):
 
 def test_a_hub_that_may_not_be_asked_is_not(alone):
     alone.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(
-        UserError, match=r"task\.path=some/data is no folder here.*HF_HUB_OFFLINE.*give the folder of the data"
-    ):
+    with pytest.raises(UserError, match=r"model\.path=some/model is no folder.*HF_HUB_OFFLINE.*give the folder of the"):
+        existing_source("some/model")
+
+
+def test_a_data_set_likewise(alone, tmp_path):
+    with pytest.raises(UserError, match=r"task\.path=some/data is no folder .* data set .* give the folder of the data set"):
         check_on_hub("task.path", "some/data", "dataset")
+    (tmp_path / "prepared" / "some___data").mkdir(parents=True)
+    alone.setenv("HF_DATASETS_CACHE", str(tmp_path / "prepared"))
+    check_on_hub("task.path", "some/data", "dataset")
 
 
 @pytest.mark.parametrize("status", [401, 404])

@@ -76,7 +76,8 @@ def test_rationales_that_are_all_empty_are_annotations(tmp_path: Path, place) ->
     from methods.controls import Random
 
     (tmp_path / "test.jsonl").write_text(
-        '{"text": "a fine film", "label": "POS", "rationale": [0, 0, 0]}\n{"text": "dull", "label": "NEG", "rationale": []}\n'
+        '{"text": "a fine film", "label": "POS", "rationale": [0, 0, 0]}\n'
+        '{"text": "dull", "label": "NEG", "rationale": []}\n'
     )
     task = TextClassification(root=str(tmp_path), rationale="rationale")
     examples = task.split("test")
