@@ -113,7 +113,7 @@ def _load(name: str, folder: str) -> None:
 
 
 def asked_by_name(package: str) -> bool:
-    """Whether the interpreter is about to run `python -m PACKAGE`, or a module of it, the working folder on the path."""
+    """Whether the interpreter is about to run `python -m PACKAGE` or a module of it, with the working folder first."""
     if sys.argv[:1] != ["-m"]:  # what the interpreter says while it looks for the module
         return False
     place = next((index for index, word in enumerate(sys.orig_argv) if word.startswith("-m")), None)

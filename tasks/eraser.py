@@ -73,7 +73,7 @@ class Eraser:
     dataset: str = "movies"
     root: Annotated[str | None, ExistingFolder()] = None
     query: Literal["auto", "always", "never"] = "auto"
-    label_names: Annotated[Sequence[str | int], Distinct()] | None = None
+    label_names: Annotated[Sequence[str | int | float | bool], Distinct()] | None = None
     label_map: Mapping[Any, Any] | None = None
     base_url: str = "https://www.eraserbenchmark.com/zipped"
     sha256: Mapping[str, str | None] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from benchmark.errors import NoSplit, UserError
+from benchmark.settings.hub import check_on_hub
 from tasks.local_tables import Row
 
 HubDataSet = tuple[str, str | None, str | None]
@@ -59,6 +60,7 @@ def _load(source: HubDataSet) -> Any:
     import datasets  # takes a second
 
     path, config, revision = source
+    check_on_hub("task.path", path, "dataset")
     try:
         return datasets.load_dataset(path, config, revision=revision)
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:

@@ -12,8 +12,9 @@ from typing import Any
 from benchmark.errors import UserError, check_characters
 from benchmark.settings.typed import typed
 
-LabelNames = Sequence[str | int]
+LabelNames = Sequence[str | int | float | bool]
 _WHOLE = re.compile(r"(-?\d+)\.0+")
+_MISSING = ("nan", "null", "<na>", "nat")
 _SHOWN = 20  # names in a message
 
 
@@ -30,6 +31,22 @@ def renamed(text: str, label_map: Mapping[Any, Any] | None) -> str:
     names = {label_text(key): str(name) for key, name in (label_map or {}).items()}
     folded = {key.casefold(): name for key, name in names.items()}
     return names.get(text, folded.get(text.casefold(), text))
+
+
+def named(value: object, label_map: Mapping[Any, Any] | None, where: str) -> str:
+    """What a task calls a label whose names are those that its table has.
+
+    Raises:
+        UserError: it is what a missing value is written as, and no setting says that it is a class.
+    """
+    text = label_text(value)
+    name = renamed(text, label_map)
+    if name == text and text.casefold() in _MISSING:
+        raise UserError(
+            f"{where}: the label is '{text}', as a missing value is written; drop the row, or name all classes if it is "
+            "one: task.label_names=[...]"
+        )
+    return name
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:

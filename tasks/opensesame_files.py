@@ -93,7 +93,7 @@ def _rows(file: Path, count: int) -> Iterator[tuple[str, list[str]]]:
             f"{file} is missing; task.root is the folder with data_agr, data_refl, data_aux, data_sbjn, "
             "data_sbjn-join and data_nth"
         )
-    lines = [(number, line) for number, line in enumerate(read_text(file).split("\n"), 1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(text_lines(read_text(file)), 1) if line.strip()]
     if not lines:
         raise UserError(f"{file} has no line")
     for number, line in lines[:count]:

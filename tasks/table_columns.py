@@ -1,12 +1,18 @@
 """What a row holds under the names of a setting, with a line that says what is missing."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from benchmark.errors import UserError
+from benchmark.settings.typed import typed
 from tasks.local_tables import Row
+
+_NAME = re.compile(r"\w+([ .#-]*\w+)*")
+_WITH_FIXED_COLUMNS = ("boxes", "splits")
+"""Settings that name a table, and not a column of it."""
 
 _RATIONALES = ("rationale", "rationales", "evidence", "evidences", "highlight", "highlights")
 
@@ -20,7 +26,7 @@ def value_of(row: Row, names: Sequence[str], setting: str) -> Any:
     way_out = "drop the row or mend it" if any(name in values for name in names) else _nearest(names, values, setting)
     raise UserError(
         f"{where}: no value in column {' or '.join(map(repr, names))} (task.{setting}); "
-        f"columns are {', '.join(values)}; {way_out}"
+        f"columns are {', '.join(map(_shown, values))}; {way_out}"
     )
 
 
@@ -54,4 +60,13 @@ def _is_nothing(value: Any, *, blank: bool) -> bool:
 def _nearest(names: Sequence[str], columns: Iterable[str], setting: str) -> str:
     folded = {str(column).casefold(): str(column) for column in columns}
     near = get_close_matches(names[0].casefold(), list(folded), n=1, cutoff=0.6)
-    return f"set task.{setting}={folded[near[0]] if near else 'COLUMN'}"
+    if setting in _WITH_FIXED_COLUMNS:
+        return f"call it {names[0]} in the first line"
+    column = folded[near[0]] if near else "COLUMN"
+    plain = re.fullmatch(r"\w+", column)
+    return f"set task.{setting}={column}" if plain else f"set {typed(f'task.{setting}', column)}"
+
+
+def _shown(column: object) -> str:
+    """The name of a column; in quotation marks where it would not be seen where it begins and ends."""
+    return str(column) if _NAME.fullmatch(str(column)) else repr(str(column))

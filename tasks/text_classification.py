@@ -14,7 +14,7 @@ from benchmark.settings.typed import typed
 from benchmark.types import Example
 from tasks.common import check_split, digest
 from tasks.hub import hub_class_names, hub_fingerprints, hub_rows, hub_splits
-from tasks.label_names import checked_map, in_order, label_index, label_text, renamed
+from tasks.label_names import checked_map, in_order, label_index, named, renamed
 from tasks.local_tables import DELIMITERS, Quoting, Row, read_table
 from tasks.table_columns import has_column, text_of, unused_rationale, value_of
 from tasks.table_rationales import rationale_of
@@ -73,7 +73,7 @@ class TextClassification:
     text_pair: str | Sequence[str] | None = None
     label: str | Sequence[str] = "label"
     rationale: str | Sequence[str] | None = None
-    label_names: Annotated[Sequence[str | int], Distinct()] | None = None
+    label_names: Annotated[Sequence[str | int | float | bool], Distinct()] | None = None
     label_map: Mapping[Any, Any] | None = None
     quoting: Quoting = "auto"
     delimiter: str = "auto"
@@ -112,8 +112,8 @@ class TextClassification:
         columns = _names(self.label)
         if splits and not self._local and (names := hub_class_names(self._hub, self._split_name(splits[0]), columns)):
             return tuple(dict.fromkeys(renamed(name, self.label_map) for name in names))
-        values = (value_of(row, columns, "label") for split in splits or ["train"] for row in self._rows(split))
-        return in_order(renamed(label_text(value), self.label_map) for value in values)
+        rows = (row for split in splits or ["train"] for row in self._rows(split))
+        return in_order(named(value_of(row, columns, "label"), self.label_map, row[0]) for row in rows)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -1,5 +1,6 @@
 """The words of a command line, told apart before Hydra sees them: flags, settings, and what is neither."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,8 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from benchmark.errors import UserError, near
-from benchmark.settings.configuration import ALL, GROUPS, KEYED, options
+from benchmark.settings.configuration import ALL, GROUPS, KEYED, options, own_options
+from benchmark.settings.typed import typed
 from benchmark.settings.ways_out import other_option
 
 _DIRECTORY = ("--config-dir", "-cd")
@@ -95,10 +97,15 @@ def _wrong_flag(word: str, rest: Iterator[str]) -> str:
     return f"{word} is no flag; {matches}"
 
 
-def parsed(text: str, directory: str | None) -> tuple[str, Override]:
+def parsed(text: str, directory: str | None, others: Sequence[str] = ()) -> tuple[str, Override]:
     """An override as Hydra takes it, and what Hydra makes of it.
 
     `experiment=NAME` gets the plus sign that Hydra asks for, and a list with `all` in it is `all`.
+
+    Args:
+        text: as it was typed.
+        directory: one more folder of YAMLs.
+        others: all overrides of the command; an experiment among them may have methods of its own.
 
     Raises:
         UserError: it is no setting, or chooses an option that its group does not have.
@@ -110,14 +117,16 @@ def parsed(text: str, directory: str | None) -> tuple[str, Override]:
     if group in GROUPS and not override.is_sweep_override():
         named = override.value()
         names = [str(name) for name in named] if isinstance(named, list) else [str(named)]
-        allowed = [*options(group, directory), *([ALL] if group in KEYED else [])]
+        allowed = options(group, directory)
+        if group in KEYED:
+            allowed += [*own_options(others, group, directory), ALL]
         if override.is_delete() and named is None:
             return text, override
         for name in names:
             if name not in allowed:
                 raise UserError(f"{group}={name} does not exist; {other_option(group, name, allowed)}")
         if ALL in names and len(names) > 1:
-            return parsed(f"{text.partition('=')[0]}={ALL}", directory)
+            return parsed(f"{text.partition('=')[0]}={ALL}", directory, others)
     return text, override
 
 
@@ -137,10 +146,31 @@ def _no_setting(text: str) -> str:
         way_out = "it comes first: python -m benchmark plan ..."
     elif not equals and not text.startswith("~"):
         way_out = "write NAME=VALUE; --help lists names"
-    elif any(value.count(a) != value.count(b) for a, b in ("[]", "{}")):
+    elif value.startswith(("[", "{")) and any(value.count(a) != value.count(b) for a, b in ("[]", "{}")):
         example = "{NAME: VALUE}" if value.startswith("{") else "[A, B]"
         way_out = f'a bracket is open; write it without spaces, or all of it in quotation marks: "{key}={example}"'
     else:
-        bare = value.strip("[]{}'\"")
-        way_out = f"put all of it in quotation marks, and what has special characters in others: \"{key}='{bare}'\""
+        quoted = _quoted(key, value)
+        way_out = (
+            f"{key!r} is no name of one; write NAME=VALUE; --help lists names"
+            if quoted is None
+            else f"put all of it in quotation marks, and what has special characters in others: {quoted}"
+        )
     return f"'{text}' is no setting; {way_out}"
+
+
+def _quoted(key: str, value: str) -> str | None:
+    """The setting as it can be typed; None where it is not the value that Hydra does not read."""
+    items = [_bare(item) for item in value[1:-1].split(",")] if value[:1] == "[" and value[-1:] == "]" else None
+    spelled = typed(key, _bare(value) if items is None else items)
+    try:
+        OverridesParser.create().parse_override(shlex.split(spelled or "")[0])
+    except (HydraException, IndexError):
+        return None
+    return spelled
+
+
+def _bare(value: str) -> str:
+    """A value without white space and a pair of quotation marks around it."""
+    value = value.strip()
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value

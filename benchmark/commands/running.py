@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Override, ValueType
 from omegaconf import DictConfig
 
@@ -17,7 +18,7 @@ from benchmark.errors import UserError, printable
 from benchmark.exits import Kept, guarded, on_termination
 from benchmark.progress import step
 from benchmark.settings.checking import check
-from benchmark.settings.configuration import ALL, GROUPS, KEYED, options, settled
+from benchmark.settings.configuration import ALL, GROUPS, KEYED, held_to_choice, options, settled
 from benchmark.working_folder import own_classes_importable, own_modules_first
 
 _MANY = 20  # values of one setting, beyond which the first and the last are looked at
@@ -36,9 +37,13 @@ def looked_at(words: Sequence[str]) -> tuple[list[str], DictConfig | None]:
         check(config)
     arguments = read_arguments(words)
     if arguments.sweep:
-        for combination in _combinations([parsed(text, arguments.directory) for text in arguments.overrides]):
+        for combination in _combinations(_parsed(arguments.overrides, arguments.directory)):
             check(checked("config", combination, arguments.directory, sweep=False)[1])
     return overrides, config
+
+
+def _parsed(overrides: Sequence[str], directory: str | None) -> list[tuple[str, Override]]:
+    return [parsed(text, directory, overrides) for text in overrides]
 
 
 def _combinations(overrides: Sequence[tuple[str, Override]]) -> Iterator[list[str]]:
@@ -85,8 +90,7 @@ def checked(
     """
     originals: dict[str, str] = {}  # what is composed -> the override that it stands for
     swept: list[str] = []
-    for typed in overrides:
-        text, override = parsed(typed, directory)
+    for text, override in _parsed(overrides, directory):
         if not override.is_sweep_override():
             originals[text] = text
         elif not sweep:
@@ -141,6 +145,10 @@ def run_guarded(config: DictConfig) -> None:
     """Run the comparison of a composed configuration and print its table and where everything lies."""
     own_modules_first()
     own_classes_importable()  # a job of a sweep may be a process of its own
+    if HydraConfig.initialized():  # Hydra composed it: a job of a sweep
+        hydra_config = HydraConfig.get()
+        folders = [source.path for source in hydra_config.runtime.config_sources if source.schema == "file"]
+        config = held_to_choice(config, hydra_config.overrides.task, next(iter(folders), None))
     out = Path(str(config.get("out")))
     guarded(
         lambda: _run(config),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SHOWN = 20  # names in a message
 
 
-def with_labels(model: "Classifier", labels: Sequence[str | int] | None) -> "Classifier":
+def with_labels(model: "Classifier", labels: Sequence[str | int | float | bool] | None) -> "Classifier":
     """The model whose outputs have these names in place of its configuration's (`model.labels`).
 
     Names enter the fingerprint where they differ from the model's own, since the annotated classes follow from them.

@@ -42,7 +42,7 @@ def load_model(
     *,
     tokenizer: Any = None,
     processor: Any = None,
-    labels: Sequence[str | int] | None = None,
+    labels: Sequence[str | int | float | bool] | None = None,
     head: Head = "own",
 ) -> Classifier:
     """Load a sequence or image classifier, or take one that is loaded, and instrument it.
@@ -107,7 +107,7 @@ def load_model(
     return with_labels(_instrumented(loaded, target, window, max_tokens, memory_budget), labels)
 
 
-def _zero_head(head: Head, labels: Sequence[str | int] | None) -> ZeroHead | None:
+def _zero_head(head: Head, labels: Sequence[str | int | float | bool] | None) -> ZeroHead | None:
     return None if head == "own" else ZeroHead(2 if labels is None else len(labels))
 
 

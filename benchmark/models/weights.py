@@ -13,6 +13,7 @@ from typing import Any
 from torch import nn
 
 from benchmark.errors import UserError, one_line
+from benchmark.settings.hub import check_on_hub
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ def existing_source(source: str) -> str:
     looks_like_path = source.startswith((".", "/", "~")) or source.count("/") > 1 or path.exists()
     if looks_like_path:
         raise UserError(f"model.path={source} is not a directory; give a checkpoint's directory or a hub id")
+    check_on_hub("model.path", source)
     return source
 
 

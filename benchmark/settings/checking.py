@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from omegaconf import DictConfig
 
 from benchmark.errors import UserError, near
-from benchmark.settings.configuration import KEYED, compose, missing_keys, options, resolved
+from benchmark.settings.configuration import KEYED, compose, missing_keys, needed_keys, options, resolved
 from benchmark.settings.declared import AtLeast, fits
 from benchmark.settings.early import SPLITS, Surroundings
 from benchmark.settings.latex_settings import LatexSettings
@@ -30,9 +30,12 @@ def check(config: DictConfig) -> None:
     chosen |= {f"{group}.{name}": part for group in KEYED for name, part in config.get(group, {}).items()}
     for path, part in chosen.items():
         if not isinstance(part, DictConfig) or "_target_" not in part:
+            group, _, name = path.partition(".")
+            if name in options(group):
+                raise UserError(f"{path} is set, but {name} is not among the {group}; add it: {group}=[...,{name}]")
             form = "_target_: CLASS" if path in _SINGLE_GROUPS else "NAME: {_target_: CLASS}"
             raise UserError(f"{path} names no class; the form of a YAML in {path.partition('.')[0]}/ is {form}")
-    if missing := missing_keys(config):
+    if missing := needed_keys(config):
         raise UserError(f"{missing[0]} is not set; give it on the command line: {missing[0]}=...")
     resolved(config)
     _check_values(config)

@@ -17,6 +17,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 
 from benchmark.errors import UserError, near, one_line
 from benchmark.settings.defaults import additions
+from benchmark.settings.experiments import Experiment, as_chosen, experiment_of
 from benchmark.settings.making import make
 from benchmark.settings.refusals import in_plain_words
 
@@ -116,14 +117,46 @@ def _composed(config_name: str | None, overrides: Sequence[str], directory: str 
     try:
         with _own_hydra():
             searched = [f"hydra.searchpath=[file://{directory}]"] if directory else []
+            experiment = experiment_of(config_name, overrides, directory)
+            _offer_own(experiment)
             config: DictConfig = hydra.compose(config_name, [*searched, *overrides])
-            return config
+            if experiment is None:
+                return config
+            return as_chosen(
+                config,
+                experiment,
+                overrides,
+                lambda group, name: hydra.compose(None, [*searched, f"+{group}={name}"])[group],
+            )
     except YAMLError as error:
         raise UserError(f"a YAML is broken: {one_line(error)}") from error
     except (HydraException, OmegaConfBaseException) as error:
         if unknown := re.match(r"Could not override '([^']+)'", str(error)):
             raise _UnknownKey(unknown[1]) from error
         raise UserError(in_plain_words(error, options)) from error
+
+
+def held_to_choice(config: DictConfig, overrides: Sequence[str], directory: str | None = None) -> DictConfig:
+    """A configuration that Hydra composed by itself, as for a job of a sweep, as `compose` gives it."""
+    experiment = experiment_of("config", overrides, directory)
+    if experiment is None:
+        return config
+    return as_chosen(
+        config, experiment, overrides, lambda group, name: compose(None, [f"+{group}={name}"], directory)[group]
+    )
+
+
+def own_options(overrides: Sequence[str], group: str, directory: str | None = None) -> list[str]:
+    """Names of the methods, tests or analyses that the experiment in these overrides makes itself."""
+    experiment = experiment_of("config", overrides, directory)
+    return [] if experiment is None else list(experiment.own(group))
+
+
+def _offer_own(experiment: Experiment | None) -> None:
+    """Make what an experiment makes itself an option, so that a command can choose it among others."""
+    for group in KEYED if experiment is not None else ():
+        for name, part in experiment.own(group).items():
+            ConfigStore.instance().store(group=group, name=name, node={name: part}, provider="benchmark")
 
 
 def _key(override: str) -> str:
@@ -188,6 +221,13 @@ def resolved(config: DictConfig) -> dict[str, Any]:
         raise UserError(
             f"{getattr(error, 'full_key', None) or 'a setting'}: {in_plain_words(error, options)}"
         ) from error
+
+
+def needed_keys(config: DictConfig) -> list[str]:
+    """Settings of a comparison that have to be given: missing ones of its parts, and those that a part refers to."""
+    plain: Any = OmegaConf.to_container(config, resolve=False)
+    named = set(re.findall(r"\$\{([\w.]+)\}", str({key: value for key, value in plain.items() if key in GROUPS})))
+    return [key for key in missing_keys(config) if key.partition(".")[0] in GROUPS or key in named]
 
 
 def missing_keys(config: DictConfig) -> list[str]:

@@ -1,11 +1,14 @@
 """How a setting is typed on the command line: what a message proposes can be copied as it stands."""
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 _PLAIN = re.compile(r"[A-Za-z_][\w.+/-]*", re.ASCII)
 _KEY = re.compile(r"[\w.+/-]+( [\w.+/-]+)*", re.ASCII)  # Hydra takes no quotation marks around a key
+_TO_ESCAPE = re.compile(r"(\\*)('|\$\{|\Z)")
+_OF_THE_SHELL = {*'"$`\\!\n'}  # what means something between double quotation marks
 _OTHER_MEANING = {"null", "true", "false", "nan", "inf"}
 
 
@@ -24,11 +27,17 @@ def typed(key: str, value: Any) -> str | None:
         spelled = "[" + ",".join(_text(str(item)) for item in value) + "]"
     else:
         spelled = _text(str(value))
-    return f'"{key}={spelled}"'
+    whole = f"{key}={spelled}"
+    return shlex.quote(whole) if _OF_THE_SHELL & {*whole} else f'"{whole}"'
 
 
 def _text(text: str) -> str:
     if _PLAIN.fullmatch(text) and text.casefold() not in _OTHER_MEANING:
         return text
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return f"'{_TO_ESCAPE.sub(_escaped, text)}'"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Backslashes stand for themselves, but are written twice before a quotation mark, an interpolation and the end."""
+    slashes, following = found.groups()
+    return f"{slashes * 2}\\{following}" if following else slashes * 2

@@ -25,6 +25,24 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
+class Shape:
+    """Of an encoder; `vocabulary` is the most entries that its tokenizer can have, None for images."""
+
+    layers: int
+    heads: int
+    vocabulary: int | None
+
+
+@runtime_checkable
+class Foretold(Protocol):
+    """A source that knows the shape of what it trains before it does."""
+
+    @property
+    def shape(self) -> Shape:
+        """Of the model that `resolve` gives."""
+
+
+@dataclass(frozen=True)
 class HubOrDirectory:
     """A checkpoint that is there: a directory, or a model of the Hugging Face hub (`model.path=`).
 
@@ -38,7 +56,7 @@ class HubOrDirectory:
     window: Window | None = None
     max_tokens: Count | None = None
     memory_budget: Count | None = None
-    labels: Sequence[str | int] | None = None
+    labels: Sequence[str | int | float | bool] | None = None
 
     def resolve(self, task: Task) -> str:
         """The checkpoint itself."""

@@ -13,7 +13,7 @@ from benchmark.settings.declared import Above, AtLeast, Count, Natural, SettingE
 from benchmark.training.local_heads import look_nearby
 from benchmark.training.optimisation import masked, one_pass
 from benchmark.training.small import LOADING, descend, named_classes, save_trained, trained_for
-from benchmark.training.sources import Device, Dtype, Window
+from benchmark.training.sources import Device, Dtype, Shape, Window
 from benchmark.training.texts import texts_of
 from benchmark.training.wordpiece import train_vocabulary
 from benchmark.types import Example, Task
@@ -76,6 +76,11 @@ class TinyModel:
     def __post_init__(self) -> None:
         if self.hidden % (2 * self.heads):
             raise SettingError("hidden", self.hidden, f"multiples of 2 × heads={self.heads}")
+
+    @property
+    def shape(self) -> Shape:
+        """Of the model, before it is trained."""
+        return Shape(self.layers, self.heads, self.vocab_size)
 
     def resolve(self, task: Task) -> str:
         """Directory of the checkpoint for a task; trains it where the cache has none.

@@ -16,7 +16,7 @@ from benchmark.models.images import in_rgb
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, SettingError, Share, configurable
 from benchmark.training.local_patches import look_around
 from benchmark.training.small import LOADING, descend, named_classes, save_trained, trained_for
-from benchmark.training.sources import Device, Dtype, Window
+from benchmark.training.sources import Device, Dtype, Shape, Window
 from benchmark.types import Example, Task
 
 _VERSION = 1  # enters the cache's key: raise it when the training changes
@@ -71,6 +71,11 @@ class TinyVit:
             raise SettingError("hidden", self.hidden, f"multiples of 4 × heads={self.heads}")
         if self.image_size % self.patch_size:
             raise SettingError("image_size", self.image_size, f"multiples of patch_size={self.patch_size}")
+
+    @property
+    def shape(self) -> Shape:
+        """Of the model, before it is trained."""
+        return Shape(self.layers, self.heads, None)
 
     def resolve(self, task: Task) -> str:
         """Directory of the checkpoint for a task; trains it where the cache has none.

@@ -148,6 +148,26 @@ def test_other_tokens_cannot_be_compared(context):
         same_tokens(batches, [replace(batches[0], tensors=ids), *batches[1:]])
 
 
+@pytest.mark.parametrize(
+    ("tiny", "found"),
+    [
+        ([], "4 layers of 4 heads, and 'bert' 2 of"),
+        (["model.layers=2", "model.heads=2", "model.vocab_size=8"], "a vocabulary of its own, and not that of 'bert'"),
+    ],
+)
+@pytest.mark.parametrize("make", [lambda models: Seeds(models), lambda models: AdversarialTraining(seeds=models)])
+def test_models_of_another_kind_are_refused_before_any_is_trained(place, context, monkeypatch, tiny, found, make):
+    def trained(*_, **__):
+        raise AssertionError("a model was trained, or opened")
+
+    monkeypatch.setattr("benchmark.training.tiny.trained_for", trained)
+    monkeypatch.setattr(opening, "open_setting", trained)
+    analysis = make({"two": ["model=tiny", "model.seed=1", *tiny]})
+    assert analysis.reads(context) == {}
+    with pytest.raises(NotApplicable, match=f"the model of 'two' would have {found}"):
+        analysis(context)
+
+
 def test_models_of_other_shapes_cannot_be_compared(place, context, other):
     other[1] = f"model.path={text_models.save_bert(place / 'deep', seed=1, layers=3)}"
     with pytest.raises(NotApplicable, match="layers, heads and classes of the models differ"):

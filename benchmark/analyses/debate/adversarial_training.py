@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from omegaconf import DictConfig
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.attention_pairs import head_divergences, in_order, matched, recorded_pairs, same_tokens
-from benchmark.analyses.debate.opening import composed, digests, trained_from, with_model
+from benchmark.analyses.debate.opening import composed, digests, foretold, trained_from, with_model
 from benchmark.analyses.measured import figure_line
+from benchmark.errors import NotApplicable
 from benchmark.models import AttentionEdit, Classifier
 from benchmark.models.divergences import attention_divergence, kl, total_variation
 from benchmark.models.edits import make_uniform
@@ -61,6 +63,8 @@ class AdversarialTraining:
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """One table, a line per model."""
+        if (answer := foretold(context, self._other_seeds)) is not None:
+            raise NotApplicable(answer)
         rows: list[dict[str, Any]] = []
         base = context.setting
         for (kind, name), other in self._models(context).items():
@@ -85,6 +89,8 @@ class AdversarialTraining:
 
     def reads(self, context: Context) -> Mapping[str, str]:
         """Weights of all models, and the examples."""
+        if foretold(context, self._other_seeds):
+            return {}
         return digests({f"{kind}: {name}": setting for (kind, name), setting in self._models(context).items()})
 
     def _models(self, context: Context) -> dict[tuple[str, str], Setting]:
@@ -93,10 +99,13 @@ class AdversarialTraining:
             settings["adversary", f"λ = {weight:g}"] = with_model(
                 context, trained_from(context, self.adversary, divergence_weight=float(weight))
             )
-        for name, overrides in self.seeds.items():
-            if overrides is not None:
-                settings["seed", name] = with_model(context, composed(overrides))
+        for name, model in self._other_seeds.items():
+            settings["seed", name] = with_model(context, model)
         return settings
+
+    @property
+    def _other_seeds(self) -> dict[str, DictConfig]:
+        return {name: composed(overrides) for name, overrides in self.seeds.items() if overrides is not None}
 
 
 def measured(

@@ -11,6 +11,8 @@ from benchmark.errors import NoSplit, NotApplicable
 from benchmark.results.digests import digest
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.configuration import compose
+from benchmark.settings.making import make
+from benchmark.training.sources import Foretold
 from benchmark.types import Example, Task
 
 _LOADING = ("dtype", "device", "threads", "window", "max_tokens", "memory_budget")
@@ -36,6 +38,31 @@ def composed(overrides: Sequence[str]) -> DictConfig:
     """Settings of the model that these overrides describe."""
     model: DictConfig = compose("config", list(overrides)).model
     return model
+
+
+def foretold(context: Context, models: Mapping[str, DictConfig]) -> str | None:
+    """Why the comparison's model cannot be compared with one that is still to be trained; None where it may be.
+
+    A model that a source makes from nothing, such as `model=tiny`, has layers, heads and a vocabulary of its own.
+    """
+    own = context.setting.model
+    vocabulary = None if own.tokenizer is None else len(own.tokenizer)
+    for name, model in models.items():
+        source = make(model)
+        if not isinstance(source, Foretold):
+            continue
+        shape = source.shape
+        if (shape.layers, shape.heads) != (own.n_layers, own.n_heads):
+            found = f"{shape.layers} layers of {shape.heads} heads, and '{own.name}' {own.n_layers} of {own.n_heads}"
+        elif (shape.vocabulary is None) != (vocabulary is None) or (vocabulary or 0) > (shape.vocabulary or 0):
+            found = f"a vocabulary of its own, and not that of '{own.name}'"
+        else:
+            continue
+        return (
+            f"the model of '{name}' would have {found}: it is no other seed of the comparison's model; name models that "
+            "are, such as [model=finetuned, model.base=DIRECTORY, model.recipe.seed=1], or null"
+        )
+    return None
 
 
 def trained_from(context: Context, overrides: Sequence[str], **settings: Any) -> DictConfig:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
+from omegaconf import DictConfig
 from scipy import stats
 
 from benchmark.analyses.context import Context
@@ -19,7 +20,7 @@ from benchmark.analyses.debate.attention_pairs import (
     recorded_pairs,
     same_tokens,
 )
-from benchmark.analyses.debate.opening import composed, digests, with_model
+from benchmark.analyses.debate.opening import composed, digests, foretold, with_model
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.base import rated_scores
@@ -64,6 +65,8 @@ class Seeds:
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Attention and explainers."""
+        if (answer := foretold(context, self._composed)) is not None:
+            raise NotApplicable(answer)
         opened = {THIS: context.setting, **self._opened(context)}
         models: dict[str, str] = {}
         for name, setting in opened.items():
@@ -76,11 +79,14 @@ class Seeds:
 
     def reads(self, context: Context) -> Mapping[str, str]:
         """Weights of all models, and the examples."""
-        return digests(self._opened(context))
+        return {} if foretold(context, self._composed) else digests(self._opened(context))
+
+    @property
+    def _composed(self) -> dict[str, DictConfig]:
+        return {name: composed(overrides) for name, overrides in self.settings.items() if overrides is not None}
 
     def _opened(self, context: Context) -> dict[str, Setting]:
-        named = ((name, overrides) for name, overrides in self.settings.items() if overrides is not None)
-        return {name: with_model(context, composed(overrides)) for name, overrides in named}
+        return {name: with_model(context, model) for name, model in self._composed.items()}
 
     def _attention(self, opened: Mapping[str, Setting]) -> Table:
         divergences = [_heads(*pair) for pair in combinations(opened.values(), 2)]

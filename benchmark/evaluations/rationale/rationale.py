@@ -173,8 +173,10 @@ class Rationale(Averaged):
             NotApplicable: there is no row, or no annotation marks a word.
             ValueError: the rows' hard selections are of different shares, or only some hold sums.
         """
-        if rows.empty or not rows.loc[rows["metric"] == "token_gold", "value"].any():
+        if rows.empty:
             raise NotApplicable(self.nothing)
+        if not rows.loc[rows["metric"] == "token_gold", "value"].any():
+            raise NotApplicable("no rationale marks a word: all are empty")
         of_share, kinds = rows["metric"] == "hard_share", rows["metric"].isin(["auprc", "auprc_sum"])
         if len(share := rows.loc[of_share, "value"].unique()) > 1:
             raise ValueError(f"hard selections of {len(share)} different shares: take rows of `over(all batches)`")
