@@ -21,7 +21,7 @@ from benchmark.report import load_cells, write_report
 from benchmark.report.cells import NamedCell, named_cells
 from benchmark.report.run_folders import Stored, read_stored
 from benchmark.results import commits, store
-from benchmark.results.comparison_folders import ComparisonFolder
+from benchmark.results.comparison_folders import Compared, ComparisonFolder
 from benchmark.results.digests import digest, sealed
 from benchmark.results.locks import beside
 from benchmark.results.plans import plan_path
@@ -131,9 +131,7 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
         loaded, folders = named_cells([stored[each] for each in finished]), [cells[each].folder for each in finished]
         with beside(folder, f"comparison {name}"):
             commits.clean(folder)
-            store.write_json(
-                folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders], "tests": tests}
-            )
+            Compared(tuple(str(path.relative_to(out)) for path in folders), tests).write(folder)
             if given_up is None:
                 analyse(analyses, Context(setting, cells, evaluations, folder), folder)
             spending.analysed()
@@ -154,7 +152,7 @@ def _earlier(folder: Path, tests: Mapping[str, str]) -> Comparison | None:
     if not (folder / "index.html").is_file():  # the last file of a report
         return None
     out = folder.parents[1]
-    cells = tuple(out / str(cell) for cell in store.read_json(folder / "comparison.json")["cells"])
+    cells = tuple(out / cell for cell in Compared.read(folder).cells)
     if not all(map(Path.is_dir, cells)):
         return None
     logger.info("%s cannot be written to; shown is what an equal comparison left there", out)
