@@ -8,13 +8,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig
 
 from benchmark import progress
 from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, ReadsTables, SaysNothing
 from benchmark.engines.base import Engine
-from benchmark.errors import NotApplicable
+from benchmark.errors import Corrupt, Missing, NotApplicable
 from benchmark.opened import open_comparison
 from benchmark.planning.spending import followed
 from benchmark.report import load_cells, write_report
@@ -206,6 +207,17 @@ def _stored(folder: Path, name: str) -> list[Table]:
     return [Table.from_json(facts) for facts in store.read_sealed(_file(folder, name))["tables"]]
 
 
+def _read_before(path: Path) -> Any:
+    """What the analysis had read whose tables lie there; None of a damaged file, whose analysis is computed again."""
+    try:
+        return store.read_sealed(path).get("reads")
+    except (Corrupt, Missing) as error:
+        logger.warning(
+            "%s", f"{path} is computed again: {error.reason if isinstance(error, Corrupt) else 'it is gone'}"
+        )
+        return None
+
+
 def _reads_tables(analysis: Analysis) -> bool:
     return isinstance(analysis, ReadsTables) and analysis.reads_tables
 
@@ -217,7 +229,7 @@ def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> str
         reads |= {
             f"tables of {other}": digest([t.to_json() for t in tables]) for other, tables in context.tables.items()
         }
-    if path.exists() and store.read_sealed(path)["reads"] == reads:
+    if path.exists() and _read_before(path) == reads:
         return "reused"
     done = "computed"
     try:
