@@ -8,20 +8,21 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig
 
 from benchmark import progress
 from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, ReadsTables, SaysNothing
 from benchmark.engines.base import Engine
-from benchmark.errors import NotApplicable
+from benchmark.errors import Corrupt, Missing, NotApplicable
 from benchmark.opened import open_comparison
 from benchmark.planning.spending import followed
 from benchmark.report import load_cells, write_report
 from benchmark.report.cells import NamedCell, named_cells
 from benchmark.report.run_folders import Stored, read_stored
 from benchmark.results import commits, store
-from benchmark.results.comparison_folders import ComparisonFolder
+from benchmark.results.comparison_folders import Compared, ComparisonFolder
 from benchmark.results.digests import digest, sealed
 from benchmark.results.locks import beside
 from benchmark.results.plans import plan_path
@@ -131,9 +132,7 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
         loaded, folders = named_cells([stored[each] for each in finished]), [cells[each].folder for each in finished]
         with beside(folder, f"comparison {name}"):
             commits.clean(folder)
-            store.write_json(
-                folder / "comparison.json", {"cells": [str(path.relative_to(out)) for path in folders], "tests": tests}
-            )
+            Compared(tuple(str(path.relative_to(out)) for path in folders), tests).write(folder)
             if given_up is None:
                 analyse(analyses, Context(setting, cells, evaluations, folder), folder)
             spending.analysed()
@@ -154,7 +153,7 @@ def _earlier(folder: Path, tests: Mapping[str, str]) -> Comparison | None:
     if not (folder / "index.html").is_file():  # the last file of a report
         return None
     out = folder.parents[1]
-    cells = tuple(out / str(cell) for cell in store.read_json(folder / "comparison.json")["cells"])
+    cells = tuple(out / cell for cell in Compared.read(folder).cells)
     if not all(map(Path.is_dir, cells)):
         return None
     logger.info("%s cannot be written to; shown is what an equal comparison left there", out)
@@ -208,6 +207,17 @@ def _stored(folder: Path, name: str) -> list[Table]:
     return [Table.from_json(facts) for facts in store.read_sealed(_file(folder, name))["tables"]]
 
 
+def _read_before(path: Path) -> Any:
+    """What the analysis had read whose tables lie there; None of a damaged file, whose analysis is computed again."""
+    try:
+        return store.read_sealed(path).get("reads")
+    except (Corrupt, Missing) as error:
+        logger.warning(
+            "%s", f"{path} is computed again: {error.reason if isinstance(error, Corrupt) else 'it is gone'}"
+        )
+        return None
+
+
 def _reads_tables(analysis: Analysis) -> bool:
     return isinstance(analysis, ReadsTables) and analysis.reads_tables
 
@@ -219,7 +229,7 @@ def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> str
         reads |= {
             f"tables of {other}": digest([t.to_json() for t in tables]) for other, tables in context.tables.items()
         }
-    if path.exists() and store.read_sealed(path)["reads"] == reads:
+    if path.exists() and _read_before(path) == reads:
         return "reused"
     done = "computed"
     try:

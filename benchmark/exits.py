@@ -13,15 +13,13 @@ A bug is none of these: it keeps its traceback (and status 1).
 import errno
 import os
 import re
-import signal
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from benchmark.errors import Missing, UserError, echo, one_line, printable
+from benchmark.signals import Terminated, caught, on_signals, raise_if_received
 
 _WAYS_OUT = {
     errno.ENOSPC: "make room",
@@ -39,10 +37,6 @@ _TORCH = re.compile(
 )
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, as schedulers send it: unwinds like Ctrl-C, so that locks are released and half-written files removed."""
-
-
 @dataclass(frozen=True)
 class Kept:
     """What a command leaves when it ends early.
@@ -57,14 +51,8 @@ class Kept:
 
 
 def on_termination() -> None:
-    """Let SIGTERM unwind the program; once, and only in the main thread, where Python delivers signals."""
-
-    def terminate(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends it at once
-        raise Terminated
-
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, terminate)
+    """Let Ctrl-C and SIGTERM unwind the program, see `benchmark.signals`."""
+    on_signals()
 
 
 def ended(error: BaseException, kept: Kept) -> tuple[int, str] | None:
@@ -87,8 +75,11 @@ def ended(error: BaseException, kept: Kept) -> tuple[int, str] | None:
 def guarded(action: Callable[[], Any], kept: Kept) -> Any:
     """The result of `action`; what ends it early ends the program with one line, a bug with its traceback."""
     try:
-        return action()
+        result = action()
+        raise_if_received()
+        return result
     except (Exception, KeyboardInterrupt) as error:
+        caught()
         if (ending := ended(error, kept)) is None:
             raise
         status, line = ending

@@ -27,10 +27,11 @@ ALLOWED: dict[str, set[str]] = {
     "results": {"errors"},
     "types": {"errors", "results.record", "results.wording", "units"},
     "units": {"errors"},
+    "signals": set(),
     "annotations": WORDS,
-    "progress": {"errors"},
+    "progress": {"errors", "signals"},
     "settings": WORDS | {"results.digests"},
-    "exits": WORDS,
+    "exits": WORDS | {"signals"},
     "models": BASE | {"results.cache"},
     "training": BASE | {"models", "results"},
     "evaluations": BASE | {"models", "results"},
@@ -54,7 +55,7 @@ ALLOWED: dict[str, set[str]] = {
 
 RUN = (
     "finishing", "records", "testing", "tested_rows", "heatmap_views", "graph_views", "workbench", "cell", "explaining",
-    "contract", "batch_rows", "stages", "data", "arrays", "offers",
+    "contract", "batch_rows", "stages", "data", "arrays", "offers", "origins",
 )  # fmt: skip
 """Modules of `benchmark/run` from top to bottom: each may import what lies below it. `comparison` is above them all."""
 

@@ -106,6 +106,64 @@ def test_a_termination_unwinds_and_is_told(tmp_path):
     assert process.returncode == 143
 
 
+LOST = """
+import os, signal, sys
+from benchmark import progress
+from benchmark.exits import *
+on_termination()
+
+class Finalised:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{name})
+        for _ in range(1000):
+            pass  # the handler runs here, and what it raises is swallowed
+
+def work():
+    if {batches}:
+        with progress.step('batches', 9) as advance:
+            for number in range(9):
+                print(number, flush=True)
+                if number == 2:
+                    Finalised()
+                advance(1)
+    else:
+        Finalised()
+        print('on', flush=True)
+    return 'done'
+
+guarded(work, Kept('all is kept'))
+print('not reached')
+"""
+
+
+@pytest.mark.parametrize(("name", "told", "status"), [("SIGINT", "interrupted", 130), ("SIGTERM", "terminated", 143)])
+@pytest.mark.parametrize(("batches", "printed"), [(True, "0\n1\n2\n"), (False, "on\n")])
+def test_a_signal_in_a_finaliser_is_not_lost(name, told, status, batches, printed):
+    command = [sys.executable, "-c", LOST.format(name=name, batches=batches)]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=100, preexec_fn=heed_interrupts, check=False
+    )
+    assert "Exception ignored in" in done.stderr  # it was raised where nobody can catch it
+    assert done.stdout == printed
+    assert done.stderr.splitlines()[-1] == f"{told}: all is kept"
+    assert done.returncode == status
+
+
+def test_a_signal_that_was_caught_is_not_raised_again():
+    code = (
+        "import os, signal; from benchmark import progress; from benchmark.exits import *; on_termination()\n"
+        "def first():\n  os.kill(os.getpid(), signal.SIGINT)\n  import time; time.sleep(9)\n"
+        "try: guarded(first, Kept('x'))\nexcept SystemExit as ended: print(ended.code)\n"
+        "with progress.step('more', 1) as advance: advance(1)\n"
+        "print(guarded(lambda: 'on', Kept('x')))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=100, preexec_fn=heed_interrupts, check=False
+    )
+    assert done.stdout == "130\non\n"
+
+
 def test_a_second_signal_is_not_waited_for(tmp_path):
     code = (
         "import time; from benchmark.exits import *; on_termination()\n"

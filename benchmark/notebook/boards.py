@@ -1,5 +1,6 @@
 """`benchmark.leaderboard`: the figures of finished comparisons as a table."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +10,7 @@ from benchmark.report.cells import load_cells
 from benchmark.report.leaderboard import frame
 from benchmark.report.run_folders import without_foreign
 from benchmark.results import store
+from benchmark.results.comparison_folders import FACTS, Compared
 
 COLUMNS = ["task", "model", "method", "evaluation", "metric", "value", "low", "high", "n", "higher_is_better", "reason"]
 
@@ -35,13 +37,13 @@ def leaderboard(folder: str | Path) -> pd.DataFrame:
     place = Path(folder).expanduser()
     if not place.is_dir():
         raise UserError(f"leaderboard: {place} is no folder; give that of a comparison, or one with run folders")
-    tests = None
-    if (place / "comparison.json").is_file():
-        content = store.read_json(place / "comparison.json")
-        cells = [place.parents[1] / str(cell) for cell in content["cells"]]
+    tests: Mapping[str, str] | None = None
+    if (place / FACTS).exists():
+        compared = Compared.read(place)
+        cells = [place.absolute().parents[1] / cell for cell in compared.cells]
         if missing := [cell for cell in cells if not cell.is_dir()]:
             raise UserError(f"leaderboard: {missing[0]}, of the comparison {place.name}, is gone; read leaderboard.csv")
-        tests = content.get("tests")
+        tests = compared.tests
     else:
         cells = without_foreign(store.find_cells(place))
     if not cells:

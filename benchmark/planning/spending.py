@@ -11,7 +11,7 @@ from benchmark.engines.local import Here
 from benchmark.models import Classifier
 from benchmark.progress.stopwatch import Passes, Stopwatch, timed
 from benchmark.report.planned import write_planned
-from benchmark.results.plans import Account, Plan, Spent
+from benchmark.results.plans import Account, Plan, Spent, found
 from benchmark.run.cell import Cell
 
 ACCOUNT = "spent.json"
@@ -65,8 +65,7 @@ class Spending:
 
     def _account(self) -> Account:
         """As it stands; another process may have added to it."""
-        path = self._folder / ACCOUNT
-        return Account.read(path) if path.is_file() else Account()
+        return found(Account.read, self._folder / ACCOUNT) or Account()
 
     def _keep(self, account: Account, **changes: Any) -> None:
         if self._plan is not None:
@@ -84,7 +83,7 @@ def followed(plan: Path, folder: Path, model: Classifier, runner: Runner, openin
     def passes() -> Passes:
         return model.cost.forward_passes, model.cost.backward_passes
 
-    found = Plan.read(plan) if plan.is_file() else None
-    with nullcontext(Stopwatch()) if found is None else timed() as watch:
+    planned = found(Plan.read, plan)
+    with nullcontext(Stopwatch()) if planned is None else timed() as watch:
         watch.count = passes
-        yield Spending(found, folder, watch, runner, opening)
+        yield Spending(planned, folder, watch, runner, opening)

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+from benchmark.signals import raise_if_received
+
 logger = logging.getLogger("benchmark.progress")
 
 Kind = Literal["cell", "analysis", "report"]
@@ -94,10 +96,19 @@ def step(
         label: what a person reads, where that is not the name.
         done: how many of them an earlier start did.
         unit: what the things are.
+
+    Raises:
+        KeyboardInterrupt: a signal came and what it raised was lost (`benchmark.signals`).
     """
+    raise_if_received()
+
+    def advance(count: int) -> None:
+        raise_if_received()
+        emit(Advanced(count))
+
     emit(Began(name, label or name, total, done, unit))
     try:
-        yield lambda count: emit(Advanced(count))
+        yield advance
     finally:
         emit(Ended())
 

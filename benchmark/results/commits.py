@@ -51,7 +51,7 @@ def commit(folder: Path, contents: Mapping[str, bytes | Path], record: Record) -
     for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
         if path.name not in digests and path.name != "record.json":
             digests[path.name] = recorded.get(path.name) or store.hash_of(path)
-    write_record(folder, replace(record, files=digests, coming={}))
+    write_record(folder, replace(record, files=dict(sorted(digests.items())), coming={}))
 
 
 def _readable(folder: Path, contents: Mapping[str, bytes | Path], record: Record) -> dict[str, bytes | Path]:

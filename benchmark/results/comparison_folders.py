@@ -2,20 +2,59 @@
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
+from benchmark.errors import Corrupt, UserError
+from benchmark.results import store
+from benchmark.results.annotated import as_dataclass
 from benchmark.results.cache import atomic_path
+from benchmark.results.digests import sealed
 from benchmark.results.locks import beside
 from benchmark.results.wording import slug
 
 COMMAND = "command.txt"
 """Holds the command that made the folder."""
 
+FACTS = "comparison.json"
+"""Holds which run folders and tests the comparison is of."""
+
 _LETTERS = 40
 _FINGERPRINT = re.compile(r"-[0-9a-f]{12,}$")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a comparison is of.
+
+    Attributes:
+        cells: run folders of its methods, relative to `out`.
+        tests: the identity of each of its tests by name.
+    """
+
+    cells: tuple[str, ...]
+    tests: Mapping[str, str]
+
+    def write(self, folder: Path) -> None:
+        """Write it to the comparison's folder, sealed."""
+        store.write_json(folder / FACTS, sealed(asdict(self)))
+
+    @staticmethod
+    def read(folder: Path) -> "Compared":
+        """What `write` wrote.
+
+        Raises:
+            UserError: it is something else, or was changed.
+        """
+        path = folder / FACTS
+        try:
+            found: Compared = as_dataclass(Compared, store.read_sealed(path), "")
+        except (Corrupt, ValueError) as error:
+            reason = error.reason if isinstance(error, Corrupt) else str(error)
+            raise UserError(f"{path} is corrupt ({reason}); the command of the comparison writes it again") from error
+        return found
 
 
 @dataclass(frozen=True)

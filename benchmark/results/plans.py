@@ -1,15 +1,19 @@
 """What a comparison was planned to take, and what it took: `<out>/plans/<hash>.json`, and `spent.json` beside the report."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from benchmark.errors import Corrupt
+from benchmark.errors import Corrupt, Missing
 from benchmark.results import store
 from benchmark.results.annotated import as_dataclass
+from benchmark.results.digests import sealed
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 SHARD_SECONDS = 0.002
 """What handing a batch to a worker and taking its result back costs the first process (measured: 1.6 to 2.7 ms)."""
@@ -88,8 +92,8 @@ class Plan:
         return self.opening_seconds + self.report_seconds + max(alone + handing + shared / count, longest)
 
     def write(self, path: Path) -> None:
-        """Write it, atomically."""
-        store.write_json(path, asdict(self))
+        """Write it, atomically and sealed."""
+        store.write_json(path, sealed(asdict(self)))
 
     @staticmethod
     def read(path: Path) -> "Plan":
@@ -139,8 +143,8 @@ class Account:
     cells: Mapping[str, Spent] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
-        """Write it, atomically."""
-        store.write_json(path, asdict(self))
+        """Write it, atomically and sealed."""
+        store.write_json(path, sealed(asdict(self)))
 
     @staticmethod
     def read(path: Path) -> "Account":
@@ -153,9 +157,19 @@ def plan_path(out: Path, identified: str) -> Path:
     return out / "plans" / f"{identified}.json"
 
 
+def found(read: Callable[[Path], T], path: Path) -> T | None:
+    """What is read at the path; None where nothing lies, or nothing that can be read, which is said."""
+    try:
+        return read(path) if path.exists() else None
+    except (Corrupt, Missing) as error:
+        reason = error.reason if isinstance(error, Corrupt) else "it is gone"
+        _log.warning("%s is left aside: %s", path, reason)
+        return None
+
+
 def _read(kind: type[T], path: Path) -> T:
     try:
-        found: T = as_dataclass(kind, store.read_json(path), "")
-        return found
+        content: T = as_dataclass(kind, store.read_sealed(path), "")
+        return content
     except ValueError as error:
         raise Corrupt(path, str(error)) from error

@@ -246,19 +246,43 @@ class CostRecord:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Under what something was computed.
+
+    Attributes:
+        versions: of libraries, of Python and of the benchmark.
+        git_commit: of the code, or None.
+    """
+
+    versions: Mapping[str, str]
+    git_commit: str | None
+
+    def __str__(self) -> str:
+        return f"{', '.join(f'{name} {number}' for name, number in sorted(self.versions.items()))}, " + (
+            f"commit {self.git_commit}" if self.git_commit else "no commit known"
+        )
+
+
+ROWS = "rows.parquet/"
+"""How the names begin of what `Record.origins` says of the rows of a test."""
+
+
+@dataclass(frozen=True)
 class Record:
     """A finished cell.
 
     Attributes:
         hash: of everything that the attributions depend on.
         task, model, method: what was explained, and by what.
-        versions: of libraries.
-        git_commit: of the code, or None.
+        versions: of libraries, under which the attributions for the predicted classes were computed.
+        git_commit: of the code, likewise, or None.
         dash: why the method could serve no test at all, or None.
         cost: of the attributions for the predicted classes.
         evaluations: tests by the name that the rows give them.
         files: SHA-256 of every other file of the folder.
         coming: SHA-256 of files that are being written.
+        origins: under what each file of attributions was computed, by its name, and the rows of each test, by `ROWS` and its
+            name; nothing in records of earlier versions.
     """
 
     hash: str
@@ -272,6 +296,7 @@ class Record:
     evaluations: Mapping[str, EvaluationRecord]
     files: Mapping[str, str] = field(default_factory=dict)
     coming: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, Origin] = field(default_factory=dict)
 
     @staticmethod
     def from_json(content: Any) -> "Record":

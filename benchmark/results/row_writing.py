@@ -11,6 +11,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmark.errors import UserError
+from benchmark.results import bounded
 from benchmark.results.cache import atomic_path
 from benchmark.results.digests import table_digest
 from benchmark.results.row_files import DIGESTED, GROUP, INDEX, KEY, NO_ROWS, ROW_COLUMNS, SCHEMA, TYPES
@@ -88,7 +90,15 @@ NOTHING = Share(StoredRows.of(NO_ROWS))
 
 
 def write_rows(path: Path, tests: Mapping[str, Share]) -> None:
-    """Write the rows of several tests under these names, atomically, without having all of them in memory."""
+    """Write the rows of several tests under these names, atomically, without having all of them in memory.
+
+    Raises:
+        UserError: they are more than are read again; nothing was written.
+    """
+    try:
+        bounded.check_rows(sum(sum(share.counts.values()) for share in tests.values()))
+    except ValueError as error:
+        raise UserError(f"{path} could not be read again ({error}); test fewer examples or draws") from error
     with atomic_path(path) as temporary:
         writer = RowsWriter(temporary)
         for name, share in tests.items():

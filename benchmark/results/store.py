@@ -48,8 +48,13 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON atomically; numbers that are not finite become null."""
-    write_bytes(path, json_bytes(value))
+    """Write JSON atomically; numbers that are not finite become null. UserError for more than `read_json` reads."""
+    content = json_bytes(value)
+    try:
+        bounded.check_written(path.name, len(content))
+    except ValueError as error:
+        raise UserError(f"{path} could not be read again ({error}); nothing was written") from error
+    write_bytes(path, content)
 
 
 def json_bytes(value: Any) -> bytes:

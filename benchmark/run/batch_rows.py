@@ -54,6 +54,31 @@ class RowsOfOthers:
 
 
 @dataclass(frozen=True)
+class RowsApart:
+    """The same rows where those of no example are known: to the last bit those that `RowsOfOthers` and a twin give.
+
+    What is computed together changes last digits. So the others are tested by themselves here too, and what the whole batch
+    says of them is left out.
+
+    Attributes:
+        evaluation: the test.
+    """
+
+    evaluation: Evaluation
+
+    def __call__(
+        self, model: Classifier, batch: Batch, attribution: Attribution, others: Sequence[int]
+    ) -> pd.DataFrame:
+        """The rows of a batch, of which the examples with the numbers `others` would not be known."""
+        apart = RowsOfOthers(self.evaluation)(model, batch, attribution, others)
+        if len(others) == len(batch):
+            return apart
+        together = Rows(self.evaluation)(model, batch, attribution)
+        uids = {batch.uids[number] for number in others}
+        return pd.concat([together[~together["uid"].isin(uids)], *([apart] if uids else [])], ignore_index=True)
+
+
+@dataclass(frozen=True)
 class Extract:
     """What a test takes from a method and from examples that are not scored.
 

@@ -18,6 +18,7 @@ from benchmark.models.guard import Look
 from benchmark.results import commits, locks
 from benchmark.results.digests import digest
 from benchmark.results.store import Ragged
+from benchmark.run import origins
 from benchmark.run.arrays import overlaid, padded
 from benchmark.run.contract import Checked
 from benchmark.run.data import Data, Explained
@@ -186,6 +187,7 @@ class Cell:
         return result, stage
 
     def _store(self, name: str, result: Ragged) -> None:
+        origins.keep(self.folder, self._path(name).name)
         result.write(self._path(name))
         commits.note(self._path(name))
 

@@ -2,15 +2,12 @@
 
 import json
 import logging
-import platform
 import re
-import subprocess
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +17,14 @@ from benchmark import progress
 from benchmark.errors import Corrupt, NotApplicable, UserError, one_line
 from benchmark.models.guard import ModelChangedError
 from benchmark.results import bounded, commits, statistics, store
-from benchmark.results.record import CostRecord, EvaluationRecord, MethodRecord, ModelRecord, Record
+from benchmark.results.record import ROWS, CostRecord, EvaluationRecord, MethodRecord, ModelRecord, Record
 from benchmark.results.row_writing import NOTHING, Share, write_rows
 from benchmark.results.store import Ragged
 from benchmark.run.cell import Cell
 from benchmark.run.graph_views import graphs, stored_target
 from benchmark.run.heatmap_views import eraser_predictions, heatmaps
 from benchmark.run.offers import JointMethod
+from benchmark.run.origins import origins_of, today
 from benchmark.run.testing import READ_TIES, evaluate, reworded, stages
 from benchmark.settings.identity import digests_of, identity
 from benchmark.types import Evaluation
@@ -134,13 +132,17 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
         reused = rows.get(key, NOTHING) if _same_rows(tested.get(key), digests[name]) else None
         with progress.step(name):
             tested[key], rows[key] = evaluate(cell, name, evaluations[name], reused)
+    tested, rows = _in_one_order(tested, rows)
     written = cell.folder / "parts" / "rows.parquet"
-    write_rows(written, {name: share for name, share in rows.items() if name in tested})
+    write_rows(written, rows)
     attributions = _attributions(cell)
     contents: dict[str, bytes | Path] = {"rows.parquet": written, **_pages(cell, attributions, tested, rows)}
+    for path in cell.folder.glob("eraser_predictions*.jsonl"):
+        if path.name not in contents:  # of a test that bears another name now
+            path.unlink()
     if old is None or "config.yaml" not in old.files or "config.yaml" in lost:  # what differs changes no number
         contents["config.yaml"] = config
-    commits.commit(cell.folder, contents, _record(cell, attributions, tested))
+    commits.commit(cell.folder, contents, _record(cell, attributions, tested, old))
     return Finished(len(stale), len(evaluations) - len(stale), written=True)
 
 
@@ -211,6 +213,24 @@ def _key(tested: Mapping[str, EvaluationRecord], name: str, evaluation: Evaluati
     return name if replaced else f"{name}-{digest[:8]}"
 
 
+def _in_one_order(
+    tested: Mapping[str, EvaluationRecord], rows: Mapping[str, Share]
+) -> tuple[dict[str, EvaluationRecord], dict[str, Share]]:
+    """Tests and their rows as any history of commands that asked for these tests leaves them: by name, and named alike.
+
+    Tests that share a name bear their digest too, whichever came first.
+    """
+    alike = Counter(test.name for test in tested.values())
+    names = {
+        key: test.name if alike[test.name] == 1 else f"{test.name}-{test.digest[:8]}" for key, test in tested.items()
+    }
+    ordered = sorted(tested, key=names.__getitem__)
+    return (
+        {names[key]: tested[key] for key in ordered},
+        {names[key]: rows[key] for key in ordered if key in rows},
+    )
+
+
 def _same_rows(test: EvaluationRecord | None, digest: str) -> bool:
     """Whether the stored rows are those that the test would give; where it could not serve, it is asked again."""
     return test is not None and test.digest == digest and test.dash is None
@@ -253,9 +273,23 @@ def _pages(
     return contents
 
 
-def _record(cell: Cell, attributions: Ragged | None, tested: Mapping[str, EvaluationRecord]) -> Record:
+def computed(path: Path) -> bool:
+    """Whether a file of a run folder is what a method gave, rather than what follows from others."""
+    return (
+        path.is_file()
+        and not path.name.startswith(".")
+        and not (_MADE_AGAIN.fullmatch(path.name) or path.name in ("record.json", "rows.parquet"))
+    )
+
+
+def _record(
+    cell: Cell, attributions: Ragged | None, tested: Mapping[str, EvaluationRecord], old: Record | None
+) -> Record:
     """Everything that the report needs of a finished cell."""
     model, reasons = cell.model, {test.dash for test in tested.values()}
+    files = {path.name: path.name for path in cell.folder.iterdir() if computed(path)}
+    origins = origins_of(cell.folder, old, files | {f"{ROWS}{name}": test.digest for name, test in tested.items()})
+    explained = origins.get("attributions-predicted.safetensors", today())
     return Record(
         hash=cell.identity["hash"],
         task=cell.data.facts,
@@ -273,24 +307,10 @@ def _record(cell: Cell, attributions: Ragged | None, tested: Mapping[str, Evalua
             version=cell.method.version,
             class_specific=cell.method.class_specific,
         ),
-        versions={name: version(name) for name in ("torch", "transformers", "numpy")}
-        | {"python": platform.python_version(), "benchmark": version("attention-explainer-benchmark")},
-        git_commit=git_commit(),
+        versions=explained.versions,
+        git_commit=explained.git_commit,
         dash=next(iter(reasons)) if len(reasons) == 1 else None,
         cost=CostRecord(cell.data.runner.peak_memory(), **({} if attributions is None else attributions.cost)),
-        evaluations=dict(tested),
+        evaluations={name: tested[name] for name in sorted(tested)},
+        origins=origins,
     )
-
-
-@cache
-def git_commit() -> str | None:
-    """The commit that the code is at, with "-dirty" where files differ; None outside a repository."""
-    here = Path(__file__).parent
-    try:
-        commit = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            cwd=here, capture_output=True, text=True, check=True, timeout=10,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return commit.stdout.strip() or None

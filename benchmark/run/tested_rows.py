@@ -20,8 +20,9 @@ from benchmark.results.row_files import NO_ROWS
 from benchmark.results.row_writing import Share, join_rows, write_rows
 from benchmark.results.store import Ragged
 from benchmark.results.stored_rows import CHUNK, StoredRows
+from benchmark.run import origins
 from benchmark.run.arrays import padded
-from benchmark.run.batch_rows import Extract, Rows, RowsOfOthers
+from benchmark.run.batch_rows import Extract, Rows, RowsApart, RowsOfOthers
 from benchmark.run.cell import Cell
 from benchmark.run.offers import (
     CalibratedEvaluation,
@@ -73,6 +74,7 @@ def rows_of_test(cell: Cell, evaluation: Evaluation, scoped: Evaluation) -> Shar
         sizes = [len(batch) for batch in cell.data.batches]
         parts = stage.parts(sizes, partial(cell.data.runner.results, series), name, "testing")
         shares = [Share(_stored(part)) for part in _joined(parts)] + ([] if known is None else [known])
+        origins.keep(cell.folder, digest_of(evaluation))
         try:
             join_rows(path, shares, cell.data.uids)
         except ValueError as error:
@@ -110,19 +112,25 @@ def _rows_of_stored(cell: Cell, evaluation: Evaluation, stored: Ragged) -> Serie
 def _rows_of_tokens(cell: Cell, evaluation: Evaluation) -> Series[pd.DataFrame]:
     """Examples whose rows another test has (`_known`) are not tested again."""
     stored = cell.explain(evaluation.target)
-    if _twin(cell, evaluation) is None:
+    if not _has_twin(evaluation):
         return _rows_of_stored(cell, evaluation, stored)
 
     def inputs(index: int) -> tuple[object, ...]:
         others = _alike(cell, index).logical_not().nonzero().flatten().tolist()
         return padded(stored, cell.data.start(index), cell.data.batches[index]), others
 
-    return _series(cell, RowsOfOthers(evaluation), inputs)
+    work = RowsApart(evaluation) if _twin(cell, evaluation) is None else RowsOfOthers(evaluation)
+    return _series(cell, work, inputs)
+
+
+def _has_twin(evaluation: Evaluation) -> bool:
+    """Whether another test, of the predicted classes, has rows that are those of this one."""
+    return evaluation.reads == "tokens" and evaluation.target == "label" and isinstance(evaluation, TwinEvaluation)
 
 
 def _twin(cell: Cell, evaluation: Evaluation) -> Path | None:
     """The rows of the same test for the predicted classes, where there are any and it is asked of the annotated ones."""
-    if evaluation.reads != "tokens" or evaluation.target != "label" or not isinstance(evaluation, TwinEvaluation):
+    if not _has_twin(evaluation):
         return None
     path = rows_path(cell, evaluation.for_predicted)
     return path if path.exists() else None
@@ -156,6 +164,7 @@ def _rows_of_prepared(cell: Cell, evaluation: PreparedEvaluation) -> Series[pd.D
             series = Series(cell.model, Extract(evaluation, cell.method, cell.name), batches[:1], lambda _: (batches,))
             with progress.step("searching calibration examples"):
                 (artifact,) = cell.data.runner.results(series)
+            origins.keep(cell.folder, path.name)
             store.write_json(path, sealed(artifact))
             commits.note(path)
     prepared = evaluation.restored({k: v for k, v in store.read_sealed(path).items() if k != "seal"})

@@ -20,7 +20,7 @@ from benchmark.models.label_matching import with_labels
 from benchmark.settings.declared import Count, configurable
 from benchmark.settings.identity import identity
 from benchmark.training.attended import Course, Lesson, Objective, finished, fit, trainable
-from benchmark.training.cached import checkpoint_directory, trained_once, write_record
+from benchmark.training.cached import checkpoint_directory, discard_foreign, is_whole, trained_once, write_record
 from benchmark.training.optimisation import with_threads
 from benchmark.training.sources import Device, Dtype, Source, Window
 from benchmark.training.starts import Start
@@ -91,7 +91,7 @@ class AttentionTrained(ABC):
         settings = {part.name: identity(getattr(self, part.name)) for part in fields(self) if part.name not in _OWN}
         covered = [self.version, task.fingerprint, list(task.labels), base.fingerprint, settings]
         directory = checkpoint_directory(self.kind, covered)
-        if not directory.is_dir():
+        if not is_whole(directory):
             self.check(task)
 
         def train(temporary: Path) -> None:
@@ -108,6 +108,7 @@ class AttentionTrained(ABC):
     def _train(self, base: Classifier, task: Task, directory: Path, temporary: Path) -> None:
         started, work = time.monotonic(), directory.parent / f".{directory.name}-training"
         logger.info("training the %s model, once for this task: %d steps", self.kind, self.course.steps)
+        discard_foreign(work)
         torch.manual_seed(self.course.seed)
         trained = trainable(base, self.begins(base))
         for parameter in self.constants(trained):

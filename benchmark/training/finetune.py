@@ -31,6 +31,7 @@ from benchmark.results.locks import beside
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, configurable
 from benchmark.settings.extras import needs
 from benchmark.settings.making import make
+from benchmark.training.cached import discard_foreign
 from benchmark.training.image_training import prepare_images
 from benchmark.training.prepared import config_for
 from benchmark.training.text_training import prepare_texts
@@ -75,7 +76,9 @@ def run_training(config: DictConfig) -> dict[str, Any]:
     return finetune(make(config.task, Task), str(config.model.path), Path(config.out), make(config.recipe))
 
 
-def finetune(task: Task, base: str, out: Path, recipe: Recipe) -> dict[str, Any]:
+def finetune(
+    task: Task, base: str, out: Path, recipe: Recipe, finish: Callable[[Path], None] | None = None
+) -> dict[str, Any]:
     """Fine-tune `base` for `task` and keep the weights with the best validation accuracy.
 
     `out` appears in one step when everything is finished: an ordinary checkpoint with the task's label names, its tokenizer
@@ -90,6 +93,7 @@ def finetune(task: Task, base: str, out: Path, recipe: Recipe) -> dict[str, Any]
             does not fit.
         out: where the checkpoint goes.
         recipe: how to train.
+        finish: adds to the checkpoint, before it appears, what says that it is whole; nobody else may write it then.
 
     Returns:
         Content of `training.json`: validation accuracy, the step it was reached at, all steps, task, base and recipe.
@@ -113,15 +117,25 @@ def finetune(task: Task, base: str, out: Path, recipe: Recipe) -> dict[str, Any]
     with _writable(out):
         lock.acquire(wait=True)
     try:
-        return _finished(out, about) if out.exists() else _trained(task, source, out, work, recipe, about)
+        return _finished(out, about) if out.exists() else _trained(task, source, out, work, recipe, about, finish)
     finally:
         lock.release()
 
 
-def _trained(task: Task, source: str, out: Path, work: Path, recipe: Recipe, about: dict[str, Any]) -> dict[str, Any]:
+def _trained(
+    task: Task,
+    source: str,
+    out: Path,
+    work: Path,
+    recipe: Recipe,
+    about: dict[str, Any],
+    finish: Callable[[Path], None] | None,
+) -> dict[str, Any]:
     """Train, or go on where a kill ended it; the lock of `out` must be held."""
     with _writable(out):
+        discard_foreign(work)
         work.mkdir(parents=True, exist_ok=True)
+        work.chmod(work.stat().st_mode & ~0o022)
     with quiet_transformers():
         trainer, tokenizer = _trainer(task, source, work, recipe)
         _fit(trainer, _last_complete(work))
@@ -129,10 +143,12 @@ def _trained(task: Task, source: str, out: Path, work: Path, recipe: Recipe, abo
             accuracy = trainer.evaluate()["eval_accuracy"]
     record = {**about, "accuracy": {"validation": accuracy}, "best_step": trainer.state.best_global_step}
     record["steps"] = trainer.state.global_step
-    with atomic_path(out) as temporary, quiet_transformers():
+    with atomic_path(out, 0 if finish is None else 0o022) as temporary, quiet_transformers():
         trainer.model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
         (temporary / "training.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        if finish is not None:
+            finish(temporary)
     shutil.rmtree(work, ignore_errors=True)
     logger.info("validation accuracy %.4f; use it with model=hf model.path=%s", accuracy, out)
     return record

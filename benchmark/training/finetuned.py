@@ -5,9 +5,10 @@ from dataclasses import asdict
 from typing import Annotated
 
 from benchmark.models.weights import existing_source
+from benchmark.results.locks import beside
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, configurable
 from benchmark.settings.extras import needs
-from benchmark.training.cached import checkpoint_directory, source_digest
+from benchmark.training.cached import checkpoint_directory, discard, finish, is_whole, source_digest
 from benchmark.training.finetune import Recipe, finetune
 from benchmark.training.sources import Device, Dtype, Window
 from benchmark.types import Task
@@ -63,13 +64,15 @@ def finetuned_for(task: Task, base: str, recipe: Recipe, *, told: bool = True) -
     digest = source_digest(existing_source(base))
     covered = [1, task.fingerprint, list(task.labels), base, digest, asdict(recipe)]
     directory = checkpoint_directory("finetuned", covered)
-    if not directory.is_dir():
+    if not is_whole(directory):
         directory.parent.mkdir(parents=True, exist_ok=True)
+        with beside(directory, "the fine-tuned model"):
+            discard(directory, "the fine-tuned model")
         log = logging.getLogger(finetune.__module__)
         level = log.level
         log.setLevel(level if told else logging.WARNING)
         try:
-            finetune(task, base, directory, recipe)
+            finetune(task, base, directory, recipe, finish)
         finally:
             log.setLevel(level)
     return str(directory)

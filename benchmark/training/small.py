@@ -12,7 +12,7 @@ from torch import Tensor
 from benchmark import progress
 from benchmark.errors import UserError
 from benchmark.models.checkpoints import quiet_transformers
-from benchmark.training.cached import checkpoint_directory, trained_once, write_record
+from benchmark.training.cached import checkpoint_directory, is_whole, trained_once, write_record
 from benchmark.training.optimisation import warm_up_and_decay, with_threads
 from benchmark.types import Task
 
@@ -39,7 +39,7 @@ def trained_for(
         UserError: the task has fewer than two labels.
     """
     directory = checkpoint_directory(name, [version, task.fingerprint, list(task.labels), settings])
-    if not directory.is_dir() and len(task.labels) < 2:
+    if len(task.labels) < 2 and not is_whole(directory):
         raise UserError(f"task {task.name} has the labels {list(task.labels)}; a classifier needs at least two")
 
     def train_on_one_thread(temporary: Path) -> None:

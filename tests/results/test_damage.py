@@ -9,12 +9,15 @@ import pandas as pd
 import pytest
 
 from benchmark.errors import UserError
+from benchmark.notebook.boards import leaderboard
 from benchmark.report.analysis_tables import read_tables
 from benchmark.report.cells import load_cells
 from benchmark.report.run_folders import read_config
 from benchmark.results import commits, statistics, store
 from benchmark.results.checks import check_rows
+from benchmark.results.comparison_folders import Compared
 from benchmark.results.digests import sealed
+from benchmark.results.plans import Account, Plan, PlannedCell, Spent, found
 from benchmark.results.record import About, Figure, Metric
 from benchmark.results.row_files import ROW_COLUMNS
 from benchmark.results.row_writing import rows_bytes
@@ -55,6 +58,9 @@ def finished(place):
     shutil.copy(cell / "rows.parquet", cell / "parts" / "000000-000002.parquet")
     Ragged.read(cell / "attributions-predicted.safetensors").write(cell / "parts" / "000000-000002.safetensors")
     store.write_json(cell / "parts" / "triggers.json", sealed({"triggers": [1.5, "a"], "name": {"b": None}}))
+    Compared(("a/b/c-12345678",), {"t": "0" * 64}).write(cell / "parts")
+    Plan(60, 0.01, 1.0, 4.0, 12, (PlannedCell("rollout", seconds=10.25),)).write(cell / "parts" / "plan.json")
+    Account(cells={"rollout": Spent(1.5, 10, 20)}).write(cell / "parts" / "spent.json")
     table = not_applicable("gaps", "there are none")
     store.write_json(cell / "analyses" / "gaps.json", sealed({"tables": [table.to_json()], "reads": {}}))
     return cell
@@ -84,6 +90,9 @@ READERS = {
     "parts/000000-000002.parquet": lambda path: StoredRows.read_from(path).frame().to_csv(),
     "parts/000000-000002.safetensors": arrays,
     "parts/triggers.json": store.read_sealed,
+    "parts/comparison.json": lambda path: Compared.read(path.parent),
+    "parts/plan.json": Plan.read,
+    "parts/spent.json": Account.read,
     "analyses/gaps.json": lambda path: [table.to_json() for table in read_tables(path.parents[1])],
 }
 
@@ -424,3 +433,47 @@ def _refusing(refused):
             raise ValueError("too large")
 
     return check
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b'{"x":1}', "it has no seal"),
+        (b'{"cells":5}', "it has no seal"),
+        (b"[1]", "it has no seal"),
+        (b"{", "Expecting"),
+        (b"", "Expecting"),
+        (json.dumps(sealed({"x": 1})).encode(), "cells is missing"),
+        (json.dumps(sealed({"cells": 5, "tests": {}})).encode(), "cells is no"),
+        (json.dumps(sealed({"cells": [1], "tests": {}})).encode(), r"cells\[0\] is no str"),
+        (json.dumps(sealed({"cells": [], "tests": {"a": 1}})).encode(), "tests.a is no str"),
+    ],
+)
+def test_a_malformed_comparison_is_one_line(tmp_path, content, told):
+    folder = tmp_path / "comparisons" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "comparison.json").write_bytes(content)
+    with pytest.raises(UserError, match=rf"comparison\.json is corrupt \({told}.*the command of the comparison writes"):
+        leaderboard(folder)
+
+
+def test_no_test_of_a_comparison_is_dropped_for_a_letter_of_its_digest(place, tmp_path):
+    comparison = place.run(tmp_path, *TESTS)
+    path = comparison.folder / "comparison.json"
+    content, board = path.read_text(), leaderboard(comparison.folder)
+    assert set(board["evaluation"]) == {"rationale", "attribution_graph"}
+    letter = content.index('"rationale": "') + 20
+    path.write_text(content[:letter] + ("0" if content[letter] != "0" else "1") + content[letter + 1 :])
+    with pytest.raises(UserError, match=r"comparison\.json is corrupt \(it is not what was written"):
+        leaderboard(comparison.folder)
+    place.run(tmp_path, *TESTS)
+    assert path.read_text() == content
+
+
+def test_a_damaged_plan_is_left_aside_with_a_line(tmp_path, caplog):
+    path = tmp_path / "plan.json"
+    assert found(Plan.read, path) is None
+    assert not caplog.text
+    path.write_text("{}")
+    assert found(Plan.read, path) is None
+    assert "plan.json is left aside: it has no seal" in caplog.text

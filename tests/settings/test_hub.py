@@ -42,7 +42,9 @@ def test_a_hub_that_may_not_be_asked_is_not(alone):
 
 
 def test_a_data_set_likewise(alone, tmp_path):
-    with pytest.raises(UserError, match=r"task\.path=some/data is no folder .* data set .* give the folder of the data set"):
+    with pytest.raises(
+        UserError, match=r"task\.path=some/data is no folder .* data set .* give the folder of the data set"
+    ):
         check_on_hub("task.path", "some/data", "dataset")
     (tmp_path / "prepared" / "some___data").mkdir(parents=True)
     alone.setenv("HF_DATASETS_CACHE", str(tmp_path / "prepared"))

@@ -6,6 +6,7 @@ from typing import Any
 
 from benchmark.report.arrangement import ordered_tests
 from benchmark.report.cells import NamedCell
+from benchmark.results.record import ROWS, Origin
 
 
 def provenance(cells: Sequence[NamedCell]) -> dict[str, Any]:
@@ -19,8 +20,8 @@ def provenance(cells: Sequence[NamedCell]) -> dict[str, Any]:
         "classes": ", ".join(model.labels),
         "data, SHA-256": task.fingerprint,
         "weights, SHA-256": model.fingerprint,
-        "versions": _spread([", ".join(f"{k} {v}" for k, v in sorted(c.record.versions.items())) for c in cells]),
-        "code": _spread([c.record.git_commit or "no commit known" for c in cells]),
+        "versions": _spread([", ".join(f"{k} {v}" for k, v in sorted(o.versions.items())) for o in _origins(cells)]),
+        "code": _spread([origin.git_commit or "no commit known" for origin in _origins(cells)]),
     }
     shared = {key: cells[0].stored.config.get(key) for key in ("task", "model", "split", "limit", "seed")}
     return {
@@ -30,6 +31,31 @@ def provenance(cells: Sequence[NamedCell]) -> dict[str, Any]:
         "tests": _tests(cells),
         "dashes": _dashes(cells),
     }
+
+
+def _origins(cells: Sequence[NamedCell]) -> list[Origin]:
+    """Under what attributions and the rows of the tests shown were computed."""
+    return [
+        origin
+        for cell in cells
+        for origin in (Origin(cell.record.versions, cell.record.git_commit), *_shown(cell).values())
+    ]
+
+
+def _shown(cell: NamedCell) -> dict[str, Origin]:
+    """Of the record's origins those of files, and of the rows of its tests."""
+    tests = {f"{ROWS}{test.name}" for test in cell.record.evaluations.values()}
+    tests |= {f"{ROWS}{test.name}-{test.digest[:8]}" for test in cell.record.evaluations.values()}
+    return {name: origin for name, origin in cell.record.origins.items() if not name.startswith(ROWS) or name in tests}
+
+
+def _computed(cell: NamedCell) -> str:
+    """Under what which file was computed, where that is not the same for all; else empty."""
+    names: dict[str, list[str]] = {}
+    for name, origin in _shown(cell).items():
+        said = f"rows of {name.removeprefix(ROWS)}" if name.startswith(ROWS) else name
+        names.setdefault(str(origin), []).append(said)
+    return "; ".join(f"{', '.join(files)}: {origin}" for origin, files in names.items()) if len(names) > 1 else ""
 
 
 def _spread(values: Sequence[str]) -> str:
@@ -59,6 +85,7 @@ def _method(cell: NamedCell) -> dict[str, Any]:
         "class": _part(cell.record.method.identity, 0),
         "version": cell.record.method.version,
         "hash": cell.record.hash,
+        "computed": _computed(cell),
         "settings": _text(cell.stored.config.get("method", {})),
     }
 

@@ -10,7 +10,7 @@ function folded(title, ...content) {
 }
 
 function settingsOf(one) {
-  const lines = [["class", one.class], ["version", one.version], one.target ? ["explained class", one.target] : null, one.statistics === undefined ? null : ["statistics, version", one.statistics], ["hash", el("code", {}, one.hash)]];
+  const lines = [["class", one.class], ["version", one.version], one.target ? ["explained class", one.target] : null, one.statistics === undefined ? null : ["statistics, version", one.statistics], ["hash", el("code", {}, one.hash)], one.computed ? ["computed under", one.computed] : null];
   return folded(one.name, facts(lines.filter(Boolean)), el("pre", {}, one.settings));
 }
 
