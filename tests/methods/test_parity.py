@@ -43,8 +43,13 @@ def test_parity(comparison):
     assert max(max(found) for found in errors.values()) <= TOLERANCE, errors
 
 
+OF_OTHERS = ("circuits", "lm")
+"""Folders with values of circuits and of generative models, which no method here explains."""
+
+
 def golden_files():
-    return sorted(str(path.relative_to(GOLDEN)) for path in GOLDEN.rglob("*.npz") if path.name not in INPUTS)
+    found = [path.relative_to(GOLDEN) for path in GOLDEN.rglob("*.npz") if path.name not in INPUTS]
+    return sorted(str(path) for path in found if path.parts[0] not in OF_OTHERS)
 
 
 def test_every_golden_file_and_array_is_compared():
