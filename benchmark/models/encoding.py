@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from torch import Tensor
 from benchmark.errors import UserError
 from benchmark.models.devices import on_device
 from benchmark.models.families import Family
-from benchmark.models.images import Patch, fitted_mask, in_rgb, marked_patches
+from benchmark.models.images import Losses, Patch, fitted_mask, in_colours, marked_patches, opened
 from benchmark.types import Batch
 
 logger = logging.getLogger(__name__)
@@ -72,6 +74,9 @@ class Encoder:
         device: where the tensors go.
         dtype: of pixel values.
         patch: size of a patch, of an image model.
+        size: height and width of the images that the model reads; None where it reads any.
+        channels: of the images that the model reads.
+        losses: says what images lose on their way to the model.
     """
 
     tokenizer: Any
@@ -82,6 +87,9 @@ class Encoder:
     device: torch.device
     dtype: torch.dtype
     patch: Patch | None = None
+    size: Patch | None = None
+    channels: int = 3
+    losses: Losses = field(default_factory=Losses, repr=False, compare=False)
 
     def __call__(
         self,
@@ -96,10 +104,14 @@ class Encoder:
     ) -> Batch:
         """Encode one batch; all inputs of a batch are of one kind (texts, ids or images).
 
+        An image is a PIL image, an array, or, for a model of images, the path of a file.
+
         `masks` are those of `Example.mask`; one gives the rationale of its example.
         """
         if not inputs:
             raise UserError("nothing to encode: the list of inputs is empty")
+        if self.patch is not None:
+            inputs = [opened(Path(value)) if isinstance(value, str | PathLike) else value for value in inputs]
         if all(isinstance(value, Mapping) for value in inputs):
             tensors, units, n_units, words = self._ready(inputs)
         elif all(isinstance(value, str | Sequence) for value in inputs):
@@ -230,8 +242,15 @@ class Encoder:
                 "the model has no image processor: give {'pixel_values': ...}, a model.path with one, or "
                 "load_model(model, processor=...)"
             )
-        images = [in_rgb(value, uid) for value, uid in zip(inputs, uids, strict=True)]
-        pixels = self.processor(images=images, return_tensors="pt")["pixel_values"]
+        images = [in_colours(value, uid, self.losses, self.channels) for value, uid in zip(inputs, uids, strict=True)]
+        try:
+            pixels = self.processor(images=images, return_tensors="pt")["pixel_values"]
+        except ValueError as error:
+            raise UserError(
+                f"the image processor fails on the images '{uids[0]}' … '{uids[-1]}', of {self.channels} channels "
+                f"({' '.join(str(error).split())}); set what makes them alike in its preprocessor_config.json "
+                "(size, do_center_crop, image_mean and image_std)"
+            ) from error
         return self._patches(pixels.to(self.dtype))
 
     def _fitted(self, mask: np.ndarray, marks: np.ndarray | None, image: Any, uid: str) -> np.ndarray:
@@ -242,14 +261,23 @@ class Encoder:
         return fitted_mask(mask, image, self.processor, uid)
 
     def _patches(self, pixels: Tensor) -> _Encoding:
-        n_patches = self.window - sum(self.family.special_ends)
-        if self.patch is not None:
-            (height, width), (high, wide) = pixels.shape[-2:], self.patch
-            if (found := (height // high) * (width // wide)) != n_patches:
-                raise UserError(
-                    f"images of {height} × {width} pixels have {found} patches of {high} × {wide}, and the model reads "
-                    f"{n_patches}; set the size in its preprocessor_config.json"
-                )
-        row = torch.cat([torch.full((self.family.special_ends[0],), -1), torch.arange(n_patches)])
+        if self.patch is None:
+            raise UserError("the inputs are images, but the model reads texts")
+        channels, height, width = pixels.shape[1:]
+        if channels != self.channels:
+            raise UserError(
+                f"images of {channels} channels, and the model reads {self.channels}; set image_mean, image_std and "
+                "do_convert_rgb in its preprocessor_config.json"
+            )
+        high, wide = self.patch
+        n_patches = (height // high) * (width // wide)
+        if self.size is not None and self.size != (height, width):
+            reads = (self.size[0] // high) * (self.size[1] // wide)
+            raise UserError(
+                f"images of {height} × {width} pixels have {n_patches} patches of {high} × {wide}, and the model reads "
+                f"{reads}, of {self.size[0]} × {self.size[1]} pixels; set the size in its preprocessor_config.json"
+            )
+        start, end = self.family.special_ends
+        row = torch.cat([torch.full((start,), -1), torch.arange(n_patches), torch.full((end,), -1)])
         units = row.expand(len(pixels), -1).contiguous()
         return {"pixel_values": pixels}, units, [n_patches] * len(pixels), (("",) * n_patches,) * len(pixels)
