@@ -38,7 +38,8 @@ class Example:
 
     Attributes:
         uid: unique within the task, stable between runs.
-        inputs: a text; a list of words; a tuple of two of either (a pair); a mapping of ready ids; or a PIL image.
+        inputs: a text; a list of words; a tuple of two of either (a pair); a mapping of ready ids; or a PIL image, or
+            the path of one.
         label: index into the task's `labels`; -1 where the class is unknown.
         rationale: one boolean per unit (both segments of a pair, first segment first), or None.
         mask: of an image, in place of a rationale: one boolean per pixel [height, width]; the model's image processor and

@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 from PIL import __version__ as pillow
 
 from benchmark.errors import UserError
-from benchmark.models.images import in_rgb
+from benchmark.models.images import Losses, in_colours
 from benchmark.settings.declared import Count, Natural, configurable
 from benchmark.settings.randomness import generator
 from benchmark.types import Example, Task
@@ -115,6 +115,7 @@ class _Mosaics:
     classes: dict[int, list[int]]
     side: int
     seed: int
+    losses: Losses = field(default_factory=Losses, compare=False)
 
     def layout(self, index: int) -> Layout:
         """Four classes without replacement, an image of each, and a quadrant, all alike probable."""
@@ -146,5 +147,5 @@ class _Mosaics:
     def _cell(self, example: Example) -> Image.Image:
         if not isinstance(example.inputs, Image.Image):
             raise UserError(f"task grid: example '{example.uid}' is no image; wrap a task of images")
-        image = in_rgb(example.inputs, example.uid)
+        image = in_colours(example.inputs, example.uid, self.losses)
         return ImageOps.fit(image, (self.side, self.side), Image.Resampling.BICUBIC)

@@ -1,13 +1,15 @@
 """Files of images: found in folders of classes or named in lists, opened one by one, and digested."""
 
 import json
+import logging
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from benchmark.errors import UserError
 from tasks.common import read_bytes, read_text, text_lines
@@ -15,13 +17,28 @@ from tasks.label_names import label_text
 from tasks.local_tables import Row, read_table
 from tasks.table_columns import value_of
 
-ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff")
+logger = logging.getLogger(__name__)
+
+_UNDECODED = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
+"""Formats that Pillow recognises, but decodes with other programs, or not at all."""
+
+
+def _endings() -> dict[str, str]:
+    """The format of each ending of files that Pillow reads."""
+    Image.init()
+    formats = Image.registered_extensions().items()
+    return {ending: kind for ending, kind in formats if kind in Image.OPEN and kind not in _UNDECODED}
+
+
+FORMATS = _endings()
+"""The format of each ending of files that are images: .jpg, .jpeg, .jfif, .png, .webp, .bmp, .gif, .tif, .ppm, ..."""
+
 LISTS = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 NAMES_FILES = ("words.txt", "LOC_synset_mapping.txt")
 """As Tiny-ImageNet and ImageNet's competition call the table of classes and their names."""
 
 _WHOLE = 1 << 16  # bytes up to which a file is digested in whole
-_PACKED = (".jpg", ".jpeg", ".png", ".webp", ".gif")  # an edit of these moves or changes what follows it
+_PACKED = ("JPEG", "PNG", "WEBP", "GIF")  # an edit of these formats moves or changes what follows it
 _PIECE = 1 << 14  # bytes of the beginning, the middle and the end of a larger one
 
 
@@ -49,15 +66,21 @@ def class_folders(folder: Path, without: Path | None = None) -> list[Path]:
 def in_folders(folder: Path, root: Path, without: Path | None = None) -> list[Listed]:
     """All images in a folder's class folders, at any depth, in the order of their paths.
 
+    Files that are no images by their endings are counted in one line of the log, hidden ones and lists of boxes aside.
+
     Raises:
         UserError: an image lies beside the class folders, and there is none.
     """
     kinds = class_folders(folder, without)
     if not kinds and (beside := next((p for p in sorted(folder.iterdir()) if _is_image(p.name)), None)):
         raise UserError(f"{beside} lies in no class folder: put images into {folder}/CLASS/, or name them in a list")
-    return [
-        Listed(path.relative_to(root).as_posix(), path, kind.name) for kind in kinds for path in _images_below(kind)
-    ]
+    files = [(kind, path) for kind in kinds for path in _files_below(kind)]
+    _name_others([path for _, path in files if not _is_image(path.name)], folder)
+    if loose := [path for path in sorted(folder.iterdir()) if _is_image(path.name) and path.is_file()]:
+        logger.warning(
+            "%s: %d images beside the class folders are left out, such as %s", folder, len(loose), loose[0].name
+        )
+    return [Listed(path.relative_to(root).as_posix(), path, kind.name) for kind, path in files if _is_image(path.name)]
 
 
 def in_list(file: Path, root: Path) -> list[Listed]:
@@ -92,22 +115,6 @@ def list_rows(file: Path) -> list[Row]:
     return [(f"{file}: item {place}", _item(item, f"{file}: item {place}")) for place, item in enumerate(items)]
 
 
-def opened(path: Path) -> Image.Image:
-    """The image of a file, its pixels read and the file closed; the first picture of an animated one.
-
-    Raises:
-        UserError: it is missing, truncated or no image; with its path.
-    """
-    try:
-        with Image.open(path) as image:
-            image.load()
-            return image
-    except UnidentifiedImageError as error:
-        raise UserError(f"{path} is no image that can be read; drop it or save it again") from error
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise UserError(f"{path} cannot be read as an image ({error}); fetch or save it again") from error
-
-
 def class_names(file: Path) -> Mapping[str, str]:
     """The names of classes: a line each, the class first, then a tab or a space and what it is called."""
     lines = [line.split(None, 1) for line in text_lines(read_text(file)) if line.strip()]
@@ -126,7 +133,7 @@ def _content(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if size <= _WHOLE or path.suffix.lower() not in _PACKED:
+            if size <= _WHOLE or FORMATS.get(path.suffix.lower()) not in _PACKED:
                 return file.read()
             pieces = [size.to_bytes(8, "little")]
             for start in (0, (size - _PIECE) // 2, size - _PIECE):
@@ -137,14 +144,26 @@ def _content(path: Path) -> bytes:
         return read_bytes(path)  # says what is wrong
 
 
-def _images_below(folder: Path) -> Iterator[Path]:
+def _files_below(folder: Path) -> Iterator[Path]:
     for place, inner, files in os.walk(folder, followlinks=True):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
-        yield from (Path(place, name) for name in sorted(files) if _is_image(name))
+        yield from (Path(place, name) for name in sorted(files) if not name.startswith("."))
 
 
 def _is_image(name: str) -> bool:
-    return name.lower().endswith(ENDINGS) and not name.startswith(".")
+    return Path(name).suffix.lower() in FORMATS and not name.startswith(".")
+
+
+def _name_others(paths: Sequence[Path], folder: Path) -> None:
+    """Say which files are left out, by their endings."""
+    others = [path for path in paths if path.name != f"{path.parent.name}_boxes.txt"]
+    if others:
+        counts = Counter(path.suffix.lower() or "without ending" for path in others)
+        listed = ", ".join(f"{number} {ending}" for ending, number in sorted(counts.items()))
+        logger.warning(
+            "%s: %d files in class folders are left out, as Pillow reads no images with their endings (%s), such as %s",
+            folder, len(others), listed, others[0].relative_to(folder),
+        )  # fmt: skip
 
 
 def _item(item: object, where: str) -> Mapping[str, object]:

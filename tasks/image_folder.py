@@ -25,11 +25,11 @@ from tasks.lazily import Lazily
 class ImageFolder:
     """Images with a class each, and masks where a file of boxes or a folder of masks marks what decides.
 
-    A folder is laid out as torchvision's `ImageFolder` reads it, `<path>/<split>/<class>/**/*.jpg` (png, webp, bmp, gif,
-    ppm, tif too), with split folders or without; or a list for each split names its files: a table with the columns `file`
+    A folder is laid out as torchvision's `ImageFolder` reads it, `<path>/<split>/<class>/**/*.jpg` (and all other endings
+    that Pillow reads), with split folders or without; or a list for each split names its files: a table with the columns `file`
     and `label`, or a JSON array of [file, label]. A `path` that is no folder is an id of the Hugging Face hub. Images are
-    opened one by one, when they are asked for; an orientation in EXIF is not looked at, as torchvision's
-    loader has it; in a data set of the hub `datasets` has applied it.
+    opened one by one, when they are asked for, the first frame of an animated one, and turned by their EXIF orientation, as
+    `datasets` and transformers turn them; masks are turned by their own, and boxes are of the upright image.
 
     Boxes become filled rectangles; several of an image's class are united, and the boxes that a file gives to another class
     are other objects. An image without any has no mask.
@@ -55,7 +55,7 @@ class ImageFolder:
         UserError: the folder or a file of it is not there, has no images, or is broken; with the file and the line.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 2: images are turned by their EXIF orientation
     class_by_class: ClassVar[bool] = True
 
     path: Annotated[str, Checkpoint("data set")]

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from benchmark.errors import UserError
+from benchmark.models.images import opened
 from tasks.common import read_text, text_lines
-from tasks.image_files import ENDINGS, Listed, opened
+from tasks.image_files import FORMATS, Listed
 from tasks.local_tables import Row, read_table
 from tasks.table_columns import value_of
 
 Ends = Literal["inclusive", "exclusive"]
 CORNERS = ("x0", "y0", "x1", "y1")
-LOSSY = (".jpg", ".jpeg")
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,11 @@ def mask_files(folder: Path, listed: Sequence[Listed]) -> Mapping[str, Path]:
         UserError: several images have the name of one mask.
     """
     names = Counter(image.path.stem for image in {image.file: image for image in listed}.values())
+    stems = _by_stem(folder)
     masks = {}
     for image in listed:
-        by_path = _with_an_ending(folder / Path(image.file).with_suffix(""), image.path.suffix)
-        by_name = by_path or _with_an_ending(folder / image.path.stem, image.path.suffix)
+        by_path = _with_an_ending(stems.get(folder / Path(image.file).with_suffix(""), ()), image.path.suffix)
+        by_name = by_path or _with_an_ending(stems.get(folder / image.path.stem, ()), image.path.suffix)
         if by_path is None and by_name is not None and names[image.path.stem] > 1:
             raise UserError(
                 f"{by_name}: {names[image.path.stem]} images are called {image.path.stem}; put the mask of each at its "
@@ -132,23 +133,34 @@ def mask_files(folder: Path, listed: Sequence[Listed]) -> Mapping[str, Path]:
     return masks
 
 
-def _with_an_ending(stem: Path, own: str) -> Path | None:
-    paths = (stem.with_name(f"{stem.name}{ending}") for ending in (own, *ENDINGS))
-    return next((path for path in paths if path.is_file()), None)
+def _by_stem(folder: Path) -> Mapping[Path, Sequence[Path]]:
+    """The images in a folder and below it, by their paths without endings."""
+    stems: dict[Path, list[Path]] = {}
+    for path in sorted(path for path in folder.rglob("*") if path.suffix.lower() in FORMATS):
+        stems.setdefault(path.with_suffix(""), []).append(path)
+    return stems
+
+
+def _with_an_ending(paths: Sequence[Path], own: str) -> Path | None:
+    """The file with an image's own ending, else PNG, else the first by name."""
+    return min(paths, key=lambda path: (path.suffix != own, path.suffix.lower() != ".png", path.name), default=None)
 
 
 def read_mask(path: Path, image: Image.Image) -> Bool[NDArray[np.bool_], "H W"]:
     """True where a mask's image is not black, whatever its mode; a palette's index 0 is black.
 
+    It is turned by an EXIF orientation of its own, as `datasets` turns a column of masks, and lies on the upright image.
+
     Raises:
         UserError: it cannot be read, is not of the image's size, or is a JPEG, which has no sharp edges.
     """
-    if path.suffix.lower() in LOSSY:
+    if FORMATS.get(path.suffix.lower()) == "JPEG":
         raise UserError(f"{path} is a mask in a format that blurs edges; save masks as PNG")
     mask = opened(path)
     if mask.size != image.size:
         raise UserError(
-            f"{path} is a mask of {mask.width} × {mask.height} pixels for an image of {image.width} × {image.height}"
+            f"{path} is a mask of {mask.width} × {mask.height} pixels for an image of {image.width} × {image.height}, "
+            "upright after its EXIF orientation"
         )
     values = np.asarray(mask)
     colours = values[..., : len(mask.getbands()) - ("A" in mask.getbands())] if values.ndim == 3 else values

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 from PIL import Image
 
 from benchmark.errors import NoSplit, UserError
+from benchmark.models.images import opened
 from benchmark.settings.early import SPLITS
 from tasks.hub import HubDataSet, hub_class_names, hub_fingerprints, hub_split, hub_splits
-from tasks.image_files import LISTS, Listed, class_folders, digests, in_folders, in_list, opened
+from tasks.image_files import LISTS, Listed, class_folders, digests, in_folders, in_list
 from tasks.label_names import label_text
 from tasks.text_classification import STEMS
 
@@ -103,7 +104,7 @@ class FolderSource:
             read = in_folders(place, self.root, self.without) if place.is_dir() else in_list(place, self.root)
             if not read:
                 raise UserError(
-                    f"{place} has no images: put them into {place}/CLASS/ (jpg, png, webp, bmp, gif, ppm, tif)"
+                    f"{place} has no images: put them into {place}/CLASS/, with endings that Pillow reads (.jpg, .png, .tif)"
                 )
             self._listed[split] = read
         return self._listed[split]

@@ -12,7 +12,7 @@ from PIL import __version__ as pillow
 
 from benchmark.annotations import KEYS, PlantedWords
 from benchmark.errors import UserError
-from benchmark.models.images import in_rgb
+from benchmark.models.images import Losses, in_colours
 from benchmark.settings.declared import Above, Count, Distinct, Natural, SettingError, Share, configurable
 from benchmark.settings.early import SPLITS
 from benchmark.types import Example, Task
@@ -111,6 +111,7 @@ class _Drawn:
     size: float
     holds: bool
     flipped: bool
+    losses: Losses = field(default_factory=Losses, compare=False)
 
     def make(self, index: int) -> Example:
         """The image of a place, with its new label and its square."""
@@ -122,7 +123,7 @@ class _Drawn:
         label, of, rng = self.rules.draw(example.uid, example.label, flipped=self.flipped)
         if of is None or not self.holds:
             return replace(example, label=label, mask=None)
-        image = in_rgb(example.inputs, example.uid).copy()
+        image = in_colours(example.inputs, example.uid, self.losses).copy()
         side = max(1, round(self.size * min(image.size)))
         left, top = (int(rng.integers(length - side + 1)) for length in image.size)
         red, green, blue = (round(255 * part) for part in colorsys.hsv_to_rgb(of / self.rules.classes, 1.0, 1.0))

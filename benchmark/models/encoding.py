@@ -3,8 +3,10 @@
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from benchmark.errors import UserError, check_characters
 from benchmark.models.devices import on_device
 from benchmark.models.families import Family
-from benchmark.models.images import Patch, fitted_mask, in_rgb, marked_patches
+from benchmark.models.images import Losses, Patch, fitted_mask, in_colours, marked_patches, opened
 from benchmark.models.special_tokens import added_tokens, structural_tokens
 from benchmark.types import Batch
 
@@ -41,7 +43,7 @@ def key_of(value: Any) -> str:
         return "\0".join(map(key_of, value))
     if isinstance(value, Sequence):
         return " ".join(map(str, value))
-    arrays = value if isinstance(value, Mapping) else {"image": in_rgb(value, "")}
+    arrays = value if isinstance(value, Mapping) else {"image": np.asarray(value)}
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(arrays):
         given = arrays[name]
@@ -124,6 +126,9 @@ class Encoder:
         vocabulary: how many ids have an embedding, of a model of texts.
         token_types: how many segments the model tells apart; None or 0 where it is not said.
         end_token_id: of the token whose last occurrence the classifier reads, of encoder–decoders.
+        size: height and width of the images that the model reads; None where it reads any.
+        channels: of the images that the model reads.
+        losses: says what images lose on their way to the model.
     """
 
     tokenizer: Any
@@ -137,6 +142,9 @@ class Encoder:
     vocabulary: int | None = None
     token_types: int | None = None
     end_token_id: int | None = None
+    size: Patch | None = None
+    channels: int = 3
+    losses: Losses = field(default_factory=Losses, repr=False, compare=False)
 
     def __call__(
         self,
@@ -152,6 +160,8 @@ class Encoder:
     ) -> Batch:
         """Encode one batch; all inputs of a batch are of one kind (texts, ids or images).
 
+        An image is a PIL image, an array, or, for a model of images, the path of a file.
+
         `masks` are those of `Example.mask`; one gives the rationale of its example. Random numbers for an example follow its
         identifier, or its input where the identifiers are places in a list (`named=False`).
         """
@@ -159,6 +169,8 @@ class Encoder:
             raise UserError("nothing to encode: the list of inputs is empty")
         for uid in uids:
             check_characters(uid, f"the identifier {uid!a} of an example")
+        if self.patch is not None:
+            inputs = [opened(Path(value)) if isinstance(value, str | PathLike) else value for value in inputs]
         if all(isinstance(value, Mapping) for value in inputs):
             tensors, units, n_units, words = self._ready(inputs)
         elif all(isinstance(value, str | Sequence) for value in inputs):
@@ -339,8 +351,15 @@ class Encoder:
                 "the model has no image processor: give {'pixel_values': ...}, a model.path with one, or "
                 "load_model(model, processor=...)"
             )
-        images = [in_rgb(value, uid) for value, uid in zip(inputs, uids, strict=True)]
-        pixels = self.processor(images=images, return_tensors="pt")["pixel_values"]
+        images = [in_colours(value, uid, self.losses, self.channels) for value, uid in zip(inputs, uids, strict=True)]
+        try:
+            pixels = self.processor(images=images, return_tensors="pt")["pixel_values"]
+        except ValueError as error:
+            raise UserError(
+                f"the image processor fails on the images '{uids[0]}' … '{uids[-1]}', of {self.channels} channels "
+                f"({' '.join(str(error).split())}); set what makes them alike in its preprocessor_config.json "
+                "(size, do_center_crop, image_mean and image_std)"
+            ) from error
         return self._patches(pixels.to(self.dtype))
 
     def _fitted(self, mask: np.ndarray, marks: np.ndarray | None, image: Any, uid: str) -> np.ndarray:
@@ -351,14 +370,23 @@ class Encoder:
         return fitted_mask(mask, image, self.processor, uid)
 
     def _patches(self, pixels: Tensor) -> _Encoding:
-        n_patches = self.window - sum(self.family.special_ends)
-        if self.patch is not None:
-            (height, width), (high, wide) = pixels.shape[-2:], self.patch
-            if (found := (height // high) * (width // wide)) != n_patches:
-                raise UserError(
-                    f"images of {height} × {width} pixels have {found} patches of {high} × {wide}, and the model reads "
-                    f"{n_patches}; set the size in its preprocessor_config.json"
-                )
-        row = torch.cat([torch.full((self.family.special_ends[0],), -1), torch.arange(n_patches)])
+        if self.patch is None:
+            raise UserError("the inputs are images, but the model reads texts")
+        channels, height, width = pixels.shape[1:]
+        if channels != self.channels:
+            raise UserError(
+                f"images of {channels} channels, and the model reads {self.channels}; set image_mean, image_std and "
+                "do_convert_rgb in its preprocessor_config.json"
+            )
+        high, wide = self.patch
+        n_patches = (height // high) * (width // wide)
+        if self.size is not None and self.size != (height, width):
+            reads = (self.size[0] // high) * (self.size[1] // wide)
+            raise UserError(
+                f"images of {height} × {width} pixels have {n_patches} patches of {high} × {wide}, and the model reads "
+                f"{reads}, of {self.size[0]} × {self.size[1]} pixels; set the size in its preprocessor_config.json"
+            )
+        start, end = self.family.special_ends
+        row = torch.cat([torch.full((start,), -1), torch.arange(n_patches), torch.full((end,), -1)])
         units = row.expand(len(pixels), -1).contiguous()
         return {"pixel_values": pixels}, units, [n_patches] * len(pixels), (("",) * n_patches,) * len(pixels)

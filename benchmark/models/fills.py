@@ -54,9 +54,10 @@ class Black(Fill):
         processor = model.encoder.processor
         if processor is None:
             raise ValueError("the model has no image processor")
+        if not getattr(processor, "do_normalize", True):
+            return torch.zeros_like(pixels)
         mean, std = (pixels.new_tensor(getattr(processor, name)) for name in ("image_mean", "image_std"))
-        black = (-mean / std if getattr(processor, "do_normalize", True) else 0 * mean)[None, :, None, None]
-        return black.expand_as(pixels)
+        return (-mean / std).reshape(1, -1, 1, 1).expand_as(pixels)
 
 
 @dataclass(frozen=True)

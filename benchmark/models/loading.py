@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from benchmark.errors import UserError
@@ -19,6 +20,7 @@ from benchmark.models.encoding import Encoder, height_and_width
 from benchmark.models.families import FAMILIES, Family, family_of
 from benchmark.models.fingerprint import fingerprint_of
 from benchmark.models.headless import Head, ZeroHead
+from benchmark.models.images import Patch
 from benchmark.models.label_matching import with_labels
 from benchmark.models.padding import padding_id
 from benchmark.models.read_check import check_guess
@@ -138,11 +140,17 @@ def _instrumented(
         vocabulary=None if image else n_embeddings(model),
         token_types=getattr(config, "type_vocab_size", None),
         end_token_id=int(config.eos_token_id) if family.read == "last_end" else None,
+        channels=_channels(model),
     )
+    if image:
+        encoder = _at_size(model, encoder)
     callers, n_heads, n_tokens = _probe(source, model, encoder, image=image)
     if image and n_tokens != encoder.window:
         family = _with_special_tokens(source, family, n_tokens - encoder.window)
         encoder = replace(encoder, family=family, window=n_tokens)
+    probed = _probe_input(model, encoder, image=image)
+    if image and _reads(model, encoder, _odd_size(encoder)):
+        encoder = replace(encoder, size=None)
     paths = {id(module): path for path, module in model.named_modules()}
     classifier = Classifier(
         name=loaded.name,
@@ -158,7 +166,7 @@ def _instrumented(
         memory_budget=memory_budget or memory_budget_of(device),
     )
     if classifier.config.model_type not in FAMILIES:
-        check_guess(classifier, classifier.encode([_probe_input(model, encoder, image=image)]))
+        check_guess(classifier, classifier.encode([probed]))
     return classifier
 
 
@@ -175,9 +183,7 @@ def _allowed_window(window: int | None, longest: int, *, image: bool) -> int:
 def _window(model: nn.Module, tokenizer: Any, family: Family, *, image: bool) -> int:
     config: Any = model.config
     if image:
-        height, width = height_and_width(config.image_size)
-        patch_height, patch_width = _patch(model)
-        return (height // patch_height) * (width // patch_width) + sum(family.special_ends)
+        return _image_tokens(height_and_width(config.image_size), _patch(model), family)
     limits = [tokenizer.model_max_length] if tokenizer is not None else []
     positions = getattr(config, "max_position_embeddings", None)
     if positions:
@@ -198,9 +204,61 @@ def _check_patches(source: str, config: Any) -> None:
         )
 
 
-def _patch(model: nn.Module) -> tuple[int, int]:
+def _patch(model: nn.Module) -> Patch:
     config: Any = model.config
     return height_and_width(config.patch_size)
+
+
+def _channels(model: nn.Module) -> int:
+    return int(getattr(model.config, "num_channels", 3))
+
+
+def _image_tokens(size: Patch, patch: Patch, family: Family) -> int:
+    return (size[0] // patch[0]) * (size[1] // patch[1]) + sum(family.special_ends)
+
+
+def _at_size(model: nn.Module, encoder: Encoder) -> Encoder:
+    """The encoder for images of the size that the processor makes, where the model reads it, else of the configuration's.
+
+    The two differ where a model interpolates its position encodings: DINOv2 is trained at 518 pixels and published with a
+    processor that crops to 224.
+    """
+    config: Any = model.config
+    configured = height_and_width(config.image_size)
+    made = _made_size(encoder, configured)
+    size = made if made != configured and _reads(model, encoder, made) else configured
+    assert encoder.patch is not None
+    return replace(encoder, size=size, window=_image_tokens(size, encoder.patch, encoder.family))
+
+
+def _made_size(encoder: Encoder, configured: Patch) -> Patch:
+    """Height and width of what the image processor makes of a square image; the configured ones where it makes nothing."""
+    if encoder.processor is None:
+        return configured
+    blank = Image.new("L" if encoder.channels == 1 else "RGB", (max(configured), max(configured)))
+    try:
+        height, width = encoder.processor(images=[blank], return_tensors="np")["pixel_values"][0].shape[-2:]
+    except (ValueError, TypeError, KeyError, AttributeError):  # the first image that is encoded says what is wrong
+        return configured
+    return int(height), int(width)
+
+
+def _reads(model: nn.Module, encoder: Encoder, size: Patch) -> bool:
+    """Whether the model gives logits for images of this size."""
+    pixels = torch.zeros((1, encoder.channels, *size), dtype=encoder.dtype, device=encoder.device)
+    try:
+        with torch.no_grad():
+            model(pixel_values=pixels)
+    except (ValueError, RuntimeError):  # another size than its position encodings are for
+        return False
+    return True
+
+
+def _odd_size(encoder: Encoder) -> Patch:
+    """Height and width of another form than the encoder's, of few patches."""
+    assert encoder.patch is not None
+    high, wide = encoder.patch
+    return 2 * high, (3 if encoder.size != (2 * high, 3 * wide) else 4) * wide
 
 
 def _with_special_tokens(source: str, family: Family, more: int) -> Family:
@@ -221,8 +279,8 @@ def _probe_input(model: nn.Module, encoder: Encoder, *, image: bool) -> dict[str
     """The ready input of one tiny example."""
     config: Any = model.config
     if image:
-        size = (config.num_channels, *height_and_width(config.image_size))
-        return {"pixel_values": torch.zeros(size, dtype=encoder.dtype)}
+        assert encoder.size is not None
+        return {"pixel_values": torch.zeros((encoder.channels, *encoder.size), dtype=encoder.dtype)}
     ids = torch.full((3,), min(5, (encoder.vocabulary or 1) - 1))
     if encoder.family.read == "last_end":
         ids[-1] = config.eos_token_id

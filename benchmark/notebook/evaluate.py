@@ -75,7 +75,8 @@ def evaluate(
         average_precision   mine    1.0  2
         iou_f1              mine    1.0  2
     """
-    model, inputs = checked_model(model), Inputs.of(texts)
+    model = checked_model(model)
+    inputs = Inputs.of(texts, images=model.encoder.patch is not None)
     names = [str(number) for number in range(len(inputs.values))] if uids is None else [str(uid) for uid in uids]
     if len(set(names)) != len(names) or len(names) != len(inputs.values):
         raise UserError(f"uids must be {len(inputs.values)} different names, one for each text")

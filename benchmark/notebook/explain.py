@@ -29,7 +29,8 @@ def explain(
 
     Args:
         model: what `benchmark.load_model` returns.
-        texts: a text, a pair of texts as a tuple, a mapping of ready ids, an image, or a list of them. The words of a text
+        texts: a text, a pair of texts as a tuple, a mapping of ready ids, an image (PIL, an array, or of a
+            model of images the path of a file), or a list of them. The words of a text
             that is split already are a list within the list: `[["a", "fine", "film"]]`.
         methods: names (`benchmark.methods()` lists them), settings of them such as "methods.attattr.edges.steps=5",
             objects that `benchmark.build` makes, functions; or a mapping of names of your own to those. A function takes a
@@ -56,7 +57,8 @@ def explain(
         >>> explanation.reasons
         {'oracle': 'the task has no rationales'}
     """
-    model, inputs, size = checked_model(model), Inputs.of(texts), batch_size_of(batch_size)
+    model, size = checked_model(model), batch_size_of(batch_size)
+    inputs = Inputs.of(texts, images=model.encoder.patch is not None)
     batch = model.encode(inputs.values)
     given = None if target is None else classes(model, target, len(batch), "target")
     chosen = choose("methods", methods, dict(zip(batch.uids, inputs.values, strict=True)))

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -33,15 +34,16 @@ class Inputs:
     single: bool
 
     @staticmethod
-    def of(given: Any) -> "Inputs":
+    def of(given: Any, *, images: bool = False) -> "Inputs":
         """One text, pair (a tuple of two), mapping of ready ids or image; or several of them in a list or column.
 
-        A list of texts is several texts: the words of one text are a list within a list.
+        A list of texts is several texts: the words of one text are a list within a list. Of a model of images, a text is
+        the path of one.
 
         Raises:
             UserError: nothing is given, or what is no input.
         """
-        if isinstance(given, str | tuple | Mapping) or _is_image(given):
+        if isinstance(given, str | tuple | Mapping | PathLike) or _is_image(given):
             return Inputs([given], single=True)
         if not isinstance(given, Iterable) or isinstance(given, bytes):
             raise UserError(
@@ -51,9 +53,10 @@ class Inputs:
         if not values:
             raise UserError("there is nothing to explain: the list of texts is empty")
         for place, value in enumerate(values):
-            if not (isinstance(value, str | list | tuple | Mapping) or _is_image(value)):
+            if not (isinstance(value, str | list | tuple | Mapping | PathLike) or _is_image(value)):
                 raise UserError(f"text {place} is {_shown(value)}, which is no text; drop it, or give one")
-        if len(values) > 1 and all(isinstance(value, str) and len(value.split()) == 1 for value in values):
+        lone = not images and len(values) > 1
+        if lone and all(isinstance(value, str) and len(value.split()) == 1 for value in values):
             logger.warning("%d texts of one word each; the words of one text are a list in a list", len(values))
         return Inputs(values, single=False)
 

@@ -1,7 +1,7 @@
 """Fine-tuning image classifiers, from pixels or from what the frozen blocks make of them, which is kept."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from transformers import AutoModelForImageClassification, default_data_collator
 from benchmark import progress
 from benchmark.errors import UserError
 from benchmark.models.checkpoints import image_processor
-from benchmark.models.images import in_rgb
+from benchmark.models.images import Losses, in_colours
 from benchmark.training.frozen import freeze_before, last_frozen, output_of
 from benchmark.training.prepared import Prepared, new_classifier
 from benchmark.types import Example, Task
@@ -33,7 +33,8 @@ def prepare_images(task: Task, source: str, config: Any, seed: int, freeze: int)
     if processor is None:
         raise UserError(f"model.path={source} has no image processor; fine-tuning needs its preprocessor_config.json")
     model = new_classifier(AutoModelForImageClassification, source, config, seed)
-    train, validation = (Images(task.split(split), processor) for split in ("train", "validation"))
+    channels = getattr(model.config, "num_channels", 3)
+    train, validation = (Images(task.split(split), processor, channels) for split in ("train", "validation"))
     if freeze == 0:
         return Prepared(model, processor, train, validation, default_data_collator)
     last = last_frozen(model, source, freeze)
@@ -51,10 +52,14 @@ class Images:
     Attributes:
         examples: images with labels.
         processor: of the checkpoint.
+        channels: of the images that the model reads.
+        losses: says what images lose on their way to the model.
     """
 
     examples: Sequence[Example]
     processor: Any
+    channels: int = 3
+    losses: Losses = field(default_factory=Losses, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -66,7 +71,7 @@ class Images:
             raise UserError(f"example '{example.uid}' holds no image to train on; use a base that reads texts")
         if example.label < 0:
             raise UserError(f"example '{example.uid}' has no label to train on")
-        image = in_rgb(example.inputs, example.uid)
+        image = in_colours(example.inputs, example.uid, self.losses, self.channels)
         return {
             "pixel_values": self.processor(images=[image], return_tensors="pt")["pixel_values"][0],
             "labels": example.label,

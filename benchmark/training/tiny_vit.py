@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from benchmark.errors import UserError
-from benchmark.models.images import in_rgb
+from benchmark.models.images import Losses, in_colours
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, SettingError, Share, configurable
 from benchmark.training.local_patches import look_around
 from benchmark.training.small import LOADING, descend, named_classes, save_trained, trained_for
@@ -153,12 +153,12 @@ class TinyVit:
 
 def _encode(processor: Any, examples: Sequence[Example]) -> tuple[UInt8[Tensor, "N 3 H W"], Int[Tensor, "N"]]:
     """Images at the model's size, not yet scaled, and labels."""
-    chunks, labels, images = [], [], []
+    chunks, labels, images, losses = [], [], [], Losses()
     for place, example in enumerate(examples, start=1):
         if not isinstance(example.inputs, Image.Image):
             raise UserError(f"example '{example.uid}' holds no image to train on; use model=tiny for texts")
         labels.append(example.label)
-        images.append(in_rgb(example.inputs, example.uid))
+        images.append(in_colours(example.inputs, example.uid, losses))
         if len(images) == _CHUNK or place == len(examples):
             plain = processor(images=images, do_rescale=False, do_normalize=False, return_tensors="pt")
             chunks.append(plain["pixel_values"].to(torch.uint8))

@@ -65,11 +65,6 @@ def test_every_mode_runs(checkpoint, tmp_path, no_pictures):
     assert store.read_record(cells[0]).task.n == 5
 
 
-def sixteen_bits(folder):
-    (folder / "koala").mkdir(parents=True)
-    Image.fromarray(np.full((6, 8), 40_000, np.uint16)).save(folder / "koala" / "deep.png")
-
-
 def truncated(folder):
     noise = np.random.default_rng(0).integers(0, 255, (64, 64, 3)).astype(np.uint8)
     (folder / "koala").mkdir(parents=True)
@@ -86,7 +81,6 @@ def mask_of_another_size(folder):
 WRONG = {
     "a folder without images": (lambda folder: (folder / "koala").mkdir(parents=True), (), "data has no images"),
     "a truncated file": (truncated, (), "data/koala/half.jpg cannot be read as an image (image file is truncated"),
-    "sixteen bits": (sixteen_bits, (), "'koala/deep.png' is an image of mode I;16; save it with eight bits a channel"),
     "a mask of another size": (mask_of_another_size, ("task.masks=masks",), "is a mask of 3 × 3 pixels for an image of 8"),
     "a strange class": (lambda f: write_folder(f, kinds=("koala", "panda")), (), "label panda of the task is unknown to"),
     "no such boxes": (write_folder, ("task.boxes=nope.csv",), "task.boxes=nope.csv is no file, neither here nor in"),

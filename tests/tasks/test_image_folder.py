@@ -269,3 +269,71 @@ def test_masks_with_blurred_edges_are_refused(tmp_path):
     (tmp_path / "masks").mkdir()
     Image.new("L", (8, 6), 255).save(tmp_path / "masks" / "one.jpg")
     assert "one.jpg is a mask in a format that blurs edges; save masks as PNG" in refused(tmp_path, masks="masks")
+
+
+def turned(path, orientation=6, size=(8, 6), **settings):
+    """An image whose EXIF says that the camera was held on its side, [width, height] as stored: left half white."""
+    image = Image.new("RGB", size)
+    image.paste((255, 255, 255), (0, 0, size[0] // 2, size[1]))
+    exif = image.getexif()
+    exif[0x0112] = orientation
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image.save(path, exif=exif, **settings)
+    return path
+
+
+def test_a_folder_and_datasets_read_a_turned_photograph_alike(tmp_path):
+    for orientation in range(1, 9):
+        turned(tmp_path / "data" / "koala" / f"{orientation}.png", orientation)
+    loaded = datasets.load_dataset(
+        "imagefolder", data_dir=str(tmp_path / "data"), split="train", cache_dir=str(tmp_path / "cache")
+    )
+    examples = read(tmp_path / "data").split("test")
+    assert len(examples) == 8
+    for example, row in zip(examples, loaded, strict=True):
+        assert np.array_equal(np.asarray(example.inputs), np.asarray(row["image"]))
+    assert examples[5].inputs.size == (6, 8)
+
+
+def test_masks_and_boxes_lie_on_the_upright_image(tmp_path):
+    turned(tmp_path / "data" / "koala" / "x.png")
+    (tmp_path / "boxes.csv").write_text("file,x0,y0,x1,y1\nx.png,0,0,5,3\n", encoding="utf-8")
+    (boxed,) = read(tmp_path / "data", boxes=str(tmp_path / "boxes.csv")).split("test")
+    assert corners(boxed.mask) == (0, 0, 6, 4)
+    assert bool((np.asarray(boxed.inputs)[boxed.mask] == 255).all())  # what was left is above
+    upright = Image.fromarray(np.asarray(boxed.inputs))
+    (tmp_path / "masks").mkdir()
+    upright.save(tmp_path / "masks" / "x.png")
+    (masked,) = read(tmp_path / "data", masks=str(tmp_path / "masks")).split("test")
+    assert np.array_equal(masked.mask, boxed.mask)
+    turned(tmp_path / "masks" / "x.png")  # with an orientation of its own
+    (masked,) = read(tmp_path / "data", masks=str(tmp_path / "masks")).split("test")
+    assert np.array_equal(masked.mask, boxed.mask)
+    write_image(tmp_path / "masks" / "x.png", size=(8, 6))
+    assert "a mask of 8 × 6 pixels for an image of 6 × 8, upright" in refused(
+        tmp_path / "data", masks=str(tmp_path / "masks")
+    )
+
+
+def test_every_ending_that_pillow_reads_is_read_and_the_others_are_named(tmp_path, caplog):
+    root = tmp_path / "data"
+    endings = ("jpg", "JFIF", "jpe", "jp2", "webp", "bmp", "gif", "ppm", "tif", "tga", "pcx", "ico")
+    for ending in endings:
+        write_image(root / "koala" / f"x.{ending}", size=(8, 8))
+    for other in ("x.heic", "y.heic", "x.svg", "x"):
+        (root / "koala" / other).write_text("no image", encoding="utf-8")
+    (root / "koala" / "koala_boxes.txt").write_text("x.jpg\t0\t0\t1\t1\n", encoding="utf-8")
+    (root / "koala" / ".hidden").write_text("", encoding="utf-8")
+    write_image(root / "loose.png")
+    task = read(root)
+    assert [example.uid for example in task.split("test")] == sorted(f"koala/x.{ending}" for ending in endings)
+    said = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(said) == 2
+    assert (
+        "4 files in class folders are left out, as Pillow reads no images with their endings (2 .heic, 1 .svg, 1 w"
+        in said[0]
+    )
+    assert "1 images beside the class folders are left out, such as loose.png" in said[1]
+    (tmp_path / "masks").mkdir()
+    write_image(tmp_path / "masks" / "koala" / "x.jfif", size=(8, 8))
+    assert "blurs edges" in refused(root, masks=str(tmp_path / "masks"))
