@@ -6,6 +6,7 @@ Defined in docs/protocols.md, section 15.
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from benchmark import progress
 from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, ReadsTables, SaysNothing
 from benchmark.engines.base import Engine
 from benchmark.errors import Corrupt, Missing, NotApplicable
+from benchmark.models.guard import is_ours, watched_apart
 from benchmark.opened import open_comparison
 from benchmark.planning.spending import followed
 from benchmark.report import load_cells, write_report
@@ -232,8 +234,12 @@ def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> str
     if path.exists() and _read_before(path) == reads:
         return "reused"
     done = "computed"
+    model, methods = context.setting.model, [cell.method for cell in context.cells.values()]
     try:
-        tables = analysis(context)
+        with (
+            nullcontext() if all(map(is_ours, methods)) else watched_apart(f"a method that analyses.{name} asks", model)
+        ):
+            tables = analysis(context)
     except NotApplicable as answer:
         says_nothing = isinstance(analysis, SaysNothing) and analysis.says_nothing
         tables = [] if says_nothing else [not_applicable(name, str(answer))]

@@ -26,8 +26,8 @@ class ImageFolder:
     """Images with a class each, and masks where a file of boxes or a folder of masks marks what decides.
 
     A folder is laid out as torchvision's `ImageFolder` reads it, `<path>/<split>/<class>/**/*.jpg` (and all other endings
-    that Pillow reads), with split folders or without; or a list for each split names its files: a table with the columns `file`
-    and `label`, or a JSON array of [file, label]. A `path` that is no folder is an id of the Hugging Face hub. Images are
+    that Pillow reads), with split folders or without; or a list for each split names its files: a table with the columns
+    `file` and `label`, or a JSON array of [file, label]. A `path` that is no folder is an id of the Hugging Face hub. Images are
     opened one by one, when they are asked for, the first frame of an animated one, and turned by their EXIF orientation, as
     `datasets` and transformers turn them; masks are turned by their own, and boxes are of the upright image.
 

@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "notebook": BASE | {"models", "evaluations", "results", "run", "report", "catalogue"},
     "opened": BASE | {"models", "results", "run", "analyses"},
     "planning": BASE | {"models", "results", "engines", "run", "report", "opened"},
-    "comparison": BASE | {"results", "engines", "run", "analyses", "report", "opened", "planning.spending"},
+    "comparison": BASE | {"models", "results", "engines", "run", "analyses", "report", "opened", "planning.spending"},
     "catalogue": BASE | {"exits", "working_folder"},
     "commands": BASE
     | {"comparison", "planning", "results", "report", "exits", "training", "catalogue", "working_folder"},

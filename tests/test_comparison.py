@@ -14,14 +14,17 @@ import pandas as pd
 import pytest
 
 import benchmark
+from benchmark.analyses.context import Context
 from benchmark.commands.running import checked, prepare
 from benchmark.comparison import analyse, run_comparison
 from benchmark.evaluations.perturbation import Perturbation
 from benchmark.opened import comparison_hash
 from benchmark.report import read_leaderboard
+from benchmark.report.analysis_tables import read_tables
 from benchmark.report.write import curve_files
 from benchmark.results import commits, store
 from benchmark.results.row_files import ROW_COLUMNS
+from benchmark.results.tables import not_applicable
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
@@ -605,3 +608,51 @@ def test_a_flag_of_hydra_keeps_its_value():
         ["--cfg", "job", "-p", "model", "limit=3"],
         None,
     )
+
+
+class Counted:
+    """An analysis that counts its calls, of what lies elsewhere."""
+
+    version = 1
+
+    def __init__(self):
+        self.elsewhere, self.calls = "one", 0
+
+    def reads(self, context):
+        return {"elsewhere": self.elsewhere}
+
+    def __call__(self, context):
+        self.calls += 1
+        return [not_applicable("counted", self.elsewhere)]
+
+
+def context_of(place, folder):
+    config = composed(place, folder)
+    return Context(open_setting(config), {}, {}, folder)
+
+
+def test_an_analysis_is_reused_only_while_what_it_reads_is_the_same(place, tmp_path):
+    analysis, context = Counted(), context_of(place, tmp_path)
+    for elsewhere, calls in (("one", 1), ("one", 1), ("two", 2), ("two", 2), ("one", 3)):
+        analysis.elsewhere = elsewhere
+        analyse({"counted": analysis}, context, tmp_path)
+        assert analysis.calls == calls
+        (table,) = read_tables(tmp_path)
+        assert elsewhere in str(table.to_json())
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "other", "empty"])
+def test_a_damaged_analysis_is_computed_again_with_a_line(place, tmp_path, caplog, damage):
+    analysis, context = Counted(), context_of(place, tmp_path)
+    analyse({"counted": analysis}, context, tmp_path)
+    path = tmp_path / "analyses" / "counted.json"
+    content = path.read_bytes()
+    changed = {
+        "flip": content.replace(b"one", b"onf", 1), "cut": content[:-9], "other": b'{"x": 1}', "empty": b"",
+    }[damage]  # fmt: skip
+    path.write_bytes(changed)
+    caplog.clear()
+    analyse({"counted": analysis}, context, tmp_path)
+    assert analysis.calls == 2
+    assert path.read_bytes() == content
+    assert len([line for line in caplog.messages if line.startswith(f"{path} is computed again: ")]) == 1

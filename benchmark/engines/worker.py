@@ -135,9 +135,10 @@ def _look(model: Any) -> Any:
 
 
 def _named(work: Any) -> str:
-    """The method that asked for the work, or else what is done."""
+    """The method that the work asks, or else what is done."""
     asked = getattr(work, "work", work)
-    return str(getattr(getattr(asked, "method", None), "name", type(asked).__name__))
+    name = getattr(getattr(asked, "method", None), "name", None)
+    return type(asked).__name__ if name is None else f"methods.{name}"
 
 
 def _moved(value: Any, device: str) -> Any:

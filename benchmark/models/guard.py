@@ -43,22 +43,22 @@ class ModelChangedError(UserError):
     """A method left something changed that others use.
 
     Attributes:
-        method: its name.
+        who: the method, as its settings are named: methods.NAME.
         what: what it changed, in words.
         restored: whether all of it is as it was again.
     """
 
-    def __init__(self, method: str, what: Sequence[str], *, restored: bool = True) -> None:
+    def __init__(self, who: str, what: Sequence[str], *, restored: bool = True) -> None:
         left = "all of it is as it was again" if restored else "which cannot be put back, so that nothing can follow"
         super().__init__(
-            f"methods.{method} left changed: {'; '.join(what)} ({left}; nothing of this method is kept: a method leaves the "
-            "model, its inputs and the process as it found them)"
+            f"{who} left changed: {'; '.join(what)} ({left}; nothing of it is kept: a method leaves the model, its inputs and "
+            "the process as it found them)"
         )
-        self.method, self.what, self.restored = method, tuple(what), restored
+        self.who, self.what, self.restored = who, tuple(what), restored
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Made again of its parts, in another process."""
-        return partial(type(self), restored=self.restored), (self.method, self.what)
+        return partial(type(self), restored=self.restored), (self.who, self.what)
 
 
 def is_ours(method: Any) -> bool:
@@ -101,13 +101,13 @@ def _is_foreign(value: Any) -> bool:
 
 
 @contextmanager
-def watched(name: str, model: Classifier, batches: Sequence[Batch], target: Tensor | None = None) -> Iterator[None]:
+def watched(who: str, model: Classifier, batches: Sequence[Batch], target: Tensor | None = None) -> Iterator[None]:
     """What a foreign method does in the block is undone where it would outlive it, and said.
 
     torch's own random state may be drawn from: it is set before every call (`explaining.measured`) and put back.
 
     Args:
-        name: of the method.
+        who: the method, for messages.
         model: that it is given.
         batches: likewise.
         target: likewise.
@@ -122,7 +122,7 @@ def watched(name: str, model: Classifier, batches: Sequence[Batch], target: Tens
         yield
     except NotApplicable as answer:
         if what := kept.put_back():
-            raise ModelChangedError(name, what) from answer
+            raise ModelChangedError(who, what) from answer
         raise
     except BaseException:
         kept.put_back()
@@ -131,7 +131,24 @@ def watched(name: str, model: Classifier, batches: Sequence[Batch], target: Tens
     what = kept.put_back()
     model.cost.remembered_seconds -= time.perf_counter() - start
     if what:
-        raise ModelChangedError(name, what)
+        raise ModelChangedError(who, what)
+
+
+@contextmanager
+def watched_apart(who: str, model: Classifier) -> Iterator[None]:
+    """The same of work that asks foreign methods itself: the model is compared, and random states and switches are put back.
+
+    Raises:
+        ModelChangedError: the model was left changed.
+    """
+    process, kept = _Process(), _Kept(model, (), None)
+    try:
+        yield
+    finally:
+        list(process.put_back())
+        what = kept.put_back()
+    if what:
+        raise ModelChangedError(who, what)
 
 
 class Look:
@@ -145,15 +162,18 @@ class Look:
         self._modules = _Modules(model.model, _FLAGS)
         self._weights = _Weights(model.model, {})
 
-    def check(self, name: str) -> None:
+    def check(self, who: str) -> None:
         """Put back what can be.
+
+        Args:
+            who: was at work since.
 
         Raises:
             ModelChangedError: something has changed since.
         """
         what = [*self._modules.put_back(), *self._weights.put_back()]
         if what:
-            raise ModelChangedError(name, what, restored=not self._weights.lost)
+            raise ModelChangedError(who, what, restored=not self._weights.lost)
 
 
 def forget(model: Classifier) -> None:

@@ -95,14 +95,14 @@ def _explained(
     stored, start, before, ours = list[Ragged](), 0, Look(model), is_ours(method)
 
     def call(part: Batch, own: Int[Tensor, "B"]) -> Attribution:
-        with nullcontext() if ours else watched(name, model, [part], own):
+        with nullcontext() if ours else watched(f"methods.{name}", model, [part], own):
             return method(model, part, own)
 
     for part in parts:
         own = target[start : start + len(part)].clone()
         stored.append(measured(model, part, lambda part=part, own=own: call(part, own)))  # type: ignore[misc]
         start += len(part)
-    before.check(name)
+    before.check(f"methods.{name}")
     return padded(Ragged.merge(stored), 0, batch)
 
 

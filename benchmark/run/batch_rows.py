@@ -94,8 +94,8 @@ class Extract:
 
     def __call__(self, model: Classifier, batch: Batch, batches: Sequence[Batch]) -> Mapping[str, Any]:
         """What it takes from all of `batches`, whose first is `batch`."""
-        before = Look(model)
-        with nullcontext() if is_ours(self.method) else watched(self.name, model, batches):
+        before, who = Look(model), f"methods.{self.name}"
+        with nullcontext() if is_ours(self.method) else watched(who, model, batches):
             found = self.evaluation.extract(model, self.method, batches)
-        before.check(self.name)
+        before.check(who)
         return found

@@ -181,7 +181,7 @@ class Cell:
         )
         sizes, before = [len(batch) for batch in series.batches], Look(self.model)
         result = stage.follow(sizes, partial(self.data.runner.results, series), name, _label(name))
-        before.check(self.name)
+        before.check(f"methods.{self.name}")
         if result.uids != uids:
             raise Corrupt(stage.folder, "its parts do not hold each example once")
         return result, stage

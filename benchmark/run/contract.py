@@ -44,7 +44,7 @@ class Checked:
         return is_ours(self.method)
 
     def _watched(self, model: Classifier, batch: Batch, target: Tensor) -> AbstractContextManager[None]:
-        return nullcontext() if self.ours else watched(self.name, model, [batch], target)
+        return nullcontext() if self.ours else watched(f"methods.{self.name}", model, [batch], target)
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """The method's attributions; UserError where they are of another form than a batch's `Attribution`."""

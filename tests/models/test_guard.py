@@ -15,7 +15,8 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 import benchmark
-from benchmark.comparison import run_comparison
+from benchmark.analyses.context import Context
+from benchmark.comparison import analyse, run_comparison
 from benchmark.engines.worker import Worker
 from benchmark.errors import NotApplicable
 from benchmark.exits import Kept, ended
@@ -24,6 +25,7 @@ from benchmark.results import store
 from benchmark.run.contract import Checked
 from benchmark.run.explaining import Explain
 from benchmark.run.finishing import UnfinishedError
+from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.types import Attribution
 from tests import text_models, tiny_task
@@ -355,6 +357,43 @@ class Later:
         if self.spoils:
             model.model.train()
         return tiny_task.Probe()(model, batch, target)
+
+
+def test_an_analysis_that_asks_a_method_keeps_no_table_of_a_spoilt_model(conf, tmp_path):
+    class Asks:
+        version = 1
+
+        def __init__(self, how):
+            self.how = how
+
+        def __call__(self, context):
+            np.random.seed(3)  # an analysis may
+            batch = context.setting.data.batches[0]
+            SPOILS[self.how][0](context.setting.model, batch, batch.label)
+            return []
+
+    config = compose(
+        "config",
+        [
+            "task=tiny_task",
+            "model=hf",
+            f"model.path={conf / 'bert'}",
+            "methods=[spoils]",
+            "evaluations=[]",
+            f"out={tmp_path}",
+        ],
+        str(conf / "conf"),
+    )
+    setting = open_setting(config)
+    context = Context(setting, {"spoils": setting.cell("spoils")}, {}, tmp_path)
+    drawn = np.random.get_state()[1].tolist()
+    with pytest.raises(ModelChangedError, match=r"a method that analyses\.asks asks left changed: weights of"):
+        analyse({"asks": Asks("data")}, context, tmp_path)
+    assert not (tmp_path / "analyses").exists()
+    assert np.random.get_state()[1].tolist() == drawn
+    analyse({"asks": Asks("threads")}, context, tmp_path)
+    assert torch.get_num_threads() != 3
+    assert (tmp_path / "analyses" / "asks.json").exists()
 
 
 def test_in_python_too(model):

@@ -101,3 +101,21 @@ def test_a_window_cuts_texts_and_is_part_of_what_the_model_is(tmp_path):
     for wrong in (7, 25):
         with pytest.raises(UserError, match="whole numbers from 8 to 24"):
             benchmark.load_model(folder, window=wrong)
+
+
+@pytest.mark.parametrize("save", [text_models.save_bert, text_models.save_gpt2])
+def test_a_tokenizer_that_pads_on_the_left_pads_on_the_right_here(save, tmp_path):
+    """Positions, read tokens and units count from the left: padding there would move them."""
+    folder, texts = save(tmp_path / "model"), ["the film was good", "dull"]
+    as_saved = benchmark.load_model(folder, device="cpu").encode(texts)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.padding_side = "left"
+    tokenizer.save_pretrained(folder)
+    assert transformers.AutoTokenizer.from_pretrained(folder).padding_side == "left"
+    model = benchmark.load_model(folder, device="cpu")
+    batch = model.encode(texts)
+    assert batch.attention_mask.tolist() == as_saved.attention_mask.tolist()
+    assert batch.attention_mask[1].long().diff().max() <= 0  # ones, then zeros
+    assert batch.units.tolist() == as_saved.units.tolist()
+    alone = torch.cat([model.run(model.encode([text])).logits for text in texts])
+    assert torch.allclose(model.run(batch).logits, alone, atol=1e-6)
