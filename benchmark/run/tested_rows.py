@@ -23,6 +23,7 @@ from benchmark.results.stored_rows import CHUNK, StoredRows
 from benchmark.run.arrays import padded
 from benchmark.run.batch_rows import Extract, Rows, RowsOfOthers
 from benchmark.run.cell import Cell
+from benchmark.run.encoded import sizes_of
 from benchmark.run.offers import (
     CalibratedEvaluation,
     PreparedEvaluation,
@@ -70,7 +71,7 @@ def rows_of_test(cell: Cell, evaluation: Evaluation, scoped: Evaluation) -> Shar
             size=len,
             most=2 * CHUNK,
         )
-        sizes = [len(batch) for batch in cell.data.batches]
+        sizes = sizes_of(cell.data.batches)
         parts = stage.parts(sizes, partial(cell.data.runner.results, series), name, "testing")
         shares = [Share(_stored(part)) for part in _joined(parts)] + ([] if known is None else [known])
         try:
@@ -153,7 +154,7 @@ def _rows_of_prepared(cell: Cell, evaluation: PreparedEvaluation) -> Series[pd.D
     with cell.lock:
         if not path.exists():
             batches = cell.data.calibration(evaluation.calibration.split, evaluation.calibration.limit)
-            series = Series(cell.model, Extract(evaluation, cell.method), batches[:1], lambda _: (batches,))
+            series = Series(cell.model, Extract(evaluation, cell.method), batches[:1], lambda _: (tuple(batches),))
             with progress.step("searching calibration examples"):
                 (artifact,) = cell.data.runner.results(series)
             store.write_json(path, sealed(artifact))
