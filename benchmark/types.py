@@ -81,7 +81,7 @@ class Batch:
     """
 
     uids: tuple[str, ...]
-    tensors: dict[str, Tensor]
+    tensors: Mapping[str, Tensor]
     units: Int[Tensor, "B T"]
     n_units: Int[Tensor, "B"]
     words: tuple[tuple[str, ...], ...]
@@ -90,7 +90,7 @@ class Batch:
     query_units: tuple[int, ...]
     meta: tuple[Mapping[str, Any], ...]
     patch: tuple[int, int] | None = None
-    masks: tuple[np.ndarray | None, ...] = ()
+    masks: Sequence[np.ndarray | None] = ()
     tokenless: tuple[tuple[int, ...], ...] = ()
     keys: tuple[str, ...] = ()
 

@@ -77,7 +77,7 @@ class DigitScenes:
         check_split(self.name, name)
         if name not in self._splits:
             scenes = Scenes(name, self.seed, self.digits, self.label, self.strokes)
-            self._splits[name] = Lazily(scenes.draw, range(getattr(self, name)))
+            self._splits[name] = Lazily(scenes.draw, range(getattr(self, name)), image_uid_of=scenes.uid)
         return self._splits[name]
 
 
@@ -96,9 +96,13 @@ class Scenes:
     label: str
     strokes: int
 
+    def uid(self, index: int) -> str:
+        """What the scene of a place is called."""
+        return f"{self.split}-{index:05d}"
+
     def draw(self, index: int) -> Example:
         """The scene of a place."""
-        uid = f"{self.split}-{index:05d}"
+        uid = self.uid(index)
         rng = generator(self.seed, "scene", uid)
         canvas = draw_canvas(rng, self.digits, self.strokes)
         shapes, classes = _written(self.split)

@@ -89,7 +89,7 @@ class Grid:
                     f"mosaic needs {CELLS}; use another split or task"
                 )
             mosaics = _Mosaics(name, images, classes, self.side, self.seed)
-            self._splits[name] = Lazily(mosaics.make, range(self.examples), mosaics.label)
+            self._splits[name] = Lazily(mosaics.make, range(self.examples), mosaics.label, mosaics.uid)
         return self._splits[name]
 
 
@@ -119,7 +119,7 @@ class _Mosaics:
 
     def layout(self, index: int) -> Layout:
         """Four classes without replacement, an image of each, and a quadrant, all alike probable."""
-        rng = generator(self.seed, "mosaic", self._uid(index))
+        rng = generator(self.seed, "mosaic", self.uid(index))
         classes = rng.choice(sorted(self.classes), CELLS, replace=False).tolist()
         places = tuple(self.classes[label][int(rng.integers(len(self.classes[label])))] for label in classes)
         return Layout(places, tuple(classes), int(rng.integers(CELLS)))
@@ -139,9 +139,10 @@ class _Mosaics:
             if cell == layout.chosen:
                 mask[top : top + side, left : left + side] = True
         meta = {"classes": layout.classes, "images": tuple(self.images[place].uid for place in layout.places)}
-        return Example(self._uid(index), mosaic, layout.classes[layout.chosen], mask=mask, meta=meta)
+        return Example(self.uid(index), mosaic, layout.classes[layout.chosen], mask=mask, meta=meta)
 
-    def _uid(self, index: int) -> str:
+    def uid(self, index: int) -> str:
+        """What the mosaic of a place is called."""
         return f"{self.split}-{index:05d}"
 
     def _cell(self, example: Example) -> Image.Image:

@@ -27,9 +27,9 @@ class ImageFolder:
 
     A folder is laid out as torchvision's `ImageFolder` reads it, `<path>/<split>/<class>/**/*.jpg` (and all other endings
     that Pillow reads), with split folders or without; or a list for each split names its files: a table with the columns
-    `file` and `label`, or a JSON array of [file, label]. A `path` that is no folder is an id of the Hugging Face hub. Images are
-    opened one by one, when they are asked for, the first frame of an animated one, and turned by their EXIF orientation, as
-    `datasets` and transformers turn them; masks are turned by their own, and boxes are of the upright image.
+    `file` and `label`, or a JSON array of [file, label]. A `path` that is no folder is an id of the Hugging Face hub. Images
+    are opened one by one, when they are asked for, the first frame of an animated one, and turned by their EXIF orientation,
+    as `datasets` and transformers turn them; masks are turned by their own, and boxes are of the upright image.
 
     Boxes become filled rectangles; several of an image's class are united, and the boxes that a file gives to another class
     are other objects. An image without any has no mask.
@@ -116,7 +116,7 @@ class ImageFolder:
                 image = pictures.image(place)
                 return Example(pictures.uids[place], image, labels[place], mask=mark(place, image))
 
-            self._splits[name] = Lazily(example, range(len(labels)), labels.__getitem__)
+            self._splits[name] = Lazily(example, range(len(labels)), labels.__getitem__, pictures.uids.__getitem__)
         return self._splits[name]
 
     @property

@@ -72,7 +72,8 @@ class ImagenetSegmentation:
             with self._reading() as (file, images):
                 self._labels["test"] = [self._label(file, place) for place in range(len(images))]
         labels = self._labels["test"]
-        return Lazily(lambda place: self._example(place, labels[place]), range(len(labels)), labels.__getitem__)
+        places = range(len(labels))
+        return Lazily(lambda place: self._example(place, labels[place]), places, labels.__getitem__, _uid)
 
     @cached_property
     def _names(self) -> Mapping[str, str]:
@@ -99,7 +100,7 @@ class ImagenetSegmentation:
         return _index(self._names)("".join(map(chr, characters)))
 
     def _example(self, place: int, label: int) -> Example:
-        uid = f"test-{place:05d}"
+        uid = _uid(place)
         with self._reading() as (file, images):
             pixels = np.asarray(file[images[place, 0]]).T
             mask = np.asarray(file[file[file["value/gt"][place, 0]][0, 0]]).T > 0
@@ -108,6 +109,10 @@ class ImagenetSegmentation:
             found = " × ".join(map(str, mask.shape))
             raise UserError(f"{self.path}: {uid} has a mask of {found} pixels for {image.height} × {image.width}")
         return Example(uid, image, label, mask=np.ascontiguousarray(mask))
+
+
+def _uid(place: int) -> str:
+    return f"test-{place:05d}"
 
 
 def _index(names: Mapping[str, str]) -> Callable[[str], int]:

@@ -1,7 +1,7 @@
 """Examples that are made when they are asked for, so that a split holds neither open files nor all its pixels."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import overload
 
 from benchmark.types import Example
@@ -15,11 +15,13 @@ class Lazily(Sequence[Example]):
         make: the example of a place.
         places: those of these examples, in their order.
         label_of: the label of a place, where it is known without making the example.
+        image_uid_of: likewise the identifier of an image.
     """
 
     make: Callable[[int], Example]
     places: range
     label_of: Callable[[int], int] | None = None
+    image_uid_of: Callable[[int], str] | None = None
 
     def __len__(self) -> int:
         return len(self.places)
@@ -31,7 +33,11 @@ class Lazily(Sequence[Example]):
     def __getitem__(self, index: int | slice) -> "Example | Lazily":
         """One example, made now, or those of a slice, made later."""
         chosen = self.places[index]
-        return self.make(chosen) if isinstance(chosen, int) else Lazily(self.make, chosen, self.label_of)
+        return self.make(chosen) if isinstance(chosen, int) else replace(self, places=chosen)
+
+    def image_uids(self) -> list[str] | None:
+        """The identifiers of images, none of which is made; None where they are not known, or the examples no images."""
+        return None if self.image_uid_of is None else [self.image_uid_of(place) for place in self.places]
 
     def __iter__(self) -> Iterator[Example]:
         return map(self.make, self.places)

@@ -1,7 +1,7 @@
 """A coloured square planted into images, and labels reassigned by known rules: what a model has to go by is known."""
 
 import colorsys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal
@@ -99,8 +99,14 @@ class PlantedPatch:
             rules = Rules(len(self.labels), self.kept, self.shortcut_strength, self.shortcut_rate, self.seed)
             flipped = name in (self.flipped_splits or ())
             drawn = _Drawn(images, places, rules, self.size, name in self.shortcut_splits, flipped)
-            self._splits[name] = Lazily(drawn.make, range(len(places)))
+            self._splits[name] = Lazily(drawn.make, range(len(places)), image_uid_of=_uids(images, places))
         return self._splits[name]
+
+
+def _uids(images: Sequence[Example], places: Sequence[int]) -> Callable[[int], str] | None:
+    """What the images of places are called, where that is known without making them."""
+    known = images.image_uids() if isinstance(images, Lazily) else None
+    return None if known is None else lambda place: known[places[place]]
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ ALLOWED: dict[str, set[str]] = {
 
 RUN = (
     "finishing", "records", "testing", "tested_rows", "heatmap_views", "graph_views", "workbench", "cell", "explaining",
-    "contract", "batch_rows", "stages", "data", "arrays", "offers", "origins",
+    "contract", "batch_rows", "stages", "data", "encoded", "arrays", "offers", "origins",
 )  # fmt: skip
 """Modules of `benchmark/run` from top to bottom: each may import what lies below it. `comparison` is above them all."""
 

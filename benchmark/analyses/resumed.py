@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from benchmark.analyses.context import Context
 from benchmark.results.digests import digest
 from benchmark.results.store import Ragged
 from benchmark.run.data import Data
+from benchmark.run.encoded import sizes_of, uids_of
 from benchmark.run.stages import Stage
 from benchmark.settings.identity import digest_of
 from benchmark.types import Batch, Target
@@ -55,7 +57,7 @@ def by_example(
         seconds=float("inf") if context.folder is None else _seconds(context),
     )
     found = stage.run(
-        [len(batch) for batch in batches],
+        sizes_of(batches),
         lambda index: Ragged(batches[index].uids, dict(compute(batches[index])), {}),
         "analysis",
         label,
@@ -70,8 +72,8 @@ def explained_classes(data: Data, target: Target) -> Mapping[str, int]:
     """By uid the class that is explained, for what is computed batch by batch."""
     return {
         uid: chosen
-        for index, batch in enumerate(data.batches)
-        for uid, chosen in zip(batch.uids, data.target(index, target).tolist(), strict=True)
+        for index, uids in enumerate(_uids_by_batch(data.batches))
+        for uid, chosen in zip(uids, data.target(index, target).tolist(), strict=True)
     }
 
 
@@ -84,8 +86,13 @@ def _place(context: Context, analysis: Any, batches: Sequence[Batch]) -> Path:
     """The folder of the parts; without a comparison's folder there are none."""
     if context.folder is None:
         return Path("nowhere")
-    key = digest([digest_of(analysis), context.setting.model.fingerprint, [batch.uids for batch in batches]])
+    key = digest([digest_of(analysis), context.setting.model.fingerprint, _uids_by_batch(batches)])
     return context.folder / "analyses" / f".{_name(analysis)}-{key[:12]}"
+
+
+def _uids_by_batch(batches: Sequence[Batch]) -> list[tuple[str, ...]]:
+    uids = iter(uids_of(batches))
+    return [tuple(islice(uids, size)) for size in sizes_of(batches)]
 
 
 def _seconds(context: Context) -> float:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from benchmark.models import Classifier
+from benchmark.models.again import MasksAgain, TensorsAgain
 from benchmark.models.passes import Cost
 from benchmark.models.precision import Twin, around
 
@@ -19,7 +20,9 @@ def moved(value: Any, device: str | torch.device) -> Any:
         return value.to(device, copy=part_of_more)  # what is pickled of a part is the whole that it is part of
     if isinstance(value, tuple | list):
         return type(value)(moved(part, device) for part in value)
-    if type(value) is dict:
+    if isinstance(value, MasksAgain):
+        return tuple(value)
+    if type(value) is dict or isinstance(value, TensorsAgain):
         return {name: moved(part, device) for name, part in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         held = {part.name: getattr(value, part.name) for part in fields(value) if part.init}

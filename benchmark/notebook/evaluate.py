@@ -23,6 +23,7 @@ from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
+from benchmark.run.encoded import Encoded
 from benchmark.run.records import finish
 from benchmark.types import Batch, Evaluation
 
@@ -134,12 +135,13 @@ def _data(
     named: bool,
 ) -> Data:
     """The examples as a comparison holds them, in batches of similar length."""
-    whole = model.encode(inputs)
+    words, n_units, lost = _units(model, inputs, batch_size)
     classes_of = [-1] * len(inputs) if labels is None else classes(model, labels, len(inputs), "labels").tolist()
-    annotated = marks(rationales, whole.words)
-    order = sorted(range(len(inputs)), key=lambda place: (int(whole.n_units[place]), names[place]))
-    batches: list[Batch] = [
-        model.encoder(
+    annotated = marks(rationales, words)
+    order = sorted(range(len(inputs)), key=lambda place: (n_units[place], names[place]))
+
+    def encoded(rows: Sequence[int]) -> Batch:
+        return model.encoder(
             [inputs[i] for i in rows],
             uids=[names[i] for i in rows],
             labels=[classes_of[i] for i in rows],
@@ -148,8 +150,8 @@ def _data(
             meta=[{}] * len(rows),
             named=named,
         )
-        for rows in (order[start : start + batch_size] for start in range(0, len(order), batch_size))
-    ]
+
+    batches = Encoded(encoded, [order[start : start + batch_size] for start in range(0, len(order), batch_size)])
     facts = TaskRecord(
         name="texts",
         version=1,
@@ -157,11 +159,32 @@ def _data(
         limit=None,
         seed=None,
         n=len(inputs),
-        fingerprint=digest([list(names), [list(words) for words in whole.words]]),
-        units=int(whole.n_units.sum()),
-        lost_units=int(whole.lost_units.sum()),
+        fingerprint=digest([list(names), [list(own) for own in words]]),
+        units=sum(n_units),
+        lost_units=lost,
     )
     return Data(model, batches=batches, calibration=_no_calibration, facts=facts, labels=model.labels)
+
+
+def _units(model: Classifier, inputs: Sequence[Any], batch_size: int) -> tuple[list[tuple[str, ...]], list[int], int]:
+    """The words of each example, how many units it has, and how many of all lie beyond the window; batch by batch."""
+    words: list[tuple[str, ...]] = []
+    n_units: list[int] = []
+    lost = 0
+    for start in range(0, len(inputs), batch_size):
+        rows = range(start, min(start + batch_size, len(inputs)))
+        batch = model.encoder(
+            [inputs[row] for row in rows],
+            uids=[str(row) for row in rows],
+            labels=[-1] * len(rows),
+            rationale=[None] * len(rows),
+            query_units=[0] * len(rows),
+            meta=[{}] * len(rows),
+        )
+        words += batch.words
+        n_units += batch.n_units.tolist()
+        lost += int(batch.lost_units.sum())
+    return words, n_units, lost
 
 
 def _no_calibration(split: str, limit: int) -> Sequence[Batch]:

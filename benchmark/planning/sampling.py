@@ -1,9 +1,11 @@
 """Which of a comparison's examples a pilot runs on."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from benchmark.run.data import Data
+from benchmark.run.encoded import Chosen, sizes_of
 from benchmark.types import Batch
 
 FEW = 2
@@ -33,7 +35,7 @@ def typical(data: Data, size: int, count: int = 1) -> Data:
 def _over(data: Data, choice: Choice) -> Data:
     """The same task and model with a choice of the scored examples, and of those that a test is calibrated on."""
     batches = choice(data.batches)
-    n = sum(map(len, batches))
+    n = sum(sizes_of(batches))
     return Data(
         data.model,
         batches=batches,
@@ -43,14 +45,31 @@ def _over(data: Data, choice: Choice) -> Data:
     )
 
 
-def _split(batches: Sequence[Batch]) -> tuple[Batch, list[Batch]]:
+def _split(batches: Sequence[Batch]) -> tuple[Batch, Sequence[Batch]]:
     """The last examples of the batch at three quarters of the list, and everything else; of one example, that twice."""
     place = 3 * len(batches) // 4
     chosen = batches[place]
     count = min(FEW, max(1, len(chosen) // 2))
     some, rest = chosen.select(range(len(chosen) - count, len(chosen))), chosen.select(range(len(chosen) - count))
-    others = [*batches[:place], *([rest] if len(rest) else []), *batches[place + 1 :]]
-    return some, others or [some]
+    if len(batches) == 1:
+        return some, [rest] if len(rest) else [some]
+    places = [other for other in range(len(batches)) if other != place or len(rest)]
+    return some, Chosen(_Without(batches, place, rest), places)
+
+
+@dataclass(frozen=True)
+class _Without(Sequence[Batch]):
+    """The batches of a comparison, one of which has lost some examples."""
+
+    batches: Sequence[Batch]
+    place: int
+    rest: Batch
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rest if index == self.place else self.batches[index]
 
 
 def _spread(batches: Sequence[Batch], size: int, count: int) -> list[Batch]:

@@ -22,6 +22,7 @@ from benchmark.run import origins
 from benchmark.run.arrays import overlaid, padded
 from benchmark.run.contract import Checked
 from benchmark.run.data import Data, Explained
+from benchmark.run.encoded import sizes_of, uids_of
 from benchmark.run.explaining import Explain, ExplainAnother, ExplainClasses, ExplainWithEdges, ScoreEdges, class_order
 from benchmark.run.offers import AggregatingMethod, JointMethod
 from benchmark.run.stages import Stage
@@ -155,7 +156,7 @@ class Cell:
         uids: tuple[str, ...] | None = None,
     ) -> Ragged:
         """What is stored of all examples of these batches, or of those with the `uids`."""
-        uids = tuple(uid for batch in batches for uid in batch.uids) if uids is None else uids
+        uids = uids_of(batches) if uids is None else uids
         if not self.holds(name):
             with self.lock:
                 if not self.holds(name):  # another process may have been at it
@@ -179,7 +180,7 @@ class Cell:
             merge=Ragged.merge,
             seconds=self.checkpoint_seconds,
         )
-        sizes, before = [len(batch) for batch in series.batches], Look(self.model)
+        sizes, before = sizes_of(series.batches), Look(self.model)
         result = stage.follow(sizes, partial(self.data.runner.results, series), name, _label(name))
         before.check(f"methods.{self.name}")
         if result.uids != uids:
@@ -200,7 +201,7 @@ class Cell:
 
     def parts(self, stage: str, batches: Sequence[Batch]) -> Path:
         """Where the parts of an unfinished stage over these batches lie."""
-        cut = digest([len(batch) for batch in batches])[:8]
+        cut = digest(sizes_of(batches))[:8]
         return self.folder / "parts" / f"{stage}-{cut}"
 
     def _target(self, which: Target, index: int) -> tuple[object, ...]:

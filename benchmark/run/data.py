@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 from threading import Lock
 
 import torch
@@ -13,6 +15,7 @@ from benchmark.engines.local import Here
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.results.record import TaskRecord
+from benchmark.run.encoded import Chosen, sizes_of, uids_of
 from benchmark.settings.randomness import generator
 from benchmark.types import Batch, Target
 
@@ -55,7 +58,7 @@ class Data:
 
     Attributes:
         model: the classifier.
-        batches: the scored examples.
+        batches: the scored examples, which `Encoded` encodes when they are asked for.
         calibration: encodes the first n examples of another split, for head importance.
         facts: what the record says of them.
         labels: class names as the task spells them.
@@ -74,11 +77,15 @@ class Data:
     @property
     def uids(self) -> tuple[str, ...]:
         """The scored examples, in the order of the batches."""
-        return tuple(uid for batch in self.batches for uid in batch.uids)
+        return uids_of(self.batches)
 
     def start(self, index: int) -> int:
         """Number of examples before a batch."""
-        return sum(len(batch) for batch in self.batches[:index])
+        return self._starts[index]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *accumulate(sizes_of(self.batches))]
 
     def target(self, index: int, which: Explained) -> Int[Tensor, "B"]:
         """The class of each example of a batch that is explained: the predicted, the annotated, a given or a drawn one."""
@@ -105,8 +112,8 @@ class Data:
         return self._logits[index]
 
     def _compute_logits(self, index: int) -> None:
-        numbers = range(len(self.batches)) if self.runner.at_once > 1 else [index]
-        series = Series(self.model, logits_of, [self.batches[number] for number in numbers], nothing)
+        numbers = range(len(self.batches)) if self.runner.at_once > 1 else range(index, index + 1)
+        series = Series(self.model, logits_of, Chosen(self.batches, numbers), nothing)
         for number, logits in zip(numbers, self.runner.results(series), strict=True):
             self._logits[number] = logits.to(self.model.device)
 

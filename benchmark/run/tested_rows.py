@@ -24,6 +24,7 @@ from benchmark.run import origins
 from benchmark.run.arrays import padded
 from benchmark.run.batch_rows import Extract, Rows, RowsApart, RowsOfOthers
 from benchmark.run.cell import Cell
+from benchmark.run.encoded import sizes_of
 from benchmark.run.offers import (
     CalibratedEvaluation,
     PreparedEvaluation,
@@ -71,7 +72,7 @@ def rows_of_test(cell: Cell, evaluation: Evaluation, scoped: Evaluation) -> Shar
             size=len,
             most=2 * CHUNK,
         )
-        sizes = [len(batch) for batch in cell.data.batches]
+        sizes = sizes_of(cell.data.batches)
         parts = stage.parts(sizes, partial(cell.data.runner.results, series), name, "testing")
         shares = [Share(_stored(part)) for part in _joined(parts)] + ([] if known is None else [known])
         origins.keep(cell.folder, digest_of(evaluation))
@@ -161,7 +162,8 @@ def _rows_of_prepared(cell: Cell, evaluation: PreparedEvaluation) -> Series[pd.D
     with cell.lock:
         if not path.exists():
             batches = cell.data.calibration(evaluation.calibration.split, evaluation.calibration.limit)
-            series = Series(cell.model, Extract(evaluation, cell.method, cell.name), batches[:1], lambda _: (batches,))
+            extract = Extract(evaluation, cell.method, cell.name)
+            series = Series(cell.model, extract, batches[:1], lambda _: (tuple(batches),))
             with progress.step("searching calibration examples"):
                 (artifact,) = cell.data.runner.results(series)
             origins.keep(cell.folder, path.name)

@@ -1,7 +1,7 @@
 """What a comparison is about: one task, one model, the encoded examples, and the cells that are computed on them."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -19,13 +19,14 @@ from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
+from benchmark.run.encoded import Encoded
 from benchmark.run.offers import CheckedMethod, FittedMethod
 from benchmark.settings.checking import check_name
 from benchmark.settings.defaults import whole
 from benchmark.settings.identity import identity
 from benchmark.settings.making import make
 from benchmark.settings.randomness import generator
-from benchmark.types import Batch, Compared, Example, Task
+from benchmark.types import Compared, Example, Task
 
 logger = logging.getLogger(__name__)
 
@@ -138,47 +139,53 @@ def open_setting(config: DictConfig) -> Setting:
 
 def sample(examples: Sequence[Example], limit: int | None, seed: int) -> list[Example]:
     """`limit` examples drawn without replacement by the seed, in the order of the data set; all without a limit."""
-    if limit is None or limit >= len(examples):
-        return list(examples)
-    chosen = np.sort(np.random.default_rng(seed).permutation(len(examples))[:limit])
-    return [examples[int(index)] for index in chosen]
+    return [examples[place] for place in drawn_places(len(examples), limit, seed)]
+
+
+def drawn_places(count: int, limit: int | None, seed: int) -> list[int]:
+    """`limit` of `count` places, drawn without replacement by the seed, in order; all without a limit."""
+    if limit is None or limit >= count:
+        return list(range(count))
+    return np.sort(np.random.default_rng(seed).permutation(count)[:limit]).tolist()  # type: ignore[no-any-return]
 
 
 def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence[Example], limit: int | None) -> Data:
-    """Encode the scored examples in batches of similar length, and say how much lies beyond the model's window.
+    """The scored examples in batches of similar length, encoded when they are asked for (`Encoded`).
 
-    Where all examples are scored, none is drawn, and the record has neither limit nor seed.
+    How much lies beyond the model's window is said. Where all examples are scored, none is drawn, and the record has
+    neither limit nor seed.
     """
-    drawn = sample(examples, limit, config.seed)
-    uids = {example.uid for example in drawn}
+    drawn = drawn_places(len(examples), limit, config.seed)
     all_scored = len(drawn) == len(examples)
     label_map = model.label_map(task.labels)
 
-    def batches(chosen: Sequence[Example]) -> list[Batch]:
-        ordered = sorted(chosen, key=_length)
-        size = config.batch_size
-        return [model.encode_examples(ordered[i : i + size], label_map) for i in range(0, len(ordered), size)]
+    def batches(examples: Sequence[Example], chosen: Sequence[int]) -> Encoded:
+        size, ordered = config.batch_size, _ordered(examples, chosen)
+        parts = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+        return Encoded(lambda part: model.encode_examples([examples[place] for place in part], label_map), parts)
 
-    def calibration(split: str, limit: int) -> list[Batch]:
+    def calibration(split: str, limit: int) -> Encoded:
         try:
             examples = task.split(split)
         except NoSplit as error:
             raise NotApplicable(f"it is calibrated on the {split} split, which the task does not have") from error
-        drawn = _mixed(examples, config.seed) if isinstance(task, ClassByClass) else examples
-        chosen = list(islice((example for example in drawn if example.uid not in uids), limit))
+        places = _mixed(len(examples), config.seed) if isinstance(task, ClassByClass) else range(len(examples))
+        chosen = list(islice((place for place in places if _uid(examples, place) not in uids), limit))
         if not chosen:
             raise UserError(f"calibration.split={split} has no example that is not scored; use another split or `same`")
         if (split, limit) not in calibrated:
-            calibrated[split, limit] = batches(chosen)
+            calibrated[split, limit] = batches(examples, chosen)
         return calibrated[split, limit]
 
-    calibrated: dict[tuple[str, int], list[Batch]] = {}
-    scored = batches(drawn)
-    total = sum(int(batch.n_units.sum()) for batch in scored)
-    if lost := sum(int(batch.lost_units.sum()) for batch in scored):
+    calibrated: dict[tuple[str, int], Encoded] = {}
+    scored = batches(examples, drawn)
+    uids = frozenset(scored.uids)
+    if scored.lost:
+        share = 100 * scored.lost / scored.units
         logger.warning(
-            "%d of %d words (%.1f %%) lie beyond the window of %d tokens", lost, total, 100 * lost / total, model.window
-        )
+            "%d of %d words (%.1f %%) lie beyond the window of %d tokens",
+            scored.lost, scored.units, share, model.window,
+        )  # fmt: skip
     say_how_texts_are_read(model.encoder, scored)
     facts = TaskRecord(
         name=task.name,
@@ -188,10 +195,18 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
         seed=None if all_scored else config.seed,
         n=len(drawn),
         fingerprint=task.fingerprint,
-        units=total,
-        lost_units=lost,
+        units=scored.units,
+        lost_units=scored.lost,
     )
     return Data(model, batches=scored, calibration=calibration, facts=facts, labels=tuple(task.labels))
+
+
+@runtime_checkable
+class OfImages(Protocol):
+    """Examples of which it is known, without making one, that they are images, and what they are called."""
+
+    def image_uids(self) -> Sequence[str] | None:
+        """The identifier of each; None where they may be texts."""
 
 
 @runtime_checkable
@@ -201,9 +216,23 @@ class ClassByClass(Protocol):
     class_by_class: ClassVar[bool]
 
 
-def _mixed(examples: Sequence[Example], seed: int) -> Iterator[Example]:
-    """The examples in an order drawn by the seed, each made when it is asked for."""
-    return (examples[int(index)] for index in generator(seed, "order of calibration").permutation(len(examples)))
+def _mixed(count: int, seed: int) -> list[int]:
+    """The places of examples in an order drawn by the seed."""
+    return generator(seed, "order of calibration").permutation(count).tolist()  # type: ignore[no-any-return]
+
+
+def _uid(examples: Sequence[Example], place: int) -> str:
+    known = examples.image_uids() if isinstance(examples, OfImages) else None
+    return examples[place].uid if known is None else known[place]
+
+
+def _ordered(examples: Sequence[Example], places: Sequence[int]) -> list[int]:
+    """The places from the shortest example to the longest, those of a length by their identifiers; images have none."""
+    known = examples.image_uids() if isinstance(examples, OfImages) else None
+    if known is not None:
+        return sorted(places, key=known.__getitem__)
+    keys = {place: _length(examples[place]) for place in places}
+    return sorted(places, key=keys.__getitem__)
 
 
 def _length(example: Example) -> tuple[int, str]:

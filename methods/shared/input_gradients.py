@@ -3,7 +3,7 @@
 P is the number of embeddings: T for a text; the number of patches for an image, whose embedding module knows no CLS token.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -58,7 +58,7 @@ def output_drops(
     return (values[0] - values[1:]).to(logits)
 
 
-def embeddings_of(model: Classifier, tensors: dict[str, Tensor]) -> Float[Tensor, "B P D"]:
+def embeddings_of(model: Classifier, tensors: Mapping[str, Tensor]) -> Float[Tensor, "B P D"]:
     """The output of the embedding module, from one forward pass."""
     embeddings = model.run(tensors, record=("embeddings",)).embeddings
     if embeddings is None:
