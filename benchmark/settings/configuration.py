@@ -154,7 +154,9 @@ def own_options(overrides: Sequence[str], group: str, directory: str | None = No
 
 def _offer_own(experiment: Experiment | None) -> None:
     """Make what an experiment makes itself an option, so that a command can choose it among others."""
-    for group in KEYED if experiment is not None else ():
+    if experiment is None:
+        return
+    for group in KEYED:
         for name, part in experiment.own(group).items():
             ConfigStore.instance().store(group=group, name=name, node={name: part}, provider="benchmark")
 
