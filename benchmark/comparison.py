@@ -26,7 +26,7 @@ from benchmark.report.run_folders import Stored, read_stored
 from benchmark.results import commits, store
 from benchmark.results.comparison_folders import Compared, ComparisonFolder
 from benchmark.results.digests import digest, sealed
-from benchmark.results.locks import beside
+from benchmark.results.locks import beside, lack_of_locks
 from benchmark.results.plans import plan_path
 from benchmark.results.tables import Table, not_applicable
 from benchmark.run.cell import Cell
@@ -97,6 +97,8 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     refusal = store.refusal(out)
     if refusal is not None and not (out / "comparisons").is_dir():
         raise refusal
+    if refusal is None and (lack := lack_of_locks(out)) is not None:
+        logger.warning("%s: the file system has no locks (%s); run one process at a time on it", out, lack)
     latex = LatexSettings.read(config.get("report", {}).get("latex"))
     tracker, engine = make(config.tracking), make(config.engine, Engine)
     opened = open_comparison(config)

@@ -2,7 +2,7 @@
 
 | status | why | what to do |
 | --- | --- | --- |
-| 1 | a full or read-only disk, a folder that was removed: the command was right | make room, the same command again |
+| 1 | a full or read-only disk, something that was removed: the command was right | make room, the same command again |
 | 1 | a method of somebody else's left the model changed; the others are finished | the same command without it |
 | 2 | a mistake in the command or in what it reads | another command |
 | 130, 143 | Ctrl-C, SIGTERM (128 + the signal's number, as shells have it) | the same command again |
@@ -13,8 +13,9 @@ A bug is none of these: it keeps its traceback (and status 1).
 import errno
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,45 @@ class Kept:
     Attributes:
         sentence: what is kept, and how to go on.
         place: the folder that it writes to, None where that is not known.
+        identity: of that folder when the command began: device and inode; None where it was not there.
     """
 
     sentence: str
     place: Path | None = None
+    identity: tuple[int, int] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "identity", None if self.place is None else _identity(self.place))
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the folder was removed since the command began, or another one lies in its place."""
+        if self.place is None:
+            return False
+        return not self.place.is_dir() or self.identity not in (None, _identity(self.place))
+
+
+@contextmanager
+def kept_in(sentence: str, place: Path) -> Iterator[Kept]:
+    """`Kept` of a folder that is made if need be, and goes again if nothing was put into it."""
+    made = not place.exists()
+    if made:
+        with suppress(OSError):  # whoever writes to it says why it cannot be made
+            place.mkdir(parents=True)
+    try:
+        yield Kept(sentence, place)
+    finally:
+        if made:
+            with suppress(OSError):
+                place.rmdir()
+
+
+def _identity(place: Path) -> tuple[int, int] | None:
+    try:
+        found = place.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def on_termination() -> None:
@@ -60,8 +96,7 @@ def ended(error: BaseException, kept: Kept) -> tuple[int, str] | None:
     if isinstance(error, KeyboardInterrupt):
         ending, status = ("terminated", 143) if isinstance(error, Terminated) else ("interrupted", 130)
         return status, f"{ending}: {kept.sentence}"
-    if _removed(error, kept.place):
-        removed = f"{kept.place} was removed while the command ran"
+    if (removed := _removed(error, kept)) is not None:
         return 1, f"error: {removed}; the same command computes what is missing again"
     if isinstance(error, UserError):
         return 2, f"error: {error}"
@@ -107,12 +142,20 @@ def _number(error: BaseException) -> int | None:
     return int(match[1]) if match else None
 
 
-def _removed(error: BaseException, place: Path | None) -> bool:
-    """Whether a folder that was written to is gone, in whole or in the part that was needed."""
-    if place is None or not isinstance(error, Exception):
-        return False
-    if isinstance(error, Missing):
-        return not place.is_dir() and place.absolute() in error.path.absolute().parents
-    name = getattr(error, "filename", None)
-    below = not isinstance(name, str) or place.absolute() in Path(name).absolute().parents
-    return below and _number(error) in (errno.ENOENT, errno.ENOTDIR)
+def _removed(error: BaseException, kept: Kept) -> str | None:
+    """What of the folder that was written to is gone, in a sentence; None where an error says nothing of that.
+
+    A file that was not found there may have been missing from the beginning (`Missing`, a mistake in what the command
+    reads); or another process of the same command took it away, which locks prevent where a file system has them.
+    """
+    if kept.place is None or not isinstance(error, Exception):
+        return None
+    absent = isinstance(error, Missing) or _number(error) in (errno.ENOENT, errno.ENOTDIR)
+    name = error.path if isinstance(error, Missing) else getattr(error, "filename", None)
+    if not absent or not (name is None or kept.place.absolute() in Path(os.fsdecode(name)).absolute().parents):
+        return None
+    if kept.is_gone:
+        return f"{kept.place} was removed while the command ran"
+    if name is None or isinstance(error, Missing):
+        return None
+    return f"{os.fsdecode(name)} is not there any more: somebody else, or another process, works in {kept.place}"

@@ -14,8 +14,8 @@ import pytest
 from transformers import BertModel
 
 from benchmark.commands.running import run_guarded
-from benchmark.errors import UserError
-from benchmark.exits import Kept, disk_problem, guarded
+from benchmark.errors import Missing, UserError
+from benchmark.exits import Kept, disk_problem, guarded, kept_in
 from benchmark.report.__main__ import main as report_main
 from benchmark.results import store
 from benchmark.settings.configuration import compose
@@ -257,6 +257,71 @@ def test_an_output_folder_that_is_removed(place, tmp_path, capsys, monkeypatch, 
     status, line, _ = ends(capsys, lambda: run_guarded(configuration(place, out)))
     assert status == 1
     assert line == f"error: {out} was removed while the command ran; the same command computes what is missing again"
+
+
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize("there_before", [True, False])
+def test_an_output_folder_that_is_removed_and_made_again(place, tmp_path, capsys, monkeypatch, there_before):
+    """Another step makes the folder again meanwhile, so that a file in it is missing and not the folder."""
+    out = tmp_path / "out"
+    if there_before:
+        out.mkdir()
+    whole = store.read_record
+
+    def removing(cell):
+        shutil.rmtree(out)
+        cell.mkdir(parents=True)
+        return whole(cell)
+
+    monkeypatch.setattr("benchmark.results.store.read_record", removing)
+    status, line, _ = ends(capsys, lambda: run_guarded(configuration(place, out)))
+    assert (status, line) == (
+        1,
+        f"error: {out} was removed while the command ran; the same command computes what is missing again",
+    )
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_folder_is_gone_where_it_is_not_there_or_another_one_is(tmp_path, capsys, again):
+    out = tmp_path / "out"
+    out.mkdir()
+    kept = Kept("kept", out)
+    assert not kept.is_gone
+
+    def act():
+        out.rename(tmp_path / "elsewhere")
+        if again:
+            out.mkdir()
+        raise Missing(out / "a" / "graphs.json")
+
+    status, line, _ = ends(capsys, lambda: guarded(act, kept))
+    assert (status, "was removed while the command ran" in line) == (1, True)
+
+
+def test_a_file_that_another_process_takes_away_is_not_the_folder(tmp_path, capsys):
+    def act():
+        (tmp_path / "a" / "rows.parquet").read_bytes()
+
+    status, line, _ = ends(capsys, lambda: guarded(act, Kept("kept", tmp_path)))
+    assert status == 1
+    assert line == (
+        f"error: {tmp_path}/a/rows.parquet is not there any more: somebody else, or another process, works in {tmp_path}; "
+        "the same command computes what is missing again"
+    )
+
+    def missing():
+        raise Missing(tmp_path / "a" / "graphs.json")
+
+    assert ends(capsys, lambda: guarded(missing, Kept("kept", tmp_path)))[0] == 2
+
+
+def test_a_folder_that_nothing_was_put_into_goes_again(tmp_path):
+    with kept_in("kept", tmp_path / "a" / "out") as kept:
+        assert kept.identity is not None
+    assert not (tmp_path / "a" / "out").exists()
+    with kept_in("kept", tmp_path / "out"):
+        (tmp_path / "out" / "x").write_text("")
+    assert (tmp_path / "out" / "x").exists()
 
 
 @pytest.mark.parametrize(

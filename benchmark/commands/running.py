@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 from benchmark.commands.arguments import parsed, read_arguments
 from benchmark.errors import UserError, printable
-from benchmark.exits import Kept, guarded, on_termination
+from benchmark.exits import Kept, guarded, kept_in, on_termination
 from benchmark.progress import step
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import ALL, GROUPS, KEYED, held_to_choice, options, settled
@@ -150,10 +150,9 @@ def run_guarded(config: DictConfig) -> None:
         folders = [source.path for source in hydra_config.runtime.config_sources if source.schema == "file"]
         config = held_to_choice(config, hydra_config.overrides.task, next(iter(folders), None))
     out = Path(str(config.get("out")))
-    guarded(
-        lambda: _run(config),
-        Kept(f"finished methods, and parts of others, are kept in {out}; the same command goes on where it was", out),
-    )
+    sentence = f"finished methods, and parts of others, are kept in {out}; the same command goes on where it was"
+    with kept_in(sentence, out) as kept:
+        guarded(lambda: _run(config), kept)
 
 
 def _typed() -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from torch import nn
 
 from benchmark.errors import UserError, one_line
+from benchmark.models.size_check import check_size
 from benchmark.settings.hub import check_on_hub
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ def existing_source(source: str) -> str:
     path = Path(source).expanduser()
     if path.is_dir():
         _check_files(path)
+        check_size(path)
         return str(path)
     looks_like_path = source.startswith((".", "/", "~")) or source.count("/") > 1 or path.exists()
     if looks_like_path:

@@ -4,6 +4,9 @@ import errno
 import fcntl
 import logging
 import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from types import TracebackType
 
@@ -70,6 +73,52 @@ class Lock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def lack_of_locks(folder: Path) -> str | None:
+    """Why locks do not hold in a folder; None where they do, or where nothing can be written to it.
+
+    A lock is taken twice: a second descriptor must not get it, or where descriptors of one process share it, as on NFS,
+    another process must not.
+    """
+    try:
+        number, name = tempfile.mkstemp(prefix=".lock-", dir=folder)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_held(name):
+            return None
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a lock of the process went with its other descriptor
+        return None if _is_held_elsewhere(name) else "they are granted to two at once"
+    except OSError as error:
+        return error.strerror if error.errno in _NO_LOCKS else None
+    finally:
+        os.close(number)
+        os.unlink(name)
+
+
+def _is_held(name: str) -> bool:
+    other = os.open(name, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(other)
+    return False
+
+
+_TAKES = """
+import fcntl, sys
+try: fcntl.flock(open(sys.argv[1], "r+"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError: sys.exit(9)
+"""
+
+
+def _is_held_elsewhere(name: str) -> bool:
+    """Whether another process is refused the lock."""
+    return subprocess.run([sys.executable, "-I", "-S", "-c", _TAKES, name], check=False).returncode == 9
 
 
 def beside(path: Path, what: str) -> Lock:

@@ -1,5 +1,6 @@
 """Locks die with their process, and leave nothing behind."""
 
+import errno
 import logging
 import multiprocessing
 import os
@@ -7,7 +8,10 @@ import signal
 
 import pytest
 
-from benchmark.results.locks import Lock
+from benchmark.comparison import run_comparison
+from benchmark.results import locks
+from benchmark.results.locks import Lock, lack_of_locks
+from benchmark.settings.configuration import compose
 
 FORK = multiprocessing.get_context("fork")
 
@@ -92,3 +96,44 @@ def test_many_take_turns(path, tmp_path):
     assert [process.exitcode for process in processes] == [0] * 8
     assert counter.read_text() == "400"
     assert list(path.parent.iterdir()) == []
+
+
+def test_locks_that_hold_are_found_to_hold(tmp_path):
+    assert lack_of_locks(tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
+    assert lack_of_locks(tmp_path / "nowhere") is None
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_that_refuses_locks_is_noticed(tmp_path, monkeypatch, number):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(locks.fcntl, "flock", refuse)
+    assert lack_of_locks(tmp_path) == os.strerror(number)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_that_grants_a_lock_to_two_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks.fcntl, "flock", lambda *_: None)
+    assert lack_of_locks(tmp_path) == "they are granted to two at once"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_locks_of_a_process_that_other_processes_respect_hold(tmp_path, monkeypatch):
+    """On NFS `flock` may be a lock of the process: a second descriptor of it gets the lock, another process does not."""
+    monkeypatch.setattr(locks, "_is_held", lambda name: False)
+    assert lack_of_locks(tmp_path) is None
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_comparison_says_that_it_has_no_locks_before_it_begins(place, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("benchmark.comparison.lack_of_locks", lambda folder: "No locks available")
+    monkeypatch.setattr("benchmark.comparison.open_comparison", lambda _: pytest.fail("it has begun"))
+    settings = [
+        "task=tiny_task", "model=hf", f"model.path={place / 'bert'}", "tracking=none", "methods=[probe]",
+        f"out={tmp_path / 'out'}",
+    ]  # fmt: skip
+    with pytest.raises(pytest.fail.Exception):
+        run_comparison(compose("config", settings, str(place / "conf")))
+    assert "out: the file system has no locks (No locks available); run one process at a time on it" in caplog.text
