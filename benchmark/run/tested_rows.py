@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import pandas as pd
 import torch
@@ -123,7 +123,7 @@ def _rows_of_tokens(cell: Cell, evaluation: Evaluation) -> Series[pd.DataFrame]:
     return _series(cell, work, inputs)
 
 
-def _has_twin(evaluation: Evaluation) -> bool:
+def _has_twin(evaluation: Evaluation) -> TypeGuard[TwinEvaluation]:
     """Whether another test, of the predicted classes, has rows that are those of this one."""
     return evaluation.reads == "tokens" and evaluation.target == "label" and isinstance(evaluation, TwinEvaluation)
 
