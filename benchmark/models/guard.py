@@ -51,8 +51,8 @@ class ModelChangedError(UserError):
     def __init__(self, who: str, what: Sequence[str], *, restored: bool = True) -> None:
         left = "all of it is as it was again" if restored else "which cannot be put back, so that nothing can follow"
         super().__init__(
-            f"{who} left changed: {'; '.join(what)} ({left}; nothing of it is kept: a method leaves the model, its inputs and "
-            "the process as it found them)"
+            f"{who} left changed: {'; '.join(what)} ({left}; nothing of it is kept: a method leaves the model, its inputs "
+            "and the process as it found them)"
         )
         self.who, self.what, self.restored = who, tuple(what), restored
 
