@@ -2,7 +2,7 @@
 
 import re
 
-CONTROLS = ("oracle", "random", "inverted", "position", "frequency")
+CONTROLS = ("oracle", "random", "inverted", "constant", "position", "frequency")
 """In the order in which tables show them."""
 
 

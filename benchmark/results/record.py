@@ -127,6 +127,9 @@ class EvaluationRecord:
         derived: scalars that are no mean of their own rows.
         rows: digest of the rows that the figures come from.
         about: its kind, place and title.
+        constant: share of the explanations of which all rated units have one and the same score, after what the test does
+            to scores; None of a test that reads neither tokens nor classes, and of a dash.
+        tied: mean share of the rated units of an explanation that share their score with another one; None likewise.
     """
 
     name: str
@@ -144,6 +147,8 @@ class EvaluationRecord:
     derived: Mapping[str, Derivation]
     rows: str
     about: About = About()
+    constant: float | None = None
+    tied: float | None = None
 
     def metric(self, name: str) -> Metric:
         """What is declared of a metric."""
@@ -154,11 +159,12 @@ class EvaluationRecord:
         return next((figure for figure in self.figures if figure.metric == metric and figure.scalar), None)
 
     def check(self, name: str, n: int) -> None:
-        """Figures lie in the bounds of their metrics, count no more than `n` examples, and stand there once.
+        """Figures lie in their metrics' bounds, count no more than `n` examples, and stand there once; shares are in [0, 1].
 
         Raises:
             ValueError: they do not; the message says which figure of the test `name`.
         """
+        self._check_ties(name)
         seen = set()
         for figure in self.figures:
             shown = f"{name}/{figure.metric}" if figure.scalar else f"{name}/{figure.metric} at {figure.x:g}"
@@ -171,6 +177,15 @@ class EvaluationRecord:
             low, high = self.metric(figure.metric).bounds
             if figure.value < low - _TOLERANCE or figure.value > high + _TOLERANCE:
                 raise ValueError(f"{shown} is {figure.value:g}, outside of [{low:g}, {high:g}]")
+
+    def _check_ties(self, name: str) -> None:
+        constant, tied = self.constant, self.tied
+        if constant is None and tied is None:
+            return
+        if constant is None or tied is None or not 0 <= constant <= tied + _TOLERANCE <= 1 + 2 * _TOLERANCE:
+            raise ValueError(
+                f"{name}: constant {constant} and tied {tied} are no shares of explanations and of their units"
+            )
 
 
 @dataclass(frozen=True)
