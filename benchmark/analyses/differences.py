@@ -1,6 +1,6 @@
 """Paired differences as lines of a table: intervals, p-values with Holm's correction over the table, and sentences."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from benchmark.analyses.measured import figure_line
 from benchmark.results.statistics import (
     ALPHA,
+    TOO_SKEWED,
+    UNBOUNDED,
     Interval,
     Source,
     drawn_p,
@@ -18,6 +20,7 @@ from benchmark.results.statistics import (
     interval,
     least_examples,
     sign_flip_p,
+    too_skewed,
     widened,
 )
 from benchmark.results.stored_rows import StoredRows
@@ -58,6 +61,10 @@ class Difference:
         """Two-sided, before any correction."""
         return drawn_p(self.values, self.beside, float(sign_flip_p(self.values[:, None])[0]))
 
+    def too_skewed(self, family: int) -> bool:
+        """Whether sign flips decide nothing of such values, one of so many questions."""
+        return bool(too_skewed(self.values[:, None], family, reach=self.reach or UNBOUNDED)[0])
+
 
 def halves(n: int, seed: int = 0) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Positions of n examples in two halves, drawn by the seed: one to choose on, the other to measure on."""
@@ -93,23 +100,32 @@ def columns(values: StoredRows, evaluation: str, metric: str) -> pd.DataFrame:
 
 
 def difference_lines(questions: Sequence[Difference]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Lines `difference` and `p (Holm)` of each question, and a sentence each; Holm's family is all questions."""
+    """Lines `difference` and `p (Holm)` of each question, and a sentence each; Holm's family is all questions.
+
+    A significant difference that is too skewed to tell has words in place of its p-value: no verdict can be read there.
+    """
     answerable = [question for question in questions if len(question.values) and np.isfinite(question.values).all()]
     adjusted = holm({place: question.p for place, question in enumerate(answerable)})
+    skewed = {place for place, p in adjusted.items() if p < ALPHA and answerable[place].too_skewed(len(answerable))}
     rows = []
     for place, question in enumerate(answerable):
         figure = question.figure
         rows.append(figure_line(question.labels, "difference", figure, question.note))
-        rows.append(line(question.labels, P_VALUE, adjusted[place], n=figure.n))
-    return rows, list(_sentences(answerable, adjusted))
+        told = {"note": TOO_SKEWED} if place in skewed else {"value": adjusted[place]}
+        rows.append(line(question.labels, P_VALUE, n=figure.n, **told))
+    return rows, list(_sentences(answerable, adjusted, skewed))
 
 
-def _sentences(questions: Sequence[Difference], adjusted: Mapping[int, float]) -> Iterator[str]:
+def _sentences(
+    questions: Sequence[Difference], adjusted: Mapping[int, float], skewed: Collection[int]
+) -> Iterator[str]:
     for place, question in enumerate(questions):
         least = least_examples(len(questions))
         if len(question.values) < least:
             n = len(question.values)
             verdict = f"no verdict: n = {n}, and {len(questions)} questions need at least {least} examples"
+        elif place in skewed:
+            verdict = TOO_SKEWED
         elif not adjusted[place] < ALPHA:
             verdict = "not distinguishable from none"
         else:

@@ -2,17 +2,20 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
 from benchmark.report.cells import NamedCell
+from benchmark.report.constant_maps import too_constant
 from benchmark.report.labels import natural
 from benchmark.results.control_names import control_order
 from benchmark.results.record import KINDS, About, EvaluationRecord
 
 ORDER = (
     "Methods stand in the same order in every table: by the mean of their ranks on the ranked metrics of the overview that "
-    "they have a figure of, best first; controls stand below and are not ranked."
+    "they have a figure of, best first; controls stand below and are not ranked, nor are methods in tests in which their "
+    "maps are constant on more than a tenth of the examples."
 )
 
 _Key = tuple[tuple[int, float, str], ...]
@@ -66,13 +69,51 @@ def is_control(method: str) -> bool:
     return control_place(method) > 0
 
 
-def ranks(values: Mapping[str, float], higher_is_better: object) -> dict[str, int]:
-    """Competition rank of each finite value (equal values share the better rank); empty with fewer than two of them."""
+def ranks(
+    values: Mapping[str, float], higher_is_better: object, bounds: tuple[float, float] = (-math.inf, math.inf)
+) -> dict[str, int]:
+    """Competition rank of each finite value; equal values share the better rank.
+
+    Empty where fewer than two are finite, where all are equal, and where the best one is the worst that is possible: then
+    none is better than another.
+
+    Args:
+        values: by method.
+        higher_is_better: the metric's direction; None where it is not ranked.
+        bounds: least and largest possible value.
+    """
     finite = {method: value for method, value in values.items() if math.isfinite(value)}
     if higher_is_better is None or len(finite) < 2:
         return {}
     signed = {method: value if higher_is_better else -value for method, value in finite.items()}
+    best, worst = max(signed.values()), bounds[0] if higher_is_better else -bounds[1]
+    if best == min(signed.values()) or best <= worst:
+        return {}
     return {method: 1 + sum(other > value for other in signed.values()) for method, value in signed.items()}
+
+
+def ranked_values(rows: Sequence[Mapping[Any, Any]]) -> dict[str, float]:
+    """The figures of a metric that are ranked, by method: those of real methods whose maps say something.
+
+    One whose interval spans more than half of the metric's range counts as no figure.
+
+    Args:
+        rows: of the leaderboard, of one scalar metric.
+    """
+    return {
+        str(row["method"]): row["value"]
+        for row in rows
+        if not is_control(str(row["method"])) and not too_constant(row["constant"]) and not too_wide(row)
+    }
+
+
+_WIDE = 0.5  # of the range
+
+
+def too_wide(row: Mapping[Any, Any]) -> bool:
+    """Whether the 95 % interval of a figure spans more than half of its metric's finite range: n is too small for it."""
+    span, width = row["most"] - row["least"], row["high"] - row["low"]
+    return math.isfinite(span) and math.isfinite(width) and width > _WIDE * span
 
 
 def method_order(rows: pd.DataFrame) -> list[str]:
@@ -86,8 +127,9 @@ def method_order(rows: pd.DataFrame) -> list[str]:
     headline = ranked[ranked["headline"]]
     of_methods: dict[str, list[int]] = {}
     for _, part in (ranked if headline.empty else headline).groupby(["evaluation", "metric"], sort=False):
-        values = {str(row["method"]): row["value"] for row in part.to_dict("records") if not is_control(row["method"])}
-        for method, rank in ranks(values, part["higher_is_better"].iloc[0]).items():
+        records = part.to_dict("records")
+        bounds = records[0]["least"], records[0]["most"]
+        for method, rank in ranks(ranked_values(records), records[0]["higher_is_better"], bounds).items():
             of_methods.setdefault(method, []).append(rank)
 
     def place(method: str) -> tuple[int, float, _Key]:

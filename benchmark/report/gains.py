@@ -2,20 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmark.report.leaderboard import MetricColumn
 from benchmark.report.samples import Sample, Side, cells_of, figure_of, range_of, sample
 from benchmark.results.statistics import (
+    ALPHA,
     Interval,
     Range,
+    distribution_free_p,
     drawn_p,
     flips_for,
     interval,
     intervals,
+    most_skewness,
     pair_p,
+    skewness_against,
     swap_p,
+    vary_alike,
     widened,
 )
 from benchmark.results.wording import bounds, number
@@ -29,12 +36,23 @@ class Gain:
         gain: difference in the direction of better (positive: the first is better), with its 95 % interval.
         p: two-sided p-value of no difference: sign flips, or for ratios of sums swaps of the two methods; where random
             orders or calibration examples add to the error, never below that of Student's t with them (`drawn_p`).
+        skewness: how far the long tail of the differences speaks against them (`skewness_against`); −∞ of swaps.
+        sure: p-value whatever their distribution is (`distribution_free_p`).
+        alike: whether the values of both sides vary alike.
         left_out: examples that one of the two figures counts and the other does not; the gain leaves them out.
     """
 
     gain: Interval
     p: float
     left_out: int = 0
+    skewness: float = -np.inf
+    sure: float = 1.0
+    alike: bool = True
+
+    def too_skewed(self, family: int) -> bool:
+        """Whether sign flips decide nothing here, as one of `family` hypotheses (docs/statistics.md)."""
+        most = most_skewness(self.gain.n, 1 if self.alike else family)
+        return self.skewness > most and self.sure * family > ALPHA
 
     @property
     def remark(self) -> str:
@@ -74,18 +92,22 @@ def gains_of(pairs: Mapping[str, tuple[Side, Side]], column: MetricColumn) -> di
         first, second = samples[id(better)], samples[id(worse)]
         if first is None or second is None or first.statistic is not second.statistic:
             continue
-        if len(first.table.index.intersection(second.table.index)) > 1:
-            complete[name] = (first, second)
+        complete[name] = (first, second)
     return gains | _gains_of_samples(complete, 1 if column.higher_is_better else -1, reach)
 
 
 def _gains_of_samples(pairs: Mapping[str, tuple[Sample, Sample]], sign: int, reach: Range) -> dict[str, Gain]:
-    """The gain of each pair; pairs with the same common examples share resamples and flips."""
+    """The gain of each pair that has two common examples; pairs with the same ones share resamples and flips."""
+    examples = {id(sample): tuple(sample.table.index) for both in pairs.values() for sample in both}
+    common: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]] = {}
     groups: dict[tuple[tuple[str, ...], object], list[str]] = {}
     for name, (first, second) in pairs.items():
-        common = first.table.index.intersection(second.table.index).sort_values()
-        groups.setdefault((tuple(common), first.statistic), []).append(name)
-    flips = flips_for(len(pairs))
+        both = examples[id(first)], examples[id(second)]
+        if both not in common:
+            common[both] = tuple(sorted({*both[0]} & {*both[1]}))
+        if len(common[both]) > 1:
+            groups.setdefault((common[both], first.statistic), []).append(name)
+    flips = flips_for(sum(map(len, groups.values())))
     gains: dict[str, Gain] = {}
     for (uids, _), names in groups.items():
         gains |= _gains_over(uids, {name: pairs[name] for name in names}, sign, reach, flips)
@@ -108,6 +130,8 @@ def _gains_over(
         flipped = pair_p(values, columns, flips=flips)
         p = list(map(drawn_p, differences.T, beside, flipped))
         gains = list(map(widened, intervals(differences, bounds=reach), beside))
+        first_side, second_side = (values[:, list(side)] for side in zip(*columns, strict=True))
+        shapes = _shapes(differences, reach, vary_alike(first_side, second_side))
     else:
         k = table.shape[2]
         p = swap_p(table, columns, statistic, flips=flips).tolist()
@@ -119,7 +143,17 @@ def _gains_over(
             )
             for i, j in columns
         ]
+        shapes = [{}] * len(columns)
     return {
-        name: Gain(gain, float(p_value), max(len(first.table), len(second.table)) - len(uids))
-        for (name, (first, second)), gain, p_value in zip(pairs.items(), gains, p, strict=True)
+        name: Gain(gain, float(p_value), max(len(first.table), len(second.table)) - len(uids), **shape)
+        for (name, (first, second)), gain, p_value, shape in zip(pairs.items(), gains, p, shapes, strict=True)
     }
+
+
+def _shapes(differences: NDArray[np.float64], reach: Range, alike: NDArray[np.bool_]) -> list[dict[str, Any]]:
+    """What `Gain.too_skewed` reads of each column of differences."""
+    parts = (skewness_against(differences), distribution_free_p(differences, reach), alike)
+    return [
+        {"skewness": float(skewness), "sure": float(sure), "alike": bool(like)}
+        for skewness, sure, like in zip(*parts, strict=True)
+    ]

@@ -83,7 +83,7 @@ def _method(cell: NamedCell, rows: Sequence[Mapping[Any, Any]]) -> dict[str, Any
         "cost": asdict(record.cost),
         "figures": [
             {"test": row["evaluation"]}
-            | {key: row[key] for key in ("metric", "value", "low", "high", "n", "dash", "remark")}
+            | {key: row[key] for key in ("metric", "value", "low", "high", "n", "dash", "remark", "constant", "tied")}
             for row in rows
         ],
     }

@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import TypeVar
 
 from benchmark.report.printed import PrintedEntry
-from benchmark.report.terminal import margin
 from benchmark.results.wording import number
 
 Column = TypeVar("Column")
@@ -44,7 +43,7 @@ def fitted(width: str) -> str:
 def intervals_told(interval: str) -> str:
     """What subscripts are, for a caption; with a blank behind it."""
     return {
-        "half": r"Subscripts: half width of the 95\,\% interval (the larger side). ",
+        "half": r"Subscripts: half width of the 95\,\% interval (the larger side), its bounds where that is impossible. ",
         "bounds": r"Subscripts: 95\,\% intervals. ",
         "none": "",
     }[interval]
@@ -64,11 +63,11 @@ def figure(entry: PrintedEntry, marks: str, most: int, interval: str) -> str:
         return ("--" if entry.words == "–" else escape(entry.words)) + (f"$^{{{mark}}}$" if mark else "")
     value = as_math(number(entry.value))
     value = {1: rf"\mathbf{{{value}}}", 2: rf"\underline{{{value}}}"}.get(entry.rank or 0, value)
-    width = margin(entry.value, entry.low, entry.high)
     below = ""
-    if interval != "none" and math.isfinite(width):
+    if interval != "none" and math.isfinite(entry.high - entry.low):
         ends = f"[{as_math(number(entry.low))}, {as_math(number(entry.high))}]"
-        below = rf"\pm {as_math(number(width))}" if interval == "half" else ends
+        width = entry.margin
+        below = rf"\pm {as_math(number(width))}" if interval == "half" and math.isfinite(width) else ends
     above = marks.replace("†", r"\dagger ").replace("‡", r"\ddagger ").strip()
     above += r"\phantom{" + r"\dagger" * (most - len(marks)) + "}" if len(marks) < most else ""
     above = f"{above}{',' if above and mark else ''}{mark}"

@@ -1,5 +1,6 @@
 """The leaderboard for a paper: an overview that fits a column or a page, and all scalar metrics for an appendix."""
 
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,18 +102,20 @@ def _lines(group: _Group, board: PrintedTable, columns: Sequence[MetricColumn]) 
     """The lines of a table between its rules."""
     yield r"\toprule"
     yield from _kinds(group, columns)
-    yield rf"method & {' & '.join(map(_heading, columns))} \\"
+    constant = r" & \shortstack[r]{constant\\maps}" if board.has_constant else ""
+    yield rf"method & {' & '.join(map(_heading, columns))}{constant} \\"
     for rows in filter(None, board.groups.values()):
         yield r"\midrule"
-        yield from (_row(group, row, columns) for row in rows)
+        yield from (_row(group, row, columns, constant=board.has_constant) for row in rows)
     yield r"\bottomrule"
 
 
-def _row(group: _Group, row: PrintedRow, columns: Sequence[MetricColumn]) -> str:
+def _row(group: _Group, row: PrintedRow, columns: Sequence[MetricColumn], *, constant: bool) -> str:
     method = row.labels[0]
     marks = [group.marks.get((method, column.evaluation, column.metric), "") for column in columns]
     most = [_most_marks(group, column) for column in columns]
     values = [figure(*pair, group.settings.interval) for pair in zip(row.entries, marks, most, strict=True)]
+    values += [escape(row.constant)] if constant else []
     return rf"{group.name(method)} & {' & '.join(values)} \\"
 
 
@@ -133,8 +136,20 @@ def _caption(group: _Group, board: PrintedTable) -> str:
     tested = f"{'; '.join(told)} ({_TEST}). " if told else ""
     return (
         rf"{escape(group.task)} with {escape(without_fingerprint(group.model))}, $n$ = {escape(counted)}. {shown}"
-        rf"Best method bold, second underlined; methods by mean rank, controls below the line are not ranked. {tested}"
+        rf"Best figure of a method bold, second underlined, tested or not; methods by mean rank, controls below the line "
+        rf"are not ranked. {tested}{_said(group, board)}"
     ).strip()
+
+
+def _said(group: _Group, board: PrintedTable) -> str:
+    """What must be known of the whole table beside the meaning of bold, with methods by what they are called."""
+    named = {
+        row.labels[0]: group.settings.names.get(row.labels[0]) or method_title(row.labels[0]) for row in board.rows
+    }
+    told = " ".join(board.below[1:] if board.below[:1] and board.below[0].startswith("Bold") else board.below)
+    for method in sorted(named, key=len, reverse=True):
+        told = re.sub(rf"(?<![\w.]){re.escape(method)}(?= \()", lambda _, name=named[method]: name, told)
+    return escape(told)
 
 
 def _float(group: _Group, columns: Sequence[MetricColumn], *, wide: bool, place: int) -> list[str]:
@@ -153,7 +168,8 @@ def _float(group: _Group, columns: Sequence[MetricColumn], *, wide: bool, place:
     return [
         "", rf"\begin{{table{star}}}", r"\centering", r"\footnotesize", r"\setlength{\tabcolsep}{3pt}",
         rf"\caption{{{_caption(group, board)}{told}}}", rf"\label{{{label}}}", r"\medskip",
-        rf"\sbox0{{\begin{{tabular}}{{l{'r' * len(columns)}}}", *_lines(group, board, columns), r"\end{tabular}}%",
+        rf"\sbox0{{\begin{{tabular}}{{l{'r' * (len(columns) + board.has_constant)}}}",
+        *_lines(group, board, columns), r"\end{tabular}}%",
         fitted(width), *_notes(board), rf"\end{{table{star}}}",
     ]  # fmt: skip
 
@@ -195,7 +211,8 @@ def _appendix(group: _Group) -> Iterator[str]:
             body = others[len(head) :]
             label = f"{group.label}-{slug(evaluation)}{f'-{place + 1}' if place else ''}"
             yield from (
-                "", r"\begingroup\scriptsize\setlength{\tabcolsep}{3pt}", rf"\begin{{longtable}}{{l{'r' * len(chunk)}}}",
+                "", r"\begingroup\scriptsize\setlength{\tabcolsep}{3pt}",
+                rf"\begin{{longtable}}{{l{'r' * (len(chunk) + board.has_constant)}}}",
                 rf"\caption{{{escape(evaluation)}: {_caption(group, board)}}}\label{{{label}}}\\",
                 first, *head, r"\endfirsthead", first, *head, r"\endhead", *body, r"\end{longtable}", *_notes(board),
                 r"\endgroup",

@@ -11,20 +11,35 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmark.report.arrangement import is_control, method_order, ordered_tests, ranks, repeats
+from benchmark.report.arrangement import (
+    is_control,
+    method_order,
+    ordered_tests,
+    ranked_values,
+    ranks,
+    repeats,
+    too_wide,
+)
 from benchmark.report.cells import NamedCell, load_cells
+from benchmark.report.constant_maps import RULE, span_of, too_constant, with_shares
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
-from benchmark.results.record import UNDECLARED, EvaluationRecord, Metric
+from benchmark.results.record import KINDS, UNDECLARED, EvaluationRecord, Metric
 
 COLUMNS = (
     "task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n", "higher_is_better", "headline",
-    "dash", "remark", "title", "short", "meaning", "kind",
+    "dash", "remark", "title", "short", "meaning", "kind", "constant", "tied", "least", "most",
 )  # fmt: skip
-CSV_COLUMNS = ("task", "model", "method", "evaluation", "metric", "value", "low", "high", "n")
+CSV_COLUMNS = ("task", "model", "method", "evaluation", "metric", "value", "low", "high", "n", "constant", "tied")
 CURVE_COLUMNS = ("task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n")
 NOT_RUN = "this test was not run for the method"
 NO_TEST = "no test was run"
 NO_FIGURE = "the test reported no such figure"
+TOO_SMALL = "n too small"
+_WIDE = (
+    f"{TOO_SMALL}: the 95 % interval spans more than half of what is possible, so that there is no result to show "
+    "(leaderboard.csv has the figure)"
+)
+_BEST = "Bold and underlined: the best and the second figure among the methods, tested or not"
 
 
 @dataclass(frozen=True)
@@ -62,7 +77,7 @@ def _figures(test: EvaluationRecord) -> Iterator[dict[str, Any]]:
 def _declared(metric: Metric) -> dict[str, Any]:
     """What is declared of a metric, as columns."""
     told = {name: getattr(metric, name) for name in ("higher_is_better", "headline", "title", "short")}
-    return told | {"meaning": metric.sentence}
+    return told | {"meaning": metric.sentence, "least": metric.bounds[0], "most": metric.bounds[1]}
 
 
 def _dashes(metrics: Mapping[str, Metric], reason: str) -> Iterator[dict[str, Any]]:
@@ -91,7 +106,9 @@ def _cell_rows(
     """Rows of one cell over all evaluations (name shown -> metrics, and kind) of its task and model."""
     place = {"task": cell.task, "model": cell.model, "method": cell.method}
     for shown, metrics in declared.items():
-        test = {"evaluation": shown, "kind": kinds[shown]}
+        own = cell.evaluation(shown)
+        ties = {"constant": None, "tied": None} if own is None else {"constant": own.constant, "tied": own.tied}
+        test = {"evaluation": shown, "kind": kinds[shown], **ties}
         yield from (place | test | row for row in _test_rows(cell, shown, metrics))
     if not declared:
         yield from (
@@ -142,6 +159,8 @@ def frame(cells: Sequence[NamedCell]) -> pd.DataFrame:
 
 def _as_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"headline": bool, "n": np.int64})
+    for name in ("constant", "tied"):
+        table[name] = table[name].astype(float)
     for name in ("higher_is_better", "dash", "remark"):  # pandas would turn None into NaN
         table[name] = pd.Series([row[name] for row in rows], dtype=object)
     return table
@@ -153,8 +172,10 @@ def read_leaderboard(cells: Sequence[Path]) -> pd.DataFrame:
     Returns:
         One row per figure: task, model, method, evaluation, metric, x (NaN for scalars), value, low, high (NaN where
         there is no interval), n, higher_is_better (None: not ranked), headline, dash, remark (what must be known of the
-        figure, or None), title, short and meaning of the metric, and the kind of its test (empty where it has none). A
-        scalar that a method could not serve has a row too: value NaN, n 0 and the reason in `dash`. Rows stand in the
+        figure, or None), title, short and meaning of the metric, the kind of its test (empty where it has none), the
+        share of the examples on which the method's map is constant there and the mean share of tied units (`constant`,
+        `tied`; NaN where the test reads no scores), and the metric's least and largest possible value (`least`, `most`).
+        A scalar that a method could not serve has a row too: value NaN, n 0 and the reason in `dash`. Rows stand in the
         order of the tables: methods from best to worst (`arrangement.ORDER`), tests by kind.
 
     Raises:
@@ -199,39 +220,91 @@ def make_board(table: pd.DataFrame, columns: Sequence[MetricColumn]) -> PrintedT
     """A table of the given columns from the leaderboard's rows of one task and model.
 
     Methods stand in the order of the rows (`frame`), controls below them; what could not be served has a footnote that
-    says why.
+    says why. A figure whose interval spans more than half of what is possible is not shown, but that n is too small.
     """
-    scalars = table[table["x"].isna()]
-    records = {(row["method"], row["evaluation"], row["metric"]): row for row in scalars.to_dict("records")}
+    scalars = table[table["x"].isna()].to_dict("records")
     methods = [str(method) for method in dict.fromkeys(table["method"])]
-    real = [method for method in methods if not is_control(method)]
-    places = [
-        ranks(
-            {m: r["value"] for m in real if (r := records.get((m, c.evaluation, c.metric))) is not None},
-            c.higher_is_better,
-        )
-        for c in columns
-    ]
+    of_columns = [[r for r in scalars if (r["evaluation"], r["metric"]) == (c.evaluation, c.metric)] for c in columns]
+    places = [_places(rows, column) for rows, column in zip(of_columns, columns, strict=True)]
+    by_method = [{str(row["method"]): row for row in rows} for rows in of_columns]
     notes: dict[str, int] = {}
+
+    def entry(method: str, rows: Mapping[str, Any], ranked: Mapping[str, int]) -> PrintedEntry:
+        return _entry(rows.get(method), ranked.get(method), notes)
+
+    def rows(names: Iterable[str]) -> tuple[PrintedRow, ...]:
+        return tuple(
+            PrintedRow((name,), tuple(map(partial(entry, name), by_method, places)), _constant(name, by_method))
+            for name in names
+        )
+
+    real = [method for method in methods if not is_control(method)]
+    blocks = {"methods": rows(real), "controls": rows(filter(is_control, methods))}
+    first = table.iloc[0]
+    return PrintedTable(
+        f"{first['task']} · {first['model']}",
+        ("method",),
+        tuple(column.heading for column in columns),
+        blocks,
+        tuple(notes),
+        below=(*_best(places), *_unranked(real, by_method), *_tied(of_columns)),
+    )
+
+
+def _places(rows: Sequence[Mapping[Any, Any]], column: MetricColumn) -> dict[str, int]:
+    if not rows:
+        return {}
+    return ranks(ranked_values(rows), column.higher_is_better, (rows[0]["least"], rows[0]["most"]))
+
+
+def _entry(row: Mapping[str, Any] | None, rank: int | None, notes: dict[str, int]) -> PrintedEntry:
+    """The figure of a row, or why there is none; what must be known of it becomes a footnote."""
 
     def footnote(text: object) -> int | None:
         return None if text is None else notes.setdefault(str(text), len(notes) + 1)
 
-    def entry(method: str, column: MetricColumn, ranked: Mapping[str, int]) -> PrintedEntry:
-        row = records.get((method, column.evaluation, column.metric))
-        reason = NO_FIGURE if row is None else row["dash"]
-        if row is None or reason is not None:
-            return PrintedEntry(words="–", mark=footnote(reason))
-        figure = {key: row[key] for key in ("value", "low", "high", "n")}
-        return PrintedEntry(**figure, rank=ranked.get(method), mark=footnote(row["remark"]))
+    reason = NO_FIGURE if row is None else row["dash"]
+    if row is None or reason is not None:
+        return PrintedEntry(words="–", mark=footnote(reason))
+    if too_wide(row):
+        return PrintedEntry(n=row["n"], words=TOO_SMALL, mark=footnote(_WIDE))
+    figure = {key: row[key] for key in ("value", "low", "high", "n")}
+    return PrintedEntry(**figure, rank=rank, mark=footnote(row["remark"]), reach=(row["least"], row["most"]))
 
-    def rows(names: Iterable[str]) -> tuple[PrintedRow, ...]:
-        return tuple(PrintedRow((name,), tuple(map(partial(entry, name), columns, places))) for name in names)
 
-    blocks = {
-        "methods": rows(real),
-        "controls": rows(filter(is_control, methods)),
+def _shares(method: str, by_method: Sequence[Mapping[str, Any]]) -> list[float]:
+    """On which shares of the examples a method's map is constant, in the tests of some columns that say so."""
+    shares = (rows[method]["constant"] for rows in by_method if method in rows)
+    return [share for share in shares if share is not None and math.isfinite(share)]
+
+
+def _constant(method: str, by_method: Sequence[Mapping[str, Any]]) -> str:
+    """The share, or what it ranges over, where any method of the table has a constant map; else nothing."""
+    everyone = {name for rows in by_method for name in rows}
+    return span_of(_shares(method, by_method)) if any(any(_shares(name, by_method)) for name in everyone) else ""
+
+
+def _best(places: Sequence[Mapping[str, int]]) -> list[str]:
+    """What bold means, where anything is."""
+    return [f"{_BEST}."] if any(places) else []
+
+
+def _unranked(real: Sequence[str], by_method: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which methods are shown and not ranked, since their maps say too little."""
+    most = {name: max(_shares(name, by_method), default=0.0) for name in real}
+    silent = {name: share for name, share in most.items() if too_constant(share)}
+    return [f"{RULE}: {with_shares(silent)} {'is' if len(silent) == 1 else 'are'} shown, not ranked."] if silent else []
+
+
+def _tied(of_columns: Sequence[Sequence[Mapping[Any, Any]]]) -> list[str]:
+    """How many words share their score with another one, in tests that run the model on some of them."""
+    shares = {
+        str(row["method"]): row["tied"]
+        for rows in of_columns
+        for row in rows
+        if row["kind"] == KINDS[0] and math.isfinite(row["tied"]) and row["tied"] > 0
     }
-    first = table.iloc[0]
-    headings = tuple(column.heading for column in columns)
-    return PrintedTable(f"{first['task']} · {first['model']}", ("method",), headings, blocks, tuple(notes))
+    told = (
+        "Words that share their score with another one, which one seeded order per example tells apart for all methods"
+    )
+    return [f"{told}: {with_shares(shares)}."] if shares else []

@@ -25,9 +25,9 @@ from benchmark.results.wording import escape_markdown as escape
 
 _LEGEND = (
     "Values with 95 % intervals over examples (studentised bootstrap, score intervals of proportions); n: examples. Best "
-    "real method **bold**, second "
-    "<u>underlined</u>; controls are shown below the line and never ranked. ↑ higher is better, ↓ lower is better, "
-    "no arrow: descriptive. "
+    "figure of a real method **bold**, second <u>underlined</u>: that is no verdict, which sentences below a table give; "
+    "nothing is where all are equal or none is better than the worst possible value. Controls are shown below the line and "
+    "never ranked. ↑ higher is better, ↓ lower is better, no arrow: descriptive. "
     "In the sentences below a table, above means better, whatever the direction of the metric. Methods are compared on "
     "the same examples, never by whether two intervals overlap. " + ORDER
 )
@@ -61,24 +61,30 @@ def table_lines(table: PrintedTable) -> list[str]:
     """A table with its footnotes; the name of a column's group stands before its own."""
 
     def line(row: PrintedRow) -> str:
-        return _line([*map(escape, row.labels), *map(_entry, row.entries), *([row.examples] if table.counted else [])])
+        last = [row.constant] * table.has_constant + [row.examples] * table.counted
+        return _line([*map(escape, row.labels), *map(_entry, row.entries), *map(escape, last)])
 
-    leading, figures = len(table.labels), len(table.columns) + table.counted
-    names = [*map(escape, table.labels), *map(_head, table.columns), *(["n"] if table.counted else [])]
+    leading, figures = len(table.labels), len(table.columns) + table.counted + table.has_constant
+    last = ["constant maps"] * table.has_constant + ["n"] * table.counted
+    names = [*map(escape, table.labels), *map(_head, table.columns), *last]
     lines = [_line(names), _line(["---"] * leading + ["---:"] * figures)]
     for place, (group, rows) in enumerate(table.groups.items()):
         lines += [_line([f"*{group}*", *[""] * (leading + figures - 1)])] if place and rows else []
         lines += map(line, rows)
     if table.notes:
         lines += ["", *(f"[{place}] {escape(note)}  " for place, note in enumerate(table.notes, 1))]
-    return lines
+    return [*lines, *(line for sentence in table.below for line in ("", escape(sentence)))]
 
 
 def _verdicts(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[MethodPairs]) -> list[str]:
     columns = judged_columns(table)
     if not columns:
         return ["The test is descriptive: its figures are not ranked, and calibration does not apply."]
-    lines = ["Calibration (oracle above random above inverted, in paired differences over the same examples):", ""]
+    lines = [
+        "Calibration (oracle above random above inverted, and constant scores not above random, in paired differences over "
+        f"the same examples: sign flips, two-sided, {ALPHA * 100:g} %, and the 95 % interval beyond 0):",
+        "",
+    ]
     lines += [f"- {_title(column.heading.alone)}: {calibration(cells, column)}" for column in columns]
     verdicts = [(of_metric.column, of_metric.random) for of_metric in pairs if of_metric.random is not None]
     if not verdicts:
@@ -101,7 +107,7 @@ _PAIRS = (
 
 def _pairs(by_metric: Sequence[MethodPairs]) -> list[str]:
     """What the pairs of methods say, metric by metric, and their matrices."""
-    compared = [pairs for pairs in by_metric if len(pairs.methods) > 1]
+    compared = [pairs for pairs in by_metric if len(pairs.methods) + len(pairs.constant) > 1]
     if not compared:
         return []
     lines = ["", _PAIRS, ""]

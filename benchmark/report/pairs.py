@@ -1,7 +1,7 @@
 """Every method against every other on one metric: paired differences, their p-values, and what follows from them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -9,12 +9,13 @@ import pandas as pd
 
 from benchmark.report.arrangement import is_control
 from benchmark.report.cells import NamedCell
+from benchmark.report.constant_maps import constant_share, says_too_little, with_shares
 from benchmark.report.gains import Gain, gains_of
 from benchmark.report.leaderboard import MetricColumn, groups_with_figures, judged_columns
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.report.samples import figure_of
-from benchmark.report.verdicts import UNPAIRED, AgainstRandom, against_random, too_few, with_figure
-from benchmark.results.statistics import ALPHA, holm
+from benchmark.report.verdicts import NOT_COMPARED, UNPAIRED, AgainstRandom, against_random, too_few, with_figure
+from benchmark.results.statistics import ALPHA, TOO_SKEWED, holm
 from benchmark.results.wording import number
 
 DIFFERENCE_COLUMNS = (
@@ -37,6 +38,7 @@ class MethodPairs:
             rows are missing.
         adjusted: p-values of the pairs of real methods, Holm-corrected over them. Controls are no part of the family.
         random: the real methods against the random control.
+        constant: real methods whose maps are too often constant, with the share: they are none of `methods`.
     """
 
     column: MetricColumn
@@ -45,12 +47,29 @@ class MethodPairs:
     comparisons: Mapping[tuple[str, str], Gain | None]
     adjusted: Mapping[tuple[str, str], float]
     random: AgainstRandom | None = None
+    constant: Mapping[str, float] = field(default_factory=dict)
+
+    def differs(self, pair: tuple[str, str]) -> bool:
+        """Whether a pair of `comparisons` differs significantly, and its differences are not too skewed to tell."""
+        return self.adjusted.get(pair, 1.0) < ALPHA and not self.too_skewed(pair)
+
+    def too_skewed(self, pair: tuple[str, str]) -> bool:
+        """Whether a pair of `comparisons` would differ significantly, but sign flips decide nothing of such differences."""
+        comparison = self.comparisons.get(pair)
+        significant = comparison is not None and self.adjusted.get(pair, 1.0) < ALPHA
+        return significant and comparison is not None and comparison.too_skewed(len(self.adjusted))
 
     def better(self, first: str, second: str) -> bool:
         """Whether the first method is significantly better than the second."""
         pair, sign = ((first, second), 1) if (first, second) in self.comparisons else ((second, first), -1)
         comparison = self.comparisons.get(pair)
-        return comparison is not None and self.adjusted.get(pair, 1.0) < ALPHA and sign * comparison.gain.value > 0
+        return comparison is not None and self.differs(pair) and sign * comparison.gain.value > 0
+
+    def note(self, pair: tuple[str, str]) -> str:
+        """What must be known of a pair of `comparisons`: that it is not compared, what is left out, that nothing is told."""
+        if (comparison := self.comparisons[pair]) is None:
+            return UNPAIRED
+        return "; ".join(filter(None, (comparison.remark, TOO_SKEWED if self.too_skewed(pair) else "")))
 
     @property
     def reason(self) -> str:
@@ -66,15 +85,20 @@ class MethodPairs:
         missing = [f"{a} and {b}" for a, b in self.comparisons if self.comparisons[a, b] is None]
         shown = f"{len(missing)} pairs" if len(missing) > _NAMED else ", ".join(missing)
         lacking = [f"{UNPAIRED}: {shown}"] if missing else []
+        lacking += [f"{NOT_COMPARED}: {with_shares(self.constant)}"] if self.constant else []
         if not self.adjusted or self.reason:
             return ([self.reason] if self.reason else []) + lacking
         best = self.methods[0]
         worse = [method for method in self.methods[1:] if self.better(best, method)]
-        equal = [method for method in self.methods[1:] if method not in worse]
-        differ = sum(p < ALPHA for p in self.adjusted.values())
+        skewed = [method for method in self.methods[1:] if self.too_skewed((best, method))]
+        equal = [method for method in self.methods[1:] if method not in worse and method not in skewed]
+        differ = sum(map(self.differs, self.adjusted))
+        untold = sum(map(self.too_skewed, self.adjusted))
         sentences = [f"{differ} of {len(self.adjusted)} pairs differ"]
         sentences += [f"not distinguishable from {best}, the best figure: {', '.join(equal)}"] if equal else []
         sentences += [f"worse than {best}: {', '.join(worse)}"] if worse else []
+        sentences += [f"{TOO_SKEWED}: {untold} {'pair' if untold == 1 else 'pairs'}"] if untold else []
+        sentences[-1:] = [f"{sentences[-1]}, {best} and {', '.join(skewed)} among them"] if skewed else sentences[-1:]
         return sentences + lacking
 
     @property
@@ -96,7 +120,7 @@ class MethodPairs:
             return PrintedEntry(words="" if p is None else f"p {number(p)}")
         if (comparison := self.comparisons[row, column]) is None:
             return PrintedEntry(words="–")
-        gain, star = comparison.gain.value, "*" if self.adjusted.get((row, column), 1.0) < ALPHA else ""
+        gain, star = comparison.gain.value, "*" if self.differs((row, column)) else ""
         return PrintedEntry(words=f"{'+' if gain > 0 else ''}{number(gain)}{star}")
 
 
@@ -105,10 +129,16 @@ def pairs(cells: Sequence[NamedCell], column: MetricColumn) -> MethodPairs | Non
     shown = with_figure(cells, column)
     sign = -1 if column.higher_is_better else 1
     figures = {cell.method: figure_of(cell, column) for cell in shown}
-    real = [cell for cell in shown if not is_control(cell.method)]
+    test = column.evaluation
+    silent = {
+        cell.method: constant_share(cell, test) or 0.0
+        for cell in shown
+        if not is_control(cell.method) and says_too_little(cell, test)
+    }
+    real = [cell for cell in shown if not is_control(cell.method) and cell.method not in silent]
     best_first = sorted(real, key=lambda cell: sign * getattr(figures[cell.method], "value", 0.0))
     ordered = [*best_first, *(cell for cell in shown if is_control(cell.method))]
-    if column.higher_is_better is None or len(ordered) < 2:
+    if column.higher_is_better is None or len(ordered) + len(silent) < 2:
         return None
     chosen = {f"{i} {j}": (ordered[i], ordered[j]) for i, j in combinations(range(len(ordered)), 2)}
     by_name = gains_of(chosen, column)
@@ -121,6 +151,7 @@ def pairs(cells: Sequence[NamedCell], column: MetricColumn) -> MethodPairs | Non
         comparisons=comparisons,
         adjusted=holm(p),
         random=against_random(cells, column),
+        constant=silent,
     )
 
 
@@ -160,12 +191,12 @@ def _rows(of_metric: MethodPairs) -> Iterator[dict[str, Any]]:
             "second": second,
         }
         if comparison is None:
-            yield place | {"n": 0, "note": UNPAIRED}
+            yield place | {"n": 0, "note": of_metric.note((first, second))}
             continue
         gain, adjusted = comparison.gain, of_metric.adjusted.get((first, second))
         low, high = sorted((sign * gain.low, sign * gain.high))
         row = place | {"difference": sign * gain.value + 0.0, "low": low, "high": high, "n": gain.n, "p": comparison.p}
         if adjusted is not None:
-            better = (first if gain.value > 0 else second) if adjusted < ALPHA else None
+            better = (first if gain.value > 0 else second) if of_metric.differs((first, second)) else None
             row |= {"p_holm": adjusted, "family": len(of_metric.adjusted), "better": better}
-        yield row | {"note": comparison.remark or None}
+        yield row | {"note": of_metric.note((first, second)) or None}

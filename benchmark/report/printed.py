@@ -50,6 +50,7 @@ class PrintedEntry:
         rank: its place among the ranked lines (1 is best), None where it is not ranked.
         words: what stands in place of a figure, or in brackets behind it.
         mark: number of the footnote that says why there is no figure, or what must be known of it.
+        reach: least and largest possible value.
     """
 
     value: float | None = None
@@ -59,14 +60,29 @@ class PrintedEntry:
     rank: int | None = None
     words: str = ""
     mark: int | None = None
+    reach: tuple[float, float] = (-math.inf, math.inf)
+
+    @property
+    def margin(self) -> float:
+        """The larger distance from the value to its bounds; NaN where there is none.
+
+        ± never promises more than an asymmetric interval holds. NaN, too, where ± it would leave what is possible: then the
+        bounds themselves are shown.
+        """
+        if self.value is None:
+            return math.nan
+        width = max(self.high - self.value, self.value - self.low)
+        inside = self.reach[0] <= self.value - width and self.value + width <= self.reach[1]
+        return width if inside else math.nan
 
 
 @dataclass(frozen=True)
 class PrintedRow:
-    """A line: what names it, and an entry per column."""
+    """A line: what names it, an entry per column, and the share of the examples on which a method's map is constant."""
 
     labels: tuple[str, ...]
     entries: tuple[PrintedEntry, ...]
+    constant: str = ""
 
     @property
     def examples(self) -> str:
@@ -85,6 +101,7 @@ class PrintedTable:
         groups: lines under the name of their group; the names of all but the first are shown.
         notes: footnotes, numbered from 1.
         counted: whether a last column says how many examples a line rests on.
+        below: what must be known of the whole table, in sentences.
     """
 
     title: str
@@ -93,11 +110,17 @@ class PrintedTable:
     groups: Mapping[str, tuple[PrintedRow, ...]]
     notes: tuple[str, ...] = ()
     counted: bool = True
+    below: tuple[str, ...] = ()
 
     @property
     def rows(self) -> tuple[PrintedRow, ...]:
         """The lines of all groups."""
         return tuple(row for rows in self.groups.values() for row in rows)
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether a column says on how many of the examples a method's map is constant: where one is on any."""
+        return any(row.constant for row in self.rows)
 
     @property
     def ungrouped(self) -> "PrintedTable":

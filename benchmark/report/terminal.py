@@ -17,7 +17,7 @@ from benchmark.report.arrangement import repeated_line, repeats
 from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import MetricColumn, frame, groups_with_figures, headline_columns, make_board
 from benchmark.report.printed import Heading, PrintedEntry, PrintedTable
-from benchmark.results.wording import arrow, number, span
+from benchmark.results.wording import arrow, bounds, number, span
 
 MARKS = {1: "★", 2: "☆"}
 """The best and the second among methods: seen in a pipe, in a log and without colours too."""
@@ -26,23 +26,20 @@ _STYLES = {1: "bold green", 2: "underline"}
 _LETTERS = {True: 13, False: 9}  # of a heading's line, at least, by whether figures have their intervals
 _ENOUGH = 6  # metrics with intervals; where fewer fit, more of them are shown without
 LEGEND = (
-    f"±: larger distance to a bound of the 95 % interval; ↑ ↓: better; {MARKS[1]} best and {MARKS[2]} second among methods. "
+    f"±: larger distance to a bound of the 95 % interval; ↑ ↓: better; {MARKS[1]} best and {MARKS[2]} second figure among "
+    "methods, tested or not. "
     "Rows by mean rank on the ranked headline metrics, controls below."
 )
-
-
-def margin(value: float, low: float, high: float) -> float:
-    """The larger distance from the value to its bounds: ± never promises more than an asymmetric interval holds."""
-    return max(high - value, value - low)
 
 
 def _entry(entry: PrintedEntry, *, bounded: bool) -> Text:
     mark = "" if entry.mark is None else f"[{entry.mark}]"
     if entry.value is None:
         return Text(f"{entry.words}{mark}", style="dim")
-    width, rank = margin(entry.value, entry.low, entry.high) if bounded else math.nan, entry.rank or 0
+    rank = entry.rank or 0
     text = Text(number(entry.value), style=_STYLES.get(rank, ""))
-    text.append(f" ±{number(width)}" if math.isfinite(width) else "", style="not bold not underline dim")
+    around = f"±{number(entry.margin)}" if math.isfinite(entry.margin) else bounds(entry.low, entry.high)
+    text.append(f" {around}" if bounded and around else "", style="not bold not underline dim")
     text.append(MARKS.get(rank, " "), style="not underline")
     text.append(mark, style="not bold not underline dim")
     return text
@@ -75,6 +72,8 @@ def _rich_table(board: PrintedTable, kinds: Sequence[str], *, bounded: bool) -> 
     shown.add_column(Text(board.labels[0]), no_wrap=True, vertical="bottom", overflow="ellipsis")
     for heading in _headings(board.columns, kinds, _LETTERS[bounded]):
         shown.add_column(Text(heading), justify="right", vertical="bottom", no_wrap=True)
+    if board.has_constant:
+        shown.add_column("constant\nmaps", justify="right", style="dim", vertical="bottom", no_wrap=True)
     if len({row.examples for row in board.rows} - {""}) > 1:
         shown.add_column("n", justify="right", style="dim", vertical="bottom", no_wrap=True)
     for rows in board.groups.values():
@@ -82,6 +81,7 @@ def _rich_table(board: PrintedTable, kinds: Sequence[str], *, bounded: bool) -> 
             cells = [
                 Text(row.labels[0]),
                 *(_entry(entry, bounded=bounded) for entry in row.entries),
+                *([Text(row.constant)] if board.has_constant else []),
                 Text(row.examples),
             ]
             shown.add_row(*cells[: len(shown.columns)])
@@ -123,6 +123,7 @@ class _Board:
             yield f"{more} in leaderboard.md: {', '.join(left)}."
         if not bounded:
             yield "The 95 % intervals stand in leaderboard.md; a wider terminal shows them here."
+        yield from (sentence for sentence in board.below if not sentence.startswith("Bold"))
         if self.note:
             yield self.note
 
@@ -143,7 +144,8 @@ def _without_figures(table: pd.DataFrame) -> Text:
 def terminal_table(cells: Sequence[NamedCell]) -> Any:
     """Headline metrics of cells for rich to print, best method first, controls below the line; one table per task and model.
 
-    `value ±m`: m is the larger distance from the value to the bounds of its 95 % interval. As many metrics as the width
+    `value ±m`: m is the larger distance from the value to the bounds of its 95 % interval, which themselves are shown where
+    ±m would leave what is possible. As many metrics as the width
     holds are shown; the others are named.
     """
     table = frame(cells)

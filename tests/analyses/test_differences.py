@@ -46,7 +46,7 @@ def test_extremes_of_equal_columns_are_no_difference(columns):
 
 
 def test_lines_hold_intervals_and_corrected_p_values():
-    generator = np.random.default_rng(1)
+    generator = np.random.default_rng(5)
     one, two = asked(generator.normal(1, 1, 12)), asked(generator.normal(0, 1, 13), note="x")
     rows, sentences = difference_lines([one, two])
     table = pd.DataFrame(rows).set_index(["question", "metric"])
@@ -58,6 +58,17 @@ def test_lines_hold_intervals_and_corrected_p_values():
     assert table.loc[("q12", P_VALUE), "value"] == pytest.approx(holm(p)[0])
     assert table.loc[("q13", "difference"), "note"] == "x"
     assert sentences == ["a: q12: yes.", "a: q13: not distinguishable from none."]
+
+
+def test_differences_that_are_too_skewed_have_words_in_place_of_a_p_value():
+    """Most examples gain a little and a few lose much: the mean may well be 0."""
+    values = np.array([*[0.1] * 17, -0.02, 0.01, -0.9])
+    assert sign_flip_p(values[:18, None]) < 0.01
+    rows, sentences = difference_lines([asked(values[:18])])
+    assert [(row["metric"], row["note"]) for row in rows] == [("difference", ""), (P_VALUE, "not tested: too skewed")]
+    assert np.isnan(rows[1]["value"])
+    assert sentences == ["a: q18: not tested: too skewed."]
+    assert difference_lines([asked(np.ones(18), reach=(-1, 1))])[1] == ["a: q18: yes."]
 
 
 def test_the_direction_is_told():

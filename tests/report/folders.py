@@ -15,6 +15,7 @@ import yaml
 from benchmark.results import commits, store
 from benchmark.results.digests import sealed
 from benchmark.results.record import (
+    About,
     CostRecord,
     Derivation,
     EvaluationRecord,
@@ -76,6 +77,12 @@ class Plan:
     without: tuple[int, ...] = ()
     """Examples that the method has no value for."""
     evaluations: tuple[str, ...] = tuple(METRICS)
+    values: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Values of the examples in place of invented ones, by `test.metric`."""
+    constant: Mapping[str, float] = field(default_factory=dict)
+    """By test, the share of the examples on which the map is constant."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """By test, what it asks."""
 
     @property
     def digest(self) -> str:
@@ -99,6 +106,7 @@ def _values(plan: Plan) -> dict[tuple[str, str, float | None], np.ndarray]:
     }
     for x in FRACTIONS:
         found["perturbation", "positive_accuracy", x] = 0.97 - x * (0.45 + 0.25 * noisy)
+    found |= {(name.split(".")[0], name.split(".")[1], None): np.array(own, float) for name, own in plan.values.items()}
     return {key: np.delete(own, plan.without) for key, own in found.items()}
 
 
@@ -129,6 +137,9 @@ def _evaluation(
         remark=plan.remarks.get(name),
         derived={} if dash else DERIVED.get(name, {}),
         rows=StoredRows.of(rows).digest(name),
+        constant=plan.constant.get(name),
+        tied=plan.constant.get(name),
+        about=About(plan.kinds.get(name, "")),
     )
 
 

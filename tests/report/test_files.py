@@ -13,7 +13,7 @@ from benchmark.errors import UserError
 from benchmark.report import load_cells, read_leaderboard, terminal_table, write_report
 from benchmark.report.latex import escape as escape_latex
 from benchmark.report.looks import style_of
-from benchmark.report.terminal import margin
+from benchmark.report.printed import PrintedEntry
 from benchmark.results import commits, store
 from benchmark.results.record import Figure, Metric
 from benchmark.results.wording import number
@@ -185,8 +185,8 @@ def test_what_does_not_fit_is_named_with_where_it_stands(tmp_path, width, shown,
 
 
 def test_a_margin_covers_an_asymmetric_interval():
-    assert margin(0.5, 0.3, 0.51) == pytest.approx(0.2)
-    assert math.isnan(margin(0.5, math.nan, math.nan))
+    assert PrintedEntry(0.5, 0.3, 0.51).margin == pytest.approx(0.2)
+    assert math.isnan(PrintedEntry(0.5).margin)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.method_values import MethodValues, Values, method_values, named_measures, oriented, shown
@@ -15,7 +16,16 @@ from benchmark.analyses.layouts import Measure
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
 from benchmark.results.control_names import control_order
-from benchmark.results.statistics import ALPHA, holm, intervals, least_examples, sign_flip_p
+from benchmark.results.statistics import (
+    ALPHA,
+    TOO_SKEWED,
+    holm,
+    intervals,
+    least_examples,
+    sign_flip_p,
+    too_skewed,
+    vary_alike,
+)
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.settings.declared import configurable
 
@@ -39,7 +49,7 @@ class PlausibilityAndFaithfulness:
     axis a method's advantage is its paired difference from the control, the sign turned where lower is better.
 
     - It has the quality where the advantage is above 0: sign flips over the examples, Holm's correction over all methods
-      and both axes, p < .05.
+      and both axes, p < .05. Where the differences are too skewed for that (docs/statistics.md), it says so.
     - It lacks it where the upper end of the advantage's 95 % interval lies below half of the largest mean advantage of a
       method that has it. The half is a convention, and the largest of several means is somewhat too large.
     - Otherwise it is undecided on these examples. An advantage that was not found is no proof that there is none.
@@ -110,15 +120,26 @@ class PlausibilityAndFaithfulness:
             return silent | {found.methods[place]: f"no verdict: n = {found.n}" for place in judged}
         control = found.methods.index(self.control)
         advantages: dict[str, Values] = {}
+        skewed: dict[str, NDArray[np.bool_]] = {}
         for axis, measure in ((_PLAUSIBLE, plausible), (_FAITHFUL, faithful)):
             values = oriented(measure, found.values[measure])
             advantages[axis] = values[:, judged] - values[:, [control]]
+            alike = vary_alike(values[:, judged], values[:, [control]])
+            skewed[axis] = too_skewed(advantages[axis], 2 * len(judged), alike=alike)
         p_values = {(axis, i): float(p) for axis, a in advantages.items() for i, p in enumerate(sign_flip_p(a))}
         adjusted = holm(p_values)
-        said = {axis: verdicts(a, [adjusted[axis, i] for i in range(len(judged))]) for axis, a in advantages.items()}
+        untold = {place for place, p in adjusted.items() if p < ALPHA and skewed[place[0]][place[1]]}
+        said = {
+            axis: verdicts(a, [1.0 if (axis, i) in untold else adjusted[axis, i] for i in range(len(judged))])
+            for axis, a in advantages.items()
+        }
+
+        def told(axis: str, i: int) -> str:
+            verdict = said[axis][i]
+            return f"{axis} {TOO_SKEWED}" if (axis, i) in untold and verdict is None else _SAID[axis, verdict]
+
         return silent | {
-            found.methods[place]: f"{_SAID[_PLAUSIBLE, said[_PLAUSIBLE][i]]}, {_SAID[_FAITHFUL, said[_FAITHFUL][i]]}"
-            for i, place in enumerate(judged)
+            found.methods[place]: f"{told(_PLAUSIBLE, i)}, {told(_FAITHFUL, i)}" for i, place in enumerate(judged)
         }
 
 

@@ -175,10 +175,13 @@ def _counted(values: NDArray[np.float64], measure: str) -> list[dict[str, Any]]:
     columns = [column[~np.isnan(column)] for column in differences.T]
     flips = statistics.flips_for(len(columns))
     p = {head: float(statistics.sign_flip_p(c[:, None], flips=flips)[0]) for head, c in enumerate(columns) if len(c)}
-    told = [columns[head].mean() for head, level in statistics.holm(p).items() if level <= statistics.ALPHA]
+    beyond = [columns[head] for head, level in statistics.holm(p).items() if level <= statistics.ALPHA]
+    skewed = [column for column in beyond if statistics.too_skewed(column[:, None], len(p))[0]]
+    told = [column.mean() for column in beyond if not any(column is other for other in skewed)]
     sparser, less = sum(mean > 0 for mean in told), sum(mean < 0 for mean in told)
     counts = {"attribution is sparser": sparser, "attention is sparser": less}
-    counts |= {"not told apart": len(columns) - sparser - less}
+    counts |= {"not told apart": len(columns) - sparser - less - len(skewed)}
+    counts |= {statistics.TOO_SKEWED: len(skewed)} if skewed else {}
     return [line({"by": measure}, what, note=f"{count} of {len(columns)} heads") for what, count in counts.items()]
 
 

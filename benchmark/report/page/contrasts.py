@@ -5,11 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.gains import Gain
 from benchmark.report.naming import Names
 from benchmark.report.page.packed import all_shown, whole
 from benchmark.report.pairs import MethodPairs
-from benchmark.report.verdicts import UNPAIRED, AgainstRandom, calibration
+from benchmark.report.verdicts import AgainstRandom, calibration
 
 
 def contrasts(
@@ -47,7 +46,8 @@ def _against_random(verdict: AgainstRandom | None, called: Names) -> str | None:
 
     return replace(
         verdict, above=told(verdict.above), undecided=told(verdict.undecided), below=told(verdict.below),
-        missing=told(verdict.missing),
+        missing=told(verdict.missing), skewed=told(verdict.skewed),
+        constant=tuple((called.method(name), share) for name, share in verdict.constant),
     ).sentence  # fmt: skip
 
 
@@ -62,6 +62,7 @@ def _worded(of_metric: MethodPairs, called: Names) -> MethodPairs:
         methods=tuple(map(called.method, of_metric.methods)),
         comparisons={told(pair): gain for pair, gain in of_metric.comparisons.items()},
         adjusted={told(pair): p for pair, p in of_metric.adjusted.items()},
+        constant={called.method(name): share for name, share in of_metric.constant.items()},
     )
 
 
@@ -79,7 +80,7 @@ def _columns(of_metric: MethodPairs, places: Mapping[str, int]) -> dict[str, Any
         "p": all_shown(None if comparison is None else comparison.p for _, comparison in ordered),
         "holm": all_shown(of_metric.adjusted.get(pair) for pair, _ in ordered),
         "verdict": [_verdict(of_metric, *pair) for pair, _ in ordered],
-        "note": whole([_note(comparison) for _, comparison in ordered]),
+        "note": whole([of_metric.note(pair) or None for pair, _ in ordered]),
     }
 
 
@@ -88,7 +89,3 @@ def _verdict(of_metric: MethodPairs, first: str, second: str) -> int | None:
     if (first, second) not in of_metric.adjusted:
         return None
     return int(of_metric.better(first, second)) - int(of_metric.better(second, first))
-
-
-def _note(comparison: Gain | None) -> str | None:
-    return UNPAIRED if comparison is None else comparison.remark or None

@@ -8,6 +8,7 @@ import pandas as pd
 
 from benchmark.report.arrangement import is_control, ordered_tests
 from benchmark.report.cells import NamedCell
+from benchmark.report.constant_maps import constant_share, span_of, too_constant
 from benchmark.report.leaderboard import (
     headline_columns,
     known_metrics,
@@ -42,11 +43,21 @@ def method_facts(cells: Mapping[str, NamedCell], names: Sequence[str], called: N
             "title": called.method(name),
             "control": is_control(name),
             "dash": cells[name].dash,
+            "constant": _constant(cells[name]),
             "look": drawn_look(style_of(name)),
             "cost": dict(zip(COSTS, _costs(cells[name].record.cost), strict=True)),
         }
         for name in names
     ]
+
+
+def _constant(cell: NamedCell) -> str | None:
+    """On what share of the examples the method's map is constant, over the tests that read it; None where it never is."""
+    shares = [share for test in cell.evaluations if (share := constant_share(cell, test)) is not None]
+    if not any(shares):
+        return None
+    rest = ", not ranked where that is more than a tenth" if any(map(too_constant, shares)) else ""
+    return f"constant on {span_of(shares)} of the examples{rest}"
 
 
 def _costs(cost: CostRecord) -> list[float | None]:

@@ -5,6 +5,7 @@ Everywhere the unit is the example. `docs/statistics.md` derives what is done an
 
 from benchmark.results.statistics.added_squares import mean_over_seeds
 from benchmark.results.statistics.bootstrap import (
+    UNBOUNDED,
     Interval,
     Range,
     Statistic,
@@ -42,6 +43,14 @@ from benchmark.results.statistics.significance import (
     sign_flip_p,
     swap_p,
 )
+from benchmark.results.statistics.skewness import (
+    TOO_SKEWED,
+    distribution_free_p,
+    most_skewness,
+    skewness_against,
+    too_skewed,
+    vary_alike,
+)
 from benchmark.results.statistics.spread import plain_spread_interval, spread_interval
 
 VERSION = 2
@@ -51,6 +60,8 @@ __all__ = [
     "ALPHA",
     "RATIOS",
     "RESAMPLED",
+    "TOO_SKEWED",
+    "UNBOUNDED",
     "VERSION",
     "Crossed",
     "Interval",
@@ -61,6 +72,7 @@ __all__ = [
     "clustered_interval",
     "crossed_interval",
     "crossed_p",
+    "distribution_free_p",
     "drawn_p",
     "f1_of_means",
     "f1_of_ratios",
@@ -73,6 +85,7 @@ __all__ = [
     "matrix",
     "mean_of_ratios",
     "mean_over_seeds",
+    "most_skewness",
     "name_of",
     "of_orders",
     "of_resamples",
@@ -81,8 +94,11 @@ __all__ = [
     "ratio",
     "resampled_means",
     "sign_flip_p",
+    "skewness_against",
     "sources",
     "spread_interval",
     "swap_p",
+    "too_skewed",
+    "vary_alike",
     "widened",
 ]

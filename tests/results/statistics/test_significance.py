@@ -1,11 +1,11 @@
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.results.statistics import f1_of_sums, holm, least_examples, pair_p, sign_flip_p, swap_p
+from benchmark.results.statistics import f1_of_sums, holm, least_examples, pair_p, sign_flip_p, significance, swap_p
 from benchmark.results.statistics.significance import flips_for
 
 
@@ -66,6 +66,46 @@ def test_pairs_of_columns_equal_their_differences():
     pairs = [(0, 1), (2, 0), (3, 1)]
     differences = np.stack([table[:, i] - table[:, j] for i, j in pairs], axis=1)
     np.testing.assert_array_equal(pair_p(table, pairs), sign_flip_p(differences))
+
+
+def counted(values, pairs, flips, first=None):
+    """The p-values of all flips, or of so many first ones, pair by pair, in plain floating point."""
+    signs = np.concatenate(list(significance._signs(len(values), len(pairs), flips)))[:first]
+    found = []
+    for i, j in pairs:
+        d = values[:, i] - values[:, j]
+        found.append(np.mean(np.abs(signs @ d) >= abs(d.sum()) - 1e-10 * np.abs(values[:, [i, j]]).sum()))
+    return np.array(found)
+
+
+@pytest.mark.parametrize(("methods", "n"), [(2, 15), (6, 40), (14, 25)])
+def test_families_of_a_hundred_count_every_flip(methods, n):
+    generator = np.random.default_rng(methods)
+    values = generator.normal(size=(n, methods)) + 0.3 * generator.normal(size=methods)
+    pairs = list(combinations(range(methods), 2))
+    np.testing.assert_array_equal(pair_p(values, pairs), counted(values, pairs, 9_999))
+
+
+@pytest.mark.parametrize("outlier", [1.0, 1e6])
+def test_of_a_large_family_small_p_values_count_every_flip(outlier):
+    """The others are done with the first 9,999; one method of another scale changes nothing."""
+    generator = np.random.default_rng(0)
+    values = generator.normal(size=(40, 1)) + 0.3 * generator.normal(size=(40, 24)) + 0.15 * generator.normal(size=24)
+    values[:, 5] *= outlier
+    values[:, 6] = values[:, 5] + 1e-13
+    pairs = list(combinations(range(24), 2))
+    early = counted(values, pairs, flips_for(len(pairs)), first=10_000)
+    every = counted(values, pairs, flips_for(len(pairs)))
+    done = early > 0.0101
+    assert 20 < done.sum() < len(pairs) - 20
+    np.testing.assert_array_equal(pair_p(values, pairs), np.where(done, early, every))
+
+
+def test_stopping_after_the_first_flips_errs_no_more_often():
+    """Of a true null hypothesis p ≤ u in at most the share u of samples, whichever of the two counts gives p."""
+    found = sign_flip_p(np.random.default_rng(4).normal(size=(20, 2_000)), flips=40_000)
+    for level in (0.005, 0.01, 0.011, 0.05):
+        assert np.mean(found <= level) <= level + 3 * np.sqrt(level / 2_000)
 
 
 def test_no_value_no_p_value():

@@ -88,7 +88,7 @@ function showLeaderboard(host, board, costs) {
   const search = el("input", { type: "search", placeholder: "name of a method", oninput: () => { view.text = search.value.trim().toLowerCase(); draw(); } });
   host.replaceChildren(...[
     el("p", { class: "note" }, "Point and whisker: value and 95 % interval over examples, on one scale per column (its ends are under the heading). ",
-      el("b", {}, "Bold"), " is the best real method, ", el("u", {}, "underlined"), " the second. Methods are compared on the same examples (below), never by whether two intervals overlap. ↑ higher is better, ↓ lower is better, no arrow: descriptive."),
+      el("b", {}, "Bold"), " is the best figure of a real method, ", el("u", {}, "underlined"), " the second, tested or not. Methods are compared on the same examples (below), never by whether two intervals overlap. ↑ higher is better, ↓ lower is better, no arrow: descriptive."),
     el("div", { class: "tools" }, el("label", {}, "Filter", search), checkbox("controls", true, (on) => { view.controls = on; draw(); })),
     columnPicker(board, view, draw),
     ...pane.parts,

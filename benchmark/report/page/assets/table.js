@@ -99,7 +99,7 @@ function boardTable(board, view, sort) {
     el(
       "tr",
       { "data-method": board.methods[place].name },
-      el("th", { scope: "row" }, titledCode(board.methods[place])),
+      el("th", { scope: "row" }, titledCode(board.methods[place]), board.methods[place].constant && el("span", { class: "code" }, board.methods[place].constant)),
       columns.map((column, index) => figureCell(column, place, scales[index], footnote)),
     );
   const matching = board.methods.map((method, place) => place).filter((place) => `${board.methods[place].name} ${board.methods[place].title}`.toLowerCase().includes(view.text));
