@@ -34,8 +34,8 @@ def check_size(folder: Path) -> None:
     """UserError where a configuration asks for far more layers, or far wider ones, than its weights can fill.
 
     Every layer has a tensor of its own, so that there are no more layers than tensors; every width is one side of a tensor.
-    Of a file whose tensors cannot be listed without executing it, its length is the bound. Sizes that cost nothing to try are
-    let pass: what does not fit is told of when it is loaded.
+    Of a file whose tensors cannot be listed without executing it, its length is the bound. Sizes that cost nothing to try
+    are let pass: what does not fit is told of when it is loaded.
     """
     config = _json(folder / "config.json")
     shapes, size = dict(_shapes(folder)), _pickled(folder)

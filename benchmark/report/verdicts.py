@@ -74,13 +74,12 @@ def calibration(cells: Sequence[NamedCell], column: MetricColumn) -> str:
 
 def _constant_controls(controls: Mapping[str, Sequence[NamedCell]], column: MetricColumn) -> dict[str, float]:
     """The controls of the two steps whose maps are too often constant, as `inverted` is where negative scores are cut."""
-    shares = {
+    return {
         cell.method: constant_share(cell, column.evaluation) or 0.0
         for name in _CALIBRATED
         for cell in controls[name]
         if says_too_little(cell, column.evaluation)
     }
-    return shares
 
 
 _Step = tuple[str, str]
