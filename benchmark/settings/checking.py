@@ -31,7 +31,7 @@ def check(config: DictConfig) -> None:
     for path, part in chosen.items():
         if not isinstance(part, DictConfig) or "_target_" not in part:
             group, _, name = path.partition(".")
-            if name in options(group):
+            if isinstance(part, DictConfig) and name in options(group):
                 raise UserError(f"{path} is set, but {name} is not among the {group}; add it: {group}=[...,{name}]")
             form = "_target_: CLASS" if path in _SINGLE_GROUPS else "NAME: {_target_: CLASS}"
             raise UserError(f"{path} names no class; the form of a YAML in {path.partition('.')[0]}/ is {form}")

@@ -14,6 +14,7 @@ from benchmark.planning.planner import REUSED, make_plan
 from benchmark.planning.printed_plan import printed_plan
 from benchmark.progress.stopwatch import timed
 from benchmark.results import store
+from benchmark.results.digests import sealed
 from benchmark.results.plans import SHARD_SECONDS, Account, Plan, PlannedCell, plan_path
 from benchmark.settings.configuration import compose
 from tests.report.carried import carried
@@ -142,7 +143,7 @@ def test_a_plan_is_read_back_or_refused(tmp_path):
     plan, path = Plan(60, 0.01, 1.0, 4.0, 12, (PlannedCell("rollout", seconds=10),)), plan_path(tmp_path, "12345678")
     plan.write(path)
     assert Plan.read(path) == plan
-    store.write_json(path, {"examples": "many"})
+    store.write_json(path, sealed({"examples": "many"}))
     with pytest.raises(UserError, match=r"12345678\.json is corrupt \(examples is no int\)"):
         Plan.read(path)
 
