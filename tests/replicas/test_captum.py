@@ -45,7 +45,7 @@ def test_sampled_gradients_belong_to_the_example(model, batch, target):
     method = Captum(algorithm="GradientShap", arguments={"n_samples": 4, "stdevs": 0.1})
     found = method(model, batch, target).tokens
     row = model.encode(tiny_models.inputs("bert", (7, 5, 9))[1:2])
-    single = method(model, replace(row, uids=batch.uids[1:2]), target[1:2]).tokens
+    single = method(model, replace(row, uids=batch.uids[1:2], keys=batch.keys[1:2]), target[1:2]).tokens
     assert_same(single[0], found[1, :5])
     assert not torch.allclose(replace(method, seed=1)(model, batch, target).tokens, found)
 

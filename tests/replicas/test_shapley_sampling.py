@@ -14,7 +14,7 @@ from tests.replicas.registry import replicates
 def test_shapley_sampling(reader):
     batch, method = reader.encode(TEXTS), ShapleySampling(samples=4, seed=2)
     found = method(reader, batch, TARGET).tokens
-    for row, uid in enumerate(batch.uids):
+    for row, uid in enumerate(batch.draw_keys):
         n = int(batch.n_units[row])
         with seeded(uid, 2, reader.device):
             orders = [torch.randperm(n).tolist() for _ in range(4)]
