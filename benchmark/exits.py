@@ -13,6 +13,7 @@ A bug is none of these: it keeps its traceback (and status 1).
 import errno
 import os
 import re
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -45,7 +46,8 @@ class Kept:
     Attributes:
         sentence: what is kept, and how to go on.
         place: the folder that it writes to, None where that is not known.
-        identity: of that folder when the command began: device and inode; None where it was not there.
+        identity: of that folder when the command began: device and inode; None where it was not there. The folder is held
+            open meanwhile, since a system may give the inode of a removed folder to the next one.
     """
 
     sentence: str
@@ -54,6 +56,9 @@ class Kept:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "identity", None if self.place is None else _identity(self.place))
+        with suppress(OSError):  # of no folder, or of one that cannot be read; some systems open no folder at all
+            if self.identity is not None:
+                weakref.finalize(self, os.close, os.open(str(self.place), os.O_RDONLY))
 
     @property
     def is_gone(self) -> bool:

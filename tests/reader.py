@@ -46,7 +46,8 @@ def write(folder: Path) -> Path:
 def _write_linguistics(data: Path) -> None:
     """A treebank, the stimuli of Open Sesame, and a dialogue with a question in DREAM's format."""
     treebank, stimuli, dream = (data / name for name in ("ud_english_ewt", "opensesame", "dream"))
-    for folder in (treebank, dream, *(stimuli / f"data_{name}" for name in ("agr", "refl", "aux", "sbjn", "nth"))):
+    kinds = ("agr", "refl", "aux", "sbjn", "sbjn-join", "nth")
+    for folder in (treebank, dream, *(stimuli / f"data_{name}" for name in kinds)):
         folder.mkdir(parents=True)
     words = enumerate(zip(("good", "story", "shines"), (2, 3, 0), ("amod", "nsubj", "root"), strict=True), 1)
     rows = [f"{n}\t{word}\t_\t_\t_\t_\t{head}\t{relation}\t_\t_" for n, (word, head, relation) in words]
@@ -64,6 +65,8 @@ def _write_linguistics(data: Path) -> None:
     for stem, line in (("aux/aux", marked), ("sbjn/sbjn", marked), ("nth/nth", "the story was a good one\n")):
         for part in ("train", "test", "gen"):
             (stimuli / f"data_{stem}.{part}").write_text(line * 4, "utf-8")
+    for part in ("train", "test", "gen_apost"):
+        (stimuli / "data_sbjn-join" / f"sbjn-join.{part}").write_text(marked * 4, "utf-8")
 
 
 def _write_images(folder: Path) -> None:

@@ -109,7 +109,7 @@ def nothing_written(out):
         ("methods=[]", "methods is empty; name at least one of: accuracy_difference"),
         ("model.path=???", "model.path is not set; give it on the command line: model.path=..."),
         ("model.path=/nowhere/at/all", "model.path=/nowhere/at/all is not a directory; give a checkpoint's directory"),
-        ("model.path=some/model", "model.path=some/model is no local directory and cannot be fetched from the hub"),
+        ("model.path=some/model", "model.path=some/model is no folder here, and as the name of a checkpoint"),
         ("model.dtype=float8", "model.dtype=float8: allowed are float32, float64, bfloat16, float16"),
         ("model.device=gpu7", "model.device=gpu7"),
         ("task.names=[negative,good]", "label negative of the task is unknown to the model 'bert'"),

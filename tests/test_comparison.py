@@ -96,7 +96,8 @@ def test_what_a_comparison_leaves(place, tmp_path, monkeypatch):
         assert rows["uid"].nunique() == 12
         assert len(json.loads((cell / "heatmap.json").read_text())) == 12
     table = pd.read_csv(comparison.folder / "leaderboard.csv")
-    assert list(table.columns) == ["task", "model", "method", "evaluation", "metric", "value", "low", "high", "n"]
+    names = ["task", "model", "method", "evaluation", "metric", "value", "low", "high", "n", "constant", "tied"]
+    assert list(table.columns) == names
     assert set(table["method"]) == {"probe", "raw_attention"}
     costs = [store.read_record(cell).cost for cell in comparison.cells]
     assert costs[0].forward_passes == 0  # the probe only counts letters

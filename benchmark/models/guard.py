@@ -21,7 +21,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -548,7 +548,7 @@ class _Inputs:
     """What a method is given beside the model."""
 
     def __init__(self, batches: Sequence[Batch], target: Tensor | None) -> None:
-        self._mappings = [(batch.tensors, dict(batch.tensors)) for batch in batches]
+        self._mappings = [(cast("dict[str, Tensor]", batch.tensors), dict(batch.tensors)) for batch in batches]
         self._arrays = [] if target is None else [_Array.of("the target", target)]
         for batch in batches:
             given: dict[str, Any] = {f"{name} of the batch": tensor for name, tensor in batch.tensors.items()}

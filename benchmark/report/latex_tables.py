@@ -148,7 +148,8 @@ def _said(group: _Group, board: PrintedTable) -> str:
     }
     told = " ".join(board.below[1:] if board.below[:1] and board.below[0].startswith("Bold") else board.below)
     for method in sorted(named, key=len, reverse=True):
-        told = re.sub(rf"(?<![\w.]){re.escape(method)}(?= \()", lambda _, name=named[method]: name, told)
+        called = named[method].replace("\\", r"\\")
+        told = re.sub(rf"(?<![\w.]){re.escape(method)}(?= \()", called, told)
     return escape(told)
 
 

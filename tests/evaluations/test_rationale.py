@@ -251,9 +251,9 @@ def test_examples_that_are_not_annotated_get_no_row(sentiment, reviews):
     assert figure_of(figures, "auprc_marked").value == 1
     assert figure_of(figures, "average_precision").value == 1
     zero = tuple(np.zeros(len(words), dtype=bool) for words in reviews.words)
-    for nothing in ((None,) * len(reviews), zero):
+    for nothing, said in (((None,) * len(reviews), "no example has a rationale"), (zero, "no rationale marks a word")):
         batch = replace(reviews, rationale=nothing)
-        with pytest.raises(NotApplicable, match="no example has a rationale"):
+        with pytest.raises(NotApplicable, match=said):
             Rationale().reduce(Rationale().rows(sentiment, batch, planted(reviews, "oracle")))
 
 

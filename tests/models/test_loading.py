@@ -40,7 +40,7 @@ def test_a_path_that_does_not_exist():
 
 
 def test_a_hub_id_without_a_network_names_the_way_out():
-    with pytest.raises(UserError, match=r"model\.path=some/model is no local directory and cannot be fetched"):
+    with pytest.raises(UserError, match=r"model\.path=some/model is no folder here, and as the name of a checkpoint"):
         benchmark.load_model("some/model")
 
 

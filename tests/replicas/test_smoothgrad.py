@@ -40,7 +40,12 @@ def smoothgrad_by_hand(example, uid, method):
 )
 def test_smoothgrad(model, batch, target, plain, method):
     check(
-        method, model, batch, target, plain, lambda example, row: smoothgrad_by_hand(example, batch.draw_keys[row], method)
+        method,
+        model,
+        batch,
+        target,
+        plain,
+        lambda example, row: smoothgrad_by_hand(example, batch.draw_keys[row], method),
     )
 
 

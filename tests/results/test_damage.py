@@ -258,7 +258,7 @@ def test_a_record_without_words_is_read(cell):
     path.write_text(json.dumps(sealed({name: part for name, part in content.items() if name != "seal"})))
     test = store.read_record(cell).evaluations["rationale"]
     assert test.about == About()
-    assert test.metrics["auprc"] == Metric(True, (0.0, 1.0), headline=True)
+    assert test.metrics["average_precision"] == Metric(True, (0.0, 1.0), headline=True)
     (loaded,) = load_cells([cell])
     assert loaded.evaluation("rationale").figures == test.figures
 

@@ -75,6 +75,9 @@ class Fixed:
     def __init__(self, attention=None, logits=None) -> None:
         self.trace = None if attention is None else trace(attention, logits)
 
+    def needs_distribution(self, what):
+        """It has one."""
+
     def run(self, batch, record=()):
         return self.trace
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import fields, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
@@ -129,7 +129,7 @@ class Triggers(Averaged):
     nothing: ClassVar[str] = "no scored example is of a class that a trigger attacks"
 
     target: Target = "predicted"
-    calibration: Calibration = field(default_factory=lambda: Calibration("train", 100))
+    calibration: Calibration = Calibration("train", 100)
     construction: Construction = "paper"
     triggers: Count = 3
     pairs: Count = 2
