@@ -7,12 +7,12 @@ import pandas as pd
 
 from benchmark.errors import UserError
 from benchmark.report.cells import load_cells
-from benchmark.report.leaderboard import frame
+from benchmark.report.leaderboard import CSV_COLUMNS, frame
 from benchmark.report.run_folders import without_foreign
 from benchmark.results import store
 from benchmark.results.comparison_folders import FACTS, Compared
 
-COLUMNS = ["task", "model", "method", "evaluation", "metric", "value", "low", "high", "n", "higher_is_better", "reason"]
+COLUMNS = [*CSV_COLUMNS, "higher_is_better", "reason"]
 
 
 def leaderboard(folder: str | Path) -> pd.DataFrame:
@@ -23,7 +23,8 @@ def leaderboard(folder: str | Path) -> pd.DataFrame:
 
     Returns:
         One row per task, model, method, evaluation and metric: value, 95 % interval (`low`, `high`), n, whether higher is
-        better, and the reason where there is no value.
+        better, and the reason where there is no value; and on which share of the examples the explanation is constant, and of the
+        units tied (`constant`, `tied`), where the test reads one.
 
     Raises:
         UserError: there is no such folder, or nothing finished in it.

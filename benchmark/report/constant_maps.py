@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from benchmark.report.cells import NamedCell
-
-MOST_CONSTANT = 0.1
-"""Share of the examples; no rank, bold, star, mean rank or verdict rests on a method that is constant on more of them."""
+from benchmark.results.record import MOST_CONSTANT
 
 RULE = (
     f"No rank, star, bold, underline, mean rank or verdict rests on a method that is constant on more than "
