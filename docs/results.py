@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 from PIL import Image
 from rich.console import Console
@@ -26,9 +27,9 @@ from benchmark.report import terminal_table
 from benchmark.report.analysis_tables import printed, read_tables
 from benchmark.report.leaderboard import MetricColumn, frame, make_board
 from benchmark.report.markdown import table_lines
-from benchmark.report.pairs import every_pair
+from benchmark.report.pairs import MethodPairs
+from benchmark.report.pairs import pairs as method_pairs
 from benchmark.report.printed import Heading, PrintedEntry
-from benchmark.report.verdicts import against_random
 from benchmark.results.wording import escape_markdown, number
 
 DOCS = Path(__file__).resolve().parent
@@ -74,12 +75,11 @@ class Results:
 def leaderboard(results: Results, block: Block) -> Iterator[str]:
     """A leaderboard of some columns: `columns` maps "evaluation: metric" to the title that is shown."""
     table = frame(results.run(block.comparison).loaded)
-    scores = table[table["x"].isna()]
-    directions = {(row["evaluation"], row["metric"]): row["higher_is_better"] for row in scores.to_dict("records")}
-    columns = [MetricColumn(*_key(key), directions[_key(key)]) for key in block.settings["columns"]]
-    titles = block.settings["columns"].values()
-    headings = [Heading(title, column.higher_is_better) for title, column in zip(titles, columns, strict=True)]
-    yield from _wrapped(table_lines(replace(make_board(table, columns), columns=tuple(headings))), block)
+    named = _columns(table, block)
+    headings = tuple(Heading(title, column.higher_is_better) for title, column in named)
+    yield from _wrapped(
+        table_lines(replace(make_board(table, [column for _, column in named]), columns=headings)), block
+    )
 
 
 def seeds(results: Results, block: Block) -> Iterator[str]:
@@ -125,16 +125,24 @@ def seeds(results: Results, block: Block) -> Iterator[str]:
 def pairs(results: Results, block: Block) -> Iterator[str]:
     """What paired differences say on some metrics: `columns` as for a leaderboard."""
     cells = results.run(block.comparison).loaded
-    found = {
-        (one.column.evaluation, one.column.metric): one
-        for members in every_pair(cells, frame(cells)).values()
-        for one in members
-    }
-    for key, title in block.settings["columns"].items():
-        if (one := found.get(_key(key))) is not None:
-            random = against_random(cells, one.column)
-            told = [*one.sentences, *([] if random is None else [f"against random: {random.sentence}"])]
-            yield f"- {title}: {escape_markdown('; '.join(told))}."
+    columns = [
+        (title, column) for title, column in _columns(frame(cells), block) if column.higher_is_better is not None
+    ]
+    found = [(title, one) for title, column in columns if (one := method_pairs(cells, column)) is not None]
+    lines = [f"- {title}: {escape_markdown('; '.join(_said(one)))}." for title, one in found]
+    yield from _wrapped(lines or ["The figures are descriptive, so that no difference is tested."], block)
+
+
+def _said(one: MethodPairs) -> list[str]:
+    return [*one.sentences, *([] if one.random is None else [f"against random: {one.random.sentence}"])]
+
+
+def _columns(table: pd.DataFrame, block: Block) -> list[tuple[str, MetricColumn]]:
+    """The columns that a block names, with the titles that are shown."""
+    scores = table[table["x"].isna()]
+    directions = {(row["evaluation"], row["metric"]): row["higher_is_better"] for row in scores.to_dict("records")}
+    named = block.settings["columns"].items()
+    return [(title, MetricColumn(*_key(key), directions[_key(key)])) for key, title in named]
 
 
 def analysis(results: Results, block: Block) -> Iterator[str]:

@@ -1,10 +1,16 @@
 """Every block of the documentation's results is of one of its comparisons (`tests/test_pages.py` runs these)."""
 
+import ast
 import re
+from types import SimpleNamespace
 
+import pytest
 import yaml
 
+from benchmark.report.cells import load_cells
+from docs.results import KINDS, Block
 from tests.conftest import REPOSITORY
+from tests.report.folders import Plan, write_cells
 
 SETTINGS = yaml.safe_load((REPOSITORY / "docs" / "results.yaml").read_text(encoding="utf-8"))
 
@@ -18,6 +24,111 @@ def test_blocks_and_pages_fit():
         assert f"<!-- results: {name} -->" in text, name
         assert f"<!-- end of {name} -->" in text, name
     assert set(re.findall("<!-- results: (.+?) -->", text)) == set(SETTINGS["blocks"])
+
+
+PAGES = [REPOSITORY / "README.md", *sorted(REPOSITORY.glob("docs/*.md"))]
+BOARDS = [name for name, block in SETTINGS["blocks"].items() if block["kind"] == "leaderboard"]
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_leaderboard_has_its_pairs(name):
+    """Bold and underline are no verdicts: what was tested stands right below, on the same columns."""
+    board, beside = SETTINGS["blocks"][name], SETTINGS["blocks"].get(f"{name}_pairs")
+    assert beside is not None
+    assert (beside["kind"], beside["comparison"]) == ("pairs", board["comparison"])
+    assert beside["columns"] == board["columns"]
+    texts = [path.read_text(encoding="utf-8") for path in PAGES]
+    shown = [text for text in texts if f"<!-- results: {name} -->" in text]
+    assert shown
+    for text in shown:
+        between, found, _ = text.partition(f"<!-- end of {name} -->")[2].partition(f"<!-- results: {name}_pairs -->")
+        assert found
+        assert "<!--" not in between
+
+
+def columns(name):
+    """The headings of an analysis' table as a page shows it, without those of its lines."""
+    text = "".join(path.read_text(encoding="utf-8") for path in PAGES)
+    body = text.partition(f"<!-- results: {name} -->")[2].partition(f"<!-- end of {name} -->")[0]
+    head = next((line for line in body.splitlines() if line.startswith("| ")), "")
+    cells = [re.sub("<br>.*", "", cell.strip()).replace("\\", "") for cell in re.split(r"(?<!\\)\|", head)[1:-1]]
+    return [cell for cell in cells if cell not in ("", "n")]
+
+
+def written():
+    """Patterns of all texts in the code of the analyses: what it may write above a column."""
+    for path in (REPOSITORY / "benchmark").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield re.escape(node.value)
+            elif isinstance(node, ast.JoinedStr):
+                parts = [re.escape(part.value) if isinstance(part, ast.Constant) else ".+" for part in node.values]
+                if any(len(part) > 4 for part in parts if part != ".+"):
+                    yield "".join(parts)
+    for path in (REPOSITORY / "conf" / "analyses").glob("*.yaml"):
+        yield from map(re.escape, keys(yaml.safe_load(path.read_text(encoding="utf-8"))))
+
+
+def keys(tree):
+    """Names of settings, which some analyses write above their columns."""
+    for name, value in tree.items() if isinstance(tree, dict) else ():
+        yield str(name)
+        yield from keys(value)
+
+
+ANALYSES = [name for name, block in SETTINGS["blocks"].items() if block["kind"] == "analysis"]
+
+
+@pytest.fixture(scope="module")
+def patterns():
+    return re.compile("|".join(f"(?:{pattern})" for pattern in sorted(set(written())) if len(pattern) < 200))
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_columns_of_analyses_are_those_that_they_write_today(name, patterns):
+    assert [column for column in columns(name) if not patterns.fullmatch(column)] == []
+
+
+OF_KNOWN_TRUTH = {"agrees with the truth"}
+"""Columns that only comparisons on planted data have."""
+BEHIND = ["glue_universality"]
+"""Tables that wait for their computation by today's version of the analysis: it removes them from here."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(one, marks=pytest.mark.xfail(strict=True, reason="to be computed again")) if one in BEHIND else one
+        for one in ANALYSES
+    ],
+)
+def test_a_table_has_the_same_columns_on_every_page(name):
+    """One that was computed by an earlier version of its analysis lacks a column."""
+    block = SETTINGS["blocks"][name]
+    alike = [
+        other
+        for other in ANALYSES
+        if SETTINGS["blocks"][other]["table"] == block["table"] and other not in BEHIND
+        if SETTINGS["blocks"][other].get("metrics") == block.get("metrics")
+    ]
+    expected = {column for other in alike for column in columns(other)} - OF_KNOWN_TRUTH
+    assert set(columns(name)) - OF_KNOWN_TRUTH == expected
+
+
+def test_pairs_are_said_of_every_ranked_column(tmp_path):
+    cells = load_cells(write_cells(tmp_path, [Plan("a", 0.6), Plan("b", 0.1), Plan("random", 0.0)]))
+    block = Block("c", "pairs", {"columns": {
+        "perturbation: positive_auc": "area", "rationale: iou_f1": "IOU-F1", "agreement: kendall_gradient": "τ_b",
+    }})  # fmt: skip
+    results = SimpleNamespace(run=lambda name: SimpleNamespace(loaded=cells))
+    lines = list(KINDS["pairs"](results, block))
+    assert [line.partition(":")[0] for line in lines] == ["- area", "- IOU-F1"]  # headline or not; τ_b is not ranked
+    assert all("against random: " in line for line in lines)
+    block = Block("c", "pairs", {"columns": {"agreement: kendall_gradient": "τ_b"}, "summary": "tested"})
+    opened, said, closed = list(KINDS["pairs"](results, block))
+    assert opened.startswith("<details>")
+    assert said == "The figures are descriptive, so that no difference is tested."
+    assert closed.endswith("</details>")
 
 
 def test_pictures_and_links_lead_to_files():

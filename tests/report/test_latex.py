@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 
 from benchmark.errors import UserError
 from benchmark.report.cells import load_cells
+from benchmark.report.latex import escape
 from benchmark.report.latex_tables import latex_files
 from benchmark.report.leaderboard import frame
 from benchmark.report.pairs import every_pair
@@ -28,6 +29,13 @@ def made(comparison):
         return {name: content.decode() for name, content in files}
 
     return make
+
+
+@pytest.mark.parametrize("name", ["[x]", "*", "* [2pt]", "a]b"])
+def test_no_name_is_the_argument_of_a_line_break(name):
+    """`\\\\[2pt]` and `\\\\*` are commands: a name that begins so, in a row after another one, must not become one."""
+    assert not set("[]*") & set(escape(name).replace("{[}", "").replace("{]}", "").replace("{*}", ""))
+    assert escape("a[b]*") == "a{[}b{]}{*}"
 
 
 def test_every_row_has_an_entry_per_column(made):

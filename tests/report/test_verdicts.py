@@ -4,9 +4,10 @@ import pandas as pd
 import pytest
 
 from benchmark.report.cells import load_cells
-from benchmark.report.gains import gains_of
+from benchmark.report.gains import Gain, gains_of
 from benchmark.report.leaderboard import MetricColumn
 from benchmark.report.verdicts import against_random, calibration
+from benchmark.results.statistics import Interval
 from benchmark.results.stored_rows import StoredRows
 from tests.report.folders import Plan, replaced_rows, write_cells
 
@@ -31,6 +32,17 @@ def test_a_test_is_not_calibrated_where_random_is_as_good_as_the_oracle(tmp_path
     cells = load(tmp_path, Plan("oracle", 0.0), Plan("random"), Plan("inverted"))
     assert calibration(cells, LOWER).startswith("**not calibrated** (oracle not above random")
     assert "random above inverted: 0." in calibration(cells, LOWER)
+
+
+@pytest.mark.parametrize(
+    ("low", "p", "verdict"), [(0.01, 0.2, "not above"), (-0.01, 0.01, "not above"), (0.01, 0.01, "above")]
+)
+def test_calibration_needs_the_interval_and_the_test(tmp_path, monkeypatch, low, p, verdict):
+    found = Gain(Interval(0.1, low, 0.2, 60), p)
+    monkeypatch.setattr("benchmark.report.verdicts.gains_of", lambda pairs, column: dict.fromkeys(pairs, found))
+    sentence = calibration(load(tmp_path, *CONTROLS), LOWER)
+    assert f"(oracle {verdict} random: " in sentence
+    assert sentence.startswith("calibrated" if verdict == "above" else "**not calibrated**")
 
 
 def test_missing_controls_are_named(tmp_path):

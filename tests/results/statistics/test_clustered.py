@@ -50,3 +50,15 @@ def test_coverage(share, alike):
 
 def test_questions_about_one_passage_are_not_independent():
     assert cluster_coverage(0.5, 0.8, 60, "questions resampled", trials=150)[0] < 0.85
+
+
+def test_each_side_of_a_difference_takes_the_ends_that_lie_that_way():
+    """d = a − b is least where a is least and b is largest. Both shares are near an end, so that their two sides differ."""
+    values = np.array([1.0] * 12 + [0.0] * 11 + [1.0])
+    first, clusters = np.arange(24) < 12, np.arange(24)
+    found = clustered_difference(values, first, clusters, bounds=(0, 1))
+    a, b = (clustered_interval(values[kind], clusters[kind], bounds=(0, 1)) for kind in (first, ~first))
+    assert b.high - b.value > 2 * (b.value - b.low)
+    assert found.value == pytest.approx(11 / 12)
+    assert found.low == pytest.approx(found.value - np.hypot(a.value - a.low, b.high - b.value))
+    assert found.high == pytest.approx(min(1.0, found.value + np.hypot(a.high - a.value, b.value - b.low)))
