@@ -100,8 +100,8 @@ def test_figures_have_titles_and_methods_their_own_colour():
 
 def test_names_come_from_the_methods_and_metrics_of_a_comparison(tmp_path):
     cells = load_cells(write_cells(tmp_path, [Plan("attattr"), Plan("raw_attention")]))
-    names = Names.of(cells, {"raw_attention": "AttAttr"})
-    assert names.methods == {"attattr": "AttAttr", "raw_attention": "AttAttr (raw_attention)"}, "two names stay two"
+    names = Names.of(cells, {"raw_attention": "ATTATTR"})
+    assert names.methods == {"attattr": "ATTATTR", "raw_attention": "ATTATTR (raw_attention)"}, "two names stay two"
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no TeX is installed")

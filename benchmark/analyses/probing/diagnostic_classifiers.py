@@ -187,7 +187,14 @@ def _table(rows: list[dict[str, Any]], told: Sequence[str]) -> Table:
             "States 0 are those before the first block, with positions; words alone are their embeddings without.",
             *told,
         ),
-        drawing=Drawing("bars", x="states", y=("test", "generalisation"), series="model", panels=("probe",)),
+        drawing=Drawing(
+            "bars",
+            x="states",
+            y=("test", "generalisation"),
+            series="model",
+            panels=("probe",),
+            alike=(("test", "generalisation"),),
+        ),
     )
 
 
