@@ -60,7 +60,7 @@ def draw_table(table: Table, drawing: Drawing, names: Names = OURS) -> Figure:
     size, numbered = _panel_size(panels, drawing)
     if drawing.kind == "heat":
         panels = [
-            replace(panel, draw=partial(_heat, colours=colours, numbered=numbered))
+            replace(panel, draw=partial(_heat, colours=colours, numbered=numbered), scale="")
             for panel, colours in zip(panels, _colours(panels), strict=True)
         ]
 
@@ -140,7 +140,7 @@ def _of_column(column: str, value: object, names: Names) -> str:
     """A value of a panel column; a number or a yes says nothing without the column's name."""
     told = names.label(column, value)
     alone = isinstance(value, bool | float | int | np.number | np.bool_) or bool(_BARE.fullmatch(told))
-    return f"{column.replace('_', ' ')} {told}" if alone else told
+    return f"{column.replace('_', ' ')} = {told}" if alone else told
 
 
 def _at(told: list[str]) -> dict[str, str]:

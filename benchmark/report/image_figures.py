@@ -73,7 +73,7 @@ class Compared:
         known = [one for one, _ in self.images if one.label is not None]
         right = sum(one.predicted == one.label for one in known)
         others = sum(is_other(one) for one, _ in self.images)
-        told = [f"{right} of {len(known)} images are classified as they are labelled"] if known else []
+        told = [f"{right} of the {len(known)} images that are kept are classified as labelled"] if known else []
         told += [f"{others} of {len(self.images)} as another class than the explained one (✗)"] if others else []
         return "; ".join(told)
 
@@ -84,7 +84,11 @@ def image_files(cells: Sequence[NamedCell], figures: Any, names: Names) -> Itera
     stems = unique_stems(slug(one.title) for one in compared)
     for one, stem in zip(compared, stems, strict=True):
         end = "" if len(compared) == 1 else f"-{stem}"
-        yield from figure_files(f"images{end}", partial(_heatmaps, one), f"Heatmaps of {one.title}, image by method.")
+        yield from figure_files(
+            f"images{end}",
+            partial(_heatmaps, one),
+            f"Heatmaps of {one.title}, image by method. {one.classified}".rstrip(),
+        )
         yield from figure_files(f"images-removed{end}", partial(_removed, one), "An image without its best patches.")
         if pairs := _pairs(one):
             text = f"Heatmaps of {one.title} for the two most probable classes."
@@ -153,7 +157,9 @@ def _classes(compared: Compared, pairs: Sequence[tuple[Example, Picture]]) -> Fi
     grid: list[list[Draw | None]] = []
     sides = []
     for one, picture in pairs:
-        grid.append([partial(_image, picture=picture), *(_map(one, picture, place) for place in methods)])
+        grid.append(
+            [partial(_image, picture=picture, crossed=is_other(one)), *(_map(one, picture, place) for place in methods)]
+        )
         grid.append([None, *(_second_map(one, picture, place) for place in methods)])
         second = next(found for place in methods if (found := _second(one, place)))
         sides += [f"for {_short(one.target)}\n{_chance(one.probability)}"]

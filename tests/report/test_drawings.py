@@ -54,7 +54,7 @@ def test_a_panel_of_a_number_says_what_it_is_of():
     ]  # fmt: skip
     figure = drawn(rows, labels, Drawing("curves", x="x", y=("a",), panels=("kept", "only_first")))
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
-        f"kept {kept} · only first {first} · a" for kept in (0.5, 0.9) for first in ("yes", "no")
+        f"kept = {kept} · only first = {first} · a" for kept in (0.5, 0.9) for first in ("yes", "no")
     ]
     named = [line({"model": name, "x": x}, "a", x) for name in ("bert", "0.5-bert") for x in (1.0, 2.0)]
     figure = drawn(named, ("model", "x"), Drawing("curves", x="x", y=("a",), panels=("model",)))
@@ -93,6 +93,8 @@ def test_heat_maps_share_a_scale_and_differences_have_one_around_zero():
     found = [(axes.images[0].get_cmap().name, *axes.images[0].get_clim()) for axes in panels]
     assert found[0] == found[1] == ("viridis", 0.0, 3.0)
     assert found[2] == ("RdBu_r", -0.4, 0.4)
+    assert len({axes.get_ylim() for axes in panels}) == 1, "the first layer is above in each"
+    assert panels[0].yaxis_inverted()
     signed = heat(
         3, ("one", "two"), Drawing("heat", x="x", y=("y",), panels=("map",), value="a"), lambda _, y, x: x - y
     )

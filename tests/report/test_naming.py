@@ -11,7 +11,7 @@ from benchmark.report.cells import load_cells
 from benchmark.report.drawings import draw_table
 from benchmark.report.figures import fixed_style
 from benchmark.report.looks import style_of
-from benchmark.report.naming import Names
+from benchmark.report.naming import OURS, Names
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.settings.latex_settings import LatexSettings
 from tests.report.folders import Plan, write_cells
@@ -96,6 +96,16 @@ def test_figures_have_titles_and_methods_their_own_colour():
     assert drawn_in == [style_of(name).colour for name in ("attattr", "raw_attention")]
     assert [tick.get_text() for tick in drawn.axes[0].get_yticklabels()][:2] == ["Attention × input norm", "Grad-CAM"]
     assert drawn.axes[0].get_xticklabels()[0].get_text() == "Last layer"
+
+
+def test_methods_have_their_titles_whatever_the_column_is_called():
+    for column in ("explainer", "and", "guide", "reference"):
+        assert OURS.label(column, "raw_attention") == "Raw attention"
+        assert OURS.label(column, "attattr_fast") == "ATTATTR fast"
+    assert OURS.label("explainer", "mine_2") == "Mine 2"
+    assert OURS.label("task", "my_task") == "my_task"
+    assert OURS.label("word", "raw_attention") == "raw_attention"
+    assert OURS.label("of", "scores") == "scores", "a word of English"
 
 
 def test_names_come_from_the_methods_and_metrics_of_a_comparison(tmp_path):

@@ -135,7 +135,7 @@ def test_images_that_are_classified_otherwise_are_marked_and_counted(tmp_path):
     figure = image_figures._heatmaps(found)
     texts = [" ".join(text.get_text().split()) for text in figure.texts]
     assert (
-        "2 of 3 images are classified as they are labelled; 1 of 3 as another class than the explained one (✗)"
+        "2 of the 3 images that are kept are classified as labelled; 1 of 3 as another class than the explained one (✗)"
         in texts[0]
     )
     (side,) = [text for text in texts if "✗ predicted African elephant" in text and "maps for the label" in text]
