@@ -55,7 +55,7 @@ class Threshold:
                 title="What depends on the threshold τ",
                 labels=("method", "τ"),
                 rows=table.sort_values(["method", "τ"], kind="stable"),
-                drawing=Drawing("curves", x="τ", y=names, series="method"),
+                drawing=Drawing("curves", x="τ", y=names, series="method", alike=(self._probabilities(names),)),
             ),
             Table(
                 name="threshold_range",
@@ -65,6 +65,10 @@ class Threshold:
                 sentences=tuple(sentences),
             ),
         ]
+
+    def _probabilities(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The curves that are probabilities of the target, which one scale compares."""
+        return tuple(name for name in names if self.curves[name][1].endswith("_probability"))
 
 
 def _range_of_curve(method: str, name: str, values: pd.DataFrame) -> Iterator[Difference]:

@@ -23,8 +23,8 @@ def leaderboard(folder: str | Path) -> pd.DataFrame:
 
     Returns:
         One row per task, model, method, evaluation and metric: value, 95 % interval (`low`, `high`), n, whether higher is
-        better, and the reason where there is no value; and on which share of the examples the explanation is constant, and of the
-        units tied (`constant`, `tied`), where the test reads one.
+        better, and the reason where there is no value. `constant` and `tied` are the share of the examples on which the
+        explanation is constant and the mean share of tied units, where the test reads explanations.
 
     Raises:
         UserError: there is no such folder, or nothing finished in it.

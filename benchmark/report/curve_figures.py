@@ -1,7 +1,7 @@
 """Curves: one page of small multiples with those that matter first, and a figure for each."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pandas as pd
@@ -10,6 +10,7 @@ from benchmark.report.cells import NamedCell
 from benchmark.report.figures import Panel, PanelSize, draw_lines, draw_panels, draw_points, figure_files
 from benchmark.report.leaderboard import groups_with_figures, known_metrics
 from benchmark.report.looks import method_look
+from benchmark.report.pretty import method_title, without_fingerprint
 from benchmark.results.record import Metric
 from benchmark.results.wording import arrow, shortened, slug, span, unique_stems
 
@@ -31,6 +32,7 @@ class Curve:
         declared: what is declared of it.
         points: of all tasks and models, by method.
         labels: class names, by task and model.
+        called: what people read in place of a method's shown name.
     """
 
     evaluation: str
@@ -38,6 +40,7 @@ class Curve:
     declared: Metric
     points: pd.DataFrame
     labels: dict[tuple[str, str], tuple[str, ...]]
+    called: Callable[[str], str] = method_title
 
     @property
     def title(self) -> str:
@@ -61,15 +64,18 @@ class Curve:
     def panels(self, *, told: bool) -> Iterator[Panel]:
         """A panel per task and model; its title tells the curve (`told`) or the task and model."""
         for (task, model), part in self.points.groupby(["task", "model"], sort=False):
-            title = f"{shortened(f'{task} · {model}', _TITLE // 2)} (n = {span(int(n) for n in part['n'])})"
+            name = shortened(f"{task} · {without_fingerprint(str(model))}", _TITLE // 2)
+            title = f"{name} (n = {span(int(n) for n in part['n'])})"
             if told:
                 name = shortened(self.declared.short or self.title, _PANEL_TITLE)
                 title = f"{name} {arrow(self.declared.higher_is_better)}".rstrip()
             rows = part.rename(columns={"method": "series"})
+            rows["series"] = rows["series"].map(self.called)
             names = self.labels.get((str(task), str(model)), ())
             yield Panel(
-                rows, title, str(self.declared.x), "" if told else self.title, _drawer(self.declared, rows, names)
-            )
+                rows, title, str(self.declared.x), "" if told else self.title, _drawer(self.declared, rows, names),
+                scale="" if told else self.metric,
+            )  # fmt: skip
 
 
 def _drawer(declared: Metric, rows: pd.DataFrame, names: Sequence[str]) -> "partial[None] | None":
@@ -82,19 +88,22 @@ def _drawer(declared: Metric, rows: pd.DataFrame, names: Sequence[str]) -> "part
     return partial(draw_points, ticks=ticks)
 
 
-def curves(cells: Sequence[NamedCell], table: pd.DataFrame) -> list[Curve]:
+def curves(cells: Sequence[NamedCell], table: pd.DataFrame, called: Callable[[str], str] = method_title) -> list[Curve]:
     """The curves of all tests that are shown, those of the overview first.
 
     Args:
         cells: named cells.
         table: their figures (`leaderboard.frame`).
+        called: what people read in place of a method's shown name.
     """
     metrics = known_metrics(cells)
     shown = pd.concat([part for *_, part in groups_with_figures(cells, table)])
     labels = {(cell.task, cell.model): cell.record.model.labels for cell in cells}
     parts = shown[shown["x"].notna()].groupby(["evaluation", "metric"], sort=False)
     found = {
-        (str(key[0]), str(key[1])): Curve(str(key[0]), str(key[1]), metrics[str(key[0])][str(key[1])], part, labels)
+        (str(key[0]), str(key[1])): Curve(
+            str(key[0]), str(key[1]), metrics[str(key[0])][str(key[1])], part, labels, called
+        )
         for key, part in parts
     }
     in_order = [found[name, metric] for name, own in metrics.items() for metric in own if (name, metric) in found]
@@ -107,22 +116,25 @@ def not_drawn(found: Sequence[Curve]) -> str:
     return f"Not drawn, as all values are equal or none is there: {', '.join(flat)}." if flat else ""
 
 
-def curve_files(cells: Sequence[NamedCell], table: pd.DataFrame) -> Iterator[tuple[str, bytes]]:
+def curve_files(
+    cells: Sequence[NamedCell], table: pd.DataFrame, called: Callable[[str], str] = method_title
+) -> Iterator[tuple[str, bytes]]:
     """File name and content of the overview and of every curve's figure, as PNG and as PDF; flat curves have none.
 
     Args:
         cells: named cells.
         table: their figures (`leaderboard.frame`).
+        called: what people read in place of a method's shown name.
     """
-    found = [curve for curve in curves(cells, table) if not curve.flat]
-    look = method_look(list(dict.fromkeys(table["method"])))
+    found = [curve for curve in curves(cells, table, called) if not curve.flat]
+    look = {called(name): style for name, style in method_look(list(dict.fromkeys(table["method"]))).items()}
     for task, model in dict.fromkeys(zip(table["task"], table["model"], strict=True)):
         chosen = [curve for curve in found if curve.declared.headline]
         panels = [panel for curve in chosen for panel in _of(curve, task, model).panels(told=True)]
         several = table[["task", "model"]].drop_duplicates().shape[0] > 1
         stem = f"{OVERVIEW}-{slug(task)}-{slug(model)}" if several else OVERVIEW
         if len(panels) > 1:
-            heading = shortened(f"{task} · {model}: the main curves, with 95 % bands", _TITLE)
+            heading = shortened(f"{task} · {without_fingerprint(model)}: the main curves, with 95 % bands", _TITLE)
             text = "; ".join(curve.text.rstrip(".") for curve in chosen) + "."
             yield from figure_files(
                 stem, partial(draw_panels, heading, panels, look, draw_lines, PanelSize(3.4, 1.9)), text
@@ -137,4 +149,4 @@ def curve_files(cells: Sequence[NamedCell], table: pd.DataFrame) -> Iterator[tup
 def _of(curve: Curve, task: str, model: str) -> Curve:
     points = curve.points
     chosen = points[(points["task"] == task) & (points["model"] == model)]
-    return Curve(curve.evaluation, curve.metric, curve.declared, chosen, curve.labels)
+    return replace(curve, points=chosen)

@@ -1,6 +1,7 @@
 """Figures of analyses: curves, scatter plots, bars and heat maps with intervals where there are any."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
-from benchmark.report.figures import NAME, Panel, PanelSize, draw_lines, draw_panels, figure_files
+from benchmark.report.figures import NAME, Panel, PanelSize, draw_lines, draw_panels, figure_files, placed
 from benchmark.report.looks import Look, Style, series_look
 from benchmark.report.naming import OURS, Names
 from benchmark.results.tables import Drawing, Table
@@ -20,6 +21,9 @@ from benchmark.results.wording import number, shortened
 
 _TITLE = 300  # letters that are shown
 _NUMBERED = 600  # cells of a heat map beyond which it shows colours alone
+_LEGIBLE = 11.0  # inches of a figure beyond which its numbers are too small on a page
+_DIFFERENCES = "differences"
+_BARE = re.compile(r"[-+−]?[\d.,]+ ?%?|yes|no|true|false|none", re.IGNORECASE)
 
 
 def drawing_files(table: Table, stem: str, names: Names = OURS) -> Iterator[tuple[str, bytes]]:
@@ -53,6 +57,13 @@ def draw_table(table: Table, drawing: Drawing, names: Names = OURS) -> Figure:
     """The figure of a table, with people's names in place of code names."""
     panels, look = drawn_panels(table, drawing, names)
 
+    size, numbered = _panel_size(panels, drawing)
+    if drawing.kind == "heat":
+        panels = [
+            replace(panel, draw=partial(_heat, colours=colours, numbered=numbered), scale="")
+            for panel, colours in zip(panels, _colours(panels), strict=True)
+        ]
+
     def draw(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
         _DRAWERS[drawing.kind](axes, rows, look)
         for name in drawing.logarithmic:
@@ -61,42 +72,80 @@ def draw_table(table: Table, drawing: Drawing, names: Names = OURS) -> Figure:
             axis.set_major_formatter(LogFormatter())
             axis.set_minor_formatter(LogFormatter(labelOnlyBase=False))
 
-    return draw_panels(
-        shortened(names.text(table.title, table), _TITLE), panels, look, draw, _panel_size(panels, drawing)
-    )
+    heading = shortened(names.text(table.title, table), _TITLE)
+    return draw_panels(heading, panels, look, draw, size, "x" if drawing.kind == "bars" else "y")
 
 
-def _panel_size(panels: list[Panel], drawing: Drawing) -> PanelSize:
-    """Heat maps and bars grow with what they hold, so that numbers and names stay legible."""
+def _panel_size(panels: list[Panel], drawing: Drawing) -> tuple[PanelSize, bool]:
+    """Heat maps and bars grow with what they hold, so that numbers and names stay legible; and whether cells have numbers.
+
+    A heat map has them where the figure is no wider than a page that is read without a magnifying glass.
+    """
     if drawing.kind in ("curves", "points", "scatter"):
-        return PanelSize(left=0.85)
+        return PanelSize(left=0.85), False
     rows = pd.concat([panel.rows for panel in panels])
     across, down = ([min(NAME, len(str(value))) for value in rows[name].unique()] for name in ("x", "y"))
     if drawing.kind == "bars":
         height = 0.18 * max(len(panel.rows) for panel in panels)
-        return PanelSize(4.4, max(2.5, height), left=0.3 + 0.073 * max(across), bottom=0.3)
+        return PanelSize(4.4, max(2.5, height), left=0.3 + 0.073 * max(across), bottom=0.3), False
     if drawing.kind == "violins":
-        return PanelSize(max(3.0, 0.6 * len(across)), 2.6, left=0.85, bottom=0.3 + 0.042 * max(across))
-    size = max(3.0, 0.5 * len(across) + 0.8), max(2.2, 0.26 * len(down))
-    return PanelSize(*size, left=0.3 + 0.058 * max(down), bottom=0.3 + 0.042 * max(across))
+        return PanelSize(max(3.0, 0.6 * len(across)), 2.6, left=0.85, bottom=0.3 + 0.042 * max(across)), False
+    left, bottom = 0.3 + 0.058 * max(down), 0.3 + 0.042 * max(across)
+    wide, high = max(3.0, 0.5 * len(across) + 0.8), max(2.2, 0.26 * len(down))
+    columns = 1 + max(column for _, column in placed(panels))
+    numbered = len(across) * len(down) <= _NUMBERED and columns * (wide + left) <= _LEGIBLE
+    if not numbered:
+        wide, high = max(2.2, 0.24 * len(across) + 0.6), max(1.6, 0.2 * len(down))
+    return PanelSize(wide, high, left, bottom), numbered
+
+
+def _colours(panels: list[Panel]) -> list["tuple[str, float, float]"]:
+    """Colour map, least and largest value of each panel: one for all of a scale, and around 0 where there are both signs."""
+    found = {}
+    for scale in dict.fromkeys(panel.scale for panel in panels):
+        values = pd.concat([panel.rows["value"] for panel in panels if panel.scale == scale]).dropna()
+        low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+        if low < 0 or scale == _DIFFERENCES:
+            most = max(-low, high) or 1.0
+            found[scale] = "RdBu_r", -most, most
+        else:
+            found[scale] = "viridis", low, high
+    return [found[panel.scale] for panel in panels]
 
 
 def _panels(table: Table, drawing: Drawing, names: Names) -> Iterator[Panel]:
     """One panel per metric (one in all for scatter and heat), times one per value of the panel columns."""
     parts = table.rows.groupby(list(drawing.panels), sort=False) if drawing.panels else [((), table.rows)]
     for values, part in parts:
-        title = " · ".join(map(names.label, drawing.panels, values))
+        told = [_of_column(column, value, names) for column, value in zip(drawing.panels, values, strict=True)]
+        title = " · ".join(told)
         if drawing.kind == "scatter":
-            yield Panel(_points(table, part, drawing), shortened(title, NAME), drawing.x, drawing.y[0])
+            yield Panel(_points(table, part, drawing), shortened(title, NAME), drawing.x, drawing.y[0], **_at(told))
         elif drawing.kind == "heat":
             cells = part if drawing.value is None else part[part["metric"] == drawing.value]
-            yield Panel(_named(table, cells, drawing, names), shortened(title, NAME))
+            scale = _DIFFERENCES if {*map(str, values)} & {*drawing.differences} else ""
+            yield Panel(_named(table, cells, drawing, names), shortened(title, NAME), scale=scale, **_at(told))
         else:
             for metric in drawing.y:
                 shown = _named(table, part[(part["metric"] == metric) & _finite(part)], drawing, names)
                 if len(shown):
                     name = shortened(" · ".join(filter(None, [title, names.heading(table, metric)])), NAME)
-                    yield Panel(shown, name, drawing.x if drawing.kind in ("curves", "points") else "")
+                    x = drawing.x if drawing.kind in ("curves", "points") else ""
+                    kind = next((group[0] for group in drawing.alike if metric in group), metric)
+                    place = _at([*told, *([metric] if len(drawing.y) > 1 else [])])
+                    yield Panel(shown, name, x, scale=kind, **place)
+
+
+def _of_column(column: str, value: object, names: Names) -> str:
+    """A value of a panel column; a number or a yes says nothing without the column's name."""
+    told = names.label(column, value)
+    alone = isinstance(value, bool | float | int | np.number | np.bool_) or bool(_BARE.fullmatch(told))
+    return f"{column.replace('_', ' ')} = {told}" if alone else told
+
+
+def _at(told: list[str]) -> dict[str, str]:
+    """Line and column of a panel: its first name, and the others."""
+    return {"line": told[0], "column": " · ".join(told[1:])} if len(told) > 1 else {}
 
 
 def _named(table: Table, rows: pd.DataFrame, drawing: Drawing, names: Names) -> pd.DataFrame:
@@ -190,20 +239,21 @@ def _violins(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
     axes.set_xticks(range(len(names)), [shortened(name, NAME) for name in names], rotation=40, ha="right", fontsize=7)
 
 
-def _heat(axes: Axes, rows: pd.DataFrame, _look: Look) -> None:
+def _heat(axes: Axes, rows: pd.DataFrame, _look: Look, *, colours: tuple[str, float, float], numbered: bool) -> None:
     across, down = (list(dict.fromkeys(rows[name])) for name in ("x", "y"))
     cells = rows.drop_duplicates(["x", "y"], keep="last").pivot(index="y", columns="x", values="value")
     grid = cells.reindex(index=down, columns=across).to_numpy()
-    image = axes.imshow(grid, cmap="viridis", aspect="auto")
+    name, low, high = colours
+    image = axes.imshow(grid, cmap=name, aspect="auto", vmin=low, vmax=high)
     axes.grid(visible=False)
     columns, lines = ([shortened(str(value), NAME) for value in values] for values in (across, down))
     axes.set_xticks(range(len(across)), columns, rotation=40, ha="right", fontsize=7)
     axes.set_yticks(range(len(down)), lines, fontsize=7)
-    middle = (np.nanmin(grid) + np.nanmax(grid)) / 2
-    for (y, x), value in np.ndenumerate(grid if grid.size <= _NUMBERED else grid[:0]):
+    for (y, x), value in np.ndenumerate(grid if numbered else grid[:0]):
         if math.isfinite(value):
-            colour = "white" if value < middle else "black"
-            axes.text(x, y, number(float(value)), ha="center", va="center", fontsize=6, color=colour)
+            red, green, blue, _ = image.to_rgba(value)
+            colour = "white" if 0.3 * red + 0.59 * green + 0.11 * blue < 0.5 else "black"
+            axes.text(x, y, number(float(value)), ha="center", va="center", fontsize=7, color=colour)
     axes.figure.colorbar(image, ax=axes, shrink=0.8)
 
 
@@ -212,6 +262,5 @@ _DRAWERS: Mapping[str, Callable[[Axes, pd.DataFrame, Look], None]] = {
     "points": _strips,
     "scatter": _scatter,
     "bars": _bars,
-    "heat": _heat,
     "violins": _violins,
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from matplotlib import style
@@ -42,7 +42,8 @@ _TOLD = {"png": "Description", "pdf": "Subject"}
 NAME = 48
 """Letters of a name that are shown."""
 
-_PANELS_PER_ROW = 3
+_PANELS_PER_LINE = 3
+_MOST_PER_LINE = 6
 _LETTERS = 12  # of the heading, per inch
 _MARKED = 25  # points up to which each has a marker
 
@@ -57,6 +58,9 @@ class Panel:
         x: name of the horizontal axis.
         y: name of the vertical axis.
         draw: fills it, where it is drawn in another way than the others.
+        line: panels of one line stand side by side; empty: lines are filled one after the other.
+        column: below panels of the same column, where there are lines.
+        scale: panels of the same scale, which is not empty, show the same range of values.
     """
 
     rows: pd.DataFrame
@@ -64,6 +68,9 @@ class Panel:
     x: str = ""
     y: str = ""
     draw: "Callable[[Axes, pd.DataFrame, Look], None] | None" = None
+    line: str = ""
+    column: str = ""
+    scale: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,29 +133,33 @@ def draw_panels(
     look: Look,
     draw: Callable[[Axes, pd.DataFrame, Look], None] = draw_lines,
     size: PanelSize = PanelSize(),
+    values: Literal["x", "y"] = "y",
 ) -> Figure:
     """A figure of panels side by side, with a heading above them and a legend at their right.
 
     Args:
         heading: what the figure shows.
-        panels: from left to right, three in a row.
+        panels: from left to right, in lines of their own or in lines of equal length.
         look: how series look; those that are drawn are named in the legend.
         draw: fills a panel with its rows; it labels a line of each series with its name.
         size: of the panels.
+        values: the axis of the figures, whose range panels of one scale share.
     """
     drawn = {name for panel in panels for name in panel.rows["series"]} - {""}
     names = [name for name in look if name in drawn and look[name].named]
     others = [name for name in look if name in drawn and not look[name].named]
     told = [*names, *([f"{len(others)} other methods"] if others else [])]
     beside = 0.55 + 0.07 * min(NAME, max(map(len, told))) if told else 0.0  # the legend
-    width = min(len(panels), _PANELS_PER_ROW) * (size.left + size.width + _RIGHT) + beside
+    places = placed(panels)
+    width = (1 + max(column for _, column in places)) * (size.left + size.width + _RIGHT) + beside
     lines = textwrap.wrap(heading, int((width - 0.2) * _LETTERS))
-    figure, grid = _grid(len(panels), size, width, 0.175 * (len(lines) - 1), len(told))
+    figure, grid = _grid(places, size, width, 0.175 * (len(lines) - 1), len(told))
     for panel, axes in zip(panels, grid, strict=True):
         (panel.draw or draw)(axes, panel.rows, look)
         axes.set_title(panel.title, loc="left")
         axes.set_xlabel(shortened(panel.x.replace("_", " "), NAME))
         axes.set_ylabel(shortened(panel.y.replace("_", " "), NAME))
+    _share_ranges(panels, grid, values)
     add_text(figure, 0.15, 0.12, "\n".join(lines), 11)
     if told:
         handles = {line.get_label(): line for axes in grid for line in axes.get_lines()}
@@ -166,15 +177,40 @@ def draw_panels(
 _RIGHT, _TOP, _BETWEEN = 0.15, 0.62, 0.35
 
 
-def _grid(count: int, size: PanelSize, width: float, above: float, names: int) -> tuple[Figure, list[Axes]]:
-    """A figure of so many inches with so many panels; margins are fixed, for a layout engine would draw all of it twice."""
-    columns = min(count, _PANELS_PER_ROW)
-    rows = math.ceil(count / columns)
+def placed(panels: Sequence[Panel]) -> list[tuple[int, int]]:
+    """Line and column of each panel.
+
+    Panels that name their lines stand in them, each below those of its column; others fill lines of equal length, as far as
+    their number can be divided: four make two lines of two.
+    """
+    lines, columns = (list(dict.fromkeys(getattr(panel, name) for panel in panels)) for name in ("line", "column"))
+    named = [(lines.index(panel.line), columns.index(panel.column)) for panel in panels]
+    if len(lines) > 1 and len(columns) <= _MOST_PER_LINE and len({*named}) == len(panels):
+        return named
+    least = math.ceil(len(panels) / _PANELS_PER_LINE)
+    across = math.ceil(len(panels) / least)
+    return [divmod(place, across) for place in range(len(panels))]
+
+
+def _share_ranges(panels: Sequence[Panel], grid: Sequence[Axes], values: Literal["x", "y"]) -> None:
+    """Panels of one scale show the same range."""
+    for scale in dict.fromkeys(panel.scale for panel in panels if panel.scale):
+        alike = [axes for panel, axes in zip(panels, grid, strict=True) if panel.scale == scale]
+        ends = [axes.get_xlim() if values == "x" else axes.get_ylim() for axes in alike]
+        low, high = min(map(min, ends)), max(map(max, ends))
+        for axes in alike:
+            (axes.set_xlim if values == "x" else axes.set_ylim)(low, high)
+
+
+def _grid(
+    places: Sequence[tuple[int, int]], size: PanelSize, width: float, above: float, names: int
+) -> tuple[Figure, list[Axes]]:
+    """A figure of so many inches with its panels; margins are fixed, for a layout engine would draw all of it twice."""
+    rows = 1 + max(row for row, _ in places)
     height = max(rows * (size.height + size.bottom) + (rows - 1) * _BETWEEN + _TOP, 0.5 + 0.175 * names) + above
     figure = Figure(figsize=(width, height))
     grid = []
-    for place in range(count):
-        row, column = divmod(place, columns)
+    for row, column in places:
         x = column * (size.left + size.width + _RIGHT) + size.left
         y = height - above - _TOP - size.height - row * (size.height + size.bottom + _BETWEEN)
         grid.append(figure.add_axes((x / width, y / height, size.width / width, size.height / height)))

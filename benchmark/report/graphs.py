@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from benchmark.report.cells import NamedCell
 from benchmark.report.figures import add_text, rendered
+from benchmark.report.pretty import method_title
 from benchmark.report.run_folders import unreadable
 from benchmark.results.graph import AttributionGraph
 from benchmark.results.wording import shortened, slug, unique_stems
@@ -39,7 +40,7 @@ class DrawnGraph:
     @property
     def title(self) -> str:
         """What a figure's head says."""
-        return f"{self.method} · {self.uid} · class {self.target}"
+        return f"{method_title(self.method)} · {self.uid} · class {self.target}"
 
     @property
     def note(self) -> str:

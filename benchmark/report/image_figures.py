@@ -1,5 +1,6 @@
 """The figures of papers on images: image × method, two classes beside each other, and images without their best patches."""
 
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,20 +20,31 @@ from benchmark.report.image_maps import Grid, ImageScores, Picture, enlarged, re
 from benchmark.report.leaderboard import groups_with_figures
 from benchmark.report.naming import Names
 from benchmark.report.page.showcase import Example, examples
+from benchmark.report.pretty import without_fingerprint
 from benchmark.results.wording import shortened, slug, unique_stems
 
 MOST_IMAGES = 6
 """Rows of a figure."""
 
 MOST_COLUMNS = 12
-"""Methods of a figure, the first ones of the leaderboard."""
+"""Methods of a figure: those of `LOOKED_FOR`, and the first ones of the leaderboard."""
+
+LOOKED_FOR = (
+    "raw_attention", "rollout", "transformer_attribution", "attattr", "attattr_fast", "generic_attention",
+    "attention_gradcam", "gradient_x_input", "random", "oracle",
+)  # fmt: skip
+"""Methods and controls that a reader looks for on images, wherever they stand on the leaderboard."""
 
 PROBABLE = 0.05
 """Least probability of a second class that is drawn."""
 
 SHARES = (0.1, 0.5, 0.9)
 _SCALE = "RdBu_r"
-_SIDE, _GAP, _LEFT, _TOP, _BOTTOM = 1.15, 0.08, 1.65, 0.95, 0.75  # inches
+_OTHER = "#D55E00"
+_NARROW = 22  # letters of a line beside a picture
+WIDE = 60
+"""Letters of a line above the pictures."""
+_SIDE, _GAP, _LEFT, _TOP, _BOTTOM = 1.15, 0.08, 1.65, 1.1, 0.75  # inches
 
 Draw = Callable[[Axes], None]
 Scores = Sequence[float | None]
@@ -43,11 +55,27 @@ Shown = tuple[Example, Picture]
 
 @dataclass(frozen=True)
 class Compared:
-    """Images of one task and model, and the titles of its methods by place, best first."""
+    """Images of one task and model.
+
+    Attributes:
+        title: of the task and the model.
+        methods: titles of its methods by place, best first.
+        images: with their pictures.
+    """
 
     title: str
     methods: Mapping[int, str]
     images: tuple[tuple[Example, Picture], ...]
+
+    @property
+    def classified(self) -> str:
+        """How many images are classified as labelled, and as they are explained."""
+        known = [one for one, _ in self.images if one.label is not None]
+        right = sum(one.predicted == one.label for one in known)
+        others = sum(is_other(one) for one, _ in self.images)
+        told = [f"{right} of the {len(known)} images that are kept are classified as labelled"] if known else []
+        told += [f"{others} of {len(self.images)} as another class than the explained one (✗)"] if others else []
+        return "; ".join(told)
 
 
 def image_files(cells: Sequence[NamedCell], figures: Any, names: Names) -> Iterator[tuple[str, bytes]]:
@@ -56,7 +84,11 @@ def image_files(cells: Sequence[NamedCell], figures: Any, names: Names) -> Itera
     stems = unique_stems(slug(one.title) for one in compared)
     for one, stem in zip(compared, stems, strict=True):
         end = "" if len(compared) == 1 else f"-{stem}"
-        yield from figure_files(f"images{end}", partial(_heatmaps, one), f"Heatmaps of {one.title}, image by method.")
+        yield from figure_files(
+            f"images{end}",
+            partial(_heatmaps, one),
+            f"Heatmaps of {one.title}, image by method. {one.classified}".rstrip(),
+        )
         yield from figure_files(f"images-removed{end}", partial(_removed, one), "An image without its best patches.")
         if pairs := _pairs(one):
             text = f"Heatmaps of {one.title} for the two most probable classes."
@@ -68,8 +100,22 @@ def _compared(cells: Sequence[NamedCell], figures: Any, names: Names) -> Iterato
         chosen, _ = examples([*enumerate(members)])
         images = tuple((one, one.picture) for one in chosen if one.picture is not None)
         scored = {place for one, _ in images for place in one.scores}
-        methods = {place: names.method(cell.method) for place, cell in enumerate(members) if place in scored}
-        yield Compared(f"{task} · {model}", dict([*methods.items()][:MOST_COLUMNS]), images)
+        drawn = columns_of({place: cell.method for place, cell in enumerate(members) if place in scored})
+        titles = {place: names.method(method) for place, method in drawn.items()}
+        yield Compared(f"{task} · {without_fingerprint(model)}", titles, images)
+
+
+def columns_of(methods: Mapping[int, str]) -> dict[int, str]:
+    """At most `MOST_COLUMNS` of the methods, in their order: those of `LOOKED_FOR`, then the best ones."""
+    looked_for = [place for name in LOOKED_FOR for place, method in methods.items() if method == name]
+    others = [place for place in methods if place not in looked_for]
+    chosen = {*[*looked_for, *others][:MOST_COLUMNS]}
+    return {place: method for place, method in methods.items() if place in chosen}
+
+
+def is_other(example: Example) -> bool:
+    """Whether the model classifies it as another class than the one that is explained."""
+    return example.predicted is not None and example.predicted != example.target
 
 
 def _pairs(compared: Compared) -> list[tuple[Example, Picture]]:
@@ -91,11 +137,12 @@ def _heatmaps(compared: Compared) -> Figure:
     """Rows: images; columns: the image with the mask's outline, then methods."""
     rows = _spread(compared.images)
     grid: list[list[Draw | None]] = [
-        [partial(_image, picture=picture), *(_map(one, picture, place) for place in compared.methods)]
+        [partial(_image, picture=picture, crossed=is_other(one)), *(_map(one, picture, p) for p in compared.methods)]
         for one, picture in rows
     ]
     heads = ["Image", *compared.methods.values()]
-    return _laid_out(compared.title, heads, [_said(one) for one, _ in rows], grid, scale=True)
+    heading = " · ".join(filter(None, [compared.title, compared.classified]))
+    return _laid_out(heading, heads, [_said(one) for one, _ in rows], grid, scale=True)
 
 
 def _spread(images: Sequence[Shown]) -> list[Shown]:
@@ -110,7 +157,9 @@ def _classes(compared: Compared, pairs: Sequence[tuple[Example, Picture]]) -> Fi
     grid: list[list[Draw | None]] = []
     sides = []
     for one, picture in pairs:
-        grid.append([partial(_image, picture=picture), *(_map(one, picture, place) for place in methods)])
+        grid.append(
+            [partial(_image, picture=picture, crossed=is_other(one)), *(_map(one, picture, place) for place in methods)]
+        )
         grid.append([None, *(_second_map(one, picture, place) for place in methods)])
         second = next(found for place in methods if (found := _second(one, place)))
         sides += [f"for {_short(one.target)}\n{_chance(one.probability)}"]
@@ -128,7 +177,7 @@ def _removed(compared: Compared) -> Figure:
         for share in SHARES
     ]
     sides = [f"without\n{100 * share:.0f} %" for share in SHARES]
-    heading = f"{compared.title}, {_said(one, ', ')}: best patches black, equal scores row by row"
+    heading = f"{compared.title}, {_said(one, ', ', WIDE)}: best patches black, equal scores row by row"
     return _laid_out(heading, [compared.methods[place] for place in places], sides, grid, scale=False)
 
 
@@ -139,10 +188,10 @@ def _laid_out(
     width = max(5.2, _LEFT + len(heads) * (_SIDE + _GAP) + 0.1)
     height = _TOP + len(grid) * (_SIDE + _GAP) + (_BOTTOM if scale else 0.1)
     figure = Figure(figsize=(width, height))
-    add_text(figure, 0.1, 0.1, shortened(heading, int(width * 12)), 10)
+    add_text(figure, 0.1, 0.1, "\n".join(textwrap.wrap(heading, int(width * 12))[:2]), 10)
     for row, (side, line) in enumerate(zip(sides, grid, strict=True)):
         down = _TOP + row * (_SIDE + _GAP)
-        add_text(figure, 0.1, down + 0.3, side, 8)
+        add_text(figure, 0.1, down + 0.1, side, 8)
         for column, draw in enumerate(line):
             if draw is not None:
                 left = _LEFT + column * (_SIDE + _GAP)
@@ -187,8 +236,8 @@ def _colour_bar(figure: Figure, width: float, height: float) -> None:
     figure.text(_LEFT / width, 0.04 / height, said, fontsize=7.5, va="bottom")
 
 
-def _image(axes: Axes, picture: Picture, *, faint: bool = False) -> None:
-    """The picture, in grey below a heatmap, with the outline of its mask."""
+def _image(axes: Axes, picture: Picture, *, faint: bool = False, crossed: bool = False) -> None:
+    """The picture, in grey below a heatmap, with the outline of its mask; in a frame where the model sees another class."""
     pixels, extent = picture.pixels, (0, picture.size[1], picture.size[0], 0)
     if faint:
         grey = pixels.mean(axis=2)
@@ -203,6 +252,9 @@ def _image(axes: Axes, picture: Picture, *, faint: bool = False) -> None:
             axes.contour(across, down, edges, levels=[0.5], colors=[colour], linewidths=[line])
     axes.set_xlim(0, picture.size[1])
     axes.set_ylim(picture.size[0], 0)
+    if crossed:
+        for spine in axes.spines.values():
+            spine.set(visible=True, color=_OTHER, linewidth=2)
 
 
 def _map(example: Example, picture: Picture, place: int) -> Draw | None:
@@ -247,12 +299,19 @@ def _without(axes: Axes, picture: Picture, scores: Scores, share: float) -> None
     axes.imshow(pixels, extent=(0, picture.size[1], picture.size[0], 0))
 
 
-def _said(example: Example, between: str = "\n") -> str:
-    label = "" if example.label is None else f"{_short(example.label)}{between}"
-    predicted = "" if example.predicted is None else f"predicted {_short(example.predicted)}{between}"
-    of = "the label" if example.target == example.label else _short(example.target)
-    explained = "" if example.target == example.predicted else f"{between}maps for {of}"
-    return f"{label}{predicted}{_chance(example.probability)}{explained}"
+def _said(example: Example, between: str = "\n", letters: int = _NARROW) -> str:
+    """Label, prediction and what the maps explain, in lines that end before the picture."""
+
+    def fitted(text: str) -> str:
+        wide = sum(1.8 if letter.isupper() or letter in "mw@" else 1 for letter in text) / max(1, len(text))
+        return between.join(textwrap.wrap(text, int(letters / wide))[:2])
+
+    label = "" if example.label is None else fitted(example.label)
+    cross = "✗ " if is_other(example) else ""
+    predicted = "" if example.predicted is None else fitted(f"{cross}predicted {example.predicted}")
+    of = "the label" if example.target == example.label else example.target
+    explained = "" if example.target == example.predicted else fitted(f"maps for {of}")
+    return between.join(filter(None, [label, predicted, _chance(example.probability), explained]))
 
 
 def _chance(probability: float | None) -> str:

@@ -11,6 +11,9 @@ from benchmark.results.control_names import CONTROLS
 
 # Okabe and Ito's colours; dark purple in place of black (too near the controls' greys), no yellow (too light on white).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4B2E83")
+MORE_COLOURS = ("#8C510A", "#808000", "#A50F15", "#00726D", "#F768A1", "#8E63C7", "#66A61E", "#1B3A6B", "#C49A6C")
+"""Those of methods whose own colour another one of the same figure has: brown, olive, crimson, teal, pink and others."""
+
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 _GREYS = {
@@ -77,6 +80,26 @@ def style_of(method: str) -> Style:
     return style_at(crc32(own) % (len(COLOURS) * len(MARKERS)))
 
 
+def looks_of(methods: Sequence[str]) -> dict[str, Style]:
+    """The looks of methods that stand in one figure: each has a colour of its own.
+
+    Where two have the same by themselves (`style_of`), the one that stands first in `KNOWN` keeps it, in whatever order the
+    methods are given; the other takes one of `MORE_COLOURS`. Beyond 16 methods colours repeat, and markers tell them apart.
+    """
+
+    def place(method: str) -> tuple[int, str]:
+        return KNOWN.index(method) if method in KNOWN else len(KNOWN), method
+
+    look = {method: style_of(method) for method in methods}
+    taken: set[str] = set()
+    for method in sorted((method for method in look if not control_place(method)), key=place):
+        own = look[method].colour
+        colour = own if own not in taken else next((c for c in (*MORE_COLOURS, *COLOURS) if c not in taken), own)
+        taken.add(colour)
+        look[method] = replace(look[method], colour=colour)
+    return look
+
+
 def method_look(best_first: Sequence[str]) -> dict[str, Style]:
     """The look of the methods of a figure; of many the best five and the controls stand out, the rest is grey.
 
@@ -85,16 +108,23 @@ def method_look(best_first: Sequence[str]) -> dict[str, Style]:
     """
     real = [method for method in best_first if not control_place(method)]
     shown = {*real} if len(real) <= _MOST else {*real[:HIGHLIGHTED]}
-    look = {method: style_of(method) for method in best_first}
+    look = looks_of([method for method in best_first if method in shown or control_place(method)])
     return {
-        method: style
-        if control_place(method) or method in shown
-        else replace(style, colour="#cfcfcf", line="-", marker="", front=1, named=False)
-        for method, style in look.items()
+        method: look[method]
+        if method in look
+        else replace(style_of(method), colour="#cfcfcf", line="-", marker="", front=1, named=False)
+        for method in best_first
     }
 
 
 def series_look(names: Sequence[str]) -> dict[str, Style]:
-    """The look of the series of an analysis: methods have their own, others one after the other."""
-    of_methods = all(name in KNOWN or control_place(name) for name in names)
-    return {name: style_of(name) if of_methods else style_at(place) for place, name in enumerate(names)}
+    """The look of the series of an analysis: methods have their own, others one after the other of what is left."""
+    of_methods = looks_of([name for name in names if name in KNOWN or control_place(name)])
+    taken = {style.colour for style in of_methods.values()}
+    others = [name for name in names if name not in of_methods]
+    free = [style for place in range(4 * len(COLOURS)) if (style := style_at(place)).colour not in taken]
+    free += [
+        replace(style_at(place), colour=colour) for place, colour in enumerate(MORE_COLOURS) if colour not in taken
+    ]
+    left = {name: free[place % len(free)] for place, name in enumerate(others)}
+    return {name: of_methods.get(name) or left[name] for name in names}

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import known_metrics
+from benchmark.report.looks import KNOWN
 from benchmark.report.pretty import is_abbreviation, method_title
 from benchmark.results.tables import Table
 
-_CODED = ("method", "importance", "edge score", "readout", "rule")
+_CODED = ("method", "explainer", "importance", "edge score", "readout", "rule")
 """Label columns of analyses' tables whose values are names of methods or of their parts."""
 
 _TEXTS = ("word", "example")
@@ -66,7 +67,8 @@ class Names:
             return text
         if known := self.methods.get(text) or self.metrics.get(text):
             return known
-        return method_title(text) if column in _CODED and _CODE.fullmatch(text) else text
+        ours = text in KNOWN and _is_code(text)
+        return method_title(text) if ours or (column in _CODED and _CODE.fullmatch(text)) else text
 
     def heading(self, table: Table, metric: str) -> str:
         """What stands above a column of figures; of a heat map whose columns are its metrics, those are names too."""

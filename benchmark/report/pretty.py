@@ -3,7 +3,7 @@
 import re
 
 _WORDS = {
-    "attattr": "AttAttr", "attcat": "AttCAT", "attnlrp": "AttnLRP", "alti": "ALTI", "lrp": "LRP", "lime": "LIME",
+    "attattr": "ATTATTR", "attcat": "AttCAT", "attnlrp": "AttnLRP", "alti": "ALTI", "lrp": "LRP", "lime": "LIME",
     "shap": "SHAP", "gradcam": "Grad-CAM", "deeplift": "DeepLIFT", "decompx": "DecompX", "globenc": "GlobEnc",
     "smoothgrad": "SmoothGrad", "taylor": "Taylor", "shapley": "Shapley", "captum": "Captum", "sam": "SAM", "x": "×",
     "l2": "L2", "alpha": "α", "beta": "β", "gamma": "γ", "epsilon": "ε",

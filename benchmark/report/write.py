@@ -64,7 +64,7 @@ def _files(
     table, names = frame(cells), Names.of(cells, latex.names)
     pairs = every_pair(cells, table)
     yield from text_files(cells, table, pairs, latex)
-    yield from (*curve_files(cells, table), *graph_files(cells), *table_files(tables, names, latex))
+    yield from (*curve_files(cells, table, names.method), *graph_files(cells), *table_files(tables, names, latex))
     yield from image_files(cells, table, names)
     links = {name: what for name, what in _DESCRIPTIONS.items() if tables or not name.startswith("analyses")}
     links |= PLANNED if planned else {}

@@ -32,6 +32,8 @@ class Drawing:
         panels: label columns; one panel per combination of their values.
         value: the metric of a heat map; None where the metrics themselves are its columns (x is "metric").
         logarithmic: axes with a logarithmic scale, "x", "y", "xy" or "".
+        alike: groups of metrics that are drawn on one scale, as they are of one kind. All panels of a metric are.
+        differences: values of panel columns whose heat maps are signed differences, with a scale of their own around 0.
     """
 
     kind: Literal["curves", "points", "scatter", "bars", "heat", "violins", "words"]
@@ -41,6 +43,8 @@ class Drawing:
     panels: tuple[str, ...] = ()
     value: str | None = None
     logarithmic: Literal["", "x", "y", "xy"] = ""
+    alike: tuple[tuple[str, ...], ...] = ()
+    differences: tuple[str, ...] = ()
 
     def check(self, table: "Table") -> None:
         """TypeError or ValueError where the drawing asks for what the table does not have."""
@@ -99,7 +103,8 @@ class Table:
         """Read what `to_json` wrote; UserError where it is something else."""
         try:
             drawing = facts["drawing"] and facts["drawing"] | {
-                key: tuple(facts["drawing"][key]) for key in ("y", "panels")
+                **{key: tuple(facts["drawing"].get(key, ())) for key in ("y", "panels", "differences")},
+                "alike": tuple(map(tuple, facts["drawing"].get("alike", ()))),
             }
             labels = tuple(facts["labels"])
             rows = pd.DataFrame(facts["rows"], columns=[*labels, *FIGURE_COLUMNS])

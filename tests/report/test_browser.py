@@ -243,10 +243,10 @@ def test_an_example_is_opened_with_its_words_outcome_curve_and_graph(page):
 
 
 def test_methods_are_called_by_their_titles_with_the_code_name_beside(page):
-    page.one("#leaderboard input[type=search]").send_keys("AttAttr")
-    assert page.texts(ROWS) == ["AttAttr" + "attattr"]
+    page.one("#leaderboard input[type=search]").send_keys("ATTATTR")
+    assert page.texts(ROWS) == ["ATTATTR" + "attattr"]
     assert page.texts(f"{ROWS} .code") == ["attattr"]
-    assert "AttAttr" in page.one("#curves .legend").text
+    assert "ATTATTR" in page.one("#curves .legend").text
     assert "attattr" not in page.one("#differences ul").text
 
 
@@ -271,7 +271,7 @@ def test_analyses_are_shown_with_sentences_figures_and_tables(page):
     assert "Arrow keys" in area.get_attribute("aria-label")
     page.press(area, webdriver.Keys.ARROW_RIGHT)
     assert page.one("#analyses .readout caption").text == "share: 0.520"
-    assert {*page.texts("#analyses .readout th")} == {"AttAttr", "Raw attention"}
+    assert {*page.texts("#analyses .readout th")} == {"ATTATTR", "Raw attention"}
     lengths = [page.run("return arguments[0].getBoundingClientRect()", bar) for bar in page.all("#analyses .length b")]
     assert lengths[0]["width"] == pytest.approx(lengths[1]["width"], abs=1), "0.5 and -0.5"
     assert lengths[1]["right"] == pytest.approx(lengths[0]["left"], abs=1), "on either side of 0"

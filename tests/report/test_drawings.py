@@ -1,6 +1,9 @@
 """Figures of analyses: what is drawn is what the table says."""
 
+import json
+
 import pandas as pd
+import pytest
 
 from benchmark.report.drawings import draw_table, drawing_files
 from benchmark.report.figures import fixed_style
@@ -33,6 +36,85 @@ def test_a_series_looks_the_same_in_every_panel_and_in_the_legend():
     (legend,) = figure.legends
     shown = dict(zip((text.get_text() for text in legend.get_texts()), legend.legend_handles, strict=True))
     assert {name: (handle.get_color(), handle.get_marker()) for name, handle in shown.items()} == looks[1]
+
+
+def drawn(rows, labels, drawing):
+    table = Table("t", "A title", labels, pd.DataFrame(rows), drawing=drawing)
+    table.check()
+    assert Table.from_json(json.loads(json.dumps(table.to_json()))).drawing == drawing
+    with fixed_style():
+        return draw_table(table, drawing)
+
+
+def test_a_panel_of_a_number_says_what_it_is_of():
+    labels = ("kept", "only_first", "x")
+    rows = [
+        line(dict(zip(labels, (kept, first, x), strict=True)), "a", x)
+        for kept in (0.5, 0.9) for first in ("yes", "no") for x in (1.0, 2.0)
+    ]  # fmt: skip
+    figure = drawn(rows, labels, Drawing("curves", x="x", y=("a",), panels=("kept", "only_first")))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        f"kept = {kept} · only first = {first} · a" for kept in (0.5, 0.9) for first in ("yes", "no")
+    ]
+    named = [line({"model": name, "x": x}, "a", x) for name in ("bert", "0.5-bert") for x in (1.0, 2.0)]
+    figure = drawn(named, ("model", "x"), Drawing("curves", x="x", y=("a",), panels=("model",)))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["bert · a", "0.5-bert · a"]
+
+
+@pytest.mark.parametrize("kind", ["curves", "points", "bars"])
+def test_panels_of_a_metric_and_of_metrics_that_are_alike_show_one_range(kind):
+    rows = [
+        line({"model": model, "x": x}, metric, x * (1 + place + 3 * number), n=1)
+        for number, model in enumerate(("one", "two")) for place, metric in enumerate(("a", "b", "c")) for x in (1.0, 2.0)
+    ]  # fmt: skip
+    drawing = Drawing(kind, x="x", y=("a", "b", "c"), panels=("model",), alike=(("a", "b"),))
+    figure = drawn(rows, ("model", "x"), drawing)
+    ranges = [axes.get_xlim() if kind == "bars" else axes.get_ylim() for axes in figure.axes]
+    assert ranges[0] == ranges[1] == ranges[3] == ranges[4]
+    assert ranges[2] == ranges[5] != ranges[0]
+    lines, columns = ({round(getattr(axes.get_position(), end), 9) for axes in figure.axes} for end in ("y0", "x0"))
+    assert (len(lines), len(columns)) == (2, 3), "a line for each model"
+
+
+def heat(size, maps, drawing, value=lambda which, y, x: 0.1 * x + y):
+    labels = ("map", "y", "x")
+    rows = [
+        line({"map": which, "y": y, "x": x}, "a", value(which, y, x))
+        for which in maps for y in range(size) for x in range(size)
+    ]  # fmt: skip
+    figure = drawn(rows, labels, drawing)
+    return [axes for axes in figure.axes if axes.images]
+
+
+def test_heat_maps_share_a_scale_and_differences_have_one_around_zero():
+    drawing = Drawing("heat", x="x", y=("y",), panels=("map",), value="a", differences=("less",))
+    scale = {"one": 1.0, "two": 3.0, "less": -0.5}
+    panels = heat(3, scale, drawing, lambda which, y, x: scale[which] * (x + y) / 4 + (0.1 if which == "less" else 0))
+    found = [(axes.images[0].get_cmap().name, *axes.images[0].get_clim()) for axes in panels]
+    assert found[0] == found[1] == ("viridis", 0.0, 3.0)
+    assert found[2] == ("RdBu_r", -0.4, 0.4)
+    assert len({axes.get_ylim() for axes in panels}) == 1, "the first layer is above in each"
+    assert panels[0].yaxis_inverted()
+    signed = heat(
+        3, ("one", "two"), Drawing("heat", x="x", y=("y",), panels=("map",), value="a"), lambda _, y, x: x - y
+    )
+    assert {(axes.images[0].get_cmap().name, axes.images[0].get_clim()) for axes in signed} == {("RdBu_r", (-2.0, 2.0))}
+
+
+def test_numbers_in_cells_are_legible_or_not_there():
+    drawing = Drawing("heat", x="x", y=("y",), panels=("map",), value="a")
+    for size, maps, numbered in (
+        (4, "a", True),
+        (4, "ab", True),
+        (12, "a", True),
+        (12, "abc", False),
+        (30, "a", False),
+    ):
+        panels = heat(size, maps, drawing)
+        texts = [text for axes in panels for text in axes.texts]
+        assert len(texts) == (len(maps) * size * size if numbered else 0)
+        inches = panels[0].figure.get_figwidth()
+        assert all(text.get_fontsize() * min(1.0, 9 / inches) > 5 for text in texts), "as wide as a page"
 
 
 def test_equal_tables_give_equal_bytes():

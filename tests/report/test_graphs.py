@@ -85,7 +85,7 @@ def test_a_figure_says_what_it_shows():
     shown = DrawnGraph("attattr (steps=5)", "test_$1$", "bad", example())
     figure = draw(shown)
     texts = [text.get_text() for text in figure.texts]
-    assert texts[0] == "attattr (steps=5) · test_$1$ · class bad"
+    assert texts[0] == "ATTATTR (steps=5) · test_$1$ · class bad"
     assert texts[1].startswith("paper, τ = 0.4: ")
     labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
     assert labels == [*WORDS[:5], "averyveryverylo…", "[SEP]"]

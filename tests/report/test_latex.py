@@ -124,7 +124,7 @@ def test_settings_come_from_a_configuration():
         ("transformer_attribution", "Transformer attribution"),
         ("lrp_alpha_beta", "LRP α β"),
         ("gradient_x_input (steps=5)", "Gradient × input (steps=5)"),
-        ("attattr", "AttAttr"),
+        ("attattr", "ATTATTR"),
         ("mine", "Mine"),
     ],
 )

@@ -5,14 +5,15 @@ from dataclasses import replace
 from itertools import combinations
 
 import pandas as pd
+import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
 from benchmark.report.cells import load_cells
 from benchmark.report.curve_figures import curve_files, curves, not_drawn
-from benchmark.report.figures import Panel, draw_panels, draw_points
+from benchmark.report.figures import Panel, draw_panels, draw_points, placed
 from benchmark.report.leaderboard import frame
-from benchmark.report.looks import KNOWN, method_look, series_look, style_of
+from benchmark.report.looks import KNOWN, looks_of, method_look, series_look, style_of
 from benchmark.report.markdown import markdown
 from benchmark.report.pairs import every_pair
 from benchmark.results import commits, store
@@ -41,12 +42,63 @@ def test_every_method_of_ours_has_a_colour_and_marker_of_its_own():
     assert len({(style.colour, style.marker, str(style.line)) for style in first}) == 8
 
 
-def test_a_method_looks_the_same_whatever_it_is_compared_with():
+def test_a_method_looks_the_same_unless_another_one_has_its_colour():
     one, other = (method_look(names) for names in (["rollout", "mine", "random"], ["lrp", "mine", "rollout"]))
     assert one["rollout"] == other["rollout"]
-    assert one["mine"] == other["mine"] == style_of("mine")
+    assert one["mine"] == style_of("mine")
+    assert style_of("mine").colour == style_of("lrp").colour
+    assert other["lrp"] == style_of("lrp")
+    assert other["mine"] == replace(style_of("mine"), colour=other["mine"].colour)
+    assert len({style.colour for style in other.values()}) == 3
     assert series_look(["rollout", "random"])["rollout"] == style_of("rollout")
     assert len({style.colour for style in series_look(["0.1", "0.2", "0.3"]).values()}) == 3
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["attattr", "attattr_fast", "accuracy_difference", "rollout", "random"],
+        ["attention_gradcam", "attattr", "oracle"],
+        [*KNOWN[:9], *CONTROLS],
+        KNOWN[14:23],
+    ],
+)
+def test_methods_of_a_figure_have_colours_of_their_own_in_whatever_order(names):
+    look, backwards = method_look(names), method_look(names[::-1])
+    assert look == backwards
+    real = [name for name in names if name not in CONTROLS]
+    assert len({look[name].colour for name in real}) == len(real)
+    assert series_look(names) == look
+    mixed = series_look([*names, "theory", "whole"])
+    assert {name: mixed[name] for name in names} == look
+    others = {mixed[name].colour for name in ("theory", "whole")}
+    assert len(others) == 2
+    assert others.isdisjoint(style.colour for style in look.values())
+
+
+def test_sixteen_methods_have_sixteen_colours():
+    look = looks_of(KNOWN[:16])
+    assert len({style.colour for style in look.values()}) == 16
+
+
+def test_panels_stand_in_lines_and_comparable_ones_show_one_range():
+    def panel(line="", column="", scale="", high=1.0):
+        rows = pd.DataFrame({"series": "", "x": [0.0, 1.0], "value": [0.0, high], "low": 0.0, "high": high})
+        return Panel(rows, line=line, column=column, scale=scale)
+
+    assert placed([panel() for _ in range(4)]) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert [placed([panel() for _ in range(n)])[-1] for n in (1, 2, 3, 5, 6, 9)] == [
+        (0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]  # fmt: skip
+    two = [panel(model, kind) for model in ("one", "two") for kind in "abcd"]
+    assert placed(two) == [(line, column) for line in range(2) for column in range(4)]
+    del two[1]  # one model has no such panel, and the others stay below each other
+    columns = dict(zip("acdabcd", (column for _, column in placed(two)), strict=True))
+    assert placed(two) == [(place > 2, columns[name]) for place, name in enumerate("acdabcd")]
+    assert sorted(columns.values()) == [0, 1, 2, 3]
+    figure = draw_panels("", [panel(scale="a", high=h) for h in (1.0, 3.0)] + [panel(high=9.0)], series_look([""]))
+    one, two, three = (axes.get_ylim() for axes in figure.axes)
+    assert one == two != three
+    assert one[1] > 3
 
 
 def test_of_many_methods_the_best_five_and_the_controls_stand_out():
@@ -94,6 +146,8 @@ def test_curves_are_titled_described_and_where_flat_named_alone(tmp_path):
     assert not_drawn([curve]) == ""
     files = dict(curve_files(cells, table))
     assert set(files) == {f"curve-perturbation-positive_accuracy.{kind}" for kind in ("png", "pdf")}
+    (panel,) = curve.panels(told=False)
+    assert {*panel.rows["series"]} == {"ATTATTR", "Rollout", "Random"}
     image = Image.open(io.BytesIO(files["curve-perturbation-positive_accuracy.png"]))
     assert image.text["Description"] == curve.text
     flat = table.assign(value=table["value"].where(table["x"].isna(), 0.25))

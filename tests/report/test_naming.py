@@ -11,7 +11,7 @@ from benchmark.report.cells import load_cells
 from benchmark.report.drawings import draw_table
 from benchmark.report.figures import fixed_style
 from benchmark.report.looks import style_of
-from benchmark.report.naming import Names
+from benchmark.report.naming import OURS, Names
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.settings.latex_settings import LatexSettings
 from tests.report.folders import Plan, write_cells
@@ -98,10 +98,20 @@ def test_figures_have_titles_and_methods_their_own_colour():
     assert drawn.axes[0].get_xticklabels()[0].get_text() == "Last layer"
 
 
+def test_methods_have_their_titles_whatever_the_column_is_called():
+    for column in ("explainer", "and", "guide", "reference"):
+        assert OURS.label(column, "raw_attention") == "Raw attention"
+        assert OURS.label(column, "attattr_fast") == "ATTATTR fast"
+    assert OURS.label("explainer", "mine_2") == "Mine 2"
+    assert OURS.label("task", "my_task") == "my_task"
+    assert OURS.label("word", "raw_attention") == "raw_attention"
+    assert OURS.label("of", "scores") == "scores", "a word of English"
+
+
 def test_names_come_from_the_methods_and_metrics_of_a_comparison(tmp_path):
     cells = load_cells(write_cells(tmp_path, [Plan("attattr"), Plan("raw_attention")]))
-    names = Names.of(cells, {"raw_attention": "AttAttr"})
-    assert names.methods == {"attattr": "AttAttr", "raw_attention": "AttAttr (raw_attention)"}, "two names stay two"
+    names = Names.of(cells, {"raw_attention": "ATTATTR"})
+    assert names.methods == {"attattr": "ATTATTR", "raw_attention": "ATTATTR (raw_attention)"}, "two names stay two"
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no TeX is installed")

@@ -118,6 +118,50 @@ def test_a_picture_that_does_not_fit_is_told_with_its_file(tmp_path, damage):
         columns([*enumerate(cells)])
 
 
+def test_a_reader_finds_the_methods_that_are_looked_for():
+    named = ["lime", "occlusion", *(f"other_{place}" for place in range(20)), "rollout", "attattr", "raw_attention",
+             "transformer_attribution", "gradient_x_input", "oracle", "random", "inverted"]  # fmt: skip
+    found = image_figures.columns_of(dict(enumerate(named)))
+    assert [*found.values()] == ["lime", "occlusion", "other_0", "other_1", "other_2", "rollout", "attattr", "raw_attention",
+                                 "transformer_attribution", "gradient_x_input", "oracle", "random"]  # fmt: skip
+    few = {3: "rollout", 5: "mine"}
+    assert image_figures.columns_of(few) == few
+
+
+def test_images_that_are_classified_otherwise_are_marked_and_counted(tmp_path):
+    wrong = {"predicted": "African elephant, Loxodonta africana", "label": "3"}
+    cells = image_cells(tmp_path, [entry(), entry(1) | wrong, entry(2)])
+    (found,) = image_figures._compared(cells, frame(cells), Names.of(cells))
+    figure = image_figures._heatmaps(found)
+    texts = [" ".join(text.get_text().split()) for text in figure.texts]
+    assert (
+        "2 of the 3 images that are kept are classified as labelled; 1 of 3 as another class than the explained one (✗)"
+        in texts[0]
+    )
+    (side,) = [text for text in texts if "✗ predicted African elephant" in text and "maps for the label" in text]
+    assert "p = 0.75" in side
+    framed = [
+        axes for axes in figure.axes if any(spine.get_visible() for spine in axes.spines.values()) and axes.images
+    ]
+    assert len(framed) == 1
+    assert Names.of(cells).method("attention_gradcam") == "Attention Grad-CAM"
+    assert "Attention Grad-CAM" in texts
+
+
+@pytest.mark.parametrize("name", ["African elephant", "Loxodonta africana of Africa", "M" * 40, "iiii " * 20])
+def test_words_beside_an_image_end_before_it(tmp_path, name):
+    cells = image_cells(tmp_path, [entry() | {"predicted": name, "label": name, "target": name}] * 1)
+    (found,) = image_figures._compared(cells, frame(cells), Names.of(cells))
+    figure = image_figures._heatmaps(found)
+    figure.draw_without_rendering()
+    left = min(axes.get_window_extent().x0 for axes in figure.axes if axes.images)
+    beside = [text for text in figure.texts if "p = " in text.get_text()]
+    assert len(beside) == 1
+    assert beside[0].get_window_extent().x1 < left
+    lowest = min(axes.get_window_extent().y0 for axes in figure.axes if axes.images)
+    assert beside[0].get_window_extent().y0 >= lowest
+
+
 def test_figures_have_stable_names_and_bytes_and_texts_have_none(tmp_path, comparison):
     cells = image_cells(tmp_path, [entry()])
     table, names = frame(cells), Names.of(cells)

@@ -131,7 +131,9 @@ class AgreementMatrix:
             labels=("method",),
             rows=pd.DataFrame(rows),
             sentences=tuple(sentences),
-            drawing=Drawing("bars", x="method", y=tuple(f"τ_b with {reference}" for reference in self.references)),
+            drawing=Drawing(
+                "bars", x="method", y=(taus := tuple(f"τ_b with {r}" for r in self.references)), alike=(taus,)
+            ),
         )
 
     def _matrix(self, names: Sequence[str], taus: Values, overlaps: Values) -> Table:

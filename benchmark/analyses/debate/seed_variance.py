@@ -36,6 +36,8 @@ SOURCES = ("examples", "pairs of seeds", "residual")
 _RESAMPLES = 200
 _LN_2 = float(np.log(2))
 
+_JSDS = ("JSD, heads matched", "JSD, heads in order")
+
 
 @configurable
 class Seeds:
@@ -111,7 +113,7 @@ class Seeds:
             labels=("queries", "layer"),
             rows=pd.DataFrame(rows),
             sentences=(f"{len(opened)} seeds, {len(divergences)} pairs; intervals are over examples, of these seeds.",),
-            drawing=Drawing("bars", x="layer", y=("JSD, heads matched", "JSD, heads in order"), series="queries"),
+            drawing=Drawing("bars", x="layer", y=_JSDS, series="queries", alike=(_JSDS,)),
         )
 
     def _shares(self, labels: Mapping[str, Any], values: Float[NDArray[np.float64], "N P"]) -> list[dict[str, Any]]:

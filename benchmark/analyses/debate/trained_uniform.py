@@ -48,6 +48,9 @@ class _Variant:
     edits: tuple[AttentionEdit, ...]
 
 
+_QUALITIES = ("accuracy", "macro-F1")
+
+
 @configurable
 class TrainedUniform:
     """Accuracy and macro-F1 of models trained from new weights with fixed attention, beside the comparison's model.
@@ -92,7 +95,7 @@ class TrainedUniform:
                 sentences=(
                     "Learned attention is trained in the same steps as the others, from the same kind of start.",
                 ),
-                drawing=Drawing("bars", x="layers", y=("accuracy", "macro-F1"), series="attention"),
+                drawing=Drawing("bars", x="layers", y=_QUALITIES, series="attention", alike=(_QUALITIES,)),
             )
         ]
 

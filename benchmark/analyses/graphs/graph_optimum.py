@@ -132,7 +132,7 @@ class GraphOptimum:
                 f"Random trees have as many edges as the greedy graph, over all cells; mean of {self.draws}. Left out are "
                 f"examples with no edge above the threshold, with more than {self.most_edges}, or whose optimum is empty.",
             ),
-            drawing=Drawing("curves", x="threshold", y=(_GREEDY, _RANDOM), series="λ"),
+            drawing=Drawing("curves", x="threshold", y=(_GREEDY, _RANDOM), series="λ", alike=((_GREEDY, _RANDOM),)),
         )
 
 

@@ -223,5 +223,5 @@ def _found(rows: list[dict[str, Any]]) -> Table:
             "Found phrases: n counts the planted ones. Found pairs: significant, going with their class, and without a word "
             "that rationales mark; planted is one that holds a word of a phrase for its class.",
         ),
-        drawing=Drawing("bars", x="explainer", y=(RECALL, PRECISION)),
+        drawing=Drawing("bars", x="explainer", y=(RECALL, PRECISION), alike=((RECALL, PRECISION),)),
     )

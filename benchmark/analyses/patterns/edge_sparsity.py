@@ -137,7 +137,7 @@ def _by_layer(values: NDArray[np.float64]) -> Table:
         title="Sparsity of attention and of attribution by layer, mean over heads",
         labels=("layer", "map"),
         rows=pd.DataFrame([row for row in rows if row["map"] != LESS]),
-        drawing=Drawing("curves", x="layer", y=_GINIS, series="map"),
+        drawing=Drawing("curves", x="layer", y=_GINIS, series="map", alike=(_GINIS,)),
     )
 
 
@@ -152,7 +152,7 @@ def _heads(values: NDArray[np.float64]) -> Table:
         title="Gini index of every head's attention map and attribution map",
         labels=("layer", "head", "map"),
         rows=pd.DataFrame(rows),
-        drawing=Drawing("heat", x="head", y=("layer",), panels=("map",), value=_GINI),
+        drawing=Drawing("heat", x="head", y=("layer",), panels=("map",), value=_GINI, differences=(LESS,)),
         printed=False,
     )
 

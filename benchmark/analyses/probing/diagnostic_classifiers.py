@@ -204,7 +204,14 @@ def _table(rows: list[dict[str, Any]], told: Sequence[str]) -> Table:
             "vocabulary: the first word that training sentences ask for. Where it is right, no structure is needed.",
             *told,
         ),
-        drawing=Drawing("bars", x="states", y=("test", "generalisation"), series="model", panels=("probe",)),
+        drawing=Drawing(
+            "bars",
+            x="states",
+            y=("test", "generalisation"),
+            series="model",
+            panels=("probe",),
+            alike=(("test", "generalisation"),),
+        ),
     )
 
 

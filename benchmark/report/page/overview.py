@@ -15,7 +15,7 @@ from benchmark.report.leaderboard import (
     make_board,
     scalar_columns,
 )
-from benchmark.report.looks import Style, style_of
+from benchmark.report.looks import Style, looks_of
 from benchmark.report.naming import Names
 from benchmark.report.page.packed import all_shown, significant, whole
 from benchmark.report.printed import PrintedEntry
@@ -37,6 +37,7 @@ _DIRECTIONS = {True: 1, False: -1, None: 0}
 
 def method_facts(cells: Mapping[str, NamedCell], names: Sequence[str], called: Names) -> list[dict[str, Any]]:
     """What is known of each method: its title, how it is drawn, what it cost, why it has no figures."""
+    looks = looks_of(names)
     return [
         {
             "name": name,
@@ -44,7 +45,7 @@ def method_facts(cells: Mapping[str, NamedCell], names: Sequence[str], called: N
             "control": is_control(name),
             "dash": cells[name].dash,
             "constant": _constant(cells[name]),
-            "look": drawn_look(style_of(name)),
+            "look": drawn_look(looks[name]),
             "cost": dict(zip(COSTS, _costs(cells[name].record.cost), strict=True)),
         }
         for name in names
