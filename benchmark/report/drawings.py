@@ -119,12 +119,15 @@ def _panels(table: Table, drawing: Drawing, names: Names) -> Iterator[Panel]:
     for values, part in parts:
         told = [_of_column(column, value, names) for column, value in zip(drawing.panels, values, strict=True)]
         title = " · ".join(told)
+        line, column = _at(told)
         if drawing.kind == "scatter":
-            yield Panel(_points(table, part, drawing), shortened(title, NAME), drawing.x, drawing.y[0], **_at(told))
+            points = _points(table, part, drawing)
+            yield Panel(points, shortened(title, NAME), drawing.x, drawing.y[0], line=line, column=column)
         elif drawing.kind == "heat":
             cells = part if drawing.value is None else part[part["metric"] == drawing.value]
             scale = _DIFFERENCES if {*map(str, values)} & {*drawing.differences} else ""
-            yield Panel(_named(table, cells, drawing, names), shortened(title, NAME), scale=scale, **_at(told))
+            shown = _named(table, cells, drawing, names)
+            yield Panel(shown, shortened(title, NAME), line=line, column=column, scale=scale)
         else:
             for metric in drawing.y:
                 shown = _named(table, part[(part["metric"] == metric) & _finite(part)], drawing, names)
@@ -132,8 +135,8 @@ def _panels(table: Table, drawing: Drawing, names: Names) -> Iterator[Panel]:
                     name = shortened(" · ".join(filter(None, [title, names.heading(table, metric)])), NAME)
                     x = drawing.x if drawing.kind in ("curves", "points") else ""
                     kind = next((group[0] for group in drawing.alike if metric in group), metric)
-                    place = _at([*told, *([metric] if len(drawing.y) > 1 else [])])
-                    yield Panel(shown, name, x, scale=kind, **place)
+                    line, column = _at([*told, *([metric] if len(drawing.y) > 1 else [])])
+                    yield Panel(shown, name, x, line=line, column=column, scale=kind)
 
 
 def _of_column(column: str, value: object, names: Names) -> str:
@@ -143,9 +146,9 @@ def _of_column(column: str, value: object, names: Names) -> str:
     return f"{column.replace('_', ' ')} = {told}" if alone else told
 
 
-def _at(told: list[str]) -> dict[str, str]:
-    """Line and column of a panel: its first name, and the others."""
-    return {"line": told[0], "column": " · ".join(told[1:])} if len(told) > 1 else {}
+def _at(told: list[str]) -> tuple[str, str]:
+    """Line and column of a panel: its first name, and the others; both empty where it has no others."""
+    return (told[0], " · ".join(told[1:])) if len(told) > 1 else ("", "")
 
 
 def _named(table: Table, rows: pd.DataFrame, drawing: Drawing, names: Names) -> pd.DataFrame:

@@ -125,15 +125,14 @@ class AgreementMatrix:
                 f"The yardstick: {first} and {second} themselves agree at τ_b = {number(yardstick.value)} "
                 f"{bounds(yardstick.low, yardstick.high)} (n = {yardstick.n})."
             )
+        drawn = tuple(f"τ_b with {reference}" for reference in self.references)
         return Table(
             name="agreement_with_references",
             title="Agreement of every method with gradient and leave-one-out importance",
             labels=("method",),
             rows=pd.DataFrame(rows),
             sentences=tuple(sentences),
-            drawing=Drawing(
-                "bars", x="method", y=(taus := tuple(f"τ_b with {r}" for r in self.references)), alike=(taus,)
-            ),
+            drawing=Drawing("bars", x="method", y=drawn, alike=(drawn,)),
         )
 
     def _matrix(self, names: Sequence[str], taus: Values, overlaps: Values) -> Table:
