@@ -64,8 +64,8 @@ def _unspaced(texts: Sequence[tuple[Batch, int]]) -> Iterator[str]:
     read = [(batch, b) for batch, b in texts if bool((batch.units[b] >= 0).any())]
     if found := [batch.uids[b] for batch, b in read if _is_unspaced(batch.words[b])]:
         yield (
-            f"{len(found)} of {_count(len(texts), 'text is', 'texts are')} one word, or have words as long as sentences, as "
-            f"of scripts without white space (examples {_names(found)}): what is scored and removed is words, so that "
+            f"texts of one word, or with words as long as sentences, as scripts without white space have them: {len(found)} of "
+            f"{len(texts)} (examples {_names(found)}); what is scored and removed is words, so that "
             "methods tie; split them, and give lists of words, or a space between words"
         )
 

@@ -66,10 +66,11 @@ def test_a_text_of_nothing_else_is_named(bert: Classifier, caplog: pytest.LogCap
 def test_texts_without_white_space_are_named(bert: Classifier, text: str, caplog: pytest.LogCaptureFixture) -> None:
     bert.encode(["a fine film", text])
     said = [record.getMessage() for record in caplog.records]
-    assert any(line.startswith("1 of 2 texts are one word, or have words as long as sentences") for line in said)
+    assert any(line.startswith("texts of one word, or with words as long as sentences") for line in said)
+    assert any("1 of 2 (examples '1')" in line for line in said)
 
 
 def test_words_of_such_scripts_that_are_split_are_no_matter(bert: Classifier, caplog: pytest.LogCaptureFixture) -> None:
     bert.encode([["这部", "电影", "非常", "好看"], "영화가 아주 좋았습니다", "internationalization was fine"])
-    assert "one word" not in caplog.text
+    assert "texts of one word" not in caplog.text
     assert torch.equal(bert.encode(["a film"]).units, torch.tensor([[-1, 0, 1, -1]]))
