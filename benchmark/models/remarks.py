@@ -64,8 +64,8 @@ def _unspaced(texts: Sequence[tuple[Batch, int]]) -> Iterator[str]:
     read = [(batch, b) for batch, b in texts if bool((batch.units[b] >= 0).any())]
     if found := [batch.uids[b] for batch, b in read if _is_unspaced(batch.words[b])]:
         yield (
-            f"texts of one word, or with words as long as sentences, as scripts without white space have them: {len(found)} of "
-            f"{len(texts)} (examples {_names(found)}); what is scored and removed is words, so that "
+            "texts of one word, or with words as long as sentences, as scripts without white space have them: "
+            f"{len(found)} of {len(texts)} (examples {_names(found)}); what is scored and removed is words, so that "
             "methods tie; split them, and give lists of words, or a space between words"
         )
 

@@ -115,7 +115,7 @@ def _plain(config: DictConfig) -> Any:
 
 
 def open_setting(config: DictConfig) -> Setting:
-    """Load the task and the model of a configuration, and encode its examples."""
+    """Load the task and the model of a configuration, encode its examples, and say what the model does not see of them."""
     task: Task = make(config.task, Task)
     check_name("task.name", task.name)
     examples = task.split(config.split)
@@ -134,7 +134,14 @@ def open_setting(config: DictConfig) -> Setting:
         labels=(task.labels or None) if labels is None and head == "zero" else labels,
         head=head,
     )
-    return Setting(config, task, model, encode(config, task, model, examples, config.limit))
+    data = encode(config, task, model, examples, config.limit)
+    if (facts := data.facts).lost_units:
+        logger.warning(
+            "%d of %d words (%.1f %%) lie beyond the window of %d tokens",
+            facts.lost_units, facts.units, 100 * facts.lost_units / facts.units, model.window,
+        )  # fmt: skip
+    say_how_texts_are_read(model.encoder, data.batches)
+    return Setting(config, task, model, data)
 
 
 def sample(examples: Sequence[Example], limit: int | None, seed: int) -> list[Example]:
@@ -152,8 +159,7 @@ def drawn_places(count: int, limit: int | None, seed: int) -> list[int]:
 def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence[Example], limit: int | None) -> Data:
     """The scored examples in batches of similar length, encoded when they are asked for (`Encoded`).
 
-    How much lies beyond the model's window is said. Where all examples are scored, none is drawn, and the record has
-    neither limit nor seed.
+    Where all examples are scored, none is drawn, and the record has neither limit nor seed.
     """
     drawn = drawn_places(len(examples), limit, config.seed)
     all_scored = len(drawn) == len(examples)
@@ -180,13 +186,6 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
     calibrated: dict[tuple[str, int], Encoded] = {}
     scored = batches(examples, drawn)
     uids = frozenset(scored.uids)
-    if scored.lost:
-        share = 100 * scored.lost / scored.units
-        logger.warning(
-            "%d of %d words (%.1f %%) lie beyond the window of %d tokens",
-            scored.lost, scored.units, share, model.window,
-        )  # fmt: skip
-    say_how_texts_are_read(model.encoder, scored)
     facts = TaskRecord(
         name=task.name,
         version=task.version,

@@ -17,6 +17,7 @@ from benchmark.planning.sampling import few, typical
 from benchmark.results import store
 from benchmark.run import encoded
 from benchmark.run.encoded import Chosen, Encoded, sizes_of, uids_of
+from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.types import Batch
 from tests import text_models
@@ -195,3 +196,15 @@ def test_units_and_labels_of_images_open_no_file_and_what_travels_is_whole(check
     part = batches[0].select([2, 0])
     assert torch.equal(part.tensors["pixel_values"][1], travelled.tensors["pixel_values"][0])
     assert np.array_equal(part.masks[1], travelled.masks[0])
+
+
+def test_what_the_model_does_not_see_is_said_once(tmp_path, caplog):
+    path = text_models.save_bert(tmp_path / "bert", window=8)
+    config = compose("config", [
+        "task=planted", "task.train=4", "task.validation=4", "task.test=6", "model=hf", f"model.path={path}",
+        "model.labels=[negative,positive]", f"out={tmp_path}",
+    ])  # fmt: skip
+    setting = open_setting(config)
+    setting.limited(2)
+    said = [message for message in caplog.messages if "lie beyond the window of 8 tokens" in message]
+    assert len(said) == 1
