@@ -40,10 +40,15 @@ print("joined", len(ray.nodes()))
 
 
 def joining(address: str, **environment: str) -> str:
-    """What a process says that joins a cluster with these variables."""
+    """What a process of this machine says that joins a cluster on loopback with these variables."""
     command = [sys.executable, "-c", JOIN.format(address=address)]
     done = subprocess.run(
-        command, env=dict(os.environ) | environment, capture_output=True, text=True, timeout=100, check=False
+        command,
+        env=dict(os.environ) | {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
     return done.stdout if done.returncode == 0 else done.stderr
 
