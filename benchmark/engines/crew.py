@@ -1,7 +1,7 @@
 """The workers of a comparison: who does which shard, and what happens when one is lost.
 
-One thread of the driver talks to Ray, and sleeps until a shard is handed in or an answer is there; meanwhile it looks now and
-then whether Ray is. It lives as long as the crew: the processes that Ray starts end with the thread that started them.
+One thread of the driver talks to Ray, and sleeps until a shard is handed in or an answer is there; meanwhile it looks now
+and then whether Ray is. It lives as long as the crew: the processes that Ray starts end with the thread that started them.
 """
 
 import logging

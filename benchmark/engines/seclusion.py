@@ -10,7 +10,7 @@ import os
 import secrets
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 _TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 _ON_LOOPBACK = (
@@ -51,11 +51,12 @@ def secluded() -> Iterator[None]:
 
 def read_again() -> None:
     """Have Ray forget the mode and the token that it has read; versions without tokens know neither."""
-    with suppress(ImportError):
-        from ray._raylet import AuthenticationTokenLoader, Config
+    from ray import _raylet
 
-        Config.initialize("")
-        AuthenticationTokenLoader.instance().reset_cache()
+    loader = getattr(_raylet, "AuthenticationTokenLoader", None)
+    if loader is not None:
+        getattr(_raylet, "Config").initialize("")  # noqa: B009 - types of compiled modules are not known
+        loader.instance().reset_cache()
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Where numbers begin in memory: at a multiple of 64 bytes, whoever put them there.
 
-Products of matrices are summed in another order where an operand begins elsewhere, since kernels read whole registers from an
-aligned place on: the same weights gave other last bits as a file that is mapped into memory (safetensors, 8 bytes) than as
-a copy of it, such as a worker has.
+Products of matrices are summed in another order where an operand begins elsewhere, since kernels read whole registers from
+an aligned place on: the same weights gave other last bits as a file that is mapped into memory (safetensors, 8 bytes) than
+as a copy of it, such as a worker has.
 """
 
 from itertools import chain

@@ -41,14 +41,9 @@ print("joined", len(ray.nodes()))
 
 def joining(address: str, **environment: str) -> str:
     """What a process of this machine says that joins a cluster on loopback with these variables."""
-    command = [sys.executable, "-c", JOIN.format(address=address)]
+    command, own = [sys.executable, "-c", JOIN.format(address=address)], {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
     done = subprocess.run(
-        command,
-        env=dict(os.environ) | {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} | environment,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
+        command, env={**os.environ, **own, **environment}, capture_output=True, text=True, timeout=100, check=False
     )
     return done.stdout if done.returncode == 0 else done.stderr
 
