@@ -61,6 +61,7 @@ class Cluster:
         connected_before = ray.is_initialized()
         if not connected_before:
             _connect(ray, terms)
+            _silence(ray)
         try:
             size = terms.workers or _places(ray, terms)
             if size < 1:
@@ -112,7 +113,6 @@ class Cluster:
         if ended is None and thoroughly and not own and name is not None and not _answers(name):
             ended = "raylet"
         if ended is not None:
-            _silence(self.ray)
             raise LostError(f"Ray has ended on this machine: its process {ended} was killed or has failed")
 
     def room(self) -> str:
@@ -144,7 +144,7 @@ def _disconnect(ray: Any, terms: Terms) -> None:
 
 
 def _silence(ray: Any) -> None:
-    """End the thread that prints what Ray says of itself, as leaving the cluster would."""
+    """End the thread that prints what Ray says of itself, as leaving the cluster would: what matters is told by us."""
     worker = ray._private.worker.global_worker
     worker.threads_stopped.set()
     worker.gcs_error_subscriber.close()
