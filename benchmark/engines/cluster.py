@@ -70,6 +70,11 @@ class Cluster:
                     "set engine.cpus_per_worker or engine.gpus_per_worker"
                 )
             yield Cluster(ray, terms, size)
+        except LostError:
+            if not connected_before:
+                ray._private.worker._global_node.kill_all_processes(check_alive=False, allow_graceful=False)
+            connected_before = True  # to take leave of a Ray that is gone would end this process before a word is said
+            raise
         finally:
             if not connected_before:
                 _disconnect(ray, terms)
