@@ -28,6 +28,10 @@ class UserError(Exception):
         return [f"{type(self).__name__}: {self}"]
 
 
+class LostError(Exception):
+    """Something ended that the command needs and that is no part of it: one line, and exit status 1."""
+
+
 class Corrupt(UserError):  # noqa: N818 - said of the file
     """Something in a run folder that cannot be read; `reason` says what, without a way out."""
 

@@ -3,6 +3,7 @@
 | status | why | what to do |
 | --- | --- | --- |
 | 1 | a full or read-only disk, something that was removed: the command was right | make room, the same command again |
+| 1 | workers cannot go on, since Ray was killed or failed: the command was right | the same command |
 | 1 | a method of somebody else's left the model changed; the others are finished | the same command without it |
 | 2 | a mistake in the command or in what it reads | another command |
 | 130, 143 | Ctrl-C, SIGTERM (128 + the signal's number, as shells have it) | the same command again |
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmark.errors import Missing, UserError, echo, one_line, printable
+from benchmark.errors import LostError, Missing, UserError, echo, one_line, printable
 from benchmark.signals import Terminated, caught, on_signals, raise_if_received
 
 _WAYS_OUT = {
@@ -107,7 +108,8 @@ def ended(error: BaseException, kept: Kept) -> tuple[int, str] | None:
         return 2, f"error: {error}"
     if isinstance(error, ExceptionGroup) and all(isinstance(each, UserError) for each in error.exceptions):
         return 1, f"error: {'; '.join(map(str, error.exceptions))}; the other methods are finished"
-    if (problem := disk_problem(error)) is not None:
+    problem = one_line(error) if isinstance(error, LostError) else disk_problem(error)
+    if problem is not None:
         return 1, f"error: {problem}; {kept.sentence}"
     return None
 

@@ -51,6 +51,7 @@ class Runner(Protocol):
         Raises:
             UserError, NotApplicable: as the work raised it.
             ShardError: the work failed time and again, or lost its worker.
+            LostError: what all workers live in is gone.
         """
 
     def peak_memory(self) -> int:

@@ -1,7 +1,7 @@
 """The workers of a comparison: who does which shard, and what happens when one is lost.
 
-One thread of the driver talks to Ray, and sleeps until a shard is handed in or an answer is there. It lives as long as the
-crew: the processes that Ray starts end with the thread that started them.
+One thread of the driver talks to Ray, and sleeps until a shard is handed in or an answer is there; meanwhile it looks now
+and then whether Ray is. It lives as long as the crew: the processes that Ray starts end with the thread that started them.
 """
 
 import logging
@@ -19,10 +19,12 @@ from typing import Any
 from benchmark.engines.base import ShardError, StoppedError
 from benchmark.engines.cluster import Cluster, Terms
 from benchmark.engines.worker import Outcome
+from benchmark.errors import LostError
 
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 60.0  # seconds without any worker, after which somebody is told
+_LOOK = 0.5  # seconds without news, after which it is looked whether Ray is still there
 _LOOKED_AT = 8  # shards per worker among which one is looked for whose batches the worker knows
 _LOST_NODES = 10  # how many nodes a shard may lose: no fault of its own, but there is an end
 _KEPT = 64  # pieces of work in the object store
@@ -144,12 +146,23 @@ class Crew:
             self._break(error)
 
     def _next(self) -> Callable[[], None] | None:
+        looks = 0
         while True:
             try:
-                return self._inbox.get(timeout=_PATIENCE)
+                return self._inbox.get(timeout=_LOOK)
             except Empty:
-                if not any(worker.is_ready for worker in self._hired):
+                self._check()
+                looks += 1
+                if looks % round(_PATIENCE / _LOOK) == 0 and not any(worker.is_ready for worker in self._hired):
                     logger.warning("no worker has started yet: %s", self.cluster.room())
+
+    def _check(self, *, thoroughly: bool = False) -> None:
+        """Raise where Ray itself is gone, and tell whoever waits first: to leave it may take some time."""
+        try:
+            self.cluster.check(thoroughly=thoroughly)
+        except LostError as error:
+            self._break(error)
+            raise
 
     def _hire(self, number: int) -> None:
         worker = _Hired(number, self.cluster.hire(self._carried, sys.path))
@@ -166,6 +179,7 @@ class Crew:
             worker.is_ready, worker.node, self._failed_starts = True, future.result(), 0
             self._dispatch()
             return
+        self._check(thoroughly=True)
         self._hired.remove(worker)
         self._failed_starts += 1
         if self._failed_starts >= self.terms.attempts:
@@ -240,6 +254,7 @@ class Crew:
 
     def _lost(self, worker: _Hired, error: BaseException) -> None:
         """Have another worker do what a lost one was given; only the shard that it was at may be to blame."""
+        self._check(thoroughly=True)
         self._hired.remove(worker)
         node_lost = not self.cluster.is_alive(worker.node)
         logger.warning(

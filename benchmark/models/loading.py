@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from benchmark.errors import UserError
 from benchmark.models.adopting import Loaded, adopt, prepared
+from benchmark.models.alignment import align
 from benchmark.models.attention_interface import Tape, recording
 from benchmark.models.checkpoints import read_checkpoint
 from benchmark.models.classifier import Classifier
@@ -119,7 +120,7 @@ def _instrumented(
     source, image, tokenizer = loaded.source, loaded.image, loaded.tokenizer
     check_classes(source, loaded.model.config)
     labels = labels_of(source, loaded.model.config)
-    model = prepared(loaded.model).to(device)
+    model = align(prepared(loaded.model).to(device))
     config: Any = model.config
     check_finite(source, model)
     if tokenizer is not None:

@@ -11,6 +11,7 @@ from benchmark.engines.base import ShardError
 from benchmark.engines.local import Here
 from benchmark.engines.moving import moved, placed, portable
 from benchmark.errors import Corrupt, Missing
+from benchmark.models.alignment import BYTES
 from benchmark.results import store
 from benchmark.run.finishing import UnfinishedError
 from benchmark.settings.configuration import compose
@@ -96,6 +97,8 @@ def test_a_classifier_that_travelled_computes_the_same_bits(family, tmp_path):
     model.run(batch)
     there = placed(pickle.loads(pickle.dumps(portable(model), protocol=5)), "cpu")
     assert there.cost.forward_passes == 0
+    for one, other in zip(model.model.parameters(), there.model.parameters(), strict=True):
+        assert one.data_ptr() % BYTES == other.data_ptr() % BYTES == 0, "products round by where a weight begins"
     ours, theirs = (each.run(moved(batch, "cpu"), record=("attentions", "hidden")) for each in (model, there))
     assert torch.equal(ours.logits, theirs.logits)
     for one, other in zip((*ours.attentions, *ours.hidden), (*theirs.attentions, *theirs.hidden), strict=True):
