@@ -52,6 +52,7 @@ lint: $(STAMP)
 
 # many jobs on one folder, killed at random: minutes, on cores that do nothing else
 load: $(STAMP)
+	KILL_RAY=1 $(BIN)/python -m pytest tests/engines/test_endings.py
 	$(BIN)/python -m tests.load
 
 # the lowest versions that pyproject.toml allows, in an environment of their own: minutes, and gigabytes to fetch

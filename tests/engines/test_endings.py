@@ -63,6 +63,7 @@ def test_a_termination_is_told_however_long_the_unwinding_takes():
     assert ended(lambda process, started: process.terminate(), pause=4.5) == (143, "terminated: all is kept\n")
 
 
+@pytest.mark.skipif(not os.environ.get("KILL_RAY"), reason="minutes until the agents of Ray have noticed: `make load`")
 @pytest.mark.parametrize("name", ["raylet", "gcs_server"])
 def test_a_killed_process_of_ray_itself_is_told(name):
     def kill(process, started):
