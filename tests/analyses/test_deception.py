@@ -65,7 +65,7 @@ def values(array):
 
 def test_a_deceived_explainer_is_named_and_a_control_is_not():
     n = 12
-    high, low, noise = np.linspace(0.8, 0.9, n), np.linspace(0.1, 0.2, n), np.linspace(0.2, 0.3, n)
+    high, low, noise = np.linspace(0.8, 0.9, n), np.linspace(0.2, 0.1, n), np.linspace(0.2, 0.3, n)
     wiggle = high + np.tile([0.01, -0.01], n // 2)
     scores = {
         "attention": (values(high), values(low)), "gradient": (values(high), values(wiggle)),
