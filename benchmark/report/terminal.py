@@ -24,7 +24,7 @@ MARKS = {1: "★", 2: "☆"}
 
 _STYLES = {1: "bold green", 2: "underline"}
 _LETTERS = {True: 13, False: 9}  # of a heading's line, at least, by whether figures have their intervals
-_ENOUGH = 6  # metrics with intervals; where fewer fit, more of them are shown without
+_ENOUGH = 3  # metrics with intervals; where fewer fit, more of them are shown without
 LEGEND = (
     f"±: larger distance to a bound of the 95 % interval; ↑ ↓: better; {MARKS[1]} best and {MARKS[2]} second figure among "
     "methods, tested or not. "
