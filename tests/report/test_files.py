@@ -174,14 +174,14 @@ def with_nine_more(tmp_path):
     return load_cells(folders)
 
 
-@pytest.mark.parametrize(("width", "shown", "bounded"), [(80, 3, False), (130, 6, True), (300, 12, True)])
+@pytest.mark.parametrize(("width", "shown", "bounded"), [(62, 3, False), (80, 3, True), (130, 6, True), (300, 12, True)])
 def test_what_does_not_fit_is_named_with_where_it_stands(tmp_path, width, shown, bounded):
     text = printed(terminal_table(with_nine_more(tmp_path)), width)
     assert max(map(len, text.splitlines())) <= width
     assert ("more headline metrics in leaderboard.md: " in text) == (shown < 12)
-    assert ("0.500 ±0.100" in text) == bounded
     assert ("intervals stand in leaderboard.md" in text) == (not bounded)
     line = next(line for line in text.splitlines() if line.startswith("transformer_attribution"))
+    assert ("±" in line) == bounded
     assert len(re.findall(r"(?<!±)\d\.\d{3}", line)) == shown
 
 
