@@ -174,7 +174,9 @@ def with_nine_more(tmp_path):
     return load_cells(folders)
 
 
-@pytest.mark.parametrize(("width", "shown", "bounded"), [(62, 3, False), (80, 3, True), (130, 6, True), (300, 12, True)])
+@pytest.mark.parametrize(
+    ("width", "shown", "bounded"), [(62, 3, False), (80, 3, True), (130, 6, True), (300, 12, True)]
+)
 def test_what_does_not_fit_is_named_with_where_it_stands(tmp_path, width, shown, bounded):
     text = printed(terminal_table(with_nine_more(tmp_path)), width)
     assert max(map(len, text.splitlines())) <= width
