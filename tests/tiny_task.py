@@ -10,7 +10,9 @@ from typing import ClassVar
 import numpy as np
 import torch
 
+from benchmark.comparison import Comparison, run_comparison
 from benchmark.errors import NotApplicable
+from benchmark.settings.configuration import compose
 from benchmark.types import Attribution, Example
 from tests import text_models
 
@@ -89,3 +91,16 @@ def write_yamls(folder: Path) -> Path:
         (folder / group).mkdir(parents=True, exist_ok=True)
         (folder / group / f"{name}.yaml").write_text(text)
     return folder
+
+
+def compared(place: Path, out: Path, *overrides: str) -> Comparison:
+    """A comparison of the tiny task and the checkpoint `bert` of the fixture `place`, without tracking and analyses."""
+    given = (
+        "task=tiny_task",
+        "model=hf",
+        f"model.path={place / 'bert'}",
+        "tracking=none",
+        "batch_size=4",
+        "analyses=[]",
+    )
+    return run_comparison(compose("config", [*given, f"out={out}", *overrides], str(place / "conf")))

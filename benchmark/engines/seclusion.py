@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-_ON_LOOPBACK = (
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0: no cluster of several machines, and therefore no other interface
-)
+_ON_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""0: no cluster of several machines, and therefore no other interface."""
 
 
 @contextmanager

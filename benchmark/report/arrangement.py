@@ -7,10 +7,9 @@ from typing import Any
 import pandas as pd
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.constant_maps import too_constant
 from benchmark.report.labels import natural
 from benchmark.results.control_names import control_order
-from benchmark.results.record import KINDS, About, EvaluationRecord
+from benchmark.results.record import KINDS, About, EvaluationRecord, too_constant
 
 ORDER = (
     "Methods stand in the same order in every table: by the mean of their ranks on the ranked metrics of the overview that "

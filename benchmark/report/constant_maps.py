@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from benchmark.report.cells import NamedCell
-from benchmark.results.record import MOST_CONSTANT
+from benchmark.results.record import MOST_CONSTANT, too_constant
 
 RULE = (
     f"No rank, star, bold, underline, mean rank or verdict rests on a method that is constant on more than "
@@ -20,11 +20,6 @@ def constant_share(cell: NamedCell, evaluation: str) -> float | None:
     """Share of the examples on which the method's map is constant in a test; None where the test reads no such map."""
     test = cell.evaluation(evaluation)
     return None if test is None else test.constant
-
-
-def too_constant(share: float | None) -> bool:
-    """Whether nothing rests on a method of which so many maps are constant."""
-    return share is not None and share > MOST_CONSTANT  # NaN, of tables, is no share either
 
 
 def says_too_little(cell: NamedCell, evaluation: str) -> bool:

@@ -21,9 +21,9 @@ from benchmark.report.arrangement import (
     too_wide,
 )
 from benchmark.report.cells import NamedCell, load_cells
-from benchmark.report.constant_maps import RULE, span_of, too_constant, with_shares
+from benchmark.report.constant_maps import RULE, span_of, with_shares
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
-from benchmark.results.record import KINDS, UNDECLARED, EvaluationRecord, Metric
+from benchmark.results.record import KINDS, UNDECLARED, EvaluationRecord, Metric, too_constant
 
 COLUMNS = (
     "task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n", "higher_is_better", "headline",

@@ -81,6 +81,12 @@ WORDS = ("headline", "title", "short", "meaning", "scale")
 MOST_CONSTANT = 0.1
 """The share of constant explanations above which no verdict, star or bold figure may rest on a method's test."""
 
+
+def too_constant(share: float | None) -> bool:
+    """Whether nothing rests on a method of whose explanations this share is constant; None and NaN are no share."""
+    return share is not None and share > MOST_CONSTANT
+
+
 UNDECLARED = Metric(higher_is_better=None, bounds=(-math.inf, math.inf))
 """What is said of a figure whose metric its test does not declare."""
 
@@ -164,7 +170,7 @@ class EvaluationRecord:
     @property
     def silence(self) -> str | None:
         """Why no verdict may rest on this test of a method, or None: more than a tenth of its explanations are constant."""
-        if self.constant is None or self.constant <= MOST_CONSTANT:
+        if self.constant is None or not too_constant(self.constant):
             return None
         return f"all scores are equal in {100 * self.constant:.0f} % of its explanations"
 

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 import benchmark
 from benchmark.analyses.context import Context
-from benchmark.comparison import analyse, run_comparison
+from benchmark.comparison import analyse
 from benchmark.engines.worker import Worker
 from benchmark.errors import NotApplicable
 from benchmark.exits import Kept, ended
@@ -294,18 +294,6 @@ def conf(place):
     return place
 
 
-def run(place, out, *overrides):
-    given = (
-        "task=tiny_task",
-        "model=hf",
-        f"model.path={place / 'bert'}",
-        "tracking=none",
-        "batch_size=4",
-        "analyses=[]",
-    )
-    return run_comparison(compose("config", [*given, f"out={out}", *overrides], str(place / "conf")))
-
-
 def contents(folder: Path) -> dict[str, Any]:
     """Rows and attributions, by method and file."""
     return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in folder.rglob("rows.parquet")}
@@ -315,9 +303,11 @@ def contents(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("how", ["train", "zero", "data", "hook", "dtype", "batch"])
 def test_a_strangers_method_spoils_nothing_but_its_own_row(conf, tmp_path, how):
     tests = "evaluations=[perturbation,rationale]"
-    clean = run(conf, tmp_path / "clean", "methods=[rollout,raw_attention]", tests)
+    clean = tiny_task.compared(conf, tmp_path / "clean", "methods=[rollout,raw_attention]", tests)
     with pytest.raises(UnfinishedError) as caught:
-        run(conf, tmp_path / "out", "methods=[spoils,rollout,raw_attention]", f"methods.spoils.how={how}", tests)
+        tiny_task.compared(
+            conf, tmp_path / "out", "methods=[spoils,rollout,raw_attention]", f"methods.spoils.how={how}", tests
+        )
     status, line = ended(caught.value, Kept("kept"))
     assert status == 1
     assert line.startswith("error: methods.spoils left changed: ")
@@ -333,12 +323,12 @@ def test_a_strangers_method_spoils_nothing_but_its_own_row(conf, tmp_path, how):
 def test_what_was_stored_before_stays_and_nothing_is_added(conf, tmp_path):
     """The first test reads explanations that are stored; the second asks for others."""
     (conf / "conf" / "methods" / "later.yaml").write_text("later:\n  _target_: tests.models.test_guard.Later\n")
-    (cell,) = run(conf, tmp_path, "methods=[later]", "evaluations=[rationale]").cells
+    (cell,) = tiny_task.compared(conf, tmp_path, "methods=[later]", "evaluations=[rationale]").cells
     before = {path.name: path.read_bytes() for path in cell.iterdir()}
     Later.spoils = True
     try:
         with pytest.raises(UnfinishedError):
-            run(conf, tmp_path, "methods=[later]", "evaluations=[rationale,perturbation_target]")
+            tiny_task.compared(conf, tmp_path, "methods=[later]", "evaluations=[rationale,perturbation_target]")
     finally:
         Later.spoils = False
     assert {path.name: path.read_bytes() for path in cell.iterdir()} == before

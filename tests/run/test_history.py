@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from benchmark.comparison import run_comparison
 from benchmark.report.cells import load_cells
 from benchmark.report.page.provenance import provenance
 from benchmark.results import commits, store
 from benchmark.results.record import ROWS, Origin
 from benchmark.results.store import Ragged
 from benchmark.run import origins
-from benchmark.settings.configuration import compose
+from tests import tiny_task
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -21,16 +20,8 @@ OTHER = "evaluations.perturbation.seed=5"
 
 
 def run(place, out, tests, *overrides, method="raw_attention"):
-    given = (
-        "task=tiny_task",
-        "model=hf",
-        f"model.path={place / 'bert'}",
-        "tracking=none",
-        "batch_size=4",
-        "analyses=[]",
-    )
-    chosen = (f"methods=[{method}]", f"evaluations=[{','.join(tests)}]", f"out={out}", *overrides)
-    (cell,) = run_comparison(compose("config", [*given, *chosen], str(place / "conf"))).cells
+    chosen = (f"methods=[{method}]", f"evaluations=[{','.join(tests)}]", *overrides)
+    (cell,) = tiny_task.compared(place, out, *chosen).cells
     return cell
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from benchmark.report.arrangement import is_control, ordered_tests
 from benchmark.report.cells import NamedCell
-from benchmark.report.constant_maps import constant_share, span_of, too_constant
+from benchmark.report.constant_maps import constant_share, span_of
 from benchmark.report.leaderboard import (
     headline_columns,
     known_metrics,
@@ -19,7 +19,7 @@ from benchmark.report.looks import Style, looks_of
 from benchmark.report.naming import Names
 from benchmark.report.page.packed import all_shown, significant, whole
 from benchmark.report.printed import PrintedEntry
-from benchmark.results.record import CostRecord, Metric
+from benchmark.results.record import CostRecord, Metric, too_constant
 
 COSTS = {
     "seconds": "Seconds that explaining all examples took, on the machine of the run.",
