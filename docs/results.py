@@ -6,6 +6,7 @@ A comparison that is finished is reused, so that a second call writes the same b
 
 import argparse
 import io
+import math
 import re
 import shlex
 import shutil
@@ -20,6 +21,7 @@ import yaml
 from PIL import Image
 from rich.console import Console
 
+from benchmark.analyses.over_seeds import BETWEEN, MEAN
 from benchmark.comparison import Comparison, compare
 from benchmark.report import terminal_table
 from benchmark.report.analysis_tables import printed, read_tables
@@ -27,8 +29,8 @@ from benchmark.report.leaderboard import MetricColumn, frame, make_board
 from benchmark.report.markdown import table_lines
 from benchmark.report.pairs import MethodPairs
 from benchmark.report.pairs import pairs as method_pairs
-from benchmark.report.printed import Heading
-from benchmark.results.wording import escape_markdown
+from benchmark.report.printed import Heading, PrintedEntry
+from benchmark.results.wording import escape_markdown, number
 
 DOCS = Path(__file__).resolve().parent
 SHOWN = {"data": "data", "checkpoints": "checkpoints"}
@@ -78,6 +80,42 @@ def leaderboard(results: Results, block: Block) -> Iterator[str]:
     yield from _wrapped(
         table_lines(replace(make_board(table, [column for _, column in named]), columns=headings)), block
     )
+
+
+def seeds(results: Results, block: Block) -> Iterator[str]:
+    """The same as means over trainings, of `tests_over_seeds`: interval over seeds and examples, spread between seeds.
+
+    Lines follow the leaderboard of the comparison's own training; no place is marked, since the differences between
+    methods were not tested over seeds.
+    """
+    comparison = results.run(block.comparison)
+    table = frame(comparison.loaded)
+    named = _columns(table, block)
+    board = make_board(table, [column for _, column in named])
+    rows = next(one.rows for one in read_tables(comparison.folder) if one.name == "tests_over_seeds")
+    found = {(row["explainer"], f"{row['test']}: {row['figure']}", row["metric"]): row for row in rows.to_dict("records")}
+
+    def entry(method: str, key: str) -> PrintedEntry:
+        mean, spread = (found.get((method, key, metric)) for metric in (MEAN, BETWEEN))
+        if mean is None or spread is None:
+            return PrintedEntry(words="–")
+        words = f"SD {number(spread['value'])}" if math.isfinite(spread["value"]) else ""
+        return PrintedEntry(mean["value"], mean["low"], mean["high"], int(mean["n"]), words=words)
+
+    groups = {
+        group: tuple(
+            replace(row, entries=tuple(entry(row.labels[0], key) for key in block.settings["columns"])) for row in rows
+        )
+        for group, rows in board.groups.items()
+    }
+    shown = replace(
+        board,
+        columns=tuple(Heading(title) for title, _ in named),
+        groups={name: rows for name, rows in groups.items() if rows},
+        notes=(),
+        below=("Means over trainings with 95 % intervals for other seeds and other examples; SD: between seeds.",),
+    )
+    yield from _wrapped(table_lines(shown), block)
 
 
 def pairs(results: Results, block: Block) -> Iterator[str]:
@@ -148,6 +186,7 @@ def shrink(source: Path, to: Path, width: int) -> None:
 
 KINDS: Mapping[str, Callable[[Results, Block], Iterator[str]]] = {
     "leaderboard": leaderboard,
+    "seeds": seeds,
     "pairs": pairs,
     "analysis": analysis,
     "command": command,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, cast
 
 import pandas as pd
 import torch
@@ -73,10 +73,10 @@ class RemovalCurves(Averaged):
         return metrics
 
     @property
-    def for_predicted(self) -> Self:
+    def for_predicted(self) -> "RemovalCurves":
         """The same test of explanations for the predicted class: rows of an example for one class are those for it."""
         evaluation: Any = self  # subclasses are data classes
-        return cast(Self, replace(evaluation, target="predicted"))
+        return cast(RemovalCurves, replace(evaluation, target="predicted"))
 
     def setting(self, field: str) -> str:
         """What messages call one of the settings."""
