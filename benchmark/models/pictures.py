@@ -18,11 +18,11 @@ MAP_SIDE = 112
 """Pixels of the longer side of a stored map of pixel scores, which is averaged down to at most that."""
 
 
-def visible(pixels: Float[NDArray[Any], "3 Y X"], processor: Any) -> UInt8[NDArray[Any], "Y X 3"]:
+def visible(pixels: Float[NDArray[Any], "C Y X"], processor: Any) -> UInt8[NDArray[Any], "Y X 3"]:
     """An image as the model is given it, with the processor's normalisation undone.
 
     Args:
-        pixels: of the model's input.
+        pixels: of the model's input; one channel is shown as grey.
         processor: the checkpoint's image processor; without one the least value is black and the largest white.
     """
     image = pixels.astype(np.float64)
@@ -34,7 +34,7 @@ def visible(pixels: Float[NDArray[Any], "3 Y X"], processor: Any) -> UInt8[NDArr
             mean, std = (np.asarray(getattr(processor, f"image_{name}")).reshape(-1, 1, 1) for name in ("mean", "std"))
             image = image * std + mean
         image = image / processor.rescale_factor if getattr(processor, "do_rescale", True) else image
-    shown: UInt8[NDArray[Any], "Y X 3"] = np.rint(image.clip(0, 255)).astype(np.uint8).transpose(1, 2, 0)
+    shown: UInt8[NDArray[Any], "Y X C"] = np.rint(image.clip(0, 255)).astype(np.uint8).transpose(1, 2, 0)
     return shown if shown.shape[2] == 3 else shown[:, :, :1].repeat(3, axis=2)
 
 

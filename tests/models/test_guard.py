@@ -30,6 +30,8 @@ from benchmark.settings.configuration import compose
 from benchmark.types import Attribution
 from tests import text_models, tiny_task
 
+pytestmark = pytest.mark.mistyped  # beartype's own draws change the random state that the guard watches
+
 GIVEN = ["the film was good", "a dull plot"]
 
 

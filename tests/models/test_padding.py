@@ -48,9 +48,9 @@ def changed(folder, model=(), tokenizer=(), end=None):
 
 
 def alone(folder, texts=TEXTS):
-    """The logits of each text alone, in transformers."""
+    """The logits of each text alone, in transformers and double precision: rounding is no excuse."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float64).eval()
     with torch.no_grad():
         return torch.cat([model(**tokenizer(text, return_tensors="pt")).logits for text in texts])
 
@@ -71,14 +71,14 @@ CASES = {
 def test_a_decoder_reads_alone_and_in_batches_what_transformers_reads(tmp_path, case):
     settings, special, end = CASES[case]
     folder = changed(save_gpt2(tmp_path / "m"), settings, {k: v for k, v in special.items() if v}, end)
-    model, expected = benchmark.load_model(folder, device="cpu"), alone(folder)
+    model, expected = benchmark.load_model(folder, device="cpu", dtype="float64"), alone(folder)
     assert (expected - expected[0]).abs().max() > 0.1
     for parts in ([[text] for text in TEXTS], [TEXTS], [TEXTS[:1], TEXTS[1:]]):
         found = torch.cat([model.run(model.encode(part)).logits for part in parts])
-        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-6)
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
     batch = model.encode(TEXTS)
     recorded = model.run(batch, record=("attentions", "hidden")).logits
-    torch.testing.assert_close(recorded, expected, atol=1e-5, rtol=1e-6)
+    torch.testing.assert_close(recorded, expected, atol=1e-9, rtol=1e-9)
     rows = model.read_weights(batch).argmax(1)
     for index in range(len(TEXTS)):
         assert rows[index] == model.read_weights(model.encode([TEXTS[index]])).argmax(1)
@@ -95,22 +95,22 @@ def test_ready_ids_may_hold_and_end_with_any_id(tmp_path, family, pad):
         for parameter in plain.parameters():
             parameter.mul_(10 if parameter.dim() > 1 else 1)
     plain.save_pretrained(tmp_path / "m")
-    plain.config.pad_token_id = pad
-    model = benchmark.load_model(tmp_path / "m", device="cpu")
+    plain.double().config.pad_token_id = pad
+    model = benchmark.load_model(tmp_path / "m", device="cpu", dtype="float64")
     rows = [[1, 9, 0, 12, 7], [5, 7, 0], [8, 30, 0, 0, 11, 2, 59, 3, 2], [13], [4, 7, 7, 9, 0, 7]]
     with torch.no_grad():
         expected = torch.cat([plain(input_ids=torch.tensor([row])).logits for row in rows])
     inputs = [{"input_ids": row} for row in rows]
     for parts in ([inputs], [[value] for value in inputs]):
         found = torch.cat([model.run(model.encode(part)).logits for part in parts])
-        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
     longer = [{"input_ids": row + [33] * 3, "attention_mask": [1] * len(row) + [0] * 3} for row in rows]
-    torch.testing.assert_close(model.run(model.encode(longer)).logits, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(model.run(model.encode(longer)).logits, expected, atol=1e-9, rtol=1e-9)
 
 
 def test_removals_in_a_batch_are_those_of_the_example_alone(tmp_path):
     folder = changed(save_gpt2(tmp_path / "m"), {"pad_token_id": None}, {"pad_token": END}, END)
-    model = benchmark.load_model(folder, device="cpu")
+    model = benchmark.load_model(folder, device="cpu", dtype="float64")
     batch = model.encode(TEXTS)
     removed = torch.zeros(2, len(TEXTS), batch.units.max() + 1, dtype=torch.bool)
     removed[0, :, 0], removed[1, :2, -2:] = True, True
@@ -120,15 +120,15 @@ def test_removals_in_a_batch_are_those_of_the_example_alone(tmp_path):
             single = model.encode([text])
             mine = removed[:, index : index + 1, : int(single.units.max()) + 1]
             own = logits_without(model, single, mine, operator_for(name, model, single, "operator"))
-            torch.testing.assert_close(together[:, index], own[:, 0], atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(together[:, index], own[:, 0], atol=1e-9, rtol=1e-9)
 
 
 def test_the_model_that_was_given_keeps_its_padding(tmp_path):
     folder = changed(save_gpt2(tmp_path / "m"), {"pad_token_id": None})
-    given = AutoModelForSequenceClassification.from_pretrained(folder)
+    given = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float64)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = benchmark.load_model(given, tokenizer=tokenizer, device="cpu")
-    torch.testing.assert_close(model.run(model.encode(TEXTS)).logits, alone(folder), atol=1e-5, rtol=1e-6)
+    torch.testing.assert_close(model.run(model.encode(TEXTS)).logits, alone(folder), atol=1e-9, rtol=1e-9)
     assert given.config.pad_token_id is None
     assert tokenizer.pad_token_id is None
 
@@ -136,8 +136,8 @@ def test_the_model_that_was_given_keeps_its_padding(tmp_path):
 @pytest.mark.parametrize("pad", [1, 2])
 def test_an_encoder_decoder_reads_its_last_end_whatever_pads(tmp_path, pad):
     folder = changed(save_bart(tmp_path / "m"), {"pad_token_id": pad})
-    model = benchmark.load_model(folder, device="cpu")
-    torch.testing.assert_close(model.run(model.encode(TEXTS)).logits, alone(folder), atol=1e-5, rtol=1e-6)
+    model = benchmark.load_model(folder, device="cpu", dtype="float64")
+    torch.testing.assert_close(model.run(model.encode(TEXTS)).logits, alone(folder), atol=1e-9, rtol=1e-9)
 
 
 def test_ends_that_differ_in_number_and_ids_without_embedding_are_one_line(tmp_path):

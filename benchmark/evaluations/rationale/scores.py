@@ -133,7 +133,7 @@ def _spans_of(document: Document, chosen: Flags) -> tuple[float, float, float, f
     return float(hits), float(len(predicted)), float(bool(predicted)), precision, recall
 
 
-def _mean(values: Column) -> float:
+def _mean(values: NDArray) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
