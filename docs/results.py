@@ -93,7 +93,9 @@ def seeds(results: Results, block: Block) -> Iterator[str]:
     named = _columns(table, block)
     board = make_board(table, [column for _, column in named])
     rows = next(one.rows for one in read_tables(comparison.folder) if one.name == "tests_over_seeds")
-    found = {(row["explainer"], f"{row['test']}: {row['figure']}", row["metric"]): row for row in rows.to_dict("records")}
+    found = {
+        (row["explainer"], f"{row['test']}: {row['figure']}", row["metric"]): row for row in rows.to_dict("records")
+    }
 
     def entry(method: str, key: str) -> PrintedEntry:
         mean, spread = (found.get((method, key, metric)) for metric in (MEAN, BETWEEN))
