@@ -29,7 +29,7 @@ from benchmark.report.leaderboard import MetricColumn, frame, make_board
 from benchmark.report.markdown import table_lines
 from benchmark.report.pairs import MethodPairs
 from benchmark.report.pairs import pairs as method_pairs
-from benchmark.report.printed import Heading, PrintedEntry
+from benchmark.report.printed import Heading, PrintedEntry, PrintedRow
 from benchmark.results.wording import escape_markdown, number
 
 DOCS = Path(__file__).resolve().parent
@@ -106,13 +106,13 @@ def seeds(results: Results, block: Block) -> Iterator[str]:
 
     groups = {
         group: tuple(
-            replace(row, entries=tuple(entry(row.labels[0], key) for key in block.settings["columns"])) for row in rows
+            PrintedRow(row.labels, tuple(entry(row.labels[0], key) for key in block.settings["columns"])) for row in rows
         )
         for group, rows in board.groups.items()
     }
     shown = replace(
         board,
-        columns=tuple(Heading(title) for title, _ in named),
+        columns=tuple(Heading(title, column.higher_is_better) for title, column in named),
         groups={name: rows for name, rows in groups.items() if rows},
         notes=(),
         below=("Means over trainings with 95 % intervals for other seeds and other examples; SD: between seeds.",),
