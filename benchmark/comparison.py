@@ -198,8 +198,10 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) ->
 
 
 def in_order(analyses: Mapping[str, Analysis]) -> list[tuple[str, Analysis]]:
-    """As they are given, but those at the end that read the tables of the others."""
-    return sorted(analyses.items(), key=lambda item: _reads_tables(item[1]))
+    """As they are given, but those at the end that read the tables of the others, and behind them those that read theirs."""
+    return sorted(
+        analyses.items(), key=lambda item: (_reads_tables(item[1]), getattr(item[1], "reads_their_tables", False))
+    )
 
 
 def _file(folder: Path, name: str) -> Path:

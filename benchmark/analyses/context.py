@@ -77,6 +77,9 @@ class ReadsElsewhere(Protocol):
 
 @runtime_checkable
 class ReadsTables(Protocol):
-    """An analysis of the tables of the comparison's others: it is run after them, and again where one of them changed."""
+    """An analysis of the tables of the comparison's others: it is run after them, and again where one of them changed.
+
+    One with `reads_their_tables` reads those of other such analyses as well, and comes after them.
+    """
 
     reads_tables: ClassVar[bool]

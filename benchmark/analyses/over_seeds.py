@@ -1,6 +1,7 @@
 """Do a comparison's figures hold for other seeds of the training? (docs/protocols.md, section 17)."""
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
@@ -27,16 +28,25 @@ from benchmark.settings.early import OfComparison
 from benchmark.settings.making import make
 
 MEAN, BETWEEN, ERROR = "mean over seeds", "SD between seeds", "standard error over examples"
+IN_HOW_MANY = "words, in how many seeds"
 _Z = 1.959963984540054
 
 
 @dataclass
 class _Table:
-    """A table of the comparison with its figures under each seed."""
+    """A table of the comparison with what stands in it under each seed.
+
+    Attributes:
+        title: of the table.
+        labels: columns that name its lines.
+        figures: lines that have a figure.
+        said: lines of columns that hold words in place of figures, such as what a figure says.
+    """
 
     title: str
     labels: tuple[str, ...]
-    seeds: list[list[dict[Hashable, Any]]] = field(default_factory=list)
+    figures: list[dict[Hashable, Any]] = field(default_factory=list)
+    said: list[dict[Hashable, Any]] = field(default_factory=list)
 
 
 @configurable
@@ -67,6 +77,7 @@ class OverSeeds:
 
     version: ClassVar[int] = 1
     reads_tables: ClassVar[bool] = True
+    reads_their_tables: ClassVar[bool] = True
 
     analyses: Annotated[Sequence[str], OfComparison("analyses")] | None = None
     trainings: Annotated[int, AtLeast(2)] = 3
@@ -78,12 +89,14 @@ class OverSeeds:
             raise NotApplicable("the model has no seed: it is one checkpoint, whose training nobody can repeat here")
         first = int(model.get("seed", 0))
         found: dict[str, _Table] = {}
-        analyses = self._chosen(context)
+        needed, shown = self._chosen(context)
         with progress.step("models of other seeds", self.trainings - 1, unit="models") as advance:
             for seed in range(first, first + self.trainings):
                 of_seed = context if seed == first else _opened(context, seed)
-                for name in analyses:
-                    _take(found, context.tables[name] if seed == first else _asked(of_seed, name, seed))
+                for name in needed if seed != first else ():
+                    of_seed = replace(of_seed, tables={**of_seed.tables, name: _asked(of_seed, name, seed)})
+                for name in shown:
+                    _take(found, of_seed.tables[name])
                 _take(found, _tests(of_seed))
                 advance(int(seed != first))
         tables = [_table(name, one, self.trainings) for name, one in found.items()]
@@ -91,19 +104,22 @@ class OverSeeds:
             raise NotApplicable("no test and no analysis of the comparison has figures that seeds have in common")
         return tables
 
-    def _chosen(self, context: Context) -> list[str]:
+    def _chosen(self, context: Context) -> tuple[list[str], list[str]]:
+        """The analyses to ask of each seed, in the order in which they can be, and those of them whose tables are shown."""
         configs = context.setting.config.analyses
-        asked = [name for name in context.tables if _can_be_asked(make(configs[name]))]
+        made = {name: make(configs[name]) for name in context.tables}
+        asked = [name for name, analysis in made.items() if _can_be_asked(analysis)]
         if other := [name for name in self.analyses or () if name not in asked]:
             raise UserError(
                 f"analyses.over_seeds.analyses cannot have {', '.join(other)}; it can have: {', '.join(asked)}"
             )
-        return list(self.analyses or asked)
+        shown = [name for name in asked if self.analyses is None or name in self.analyses]
+        return asked if any(isinstance(made[name], ReadsTables) for name in shown) else shown, shown
 
 
 def _can_be_asked(analysis: Analysis) -> bool:
     """Whether an analysis tells another seed's model from the comparison's, and leaves seeds to others."""
-    if isinstance(analysis, ReadsTables) or hasattr(analysis, "trainings"):
+    if isinstance(analysis, OverSeeds) or hasattr(analysis, "trainings"):
         return False
     return isinstance(analysis, Universality) or not isinstance(analysis, ReadsElsewhere)
 
@@ -152,32 +168,56 @@ def _tests(context: Context) -> Sequence[Table]:
 
 
 def _take(found: dict[str, _Table], tables: Sequence[Table]) -> None:
-    """Keep the figures of one seed."""
+    """Keep what one seed's tables hold."""
     for table in tables:
         probable = (table.rows["note"] == PROBABILITY) | (table.rows["metric"] == P_VALUE)
-        figures = table.rows[table.rows["value"].notna() & ~probable]
+        has = table.rows["value"].notna()
+        words = ~table.rows["metric"].isin(table.rows["metric"][has])
+        figures = table.rows[has & ~probable]
         if table.printed and "head" not in table.labels and len(figures):
             kept = found.setdefault(table.name, _Table(table.title, table.labels))
-            kept.seeds.append(figures.to_dict("records"))
+            kept.figures += figures.to_dict("records")
+            kept.said += table.rows[words].to_dict("records")
 
 
 def _table(name: str, found: _Table, trainings: int) -> Table:
-    by_figure: dict[tuple[Any, ...], list[Mapping[Hashable, Any]]] = {}
-    for figures in found.seeds:
-        for figure in figures:
-            by_figure.setdefault((*(figure[label] for label in found.labels), figure["metric"]), []).append(figure)
+    """One of the tables over seeds: a line per figure; per line of the table where it has one figure and words beside it."""
+    alone = bool(found.said) and len({figure["metric"] for figure in found.figures}) == 1
     rows = [
         row
-        for key, figures in by_figure.items()
-        for row in _lines(dict(zip((*found.labels, "figure"), key, strict=True)), figures, trainings)
+        for key, figures in _alike(found.figures, found.labels).items()
+        for row in _lines(_named(found.labels, key, alone=alone), figures, trainings)
     ]
+    for key, said in _alike(found.said, found.labels).items():
+        counts = "; ".join(
+            f"{words}: {count}" for words, count in Counter(str(one["note"]) for one in said).most_common()
+        )
+        metric = f"{key[-1]}, in how many seeds" if alone else IN_HOW_MANY
+        rows.append(
+            line(_named(found.labels, key, alone=alone), metric, n=min(int(one["n"]) for one in said), note=counts)
+        )
     return Table(
         name=f"{name}_over_seeds",
         title=f"{found.title}: over seeds",
-        labels=(*found.labels, "figure"),
+        labels=found.labels if alone else (*found.labels, "figure"),
         rows=pd.DataFrame(rows),
         sentences=(of_seeds(trainings),),
     )
+
+
+def _alike(
+    lines: Sequence[dict[Hashable, Any]], labels: Sequence[str]
+) -> dict[tuple[Any, ...], list[dict[Hashable, Any]]]:
+    """The lines of all seeds by their labels and their metric."""
+    found: dict[tuple[Any, ...], list[dict[Hashable, Any]]] = {}
+    for one in lines:
+        found.setdefault((*(one[label] for label in labels), one["metric"]), []).append(one)
+    return found
+
+
+def _named(labels: Sequence[str], key: Sequence[Any], *, alone: bool) -> dict[str, Any]:
+    """What names a line; its metric as well, unless the table has but one."""
+    return dict(zip(labels if alone else (*labels, "figure"), key, strict=False))
 
 
 def _lines(

@@ -90,7 +90,7 @@ def _float(part: _Part, settings: LatexSettings) -> Iterator[str]:
     more = " (continued)" if part.place > 1 else ""
     label = part.label + (f"-{part.place}" if part.place > 1 else "")
     bounded = any(math.isfinite(entry.low) for row in rows for entry in row.entries)
-    told = intervals_told(interval).strip() if bounded else ""
+    told = " ".join([*([intervals_told(interval).strip()] if bounded else []), *map(escape, table.below)])
 
     def line(row: PrintedRow) -> str:
         labels = [_stacked(text, _LETTERS, "[t]{@{}l@{}}") for text in row.labels]

@@ -50,6 +50,22 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Says:
+    """What the facts of the same seed come to, in a figure and in words."""
+
+    version: ClassVar[int] = 1
+    reads_tables: ClassVar[bool] = True
+
+    def __call__(self, context):
+        size = float(context.tables["facts"][0].rows["value"].iloc[0])
+        rows = [
+            line({"question": "how large?"}, "figure", size, size - 1, size + 1, n=6),
+            line({"question": "how large?"}, "says", n=6, note="small" if size < 2 else "large"),
+        ]
+        return [Table("said", "What is said", ("question",), pd.DataFrame(rows))]
+
+
+@dataclass(frozen=True)
 class Refuses:
     """Serves nobody."""
 
@@ -66,7 +82,8 @@ def compared(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         own = [
-            f"+analyses.{name}._target_=tests.analyses.test_over_seeds.{name.title()}" for name in ("facts", "refuses")
+            f"+analyses.{name}._target_=tests.analyses.test_over_seeds.{name.title()}"
+            for name in ("facts", "refuses", "says")
         ]
         comparison = compare(*SMALL, "analyses=[edge_sparsity,over_seeds]", *own, f"out={folder}")
         alone = [
@@ -146,6 +163,14 @@ def test_what_some_seeds_lack_and_what_is_left_out(compared):
     assert {"heads_over_seeds", "refuses_over_seeds", "edge_sparsity_heads_over_seeds"}.isdisjoint(names)
 
 
+def test_words_are_counted_and_those_who_read_tables_read_the_seeds_own(compared):
+    tables, *_ = compared
+    found = rows(tables, "said_over_seeds", question="how large?")
+    assert (found["mean over seeds"]["value"], found["SD between seeds"]["value"]) == (1.0, 1.0)
+    assert found["says, in how many seeds"]["note"] == "small: 2; large: 1"
+    assert next(table for table in tables if table.name == "said_over_seeds").labels == ("question",)
+
+
 def told(config, **tables):
     """A comparison of this configuration whose analyses left these tables."""
     return Context(SimpleNamespace(config=config), {}, {}, tables=tables)
@@ -154,9 +179,10 @@ def told(config, **tables):
 def test_models_and_analyses_that_have_no_seeds():
     with pytest.raises(NotApplicable, match="the model has no seed"):
         OverSeeds()(told(compose("config", ["model=hf", "model.path=here"])))
-    tiny = told(compose("config", ["analyses=[verdict,repair,edge_sparsity]"]), verdict=(), repair=(), edge_sparsity=())
-    with pytest.raises(UserError, match="cannot have verdict, repair; it can have: edge_sparsity"):
-        OverSeeds(analyses=["verdict", "repair"])(tiny)
+    named = ["edge_sparsity", "repair", "verdict", "over_seeds"]
+    tiny = told(compose("config", [f"analyses=[{','.join(named)}]"]), **dict.fromkeys(named, ()))
+    with pytest.raises(UserError, match="cannot have repair, over_seeds; it can have: edge_sparsity, verdict"):
+        OverSeeds(analyses=["verdict", "repair", "over_seeds"])(tiny)
 
 
 def test_models_of_other_tasks_get_the_seed_where_they_have_one():

@@ -181,5 +181,5 @@ def _held_to(answers: Sequence[Answer], truth: str) -> Iterator[str]:
     )
     yield (
         f"The truth is known: the row that the classifier reads {finds}. Of the other figures of this row that speak, "
-        f"{len(agree)} agree with that and {len(misled)} would mislead{f': {chr(32).join(misled)}' if misled else '.'}"
+        f"{len(agree)} agree with that and {len(misled)} would mislead{': ' + ' '.join(misled) if misled else '.'}"
     )

@@ -311,7 +311,10 @@ def test_every_rule_finds_its_figure_where_its_analysis_writes_it(place, tmp_pat
 
 
 def test_what_reads_tables_comes_last():
-    analyses = {name: make(compose(None, [f"+analyses={name}"]).analyses[name]) for name in ("verdict", "permutation")}
-    assert [name for name, _ in in_order(analyses)] == ["permutation", "verdict"]
+    analyses = {
+        name: make(compose(None, [f"+analyses={name}"]).analyses[name])
+        for name in ("over_seeds", "verdict", "permutation")
+    }
+    assert [name for name, _ in in_order(analyses)] == ["permutation", "verdict", "over_seeds"]
     assert isinstance(analyses["verdict"], ReadsTables)
     assert not isinstance(analyses["permutation"], ReadsTables | ReadsElsewhere)
