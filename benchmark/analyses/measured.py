@@ -25,5 +25,6 @@ def figures(record: Record, evaluation: str, metric: str) -> list[Figure]:
 def figure_line(
     labels: Mapping[str, Any], name: str, figure: Figure | Interval, note: str = "", bounds: Range | None = None
 ) -> dict[str, Any]:
-    """A figure with its interval as a line of a table."""
-    return line(labels, name, figure.value, figure.low, figure.high, figure.n, note, bounds)
+    """A figure with its interval as a line of a table; `bounds` are those of the interval where none are given."""
+    reach = figure.reach if bounds is None and isinstance(figure, Interval) else bounds
+    return line(labels, name, figure.value, figure.low, figure.high, figure.n, note, reach)

@@ -15,7 +15,7 @@ from benchmark.report.run_folders import read_cleaned, unreadable
 from benchmark.report.spreadsheet import csv_bytes
 from benchmark.results import bounded
 from benchmark.results.digests import check_seal
-from benchmark.results.tables import FIGURE_COLUMNS, PROBABILITY, Table
+from benchmark.results.tables import FIGURE_COLUMNS, PROBABILITY, TOO_SMALL, Table
 from benchmark.results.wording import escape_markdown as escape
 from benchmark.results.wording import slug, unique_stems
 from benchmark.settings.latex_settings import LatexSettings
@@ -24,6 +24,10 @@ LEAST_TOLD = 0.0001
 """p-values below it are printed as that: where they come from an interval, the tail so far out is no measurement."""
 
 OF_PROBABILITIES = "p: a probability, which has no interval."
+OF_WIDE = (
+    "n too small: the 95 % interval spans more than half of what is possible, so that there is no result to show; the "
+    "table's CSV has the figure."
+)
 
 
 def read_tables(folder: Path) -> list[Table]:
@@ -84,7 +88,8 @@ def printed(table: Table, names: Names = OURS) -> PrintedTable:
         rows.append(PrintedRow(tuple(told), tuple(figures.get(metric, PrintedEntry()) for metric in metrics)))
     headings = [(names.heading(table, metric), metric) for metric in metrics]
     columns = tuple(Heading(name, code=metric if name != metric else "") for name, metric in headings)
-    below = (OF_PROBABILITIES,) if (table.rows["note"] == PROBABILITY).any() else ()
+    notes = {PROBABILITY: OF_PROBABILITIES, TOO_SMALL: OF_WIDE}
+    below = tuple(told for note, told in notes.items() if table.rows["note"].str.startswith(note).any())
     return PrintedTable(table.title, table.labels, columns, {"": tuple(rows)}, below=below)
 
 
@@ -93,7 +98,7 @@ def _entry(row: Mapping[Hashable, Any]) -> PrintedEntry:
     if words == PROBABILITY:
         small = row["value"] < LEAST_TOLD
         return PrintedEntry(n=count, words=f"< {LEAST_TOLD}") if small else PrintedEntry(row["value"], n=count)
-    if words and math.isnan(row["value"]):
+    if words.startswith(TOO_SMALL) or (words and math.isnan(row["value"])):
         return PrintedEntry(n=count, words=words)
     return PrintedEntry(row["value"], row["low"], row["high"], count, words=words)
 

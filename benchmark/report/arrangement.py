@@ -10,6 +10,7 @@ from benchmark.report.cells import NamedCell
 from benchmark.report.labels import natural
 from benchmark.results.control_names import control_order
 from benchmark.results.record import KINDS, About, EvaluationRecord, too_constant
+from benchmark.results.tables import is_wide
 
 ORDER = (
     "Methods stand in the same order in every table: by the mean of their ranks on the ranked metrics of the overview that "
@@ -106,13 +107,9 @@ def ranked_values(rows: Sequence[Mapping[Any, Any]]) -> dict[str, float]:
     }
 
 
-_WIDE = 0.5  # of the range
-
-
 def too_wide(row: Mapping[Any, Any]) -> bool:
     """Whether the 95 % interval of a figure spans more than half of its metric's finite range: n is too small for it."""
-    span, width = row["most"] - row["least"], row["high"] - row["low"]
-    return math.isfinite(span) and math.isfinite(width) and width > _WIDE * span
+    return is_wide(row["low"], row["high"], (row["least"], row["most"]))
 
 
 def method_order(rows: pd.DataFrame) -> list[str]:

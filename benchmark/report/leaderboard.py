@@ -24,6 +24,7 @@ from benchmark.report.cells import NamedCell, load_cells
 from benchmark.report.constant_maps import RULE, span_of, with_shares
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.results.record import KINDS, UNDECLARED, EvaluationRecord, Metric, too_constant
+from benchmark.results.tables import TOO_SMALL
 
 COLUMNS = (
     "task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n", "higher_is_better", "headline",
@@ -34,7 +35,6 @@ CURVE_COLUMNS = ("task", "model", "method", "evaluation", "metric", "x", "value"
 NOT_RUN = "this test was not run for the method"
 NO_TEST = "no test was run"
 NO_FIGURE = "the test reported no such figure"
-TOO_SMALL = "n too small"
 _WIDE = (
     f"{TOO_SMALL}: the 95 % interval spans more than half of what is possible, so that there is no result to show "
     "(leaderboard.csv has the figure)"

@@ -1,5 +1,6 @@
 """Tables that an analysis leaves: figures with intervals, in long form, with how they are drawn."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args, get_type_hints
@@ -12,6 +13,9 @@ FIGURE_COLUMNS = ("metric", "value", "low", "high", "n", "note")
 BOUNDS = ("least", "most")
 PROBABILITY = "no interval: a probability"
 """The note of a p-value."""
+TOO_SMALL = "n too small"
+"""The note of a figure whose interval is wide (`is_wide`), or how it begins."""
+_WIDE = 0.5  # of the range
 
 
 @dataclass(frozen=True)
@@ -147,10 +151,19 @@ def line(
     """One figure as a row of a table; a `note` without a value stands where the figure would.
 
     `bounds`, the least and the largest possible value, are kept in columns of their own, which no file has: whoever puts
-    figures of several tables together needs them.
+    figures of several tables together needs them. Where the interval spans too much of them (`is_wide`), the note says so,
+    and stands in place of the figure wherever it is printed.
     """
+    if bounds is not None and is_wide(low, high, bounds):
+        note = f"{TOO_SMALL}: {note}" if note else TOO_SMALL
     figure = {**labels, "metric": metric, "value": value, "low": low, "high": high, "n": n, "note": note}
     return figure if bounds is None else figure | dict(zip(BOUNDS, bounds, strict=True))
+
+
+def is_wide(low: float, high: float, reach: tuple[float, float]) -> bool:
+    """Whether an interval spans more than half of a finite range: n is too small for the figure to be a result."""
+    span, width = reach[1] - reach[0], high - low
+    return math.isfinite(span) and math.isfinite(width) and width > _WIDE * span
 
 
 def not_applicable(name: str, reason: str) -> Table:

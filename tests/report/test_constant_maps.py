@@ -4,10 +4,13 @@ import io
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
 from rich.console import Console
 
+from benchmark.analyses.measured import figure_line
+from benchmark.report.analysis_tables import printed, table_files
 from benchmark.report.arrangement import ranks
 from benchmark.report.cells import load_cells
 from benchmark.report.constant_maps import span_of
@@ -22,6 +25,8 @@ from benchmark.report.pairs import differences, every_pair, pairs
 from benchmark.report.printed import PrintedEntry
 from benchmark.report.terminal import terminal_table
 from benchmark.report.verdicts import against_random, calibration
+from benchmark.results.statistics import interval
+from benchmark.results.tables import PROBABILITY, Table, line
 from benchmark.settings.latex_settings import LatexSettings
 from tests.report.folders import Plan, write_cells
 
@@ -165,6 +170,33 @@ def test_figures_that_few_examples_hardly_tell_are_not_printed(tmp_path):
     content = json.loads(leaderboard_json(cells, table))
     values = {(m["name"], f["metric"]): f["value"] for m in content["comparisons"][0]["methods"] for f in m["figures"]}
     assert values["wide", "auprc"] == pytest.approx(0.44)
+
+
+def test_nor_are_such_figures_and_small_p_values_in_the_tables_of_analyses():
+    """What is known of the range comes with the interval; the CSV has every number."""
+    apart, close = interval([1.0, 0.0, 1.0, 0.0], bounds=(0.0, 1.0)), interval([0.4, 0.5] * 20, bounds=(0.0, 1.0))
+    endless = interval([1.0, 0.0, 1.0, 0.0])
+    rows = [
+        figure_line({"of": "apart"}, "share", apart),
+        figure_line({"of": "close"}, "share", close),
+        figure_line({"of": "noted"}, "share", apart, "2 of 6 left out"),
+        figure_line({"of": "without a range"}, "share", endless),
+        line({"of": "apart"}, "p", 3e-40, note=PROBABILITY),
+        line({"of": "close"}, "p", 0.25, note=PROBABILITY),
+    ]
+    assert apart.high - apart.low > 0.5
+    shown = printed(Table("t", "T", ("of",), pd.DataFrame(rows)))
+    entries = {row.labels[0]: row.entries for row in shown.rows}
+    assert [(one.value, one.words) for one in entries["apart"]] == [(None, "n too small"), (None, "< 0.0001")]
+    assert [one.value for one in entries["close"]] == [pytest.approx(0.45), 0.25]
+    assert entries["close"][1].words == ""
+    assert (entries["noted"][0].value, entries["noted"][0].words) == (None, "n too small: 2 of 6 left out")
+    assert entries["without a range"][0].value == 0.5
+    assert any("spans more than half" in told for told in shown.below)
+    assert any("a probability" in told for told in shown.below)
+    files = dict(table_files([Table("t", "T", ("of",), pd.DataFrame(rows))]))
+    assert b"3e-40" in files["table-t.csv"]
+    assert rb"spans more than half" in files["analyses.tex"]
 
 
 def test_an_interval_that_plus_minus_would_carry_out_of_the_range_is_shown_by_its_bounds():

@@ -26,7 +26,7 @@ from benchmark.analyses.differences import P_VALUE
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
 from benchmark.results.statistics import interval, least_examples
-from benchmark.results.tables import PROBABILITY, Table, line
+from benchmark.results.tables import PROBABILITY, TOO_SMALL, Table, line
 from benchmark.settings.declared import configurable
 from benchmark.types import KnowsTruth
 
@@ -142,7 +142,8 @@ class Verdict:
 def _lines(answer: Answer, agreement: str | None) -> Iterator[Mapping[str, Any]]:
     labels = {"question": answer.question, "measured; threshold": answer.measured, "about": answer.about}
     figure = answer.reading.figure
-    yield figure_line(labels, _FIGURE, figure, "" if figure.n else answer.reading.note or "no figure")
+    note = answer.reading.note if not figure.n or answer.reading.note.startswith(TOO_SMALL) else ""
+    yield figure_line(labels, _FIGURE, figure, note or ("" if figure.n else "no figure"))
     if not math.isnan(answer.reading.p):
         yield line(labels, P_VALUE, answer.reading.p, n=figure.n, note=PROBABILITY)
     yield line(labels, _SAYS, n=figure.n, note=answer.reading.says or "no threshold")

@@ -48,4 +48,4 @@ def mean_over_seeds(
     t = float(stats.t.ppf((1 + _LEVEL) / 2, s - 1)) if s > 1 else 0.0
     seeds = t**2 * float(values.var(ddof=1)) / s if s > 1 else 0.0
     below, above = (math.sqrt(seeds + part) for part in examples)
-    return Interval(mean, max(mean - below, min(least, mean)), min(mean + above, max(most, mean)), n)
+    return Interval(mean, max(mean - below, min(least, mean)), min(mean + above, max(most, mean)), n, bounds)

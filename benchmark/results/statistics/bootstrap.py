@@ -10,7 +10,7 @@ at 95 %. Percentiles of θ* itself cover too little: .85 to .92 at n = 20 for a 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -36,12 +36,16 @@ _STEP = 1e-4  # of a column's standard deviation, for central differences
 
 @dataclass(frozen=True)
 class Interval:
-    """A statistic with its interval over n examples; low = high = NaN where there is none, as where n < 2."""
+    """A statistic with its interval over n examples; low = high = NaN where there is none, as where n < 2.
+
+    `reach` is its least and its largest possible value, infinite where they are not known.
+    """
 
     value: float
     low: float
     high: float
     n: int
+    reach: Range = field(default=UNBOUNDED, compare=False, repr=False)
 
 
 def _weights(n: int, seed: int, resamples: int) -> Iterator[Array]:
@@ -153,7 +157,7 @@ def _clipped(value: float, low: float, high: float, n: int, bounds: Range) -> In
     """The interval cut to the range and around its value; none where an end is not finite."""
     if not np.isfinite([low, high]).all():
         return Interval(value, np.nan, np.nan, n)
-    return Interval(value, min(max(low, bounds[0]), value), max(min(high, bounds[1]), value), n)
+    return Interval(value, min(max(low, bounds[0]), value), max(min(high, bounds[1]), value), n, bounds)
 
 
 def interval(

@@ -35,7 +35,7 @@ def spread_interval(value: float, resampled: Sequence[float] | Array, n: int, bo
     *drawn, at = np.arctanh(np.clip(np.where(np.isfinite(place), place, np.nan), -_SURE, _SURE))
     reach = _reach(at, np.array(drawn), n)
     ends = ((high - low) * np.tanh([at - reach, at + reach]) + low + high) / 2
-    return Interval(value, float(np.minimum(ends[0], value)), float(np.maximum(ends[1], value)), n)
+    return Interval(value, float(np.minimum(ends[0], value)), float(np.maximum(ends[1], value)), n, bounds)
 
 
 def plain_spread_interval(
@@ -48,7 +48,9 @@ def plain_spread_interval(
         bounds: least and largest possible value.
     """
     reach = _reach(value, np.asarray(resampled, dtype=np.float64), n)
-    return Interval(value, float(np.maximum(value - reach, bounds[0])), float(np.minimum(value + reach, bounds[1])), n)
+    return Interval(
+        value, float(np.maximum(value - reach, bounds[0])), float(np.minimum(value + reach, bounds[1])), n, bounds
+    )
 
 
 def _reach(value: float, resamples: Array, n: int) -> float:
