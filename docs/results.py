@@ -30,6 +30,7 @@ from benchmark.report.markdown import table_lines
 from benchmark.report.pairs import MethodPairs
 from benchmark.report.pairs import pairs as method_pairs
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow
+from benchmark.results.tables import TOO_SMALL, is_wide
 from benchmark.results.wording import escape_markdown, number
 
 DOCS = Path(__file__).resolve().parent
@@ -97,16 +98,21 @@ def seeds(results: Results, block: Block) -> Iterator[str]:
         (row["explainer"], f"{row['test']}: {row['figure']}", row["metric"]): row for row in rows.to_dict("records")
     }
 
+    reach = {f"{row['evaluation']}: {row['metric']}": (row["least"], row["most"]) for row in table.to_dict("records")}
+
     def entry(method: str, key: str) -> PrintedEntry:
         mean, spread = (found.get((method, key, metric)) for metric in (MEAN, BETWEEN))
         if mean is None or spread is None:
             return PrintedEntry(words="–")
+        if is_wide(mean["low"], mean["high"], reach[key]):
+            return PrintedEntry(n=int(mean["n"]), words=TOO_SMALL)
         words = f"SD {number(spread['value'])}" if math.isfinite(spread["value"]) else ""
         return PrintedEntry(mean["value"], mean["low"], mean["high"], int(mean["n"]), words=words)
 
     groups = {
         group: tuple(
-            PrintedRow(row.labels, tuple(entry(row.labels[0], key) for key in block.settings["columns"])) for row in rows
+            PrintedRow(row.labels, tuple(entry(row.labels[0], key) for key in block.settings["columns"]))
+            for row in rows
         )
         for group, rows in board.groups.items()
     }
@@ -115,7 +121,10 @@ def seeds(results: Results, block: Block) -> Iterator[str]:
         columns=tuple(Heading(title, column.higher_is_better) for title, column in named),
         groups={name: rows for name, rows in groups.items() if rows},
         notes=(),
-        below=("Means over trainings with 95 % intervals for other seeds and other examples; SD: between seeds.",),
+        below=(
+            "Means over trainings with 95 % intervals for other seeds and other examples; SD: between seeds. "
+            f"Where it says '{TOO_SMALL}', the interval spans more than half of what is possible.",
+        ),
     )
     yield from _wrapped(table_lines(shown), block)
 
