@@ -159,7 +159,9 @@ class Universality:
                     rows.append(figure_line(labels, name, interval, "", CORRELATION))
                 pair = measured[method][first], measured[method][second]
                 figure = spread(correlations(*pair, corrected=True), min(one.n for one in pair))
-                rows.append(figure_line(labels, CORRECTED, figure, "" if np.isfinite(figure.value) else UNRELIABLE))
+                rows.append(
+                    figure_line(labels, CORRECTED, figure, "" if np.isfinite(figure.value) else UNRELIABLE, CORRELATION)
+                )
         return Table(
             name="universality",
             title="Correlation of head importance between tasks",
