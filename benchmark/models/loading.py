@@ -24,7 +24,7 @@ from benchmark.models.headless import Head, ZeroHead
 from benchmark.models.images import Patch
 from benchmark.models.label_matching import with_labels
 from benchmark.models.padding import padding_id
-from benchmark.models.read_check import check_guess
+from benchmark.models.read_check import check_guess, check_padding
 from benchmark.models.streams import streams_of
 from benchmark.models.weights import check_classes, check_finite, check_vocabulary, labels_of, n_embeddings
 
@@ -168,6 +168,8 @@ def _instrumented(
     )
     if classifier.config.model_type not in FAMILIES:
         check_guess(classifier, classifier.encode([probed]))
+        if not image:
+            check_padding(classifier, probed)
     return classifier
 
 

@@ -1,17 +1,22 @@
-"""Which final states a classifier reads, measured; the guess about a family that is not in the table is checked by it."""
+"""What is measured of a family that is not in the table: which final states its classifier reads, and what padding does."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
+from benchmark.errors import UserError
 from benchmark.models.blocks import blocks_of
 from benchmark.models.classifier import Classifier
 from benchmark.types import Batch
 
 logger = logging.getLogger(__name__)
+
+_ROUNDING = 1e-3  # of the largest logit: what another shape of the batch may change in float32
+_TIMES = 5  # how often the longer text repeats the inner tokens
 
 
 def states_read(model: Classifier, batch: Batch) -> Bool[Tensor, "B T"]:
@@ -34,6 +39,27 @@ def states_read(model: Classifier, batch: Batch) -> Bool[Tensor, "B T"]:
         handle.remove()
     (gradient,) = torch.autograd.grad(logits[:, 0].sum(), states[-1:])
     return gradient.abs().sum(-1) > 0
+
+
+def check_padding(model: Classifier, inputs: Mapping[str, Tensor]) -> None:
+    """UserError where the logits of a text change with what is beside it in a batch.
+
+    A family whose own forward lets padding through has logits that no one text has: those of a batch would decide the tests.
+
+    Args:
+        inputs: `input_ids` of a text, and what goes with them.
+    """
+    longer = {name: torch.cat([ids[:1], *[ids[1:-1]] * _TIMES, ids[-1:]]) for name, ids in inputs.items()}
+    with torch.no_grad():
+        alone = model.run(model.encode([inputs])).logits[0]
+        beside = model.run(model.encode([inputs, longer])).logits[0]
+    change = float((beside - alone).abs().max())
+    rounding = max(_ROUNDING, 10 * torch.finfo(model.encoder.dtype).eps)
+    if change > rounding * max(1.0, float(alone.abs().max())):
+        raise UserError(
+            f"model '{model.name}' is of the family {model.config.model_type}, in which padding reaches the logits: those "
+            f"of a text change by {change:.2g} when a longer one is beside it in a batch; it is not supported"
+        )
 
 
 def check_guess(model: Classifier, batch: Batch) -> None:
