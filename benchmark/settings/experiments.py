@@ -60,7 +60,8 @@ def as_chosen(
 ) -> DictConfig:
     """A composed configuration without what the experiment sets of parts that the command did not choose.
 
-    What the command sets itself stays, so that a mistake in it is found.
+    What the command sets itself stays, so that a mistake in it is found. A command that adds to a list
+    (`+analyses=over_seeds`) chooses all that the experiment has.
 
     Args:
         config: composed, changed in place.
@@ -68,7 +69,11 @@ def as_chosen(
         overrides: of the command.
         option: what a group's option holds by itself.
     """
-    chosen = {key_of(text): text for text in overrides if key_of(text) in (*_LISTS, *_SINGLE)}
+    chosen = {
+        key_of(text): text
+        for text in overrides
+        if key_of(text) in (*_LISTS, *_SINGLE) and not (text.startswith("+") and key_of(text) in _LISTS)
+    }
     typed = [key_of(text) for text in overrides]
 
     def is_typed(path: str) -> bool:

@@ -1,6 +1,7 @@
 """Every experiment with some of its methods, tests or analyses, and with a model that is not its own."""
 
 import pytest
+from omegaconf import OmegaConf
 
 from benchmark.commands.running import checked, looked_at
 from benchmark.errors import UserError
@@ -71,6 +72,18 @@ def test_what_a_command_sets_of_a_method_that_it_does_not_choose_is_a_mistake():
         UserError, match=r"methods\.attention_gradcam is set, but attention_gradcam is not among the methods; add it: "
     ):
         looked_at([*chosen, "methods.attention_gradcam.edges.mean_over=all"])
+
+
+@pytest.mark.parametrize("group", ["analyses", "evaluations", "methods"])
+def test_what_is_added_to_an_experiment_takes_nothing_away(group):
+    added = {"analyses": "over_seeds", "evaluations": "complexity", "methods": "smoothgrad"}[group]
+    before, after = (
+        OmegaConf.to_container(compose("config", overrides)[group])
+        for overrides in (["+experiment=debate"], ["+experiment=debate", f"+{group}={added}"])
+    )
+    assert added not in before
+    assert {name: part for name, part in after.items() if name != added} == before
+    assert added in after
 
 
 def test_a_value_that_nothing_needs_is_not_asked_for(place):
