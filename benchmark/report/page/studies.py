@@ -33,7 +33,7 @@ def _study(table: Table, names: Names) -> dict[str, Any]:
     return {
         "title": worded.title,
         "name": table.name,
-        "sentences": worded.sentences,
+        "sentences": [*worded.sentences, *told.below],
         "labels": table.labels,
         "rows": [row.labels for row in rows],
         "codes": [
