@@ -18,8 +18,8 @@ from benchmark.analyses.measured import figure_line, tested
 from benchmark.analyses.seeds_and_examples import of_seeds
 from benchmark.analyses.universality import Universality
 from benchmark.errors import NotApplicable, UserError
-from benchmark.results.statistics import mean_over_seeds
-from benchmark.results.tables import BOUNDS, PROBABILITY, Table, line
+from benchmark.results.statistics import UNBOUNDED, Range, mean_over_seeds
+from benchmark.results.tables import PROBABILITY, Table, line, reach_of
 from benchmark.run.records import finish
 from benchmark.run.workbench import open_setting
 from benchmark.settings.declared import AtLeast, configurable
@@ -238,8 +238,6 @@ def _lines(
     yield line(labels, ERROR, error, n=n, note="no interval: an error" if known else "not known")
 
 
-def _bounds(rows: Sequence[Mapping[Hashable, Any]]) -> tuple[float, float]:
+def _bounds(rows: Sequence[Mapping[Hashable, Any]]) -> Range:
     """The least and the largest possible value of a figure, as far as one seed's table tells; stored ones do not."""
-    told = (tuple(float(row.get(end, math.nan)) for end in BOUNDS) for row in rows)
-    least, most = next((ends for ends in told if not np.isnan(ends).any()), (-math.inf, math.inf))
-    return least, most
+    return next((ends for ends in map(reach_of, rows) if np.isfinite(ends).any()), UNBOUNDED)

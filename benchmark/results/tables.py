@@ -160,6 +160,12 @@ def line(
     return figure if bounds is None else figure | dict(zip(BOUNDS, bounds, strict=True))
 
 
+def reach_of(row: Mapping[Any, Any]) -> tuple[float, float]:
+    """The least and the largest possible value of a row's figure; infinite where it is not known, as in stored tables."""
+    least, most = (float(row.get(end, math.nan)) for end in BOUNDS)
+    return (least, most) if not math.isnan(least + most) else (-math.inf, math.inf)
+
+
 def is_wide(low: float, high: float, reach: tuple[float, float]) -> bool:
     """Whether an interval spans more than half of a finite range: n is too small for the figure to be a result."""
     span, width = reach[1] - reach[0], high - low

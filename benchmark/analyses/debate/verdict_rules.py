@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from benchmark.results.statistics import ALPHA, Interval, holm, least_examples
-from benchmark.results.tables import Table
+from benchmark.results.tables import Table, reach_of
 
 FOR, AGAINST, UNDECIDED = "for attention", "against attention", "undecided"
 
@@ -82,7 +82,7 @@ class Rule:
         line = self.line(rows, tables)
         if line is None:
             return Reading(Interval(float("nan"), float("nan"), float("nan"), 0), UNDECIDED, "no such model")
-        figure = Interval(line["value"], line["low"], line["high"], int(line["n"]))
+        figure = Interval(line["value"], line["low"], line["high"], int(line["n"]), reach_of(line.to_dict()))
         limits = None if self.threshold is None else (self.threshold, self.threshold)
         if self.beside:
             limits = (others["low"].min(), others["high"].max())
