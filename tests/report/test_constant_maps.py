@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ from benchmark.report.printed import PrintedEntry
 from benchmark.report.terminal import terminal_table
 from benchmark.report.verdicts import against_random, calibration
 from benchmark.results.statistics import interval
-from benchmark.results.tables import PROBABILITY, Table, line
+from benchmark.results.tables import PROBABILITY, Table, line, reach_of
 from benchmark.settings.latex_settings import LatexSettings
 from tests.report.folders import Plan, write_cells
 
@@ -185,6 +186,8 @@ def test_nor_are_such_figures_and_small_p_values_in_the_tables_of_analyses():
         line({"of": "close"}, "p", 0.25, note=PROBABILITY),
     ]
     assert apart.high - apart.low > 0.5
+    assert reach_of(rows[0]) == (0.0, 1.0)
+    assert reach_of(rows[3]) == reach_of(line({"of": "nothing"}, "share", 1.0)) == (-math.inf, math.inf)
     shown = printed(Table("t", "T", ("of",), pd.DataFrame(rows)))
     entries = {row.labels[0]: row.entries for row in shown.rows}
     assert [(one.value, one.words) for one in entries["apart"]] == [(None, "n too small"), (None, "< 0.0001")]
