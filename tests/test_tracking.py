@@ -29,6 +29,7 @@ from benchmark.results.store import write_json
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.settings.configuration import build, compose
 from benchmark.tracking import Wandb, run_id
+from benchmark.tracking.logged import plain
 from benchmark.tracking.method_run import curve_points, identity_of, summary
 from tests.report.carried import carried
 from tests.report.folders import FRACTIONS, METRICS, Plan, write_cell
@@ -396,6 +397,14 @@ def test_a_comparison_has_one_summary_run(compared):
     before = sorted(folder.parents[1].glob("wandb/*"))
     Wandb().log_comparison(folder, cells, "planted-1234")
     assert sorted(folder.parents[1].glob("wandb/*")) == before
+
+
+def test_a_column_of_numbers_and_words_is_one_of_words():
+    """A layer beside "all": W&B's table takes one type, and ended the tracking of the comparison."""
+    table = pd.DataFrame({"layer": [0, "all", np.nan], "n": [3, 4, 5], "value": [0.5, np.nan, 1.0]})
+    rows = plain(table)
+    assert rows == [["0", 3, 0.5], ["all", 4, None], [None, 5, 1.0]]
+    assert wandb.Table(columns=list(table.columns), data=rows).data == rows
 
 
 def test_the_leaderboard_is_a_table_of_numbers_best_first(compared):
