@@ -30,7 +30,7 @@ from benchmark.report.markdown import table_lines
 from benchmark.report.pairs import MethodPairs
 from benchmark.report.pairs import pairs as method_pairs
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow
-from benchmark.results.tables import TOO_SMALL, is_wide
+from benchmark.results.tables import TOO_SMALL, is_wide, reach_of
 from benchmark.results.wording import escape_markdown, number
 
 DOCS = Path(__file__).resolve().parent
@@ -98,7 +98,7 @@ def seeds(results: Results, block: Block) -> Iterator[str]:
         (row["explainer"], f"{row['test']}: {row['figure']}", row["metric"]): row for row in rows.to_dict("records")
     }
 
-    reach = {f"{row['evaluation']}: {row['metric']}": (row["least"], row["most"]) for row in table.to_dict("records")}
+    reach = {f"{row['evaluation']}: {row['metric']}": reach_of(row) for row in table.to_dict("records")}
 
     def entry(method: str, key: str) -> PrintedEntry:
         mean, spread = (found.get((method, key, metric)) for metric in (MEAN, BETWEEN))

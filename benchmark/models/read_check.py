@@ -44,7 +44,8 @@ def states_read(model: Classifier, batch: Batch) -> Bool[Tensor, "B T"]:
 def check_padding(model: Classifier, inputs: Mapping[str, Tensor]) -> None:
     """UserError where the logits of a text change with what is beside it in a batch.
 
-    A family whose own forward lets padding through has logits that no one text has: those of a batch would decide the tests.
+    Where a family's own forward lets padding through, a text has other logits in a batch than alone, and its explanations
+    and tests would depend on what it is batched with.
 
     Args:
         inputs: `input_ids` of a text, and what goes with them.

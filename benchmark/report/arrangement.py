@@ -10,7 +10,7 @@ from benchmark.report.cells import NamedCell
 from benchmark.report.labels import natural
 from benchmark.results.control_names import control_order
 from benchmark.results.record import KINDS, About, EvaluationRecord, too_constant
-from benchmark.results.tables import is_wide
+from benchmark.results.tables import is_wide, reach_of
 
 ORDER = (
     "Methods stand in the same order in every table: by the mean of their ranks on the ranked metrics of the overview that "
@@ -109,7 +109,7 @@ def ranked_values(rows: Sequence[Mapping[Any, Any]]) -> dict[str, float]:
 
 def too_wide(row: Mapping[Any, Any]) -> bool:
     """Whether the 95 % interval of a figure spans more than half of its metric's finite range: n is too small for it."""
-    return is_wide(row["low"], row["high"], (row["least"], row["most"]))
+    return is_wide(row["low"], row["high"], reach_of(row))
 
 
 def method_order(rows: pd.DataFrame) -> list[str]:

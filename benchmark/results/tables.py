@@ -154,7 +154,7 @@ def line(
     figures of several tables together needs them. Where the interval spans too much of them (`is_wide`), the note says so,
     and stands in place of the figure wherever it is printed.
     """
-    if bounds is not None and is_wide(low, high, bounds):
+    if bounds is not None and is_wide(low, high, bounds) and not note.startswith(TOO_SMALL):
         note = f"{TOO_SMALL}: {note}" if note else TOO_SMALL
     figure = {**labels, "metric": metric, "value": value, "low": low, "high": high, "n": n, "note": note}
     return figure if bounds is None else figure | dict(zip(BOUNDS, bounds, strict=True))

@@ -193,6 +193,7 @@ def test_nor_are_such_figures_and_small_p_values_in_the_tables_of_analyses():
     assert [(one.value, one.words) for one in entries["apart"]] == [(None, "n too small"), (None, "< 0.0001")]
     assert [one.value for one in entries["close"]] == [pytest.approx(0.45), 0.25]
     assert entries["close"][1].words == ""
+    assert figure_line({"of": "said already"}, "share", apart, "n too small")["note"] == "n too small"
     assert (entries["noted"][0].value, entries["noted"][0].words) == (None, "n too small: 2 of 6 left out")
     assert entries["without a range"][0].value == 0.5
     assert any("spans more than half" in told for told in shown.below)
