@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def seeds(results: Results, block: Block) -> Iterator[str]:
     """The same as means over trainings, of `tests_over_seeds`: interval over seeds and examples, spread between seeds.
 
     Lines follow the leaderboard of the comparison's own training; no place is marked, since the differences between
-    methods were not tested over seeds.
+    methods were not tested over seeds. A dash has the reason that it has in the first training.
     """
     comparison = results.run(block.comparison)
     table = frame(comparison.loaded)
@@ -99,11 +100,16 @@ def seeds(results: Results, block: Block) -> Iterator[str]:
     }
 
     reach = {f"{row['evaluation']}: {row['metric']}": reach_of(row) for row in table.to_dict("records")}
+    notes: dict[str, int] = {}
 
-    def entry(method: str, key: str) -> PrintedEntry:
+    def noted(reason: str) -> int:
+        return notes.setdefault(reason, len(notes) + 1)
+
+    def entry(method: str, key: str, first: PrintedEntry) -> PrintedEntry:
         mean, spread = (found.get((method, key, metric)) for metric in (MEAN, BETWEEN))
         if mean is None or spread is None:
-            return PrintedEntry(words="–")
+            reason = "there is no figure over all trainings" if first.mark is None else board.notes[first.mark - 1]
+            return PrintedEntry(words="–", mark=noted(reason))
         if is_wide(mean["low"], mean["high"], reach[key]):
             return PrintedEntry(n=int(mean["n"]), words=TOO_SMALL)
         words = f"SD {number(spread['value'])}" if math.isfinite(spread["value"]) else ""
@@ -111,7 +117,7 @@ def seeds(results: Results, block: Block) -> Iterator[str]:
 
     groups = {
         group: tuple(
-            PrintedRow(row.labels, tuple(entry(row.labels[0], key) for key in block.settings["columns"]))
+            PrintedRow(row.labels, tuple(map(partial(entry, row.labels[0]), block.settings["columns"], row.entries)))
             for row in rows
         )
         for group, rows in board.groups.items()
@@ -120,7 +126,7 @@ def seeds(results: Results, block: Block) -> Iterator[str]:
         board,
         columns=tuple(Heading(title, column.higher_is_better) for title, column in named),
         groups={name: rows for name, rows in groups.items() if rows},
-        notes=(),
+        notes=tuple(notes),
         below=(
             "Means over trainings with 95 % intervals for other seeds and other examples; SD: between seeds. "
             f"Where it says '{TOO_SMALL}', the interval spans more than half of what is possible.",

@@ -99,7 +99,7 @@ class Axioms:
     Memory: two copies of the model in float64, and the edge scores of a chunk of examples.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     limit: Count = 10
     edges: Count = 40
@@ -208,7 +208,8 @@ class Axioms:
         sentences: tuple[str, ...] = (
             f"A pass: completeness to {self.completeness_tolerance:g} of the mean contribution of a layer; no influential "
             f"edge scored 0; the others to {self.tolerance:g} of the largest score on every example.",
-            "Gaps are means over n examples with 95 % intervals, on a float64 copy of the model.",
+            "Gaps are means over n examples with 95 % intervals, on a float64 copy of the model. A verdict is of these examples, an "
+            "interval of others.",
         )
         if others:
             sentences += (f"Methods that do not score edges: {', '.join(others)}.",)

@@ -72,7 +72,9 @@ def draw_table(table: Table, drawing: Drawing, names: Names = OURS) -> Figure:
             axis.set_major_formatter(LogFormatter())
             axis.set_minor_formatter(LogFormatter(labelOnlyBase=False))
 
-    heading = shortened(names.text(table.title, table), _TITLE)
+    chosen = drawing.value if table.rows["metric"].nunique() > 1 else None
+    said = "" if chosen is None else f" ({names.heading(table, chosen)})"
+    heading = shortened(names.text(table.title, table), _TITLE - len(said)) + said
     return draw_panels(heading, panels, look, draw, size, "x" if drawing.kind == "bars" else "y")
 
 

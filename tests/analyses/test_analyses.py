@@ -138,7 +138,7 @@ def test_the_cost_of_quadrature_names_the_cheapest(place):
     assert gap["gauss_legendre", 2] < gap["left", 2]
     assert passes["left", 16] == pytest.approx(8 * passes["left", 2])
     assert tau["gauss_legendre", 16] >= tau["left", 2]
-    assert "gauss_legendre with m = 2" in facts["sentences"][0]
+    assert "gauss_legendre with m = 2 and left with m = 2: " in facts["sentences"][0], "who costs as little is named"
     assert facts["sentences"][1].startswith("No rule")
     written = {path.name for path in comparison.folder.iterdir()}
     assert {"analyses.md", "analyses.tex", "table-quadrature_cost.csv", "table-quadrature_cost.png"} <= written

@@ -15,6 +15,7 @@ from benchmark.analyses.debate.macro_f1 import mean_macro_f1
 from benchmark.analyses.differences import P_VALUE, Difference, difference_lines
 from benchmark.analyses.means import SHARE
 from benchmark.analyses.measured import figure_line
+from benchmark.results.record import MOST_CONSTANT, too_constant
 from benchmark.results.statistics import ALPHA, Interval, interval, least_examples, of_orders, widened
 from benchmark.results.tables import Drawing, Table, line
 
@@ -87,6 +88,12 @@ def _in_some(results: Results) -> str:
     return ", ".join(str(guide) for guide, (train, _) in results.without.items() if 0 < train.mean() < 1) or "none here"
 
 
+def _too_uniform(results: Results) -> dict[str, str]:
+    """Guides that are not judged, by name, with a share: whether weights are uniform would tell the class for them."""
+    shares = {str(guide): max(float(none.mean()) for none in both) for guide, both in results.without.items()}
+    return {guide: f"{guide} ({share * 100:.0f} %)" for guide, share in shares.items() if too_constant(share)}
+
+
 def _quality(guide: Guide, beside: str, results: Results, classes: Classes) -> list[dict[str, Any]]:
     right = results.right(classes)
     accuracy = _with_seeds(interval(right.mean(1), bounds=SHARE), right)
@@ -124,7 +131,7 @@ def difference_table(results: Results) -> Table:
         title="What explanations add to a classifier without context",
         labels=("guide", "explained class", "question"),
         rows=pd.DataFrame(rows),
-        sentences=tuple(_sentences(rows, len(results.label), len(questions))),
+        sentences=tuple(_sentences(rows, len(results.label), len(questions), _too_uniform(results))),
     )
 
 
@@ -166,7 +173,7 @@ _FINDINGS = {
 }
 
 
-def _sentences(rows: Sequence[Mapping[str, Any]], n: int, family: int) -> list[str]:
+def _sentences(rows: Sequence[Mapping[str, Any]], n: int, family: int, unjudged: Mapping[str, str]) -> list[str]:
     least = least_examples(family)
     if n < least:
         return [f"No verdict: n = {n}, and {family} questions need at least {least} examples."]
@@ -174,6 +181,8 @@ def _sentences(rows: Sequence[Mapping[str, Any]], n: int, family: int) -> list[s
     sure: set[tuple[str, str]] = set()
     for row in rows:
         name = str(Guide(row["guide"], row["explained class"]))
+        if name in unjudged:
+            continue
         if row["metric"] == P_VALUE:
             sure |= {(row["question"], name)} if row["value"] < ALPHA else set()
         else:
@@ -187,4 +196,9 @@ def _sentences(rows: Sequence[Mapping[str, Any]], n: int, family: int) -> list[s
             unsure: [name for name in found[question] if name not in told],
         }
         sentences += [f"{group}: {', '.join(names)}." for group, names in groups.items() if names]
+    if unjudged:
+        sentences.append(
+            f"Not judged, since more than {MOST_CONSTANT * 100:g} % of the training or of the scored examples have no positive "
+            f"score: {', '.join(unjudged.values())}."
+        )
     return sentences

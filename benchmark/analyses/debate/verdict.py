@@ -70,7 +70,9 @@ class Verdict:
     control: str = "random"
     plausibility: str = "rationale.average_precision"
     faithfulness: Sequence[str] = ("perturbation.positive_auc_mean", "aopc.comprehensiveness")
-    version: ClassVar[int] = 2  # 2: average precision; corrected over the page; nothing rests on constant explanations
+    version: ClassVar[int] = (
+        3  # 2: average precision, corrected over the page, constant maps; 3: figures named, not counted
+    )
     reads_tables: ClassVar[bool] = True
 
     def __call__(self, context: Context) -> Sequence[Table]:
@@ -181,6 +183,6 @@ def _held_to(answers: Sequence[Answer], truth: str) -> Iterator[str]:
         "finds the planted words better than random scores do" if truth == FOR else "does not find the planted words"
     )
     yield (
-        f"The truth is known: the row that the classifier reads {finds}. Of the other figures of this row that speak, "
-        f"{len(agree)} agree with that and {len(misled)} would mislead{': ' + ' '.join(misled) if misled else '.'}"
+        f"The truth is known: the row that the classifier reads {finds}. Of the other figures of this row that speak, these "
+        f"agree with that: {' '.join(agree) or 'none.'} These would mislead: {' '.join(misled) or 'none.'}"
     )

@@ -33,7 +33,9 @@ _CONTROL, _SELECTIVITY = "control task", "selectivity"
 _SHARE = (0.0, 1.0)
 _ALL = 10**9
 _NOTHING_BEYOND = "vocabulary alone finds the word in every sentence"
-_NO_GAIN_SOMEWHERE = "no interval: in too many resamples the mix gains nothing over the embeddings"
+_NO_GAIN = "the mix of all states gains nothing over the embeddings"
+_NO_GAIN_SOMEWHERE = "n too small: in too many resamples the mix gains nothing over the embeddings"
+_OUTSIDE = "with some layers accuracy falls so far that the formula is no mean of layers"
 
 
 @configurable
@@ -58,7 +60,8 @@ class DiagnosticClassifiers:
     the first of equal ones. Who remembers types does well on it, whatever the sentence says.
 
     Intervals are over the sentences that are measured on. Those of the mix's weights and of their centre resample the
-    training sentences and train again; the expected layer's is over test sentences.
+    training sentences and train again; the expected layer's is over test sentences. The expected layer is no figure where it
+    has no interval, or where accuracy falls with some layers so far that it lies outside of 1 to L.
 
     Attributes:
         models: by name, further models for the same examples: the path of a checkpoint whose encoder is looked at, or the
@@ -76,7 +79,7 @@ class DiagnosticClassifiers:
     Cost: two forward passes per sentence, and memory of 8 · (L + 2) · D bytes per word.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     models: Annotated[Mapping[str, str | Sequence[str] | None], Openings()] = field(default_factory=dict)
     train: Count = 1000
@@ -159,15 +162,19 @@ class DiagnosticClassifiers:
         centre = statistics.spread_interval(float(share @ layers), drawn @ layers, n, (0.0, float(kinds - 1)))
         rows.append(figure_line({**place, "layer": "centre of gravity"}, "layers", centre))
         right = (cumulative.found(test) == test.target).double().numpy().T
-        expected = statistics.interval(right, _expected_layer) if right.any() else None
-        lacks = expected is None or not np.isfinite(expected.value)
-        at = {**place, "layer": "expected layer"}
-        rows.append(
-            line(at, "layers", note="the mix of all states gains nothing over the embeddings")
-            if lacks or expected is None
-            else figure_line(at, "layers", expected, "" if np.isfinite(expected.low) else _NO_GAIN_SOMEWHERE)
-        )
-        return rows
+        return [*rows, _expected_line({**place, "layer": "expected layer"}, right)]
+
+
+def _expected_line(place: Mapping[str, Any], right: Bool[NDArray[np.bool_], "N kinds"]) -> dict[str, Any]:
+    """The expected layer of cumulative mixes, with an interval over sentences; or why there is none."""
+    expected = statistics.interval(right.astype(float), _expected_layer) if right.any() else None
+    if expected is None or not np.isfinite(expected.value):
+        return line(place, "layers", note=_NO_GAIN)
+    if not 1 <= expected.value <= right.shape[1] - 1:
+        return line(place, "layers", note=_OUTSIDE)
+    if not np.isfinite(expected.low):
+        return line(place, "layers", note=_NO_GAIN_SOMEWHERE)
+    return figure_line(place, "layers", expected)
 
 
 def _without_words_alone(sentences: Sentences) -> Sentences:
@@ -204,14 +211,7 @@ def _table(rows: list[dict[str, Any]], told: Sequence[str]) -> Table:
             "vocabulary: the first word that training sentences ask for. Where it is right, no structure is needed.",
             *told,
         ),
-        drawing=Drawing(
-            "bars",
-            x="states",
-            y=("test", "generalisation"),
-            series="model",
-            panels=("probe",),
-            alike=(("test", "generalisation"),),
-        ),
+        drawing=Drawing("heat", x="states", y=("probe",), panels=("model",), value="generalisation"),
     )
 
 

@@ -228,7 +228,16 @@ def test_differences_are_paired_by_example_and_seed():
     expected = (right[perfect].astype(float) - right[perfect._replace(explained=DRAWN)]).mean()
     assert rows.loc[(*perfect, "more than for a drawn class", "difference")] == pytest.approx(expected)
     assert len(table.rows) == 2 * 5, "two questions for each of two, one of the leak; each with its p-value"
+    unjudged = "Not judged, since more than 10 % of the training or of the scored examples have no positive score: {}."
+    whole = {guide: (np.zeros(5, bool), np.arange(40) < 4) for guide in given.own}
+    some = {**whole, perfect: (np.zeros(5, bool), np.arange(40) < 5)}
+    assert difference_table(replace(given, without=some)).sentences[-1] == unjudged.format("a (predicted) (12 %)")
+    assert not any(
+        "more than uniform weights do" in told for told in difference_table(replace(given, without=some)).sentences
+    )
+    table = difference_table(replace(given, without=whole))
     assert "Tell a classifier without context more than uniform weights do: a (predicted)." in table.sentences
+    assert not any(told.startswith("Not judged") for told in table.sentences), "a tenth is allowed"
     few = replace(
         given, label=given.label[:3], own={guide: classes[:3] for guide, classes in given.own.items()},
         moved={guide: classes[:3] for guide, classes in given.moved.items()},

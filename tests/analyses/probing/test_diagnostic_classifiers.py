@@ -11,6 +11,7 @@ from benchmark.analyses.probing.diagnostic_classifiers import (
     WORDS_ALONE,
     DiagnosticClassifiers,
     _expected_layer,
+    _expected_line,
 )
 from benchmark.analyses.probing.probed_sentences import Probed, probed_sentences, random_model
 from benchmark.analyses.probing.word_finders import Sentences, trained_finders, trained_mixes
@@ -107,6 +108,24 @@ def test_a_sentence_that_is_drawn_twice_weighs_twice():
 def test_the_expected_layer_by_hand():
     assert _expected_layer(np.array([0.2, 0.5, 0.6, 0.8])) == pytest.approx((1 * 0.3 + 2 * 0.1 + 3 * 0.2) / 0.6)
     assert np.isnan(_expected_layer(np.array([0.5, 0.7, 0.4])))
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ([[0, 1, 1]] * 50 + [[0, 0, 1]] * 50, ""),
+        ([[1, 1, 1]] * 99 + [[0, 1, 1]], "n too small: in too many resamples"),
+        ([[1, 1, 0]] * 50, "gains nothing"),
+        ([[1, 0, 1]] * 50 + [[0, 0, 1]] * 10, "no mean of layers"),
+    ],
+)
+def test_an_expected_layer_is_shown_with_its_interval_and_inside_of_the_model(found, said):
+    """Of the last, accuracy goes .83, 0, 1: (1 · −.83 + 2 · 1) / .17 = 7, in a model of two blocks."""
+    row = _expected_line({"layer": "expected layer"}, np.array(found, dtype=bool))
+    assert said in row["note"]
+    assert np.isfinite(row["value"]) == np.isfinite(row["low"]) == (not said)
+    if not said:
+        assert row["value"] == 1.5
 
 
 @pytest.fixture(scope="module")
