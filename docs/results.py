@@ -22,21 +22,24 @@ import yaml
 from PIL import Image
 from rich.console import Console
 
-from benchmark.analyses.over_seeds import BETWEEN, MEAN
+from benchmark.analyses.over_seeds import BETWEEN, ERROR, MEAN
 from benchmark.comparison import Comparison, compare
 from benchmark.report import terminal_table
-from benchmark.report.analysis_tables import printed, read_tables
+from benchmark.report.analysis_tables import OF_WIDE, printed, read_tables
 from benchmark.report.leaderboard import MetricColumn, frame, make_board
 from benchmark.report.markdown import table_lines
+from benchmark.report.naming import OURS
 from benchmark.report.pairs import MethodPairs
 from benchmark.report.pairs import pairs as method_pairs
-from benchmark.report.printed import Heading, PrintedEntry, PrintedRow
+from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.results.tables import TOO_SMALL, is_wide, reach_of
 from benchmark.results.wording import escape_markdown, number
 
 DOCS = Path(__file__).resolve().parent
 SHOWN = {"data": "data", "checkpoints": "checkpoints"}
 """Folders of the reader's own, as the printed commands name them."""
+
+SEEDS = "the same as means over five trainings"
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,63 @@ def analysis(results: Results, block: Block) -> Iterator[str]:
         yield from ("", *(f"- {escape_markdown(sentence)}" for sentence in table.sentences))
 
 
+def analysis_seeds(results: Results, block: Block) -> Iterator[str]:
+    """The lines and columns of an analysis as means over trainings, from its table of `over_seeds`; the same settings.
+
+    An entry is the mean with its interval for other seeds and other examples, and the standard deviation between seeds.
+    """
+    settings = block.settings
+    (table,) = (
+        table
+        for table in read_tables(results.run(block.comparison).folder)
+        if table.name == f"{settings['table']}_over_seeds"
+    )
+    rows = table.rows
+    for label, allowed in settings.get("where", {}).items():
+        rows = rows[rows[label].isin(allowed)]
+    labels = [label for label in table.labels if label != "figure"]
+    named = rows["figure"] if "figure" in rows else pd.Series("figure", index=rows.index)
+    named = named.where(rows["metric"].isin([MEAN, BETWEEN, ERROR]), rows["metric"])
+    columns = [one for one in dict.fromkeys(named) if one in settings.get("metrics", [*named])]
+    lines = [
+        PrintedRow(
+            tuple(OURS.label(label, one) for label, one in zip(labels, key, strict=True)),
+            tuple(_over_seeds(part[named.loc[part.index] == column]) for column in columns),
+        )
+        for key, part in rows.groupby(labels, sort=False, dropna=False)
+    ]
+    below = "Means over trainings with 95 % intervals for other seeds and other examples; SD: between seeds."
+    told = any(entry.words == TOO_SMALL for row in lines for entry in row.entries)
+    shown = PrintedTable(
+        table.title,
+        tuple(labels),
+        tuple(Heading(OURS.heading(table, column)) for column in columns),
+        {"": tuple(lines)},
+        below=(below, *[OF_WIDE] * told),
+    )
+    yield from _wrapped(table_lines(shown), Block(block.comparison, block.kind, {**settings, "summary": SEEDS}))
+
+
+def _over_seeds(rows: pd.DataFrame) -> PrintedEntry:
+    """The mean with what is known of seeds beside it, or words and in how many seeds they stand."""
+    of = {row["metric"]: row for row in rows.to_dict("records")}
+    if (mean := of.get(MEAN)) is None:
+        return PrintedEntry(words=" / ".join(str(row["note"]) for row in of.values()))
+    count = int(mean["n"]) or None
+    if mean["note"].startswith(TOO_SMALL):
+        return PrintedEntry(n=count, words=TOO_SMALL)
+    have = of[BETWEEN]["note"].removeprefix("no interval: ")
+    spread = f"SD {number(of[BETWEEN]['value'])}" if of[BETWEEN]["value"] > 0 or math.isfinite(mean["low"]) else ""
+    words = [mean["note"].removeprefix("no interval: "), spread, "" if _whole(have) else have]
+    return PrintedEntry(mean["value"], mean["low"], mean["high"], count, words="; ".join(filter(None, words)))
+
+
+def _whole(have: str) -> bool:
+    """`5 of 5 seeds`."""
+    there, _, of, *_ = have.split()
+    return there == of
+
+
 def terminal(results: Results, block: Block) -> Iterator[str]:
     """The table that the command prints at its end."""
     console = Console(width=140, file=io.StringIO())
@@ -206,10 +266,18 @@ KINDS: Mapping[str, Callable[[Results, Block], Iterator[str]]] = {
     "seeds": seeds,
     "pairs": pairs,
     "analysis": analysis,
+    "analysis_seeds": analysis_seeds,
     "command": command,
     "figure": figure,
     "terminal": terminal,
 }
+
+
+def block_of(blocks: Mapping[str, Mapping[str, Any]], name: str) -> Block:
+    """A block of `results.yaml`; one that is `like` another has the other's settings where it has none of its own."""
+    facts = {**blocks[blocks[name].get("like", name)], **blocks[name]}
+    settings = {key: value for key, value in facts.items() if key not in ("comparison", "kind", "like")}
+    return Block(facts["comparison"], facts["kind"], settings)
 
 
 def _key(name: str) -> tuple[str, str]:
@@ -251,8 +319,8 @@ def main(arguments: Sequence[str]) -> None:
     results = Results(settings["comparisons"], {"data": given.data, "checkpoints": given.checkpoints}, given.out)
     chosen = given.names or list(settings["comparisons"])
     blocks: dict[str, str] = {}
-    for name, facts in settings["blocks"].items():
-        block = Block(facts.pop("comparison"), facts.pop("kind"), facts)
+    for name in settings["blocks"]:
+        block = block_of(settings["blocks"], name)
         if block.comparison in chosen:
             blocks[name] = "\n".join(KINDS[block.kind](results, block))
     for page in (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))):

@@ -11,6 +11,7 @@ from benchmark.errors import UserError
 
 FIGURE_COLUMNS = ("metric", "value", "low", "high", "n", "note")
 BOUNDS = ("least", "most")
+"""The least and the largest possible value of a figure; NaN where it has no such end, or where it is not known."""
 PROBABILITY = "no interval: a probability"
 """The note of a p-value."""
 TOO_SMALL = "n too small"
@@ -98,7 +99,8 @@ class Table:
 
     def to_json(self) -> dict[str, Any]:
         """What `from_json` reads; NaN becomes null."""
-        rows = self.rows[[*self.labels, *FIGURE_COLUMNS]]
+        rows = self.rows.reindex(columns=[*self.labels, *FIGURE_COLUMNS, *BOUNDS])
+        rows[[*BOUNDS]] = rows[[*BOUNDS]].astype(float).replace([-math.inf, math.inf], math.nan)
         facts = {name: value for name, value in asdict(self).items() if name != "rows"}
         return facts | {"rows": rows.to_dict(orient="records")}
 
@@ -111,12 +113,14 @@ class Table:
                 "alike": tuple(map(tuple, facts["drawing"].get("alike", ()))),
             }
             labels = tuple(facts["labels"])
-            rows = pd.DataFrame(facts["rows"], columns=[*labels, *FIGURE_COLUMNS])
+            rows = pd.DataFrame(facts["rows"], columns=[*labels, *FIGURE_COLUMNS, *BOUNDS])
             table = Table(
                 name=facts["name"],
                 title=facts["title"],
                 labels=labels,
-                rows=rows.astype({"value": float, "low": float, "high": float, "n": int}),
+                rows=rows.astype(
+                    {"value": float, "low": float, "high": float, "n": int} | dict.fromkeys(BOUNDS, float)
+                ),
                 sentences=tuple(facts["sentences"]),
                 drawing=None if drawing is None else Drawing(**drawing),
                 printed=facts["printed"],
@@ -150,9 +154,9 @@ def line(
 ) -> dict[str, Any]:
     """One figure as a row of a table; a `note` without a value stands where the figure would.
 
-    `bounds`, the least and the largest possible value, are kept in columns of their own, which no file has: whoever puts
-    figures of several tables together needs them. Where the interval spans too much of them (`is_wide`), the note says so,
-    and stands in place of the figure wherever it is printed.
+    `bounds`, the least and the largest possible value, are kept in columns of their own, which no printed table has: whoever
+    puts figures of several tables together needs them. Where the interval spans too much of them (`is_wide`), the note
+    says so, and stands in place of the figure wherever it is printed.
     """
     if bounds is not None and is_wide(low, high, bounds) and not note.startswith(TOO_SMALL):
         note = f"{TOO_SMALL}: {note}" if note else TOO_SMALL
@@ -161,9 +165,9 @@ def line(
 
 
 def reach_of(row: Mapping[Any, Any]) -> tuple[float, float]:
-    """The least and the largest possible value of a row's figure; infinite where it is not known, as in stored tables."""
+    """The least and the largest possible value of a row's figure; infinite where there is none, or it is not known."""
     least, most = (float(row.get(end, math.nan)) for end in BOUNDS)
-    return (least, most) if not math.isnan(least + most) else (-math.inf, math.inf)
+    return (-math.inf if math.isnan(least) else least, math.inf if math.isnan(most) else most)
 
 
 def is_wide(low: float, high: float, reach: tuple[float, float]) -> bool:

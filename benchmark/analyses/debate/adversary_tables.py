@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from benchmark.analyses.means import SHARE, mean_line
 from benchmark.models.divergences import LARGEST_JSD
 from benchmark.results.store import Ragged
-from benchmark.results.tables import FIGURE_COLUMNS, Drawing, Table, line
+from benchmark.results.tables import BOUNDS, FIGURE_COLUMNS, Drawing, Table, line
 from benchmark.results.wording import number
 from benchmark.settings.randomness import generator
 from benchmark.types import Batch
@@ -211,7 +211,7 @@ def _in_order(largest: Mapping[str, float]) -> list[str]:
 
 
 def _frame(labels: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=[*labels, *FIGURE_COLUMNS])
+    return pd.DataFrame(rows, columns=[*labels, *FIGURE_COLUMNS, *BOUNDS])
 
 
 def _where(defined: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[np.float64]:

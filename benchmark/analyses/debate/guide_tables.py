@@ -107,7 +107,7 @@ def _quality(guide: Guide, beside: str, results: Results, classes: Classes) -> l
 def _with_seeds(figure: Interval, per_seed: Float[NDArray[np.float64], "n S"]) -> Interval:
     """The interval of a mean over seeds, wider by the error that they bring, and within [0, 1]."""
     wide = widened(figure, of_orders(per_seed))
-    return Interval(figure.value, float(np.clip(wide.low, 0, 1)), float(np.clip(wide.high, 0, 1)), figure.n)
+    return Interval(figure.value, float(np.clip(wide.low, 0, 1)), float(np.clip(wide.high, 0, 1)), figure.n, SHARE)
 
 
 def _spread(guide: Guide, accuracy: Float[NDArray[np.float64], "S"]) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def _sentences(rows: Sequence[Mapping[str, Any]], n: int, family: int, unjudged:
         sentences += [f"{group}: {', '.join(names)}." for group, names in groups.items() if names]
     if unjudged:
         sentences.append(
-            f"Not judged, since more than {MOST_CONSTANT * 100:g} % of the training or of the scored examples have no positive "
-            f"score: {', '.join(unjudged.values())}."
+            f"Not judged, since more than {MOST_CONSTANT * 100:g} % of the training or of the scored examples have no "
+            f"positive score: {', '.join(unjudged.values())}."
         )
     return sentences

@@ -21,7 +21,7 @@ from benchmark.errors import NotApplicable
 from benchmark.evaluations.head_pruning import Calibration
 from benchmark.models.headless import needs_head
 from benchmark.results.statistics import Interval, spread_interval
-from benchmark.results.tables import Drawing, Table, line
+from benchmark.results.tables import BOUNDS, FIGURE_COLUMNS, Drawing, Table, line
 from benchmark.run.cell import Cell
 from benchmark.settings.declared import Count, Natural, configurable
 from benchmark.settings.early import OfComparison
@@ -135,7 +135,7 @@ class SyntaxImportance:
         return spread_interval(measure(np.arange(n), np.arange(m)), drawn, min(n, m), (-1.0, 1.0))
 
 
-_COLUMNS = ("importance", "relation", "layer", "head", "metric", "value", "low", "high", "n", "note")
+_COLUMNS = ("importance", "relation", "layer", "head", *FIGURE_COLUMNS, *BOUNDS)
 
 
 def by_head(chosen: Votes, measured: Votes, relation: str) -> Float[NDArray[np.float64], "S LH 2"] | None:

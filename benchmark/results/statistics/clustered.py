@@ -31,9 +31,9 @@ def clustered_interval(
         return interval(values, bounds=bounds)
     found = interval(np.stack([sums, sizes], axis=1), ratio, bounds=bounds)
     if np.isfinite(found.low):
-        return Interval(found.value, found.low, found.high, len(values))
+        return Interval(found.value, found.low, found.high, len(values), found.reach)
     means = interval(sums / sizes, bounds=bounds)
-    return Interval(found.value, min(means.low, found.value), max(means.high, found.value), len(values))
+    return Interval(found.value, min(means.low, found.value), max(means.high, found.value), len(values), found.reach)
 
 
 def clustered_difference(
@@ -64,7 +64,7 @@ def clustered_difference(
         a, b = (clustered_interval(values[kind], clusters[kind], bounds=bounds) for kind in (first, ~first))
         below, above = np.hypot(a.value - a.low, b.high - b.value), np.hypot(a.high - a.value, b.value - b.low)
         ends = max(found.value - below, low), min(found.value + above, high)
-    return Interval(found.value, float(ends[0]), float(ends[1]), len(values))
+    return Interval(found.value, float(ends[0]), float(ends[1]), len(values), (low, high))
 
 
 def _difference(means: Array) -> Array:

@@ -79,7 +79,7 @@ def crossed_interval(values: Float[NDArray[np.float64], "S N"], *, bounds: Range
     )
     reach = layout.reach(_ALPHA)
     low, high = max(bounds[0], alone.value - reach), min(bounds[1], alone.value + reach)
-    return Crossed(Interval(alone.value, min(low, alone.low), max(high, alone.high), n), seeds, examples)
+    return Crossed(Interval(alone.value, min(low, alone.low), max(high, alone.high), n, bounds), seeds, examples)
 
 
 def crossed_p(differences: Float[NDArray[np.float64], "S N"]) -> float:

@@ -74,7 +74,7 @@ def widened(narrow: Interval, beside: Sequence[Source]) -> Interval:
     if not margins:
         return narrow
     low, high = (math.sqrt((narrow.value - bound) ** 2 + sum(margins)) for bound in (narrow.low, narrow.high))
-    return Interval(narrow.value, narrow.value - low, narrow.value + high, narrow.n)
+    return Interval(narrow.value, narrow.value - low, narrow.value + high, narrow.n, narrow.reach)
 
 
 def drawn_p(differences: Array, beside: Sequence[Source], p: float) -> float:
