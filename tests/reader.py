@@ -13,7 +13,7 @@ from tests import text_models
 LABELS = {"sst2": ("NEG", "POS"), "movies": ("NEG", "POS"), "mrpc": ("not_equivalent", "equivalent"),
           "rte": ("entailment", "not_entailment"), "planted": ("negative", "positive"),
           "mine": ("LABEL_0", "LABEL_1"), "base": ("NEG", "POS")}  # fmt: skip
-BASE = "microsoft/MiniLM-L12-H384-uncased"
+BASE = "nreimers/MiniLM-L6-H384-uncased"
 IMAGE_BASE = "google/vit-base-patch16-224"
 TEXTS = ("the untold story was good", "the plot was dull", "a fine film , good story", "bad film !")
 GLUE = {

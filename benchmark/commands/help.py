@@ -59,7 +59,7 @@ Flags
   --cfg job            print the whole configuration and stop
 
 Examples
-  {program} task=sst2 model.path=microsoft/MiniLM-L12-H384-uncased out=checkpoints/sst2
+  {program} task=sst2 model.path=nreimers/MiniLM-L6-H384-uncased out=checkpoints/sst2
   {program} task=rte task.root=DIR model.path=BASE out=DIR recipe.epochs=5
 """
 
