@@ -34,7 +34,7 @@ _SHARE = (0.0, 1.0)
 _ALL = 10**9
 _NOTHING_BEYOND = "vocabulary alone finds the word in every sentence"
 _NO_GAIN = "the mix of all states gains nothing over the embeddings"
-_NO_GAIN_SOMEWHERE = "n too small: in too many resamples the mix gains nothing over the embeddings"
+_NO_GAIN_SOMEWHERE = "no figure: in too many resamples the mix gains nothing over the embeddings"
 _OUTSIDE = "with some layers accuracy falls so far that the formula is no mean of layers"
 
 

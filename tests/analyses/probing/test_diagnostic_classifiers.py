@@ -114,7 +114,7 @@ def test_the_expected_layer_by_hand():
     ("found", "said"),
     [
         ([[0, 1, 1]] * 50 + [[0, 0, 1]] * 50, ""),
-        ([[1, 1, 1]] * 99 + [[0, 1, 1]], "n too small: in too many resamples"),
+        ([[1, 1, 1]] * 99 + [[0, 1, 1]], "no figure: in too many resamples"),
         ([[1, 1, 0]] * 50, "gains nothing"),
         ([[1, 0, 1]] * 50 + [[0, 0, 1]] * 10, "no mean of layers"),
     ],
