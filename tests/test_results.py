@@ -91,24 +91,16 @@ def test_columns_of_analyses_are_those_that_they_write_today(name, patterns):
 
 OF_KNOWN_TRUTH = {"agrees with the truth"}
 """Columns that only comparisons on planted data have."""
-BEHIND = ["glue_universality"]
-"""Tables that wait for their computation by today's version of the analysis: it removes them from here."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(one, marks=pytest.mark.xfail(strict=True, reason="to be computed again")) if one in BEHIND else one
-        for one in ANALYSES
-    ],
-)
+@pytest.mark.parametrize("name", ANALYSES)
 def test_a_table_has_the_same_columns_on_every_page(name):
     """One that was computed by an earlier version of its analysis lacks a column."""
     block = SETTINGS["blocks"][name]
     alike = [
         other
         for other in ANALYSES
-        if SETTINGS["blocks"][other]["table"] == block["table"] and other not in BEHIND
+        if SETTINGS["blocks"][other]["table"] == block["table"]
         if SETTINGS["blocks"][other].get("metrics") == block.get("metrics")
     ]
     expected = {column for other in alike for column in columns(other)} - OF_KNOWN_TRUTH
