@@ -6,6 +6,7 @@ import pytest
 import benchmark
 from benchmark.errors import UserError
 from benchmark.models.label_matching import label_map, with_labels
+from benchmark.types import Example
 from tests import text_models
 
 
@@ -99,8 +100,6 @@ def test_a_name_for_each_class(model, labels):
 
 @pytest.mark.mistyped
 def test_an_example_that_is_none_of_the_task_is_refused(model):
-    from benchmark.types import Example
-
     with pytest.raises(UserError, match="example 'x' has the label 2 of 2 classes"):
         model.encode_examples([Example("x", "a film", 2)], [0, 1])
     with pytest.raises(UserError, match="example 'x' has the label -2 of 2 classes"):
@@ -108,11 +107,21 @@ def test_an_example_that_is_none_of_the_task_is_refused(model):
 
 
 def test_an_unknown_label_stays_unknown(model):
-    from benchmark.types import Example
-
     assert model.encode_examples([Example("x", "a film", -1), Example("y", "a film", 1)], [1, 0]).label.tolist() == [
         -1,
         0,
     ]
     with pytest.raises(UserError, match="example 'x' has a rationale of 3 marks for 2 words"):
         model.encode_examples([Example("x", "a film", 0, np.array([True, False, True]))], [0, 1])
+
+
+def test_a_rationale_may_be_a_list_of_yes_and_no(model):
+    batch = model.encode_examples([Example("x", "a film", 0, [True, False]), Example("y", "a film", 0, (0, 1))], [0, 1])
+    assert [marks.tolist() for marks in batch.rationale] == [[True, False], [False, True]]
+    assert {marks.dtype for marks in batch.rationale} == {np.dtype(bool)}
+
+
+@pytest.mark.parametrize("marks", [[0.5, 1], ["yes", "no"], [[True], [False]], [[True], [False, True]], True])
+def test_a_rationale_that_is_no_row_of_yes_and_no_is_one_line(model, marks):
+    with pytest.raises(UserError, match="example 'x' has a rationale that is no row of"):
+        model.encode_examples([Example("x", "a film", 0, marks)], [0, 1])
