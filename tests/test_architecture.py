@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 import benchmark
 from benchmark.analyses.context import Analysis
 from benchmark.engines.base import Engine
 from benchmark.evaluations.triggers.patterns import TriggerSearch
 from benchmark.settings.configuration import compose, missing_keys, options
-from benchmark.types import Evaluation, Method
+from benchmark.types import Evaluation, Method, Task
 from tests.conftest import GIVEN, REPOSITORY
 
 PACKAGES = ("benchmark", "methods", "tasks")
@@ -159,6 +159,31 @@ CONF = REPOSITORY / "conf"
 YAMLS = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml"))
 
 
+def composed(name: str, directory: str | None = None) -> DictConfig:
+    """The settings of a YAML in a group of `conf/`, or of a further folder, as a comparison composes them."""
+    group, _, option = name.rpartition("/")
+    keyed = group in ("methods", "evaluations", "analyses")
+    config = compose(None, [f"+{group}={f'[{option}]' if keyed else option}"], directory)[group]
+    assert list(config) == [option] if keyed else "_target_" in config
+    return config[option] if keyed else config
+
+
+def check_built(group: str, built: object) -> None:
+    """What is built is what a comparison takes for one of its group."""
+    protocol = {
+        "methods": Method | TriggerSearch,
+        "evaluations": Evaluation,
+        "analyses": Analysis,
+        "engine": Engine,
+        "task": Task,
+    }.get(group)
+    if protocol is None:
+        assert callable(built.log_cell)
+    else:
+        assert isinstance(built, protocol)
+        assert group == "engine" or isinstance(type(built).version, int)
+
+
 @pytest.mark.parametrize("name", YAMLS)
 def test_every_yaml_composes(name):
     group, _, option = name.rpartition("/")
@@ -167,10 +192,7 @@ def test_every_yaml_composes(name):
     elif group == "experiment":
         assert compose("config", [f"+experiment={option}"]).name == option
     else:
-        keyed = group in ("methods", "evaluations", "analyses")
-        chosen = f"[{option}]" if keyed else option
-        config = compose(None, [f"+{group}={chosen}"])[group]
-        assert list(config) == [option] if keyed else "_target_" in config
+        composed(name)
 
 
 @pytest.mark.parametrize(
@@ -178,19 +200,7 @@ def test_every_yaml_composes(name):
     [name for name in YAMLS if name.split("/")[0] in ("methods", "evaluations", "analyses", "tracking", "engine")],
 )
 def test_every_method_evaluation_tracker_and_engine_builds(name):
-    built = benchmark.build(name, *GIVEN.get(name, ()))
-    group = name.split("/")[0]
-    protocol = {
-        "methods": Method | TriggerSearch,
-        "evaluations": Evaluation,
-        "analyses": Analysis,
-        "engine": Engine,
-    }.get(group)
-    if protocol is None:
-        assert callable(built.log_cell)
-    else:
-        assert isinstance(built, protocol)
-        assert group == "engine" or isinstance(type(built).version, int)
+    check_built(name.split("/")[0], benchmark.build(name, *GIVEN.get(name, ())))
 
 
 @pytest.mark.parametrize("experiment", options("experiment"))
