@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from benchmark.errors import NotApplicable
+from benchmark.errors import NotApplicable, UserError
 from benchmark.results.record import Figure, Metric
 from benchmark.results.wording import span
 from benchmark.units import Pool, pool
@@ -41,7 +41,8 @@ class Example:
         inputs: a text; a list of words; a tuple of two of either (a pair); a mapping of ready ids; or a PIL image, or
             the path of one.
         label: index into the task's `labels`; -1 where the class is unknown.
-        rationale: one boolean per unit (both segments of a pair, first segment first), or None.
+        rationale: one boolean per unit (both segments of a pair, first segment first), or None; what is given as a list, or
+            as numbers 0 and 1, becomes an array of them.
         mask: of an image, in place of a rationale: one boolean per pixel [height, width]; the model's image processor and
             patches make marks of it.
         query_units: how many leading units belong to a query and are never rated.
@@ -55,6 +56,21 @@ class Example:
     query_units: int = 0
     meta: Mapping[str, Any] = field(default_factory=dict)
     mask: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        if self.rationale is not None and getattr(self.rationale, "dtype", None) != np.bool_:
+            object.__setattr__(self, "rationale", _marks(self.rationale, self.uid))
+
+
+def _marks(marks: Any, uid: str) -> np.ndarray:
+    """The marks of a rationale as an array of booleans; UserError where they are no row of yes and no."""
+    try:
+        found = np.asarray(marks)
+    except ValueError:  # lists of several lengths
+        found = np.zeros((0, 0))
+    if found.ndim != 1 or not np.isin(found, (0, 1)).all():
+        raise UserError(f"example '{uid}' has a rationale that is no row of one yes or no (1 or 0) for each unit")
+    return found.astype(bool)
 
 
 @dataclass(frozen=True, repr=False)

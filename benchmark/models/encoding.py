@@ -184,7 +184,6 @@ class Encoder:
         if self.patch is not None:
             pairs = zip(fitted, rationale, strict=True)
             rationale = [marks if mask is None else marked_patches(mask, self.patch) for mask, marks in pairs]
-        rationale = [None if marks is None else _marks(marks, uid) for marks, uid in zip(rationale, uids, strict=True)]
         batch = Batch(
             uids=tuple(uids),
             tensors={name: on_device(tensor, self.device) for name, tensor in tensors.items()},
@@ -391,14 +390,3 @@ class Encoder:
         row = torch.cat([torch.full((start,), -1), torch.arange(n_patches), torch.full((end,), -1)])
         units = row.expand(len(pixels), -1).contiguous()
         return {"pixel_values": pixels}, units, [n_patches] * len(pixels), (("",) * n_patches,) * len(pixels)
-
-
-def _marks(marks: Any, uid: str) -> np.ndarray:
-    """The marks of a rationale, which a task may give as a list; UserError where they are no row of yes and no."""
-    try:
-        found = np.asarray(marks)
-    except ValueError:  # lists of several lengths
-        found = np.zeros((0, 0))
-    if found.ndim != 1 or not np.isin(found, (0, 1)).all():
-        raise UserError(f"example '{uid}' has a rationale that is no row of one yes or no (1 or 0) for each unit")
-    return found.astype(bool)

@@ -161,7 +161,7 @@ class DiagnosticClassifiers:
             rows.append(figure_line({**place, "layer": str(layer)}, "weight", interval))
         centre = statistics.spread_interval(float(share @ layers), drawn @ layers, n, (0.0, float(kinds - 1)))
         rows.append(figure_line({**place, "layer": "centre of gravity"}, "layers", centre))
-        right = (cumulative.found(test) == test.target).double().numpy().T
+        right = (cumulative.found(test) == test.target).numpy().T
         return [*rows, _expected_line({**place, "layer": "expected layer"}, right)]
 
 
