@@ -6,7 +6,6 @@ from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Int
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
 from benchmark.models.precision import batch_for
 from benchmark.results import statistics
-from benchmark.results.tables import BOUNDS, FIGURE_COLUMNS, Table, line
+from benchmark.results.tables import Table, frame, line
 from benchmark.settings.declared import AtLeast, Count, Natural, configurable
 from benchmark.types import Batch, EdgeMethod, Target
 
@@ -204,17 +203,16 @@ class Axioms:
 
     def _table(self, rows: list[dict[str, Any]], others: Sequence[str]) -> Table:
         labels = ("method", "axiom")
-        columns = [*labels, *FIGURE_COLUMNS, *BOUNDS]
         sentences: tuple[str, ...] = (
             f"A pass: completeness to {self.completeness_tolerance:g} of the mean contribution of a layer; no influential "
             f"edge scored 0; the others to {self.tolerance:g} of the largest score on every example.",
-            "Gaps are means over n examples with 95 % intervals, on a float64 copy of the model. A verdict is of these "
-            "examples, an interval of others.",
+            "Gaps are means over n examples with 95 % intervals, on a float64 copy of the model. A verdict holds for "
+            "these examples; an interval says what others would give.",
         )
         if others:
             sentences += (f"Methods that do not score edges: {', '.join(others)}.",)
         title = "Which axioms of attribution hold on attention edges"
-        return Table("axioms", title, labels, pd.DataFrame(rows, columns=columns), sentences)
+        return Table("axioms", title, labels, frame(rows, labels), sentences)
 
 
 def _outcome_lines(method: str, outcome: Outcome) -> list[dict[str, Any]]:

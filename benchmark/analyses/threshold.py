@@ -9,7 +9,7 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.differences import Difference, columns, difference_lines, of_extremes
 from benchmark.analyses.measured import figure_line, figures, tested
 from benchmark.errors import NotApplicable
-from benchmark.results.tables import BOUNDS, FIGURE_COLUMNS, Drawing, Table
+from benchmark.results.tables import Drawing, Table, frame
 from benchmark.settings.declared import configurable
 from benchmark.settings.early import ReadsOneOf
 
@@ -61,7 +61,7 @@ class Threshold:
                 name="threshold_range",
                 title="How much the threshold τ matters: the largest value less the smallest",
                 labels=_LABELS,
-                rows=pd.DataFrame(lines, columns=[*_LABELS, *FIGURE_COLUMNS, *BOUNDS]),
+                rows=frame(lines, _LABELS),
                 sentences=tuple(sentences),
             ),
         ]

@@ -1,7 +1,7 @@
 """Tables that an analysis leaves: figures with intervals, in long form, with how they are drawn."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -162,6 +162,11 @@ def line(
         note = f"{TOO_SMALL}: {note}" if note else TOO_SMALL
     figure = {**labels, "metric": metric, "value": value, "low": low, "high": high, "n": n, "note": note}
     return figure if bounds is None else figure | dict(zip(BOUNDS, bounds, strict=True))
+
+
+def frame(rows: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> pd.DataFrame:
+    """Lines as the rows of a table, with all of its columns where there is no line, too, or none with a range."""
+    return pd.DataFrame(rows, columns=[*labels, *FIGURE_COLUMNS, *BOUNDS])
 
 
 def reach_of(row: Mapping[Any, Any]) -> tuple[float, float]:

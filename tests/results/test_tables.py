@@ -28,8 +28,8 @@ def test_a_stored_figure_keeps_its_range(bounds):
 
 @pytest.mark.parametrize("path", sorted(ANALYSES.rglob("*.py")), ids=lambda path: path.stem)
 def test_no_analysis_leaves_the_range_of_its_figures_out(path):
-    """Columns that are given by name must be all of those that a figure has, or a range is lost in silence."""
+    """`frame` gives all columns that a figure has; where they are named beside it, a range is lost in silence."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "pd.DataFrame":
             columns = [ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "columns"]
-            assert all("BOUNDS" in one or "_COLUMNS" in one for one in columns if "metric" in one or "FIGURE" in one)
+            assert not [one for one in columns if "metric" in one or "FIGURE" in one]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from benchmark.analyses.means import SHARE, mean_line
 from benchmark.models.divergences import LARGEST_JSD
 from benchmark.results.store import Ragged
-from benchmark.results.tables import BOUNDS, FIGURE_COLUMNS, Drawing, Table, line
+from benchmark.results.tables import Drawing, Table, frame, line
 from benchmark.results.wording import number
 from benchmark.settings.randomness import generator
 from benchmark.types import Batch
@@ -139,7 +139,7 @@ def examples(told: Told, scopes: Sequence[str]) -> Table:
             place = dict(zip(labels, (scope, called, uid), strict=True))
             rows += [line(place, name, float(value), n=1) for name, value in figures.items() if not np.isnan(value)]
     title = "Adversarial attention of each example"
-    return Table("adversarial_examples", title, labels, _frame(labels, rows), printed=False)
+    return Table("adversarial_examples", title, labels, frame(rows, labels), printed=False)
 
 
 def words(told: Told, batches: Sequence[Batch]) -> Table:
@@ -164,7 +164,7 @@ def words(told: Told, batches: Sequence[Batch]) -> Table:
         name="adversarial_words",
         title="Attention of the token that the classifier reads to each word: the model's own and an adversarial one",
         labels=labels,
-        rows=_frame(labels, rows),
+        rows=frame(rows, labels),
         sentences=(
             "Mean over heads of the last layer, summed over the tokens of a word; each column of an example adds up "
             "to 1 with its special tokens.",
@@ -208,10 +208,6 @@ def _in_order(largest: Mapping[str, float]) -> list[str]:
     falling = sorted(largest, key=lambda uid: -largest[uid])
     first, others = falling[:_MOST_DIFFERENT], falling[_MOST_DIFFERENT:]
     return [*first, *sorted(others, key=lambda uid: generator(0, "order of examples", uid).random())]
-
-
-def _frame(labels: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=[*labels, *FIGURE_COLUMNS, *BOUNDS])
 
 
 def _where(defined: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from benchmark.analyses.measured import figure_line
 from benchmark.evaluations import ranks
 from benchmark.models.divergences import total_variation
 from benchmark.results.statistics import interval
-from benchmark.results.tables import BOUNDS, FIGURE_COLUMNS, Drawing, Table
+from benchmark.results.tables import Drawing, Table, frame
 from benchmark.run.workbench import sample
 from benchmark.settings.declared import Count, Distinct, Natural, configurable
 from benchmark.training.pooled import PooledRecipe, WordModel
@@ -129,7 +129,7 @@ def _differences(shallow: Values, deep: Values, fewest: int, most: int) -> Table
         name="contextualisation_differences",
         title="Does attention agree less with importance where its states know more of their context?",
         labels=("reference", "question"),
-        rows=pd.DataFrame(rows, columns=["reference", "question", *FIGURE_COLUMNS, *BOUNDS]),
+        rows=frame(rows, ("reference", "question")),
         sentences=tuple(sentences),
     )
 

@@ -20,7 +20,7 @@ from benchmark.analyses.means import SHARE, mean_line
 from benchmark.analyses.resumed import Arrays, by_example
 from benchmark.models.divergences import total_variation
 from benchmark.results.store import Ragged
-from benchmark.results.tables import BOUNDS, FIGURE_COLUMNS, Drawing, Table, line
+from benchmark.results.tables import Drawing, Table, frame, line
 from benchmark.settings.declared import Count, Natural, configurable
 from benchmark.settings.randomness import generator
 from benchmark.types import Batch
@@ -124,7 +124,7 @@ def _points(names: Sequence[str], found: Ragged, labels: Sequence[str]) -> Table
         name="permutation_points",
         title="Median change of the prediction under random permutations, against the largest attention weight",
         labels=columns,
-        rows=pd.DataFrame(rows, columns=[*columns, *FIGURE_COLUMNS, *BOUNDS]),
+        rows=frame(rows, columns),
         drawing=Drawing("scatter", x=_CHANGE, y=(_WEIGHT,), series="predicted class", panels=("scope",))
         if rows
         else None,

@@ -70,9 +70,8 @@ class Verdict:
     control: str = "random"
     plausibility: str = "rationale.average_precision"
     faithfulness: Sequence[str] = ("perturbation.positive_auc_mean", "aopc.comprehensiveness")
-    version: ClassVar[int] = (
-        3  # 2: average precision, corrected over the page, constant maps; 3: figures named, not counted
-    )
+    # 2: average precision; corrected over the page; nothing rests on constant explanations. 3: figures named, not counted.
+    version: ClassVar[int] = 3
     reads_tables: ClassVar[bool] = True
 
     def __call__(self, context: Context) -> Sequence[Table]:

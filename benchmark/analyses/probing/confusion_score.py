@@ -19,7 +19,7 @@ from benchmark.analyses.probing.confusions import CLAUSE, GROUPS, PHRASE, Confus
 from benchmark.analyses.side_by_side import opened_models, read_models
 from benchmark.results import statistics
 from benchmark.results.statistics.proportions import Array
-from benchmark.results.tables import BOUNDS, FIGURE_COLUMNS, Drawing, Table, line
+from benchmark.results.tables import Drawing, Table, frame, line
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, configurable
 from benchmark.settings.early import Openings
@@ -194,7 +194,7 @@ def _effects(found: Mapping[str, Confusions]) -> Table:
         name="confusion_effects",
         title="What confuses attention: effects on the confusion score in bits",
         labels=("model", "phenomenon", "effect"),
-        rows=pd.DataFrame(rows, columns=["model", "phenomenon", "effect", *FIGURE_COLUMNS, *BOUNDS]),
+        rows=frame(rows, ("model", "phenomenon", "effect")),
         sentences=("Above 0 is more confusion; of a layer: below 0 where confusion falls with depth.",),
         drawing=Drawing("bars", x="effect", y=("bits",), series="model", panels=("phenomenon",)) if rows else None,
     )

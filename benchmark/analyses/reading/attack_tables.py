@@ -13,7 +13,7 @@ from benchmark.analyses.reading.answers import Asked, QuestionValues, Reading, l
 from benchmark.analyses.reading.subject import Moves
 from benchmark.annotations import Attack, Moved, annotation
 from benchmark.results.statistics import clustered_difference
-from benchmark.results.tables import BOUNDS, FIGURE_COLUMNS, Drawing, Table, line
+from benchmark.results.tables import Drawing, Table, frame, line
 from benchmark.types import Example
 
 NONE = "none"
@@ -154,7 +154,7 @@ def explanations(rows: list[dict[str, Any]]) -> Table:
         name="order_explanations",
         title="How explanations move with the words",
         labels=labels,
-        rows=pd.DataFrame(rows, columns=[*labels, *FIGURE_COLUMNS, *BOUNDS]),
+        rows=frame(rows, labels),
         sentences=(
             "τ_b between scores before and after, of the examples that an attack changes: of the words that it shuffles "
             "(where it shuffles none, of all that are left), and of the places where these stand, in examples of the same "
@@ -211,7 +211,7 @@ def pairs(found: Sequence[Pair], explained: Asked) -> list[Table]:
         name="order_pairs_explanations",
         title="How much more explanations go with the words where order says nothing, by pair of models",
         labels=labels,
-        rows=pd.DataFrame(more, columns=[*labels, *FIGURE_COLUMNS, *BOUNDS]),
+        rows=frame(more, labels),
         sentences=("Intervals are over questions, of these models.", _TOGETHER),
         drawing=Drawing("bars", x="explainer", y=(MORE,), series="seed", panels=("attack",)) if more else None,
     )

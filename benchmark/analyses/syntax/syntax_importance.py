@@ -21,7 +21,7 @@ from benchmark.errors import NotApplicable
 from benchmark.evaluations.head_pruning import Calibration
 from benchmark.models.headless import needs_head
 from benchmark.results.statistics import Interval, spread_interval
-from benchmark.results.tables import BOUNDS, FIGURE_COLUMNS, Drawing, Table, line
+from benchmark.results.tables import Drawing, Table, frame, line
 from benchmark.run.cell import Cell
 from benchmark.settings.declared import Count, Natural, configurable
 from benchmark.settings.early import OfComparison
@@ -102,7 +102,7 @@ class SyntaxImportance:
                 name="syntax_importance_points",
                 title="A head's accuracy as a parser and its importance",
                 labels=("importance", "relation", "layer", "head"),
-                rows=pd.DataFrame(points, columns=[*_COLUMNS]),
+                rows=frame(points, _LABELS),
                 drawing=Drawing("scatter", x=_ACCURACY, y=(_IMPORTANCE,), panels=("importance", "relation"))
                 if points
                 else None,
@@ -135,7 +135,7 @@ class SyntaxImportance:
         return spread_interval(measure(np.arange(n), np.arange(m)), drawn, min(n, m), (-1.0, 1.0))
 
 
-_COLUMNS = ("importance", "relation", "layer", "head", *FIGURE_COLUMNS, *BOUNDS)
+_LABELS = ("importance", "relation", "layer", "head")
 
 
 def by_head(chosen: Votes, measured: Votes, relation: str) -> Float[NDArray[np.float64], "S LH 2"] | None:
