@@ -6,7 +6,8 @@ A *unit* is what a person rates or removes: a whitespace word in text, a patch i
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args, get_type_hints, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -179,9 +180,40 @@ class Batch:
         return f"Batch({len(self)} examples of {span(self.n_units.tolist())} {kind}: {shapes})"
 
 
+ROUNDED = {"rounded": True}
+"""Marks a field of an `Attribution` that is stored with 16 significant bits, since it takes most of the room."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a field of an `Attribution` lies.
+
+    Attributes:
+        dimensions: their names, as in its annotation.
+        rounded: whether it is stored with 16 significant bits.
+    """
+
+    dimensions: tuple[str, ...]
+    rounded: bool = False
+
+    @property
+    def of_examples(self) -> bool:
+        """Whether it holds something of each example."""
+        return self.dimensions[0] == "B"
+
+    @property
+    def of_tokens(self) -> int:
+        """How many of its dimensions are tokens."""
+        return self.dimensions.count("T")
+
+
 @dataclass(frozen=True, repr=False)
 class Attribution:
     """What a method says of a batch.
+
+    A field is declared here and nowhere else: its annotation says which dimensions it has (`layouts`), and by them it is
+    checked, selected by example, stored without padding and read again. A field whose first dimension is B holds something
+    of each example; one with dimensions T has nothing at padding.
 
     Attributes:
         target: the explained class of each example.
@@ -203,9 +235,9 @@ class Attribution:
     heads: Float[Tensor, "B L H"] | None = None
     orders: Float[Tensor, "K L H"] | None = None
     resamples: Float[Tensor, "R L H"] | None = None
-    layers: Float[Tensor, "B L T"] | None = None
+    layers: Float[Tensor, "B L T"] | None = field(default=None, metadata=ROUNDED)
     totals: Float[Tensor, "B L"] | None = None
-    edges: Float[Tensor, "B L T T"] | None = None
+    edges: Float[Tensor, "B L T T"] | None = field(default=None, metadata=ROUNDED)
     classes: Float[Tensor, "B K T"] | None = None
     pixels: Float[Tensor, "B Y X"] | None = None
 
@@ -245,6 +277,27 @@ class Attribution:
     @property
     def _held(self) -> dict[str, Tensor]:
         return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+
+    @property
+    def of_examples(self) -> dict[str, Tensor]:
+        """The fields that are given and hold something of each example."""
+        return {name: value for name, value in self._held.items() if layouts()[name].of_examples}
+
+    def select(self, rows: Sequence[int]) -> "Attribution":
+        """The attributions of these examples, in this order; with `Batch.select`."""
+        index = torch.as_tensor(list(rows), dtype=torch.long, device=self.target.device)
+        return replace(self, **{name: value[index] for name, value in self.of_examples.items()})
+
+
+@cache
+def layouts() -> Mapping[str, Layout]:
+    """How every field of an `Attribution` lies, from its annotation."""
+    hints = get_type_hints(Attribution)
+    found = {}
+    for one in fields(Attribution):
+        hint = next(arm for arm in (hints[one.name], *get_args(hints[one.name])) if hasattr(arm, "dim_str"))
+        found[one.name] = Layout(tuple(hint.dim_str.split()), one.metadata.get("rounded", False))
+    return found
 
 
 @runtime_checkable

@@ -227,8 +227,7 @@ class Ragged:
 
     Attributes:
         uids: N examples in order.
-        arrays: `target` [N], `lengths` [N], and where the method gives them `tokens` [Σ T], `heads` [N L H],
-            `layers` [L, Σ T], `edges` [L, Σ T²], `classes` [K, Σ T].
+        arrays: what each says of the examples, or of their tokens, or pairs of tokens, one after the other.
         cost: forward and backward passes and seconds that they took.
     """
 
@@ -261,10 +260,6 @@ class Ragged:
     @staticmethod
     def merge(parts: Sequence["Ragged"]) -> "Ragged":
         """The examples of all parts, one after the other; costs add up."""
-        axis = {"layers": 1, "edges": 1, "classes": 1}
-        arrays = {
-            name: np.concatenate([part.arrays[name] for part in parts], axis=axis.get(name, 0))
-            for name in parts[0].arrays
-        }
+        arrays = {name: np.concatenate([part.arrays[name] for part in parts]) for name in parts[0].arrays}
         cost = {name: sum(part.cost[name] for part in parts) for name in parts[0].cost}
         return Ragged(tuple(uid for part in parts for uid in part.uids), arrays, cost)

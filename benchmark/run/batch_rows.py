@@ -10,7 +10,6 @@ import pandas as pd
 from benchmark.models import Classifier
 from benchmark.models.guard import Look, is_ours, watched
 from benchmark.results.row_files import NO_ROWS
-from benchmark.run.arrays import selected
 from benchmark.run.offers import PreparedEvaluation
 from benchmark.types import Attribution, Batch, Compared, Evaluation
 
@@ -50,7 +49,7 @@ class RowsOfOthers:
         """The rows of the examples of a batch with the numbers `others`."""
         if not others:
             return NO_ROWS.drop(columns="evaluation")
-        return Rows(self.evaluation)(model, batch.select(others), selected(attribution, others))
+        return Rows(self.evaluation)(model, batch.select(others), attribution.select(others))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.models.guard import is_ours, watched
 from benchmark.run.offers import JointMethod
-from benchmark.types import Attribution, Batch, EdgeMethod, Method
+from benchmark.types import Attribution, Batch, EdgeMethod, Method, layouts
 
 _WAY_OUT = "Attribution in benchmark/types.py says what each is, Batch.units which word each token belongs to"
 
@@ -95,18 +95,10 @@ class Checked:
 def _shapes(answer: Attribution, model: Classifier, batch: Batch) -> Mapping[str, tuple[int | None, ...]]:
     """What every field that is given must have; None for a dimension of any size."""
     n_examples, width = batch.units.shape
-    layers = model.n_layers
-    shapes: dict[str, tuple[int | None, ...]] = {
-        "target": (n_examples,),
-        "tokens": (n_examples, width),
-        "heads": (n_examples, layers, model.n_heads),
-        "layers": (n_examples, layers, width),
-        "totals": (n_examples, layers),
-        "edges": (n_examples, layers, width, width),
-        "classes": (n_examples, None, width),
-        "pixels": (n_examples, *(batch.size or ())),
-    }
-    return {name: shape for name, shape in shapes.items() if name == "target" or getattr(answer, name) is not None}
+    sizes = {"B": n_examples, "T": width, "L": model.n_layers, "H": model.n_heads}
+    sizes |= dict(zip("YX", batch.size or (0, 0), strict=True))
+    given = {"target": None, **answer.of_examples}
+    return {name: tuple(map(sizes.get, layouts()[name].dimensions)) for name in given}
 
 
 def _fits(value: Tensor, shape: tuple[int | None, ...]) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.results.store import Ragged
-from benchmark.run.arrays import flat, selected, without_padding
+from benchmark.run.arrays import flat, without_padding
 from benchmark.run.contract import Checked
 from benchmark.types import Attribution, Batch, EdgeMethod, Method
 
@@ -44,11 +44,9 @@ def for_target(
     if not changed:
         return replace(base, target=target)
     fresh = method(model, batch.select(changed), target[changed])
-    arrays: dict[str, Tensor | None] = {}
-    for name in ("tokens", "heads", "layers", "totals", "pixels"):
-        old, new = getattr(base, name), getattr(fresh, name)
-        arrays[name] = None if old is None else old.index_copy(0, torch.tensor(changed, device=old.device), new)
-    return Attribution(target=target, **arrays)
+    rows = torch.tensor(changed, device=base.target.device)
+    scores = {name: old.index_copy(0, rows, getattr(fresh, name)) for name, old in base.of_examples.items()}
+    return Attribution(**{**scores, "target": target})
 
 
 def _changed(method: Method | Checked, target: Int[Tensor, "B"], base: Attribution) -> list[int]:
@@ -123,7 +121,7 @@ class ExplainAnother:
         changed = _changed(self.method, target, base)
         part = batch.select(changed)
         return measured(
-            model, part, lambda: self.method(model, part, target[changed]) if changed else selected(base, changed)
+            model, part, lambda: self.method(model, part, target[changed]) if changed else base.select(changed)
         )
 
 

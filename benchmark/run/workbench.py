@@ -17,6 +17,7 @@ from benchmark.models.headless import Head
 from benchmark.models.remarks import say_how_texts_are_read
 from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
+from benchmark.run.arrays import STORED
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
 from benchmark.run.encoded import Encoded
@@ -65,6 +66,7 @@ class Setting:
             "task": {key: value for key, value in asdict(facts).items() if key not in ("units", "lost_units")},
             "model": model.fingerprint,
             "dtype": str(model.dtype),
+            "stored": STORED,
             "method": identity(method),
             "fitted_on": CONTROL_SAMPLE if isinstance(method, FittedMethod) else None,
         }
