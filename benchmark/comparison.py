@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from benchmark import progress
 from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, ReadsTables, SaysNothing
 from benchmark.engines.base import Engine
-from benchmark.errors import Corrupt, Missing, NotApplicable
+from benchmark.errors import Corrupt, Missing, NotApplicable, UserError
 from benchmark.models.guard import is_ours, watched_apart
 from benchmark.opened import open_comparison
 from benchmark.planning.spending import followed
@@ -26,12 +26,12 @@ from benchmark.report.run_folders import Stored, read_stored
 from benchmark.results import commits, store
 from benchmark.results.comparison_folders import Compared, ComparisonFolder
 from benchmark.results.digests import digest, sealed
-from benchmark.results.locks import beside, lack_of_locks
+from benchmark.results.locks import Lock, beside, lack_of_locks
 from benchmark.results.plans import plan_path
 from benchmark.results.tables import Table, not_applicable
-from benchmark.run.cell import Cell
-from benchmark.run.finishing import UnfinishedError, finish_all
-from benchmark.run.records import pending
+from benchmark.run.cell import STEPS, Cell, Step
+from benchmark.run.steps import UnfinishedError, finish_all, pending
+from benchmark.run.workbench import steps_of
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import compose
 from benchmark.settings.identity import digests_of
@@ -49,12 +49,14 @@ class Comparison:
     Attributes:
         folder: with the report.
         cells: the run folders of its methods.
-        loaded: what they hold of the tests that it ran; a run folder may hold others too.
+        loaded: what they hold of the tests that it ran; a run folder may hold others too. There is none before `reduce`.
+        step: the last that was taken.
     """
 
     folder: Path
     cells: tuple[Path, ...]
     loaded: Sequence[NamedCell] = field(compare=False, repr=False)
+    step: Step = "reduce"
 
 
 def compare(*overrides: str) -> Comparison:
@@ -94,72 +96,110 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
         UnfinishedError: methods were given up; raised when everything else is done.
     """
     out, start = Path(config.out), time.perf_counter()
+    refusal = _refusal(out)
+    latex = LatexSettings.read(config.get("report", {}).get("latex"))
+    tracker, engine = make(config.tracking), make(config.engine, Engine)
+    opened = open_comparison(config)
+    opening = time.perf_counter() - start
+    setting, evaluations = opened.setting, opened.evaluations
+    tests, identified = digests_of(evaluations), opened.hash
+    place = ComparisonFolder(out / "comparisons", config.name, setting.data.facts.name, setting.model.name, identified)
+    if refusal is not None:
+        return _earlier(place.find(), tests, refusal)
+    folder = place.make(command)
+    cells, steps = opened.cells(), steps_of(config)
+    announce(cells, evaluations, opened.analyses)
+    tracking = Tracking(tracker, beside(out / "tracking", "tracking"), folder.name)
+    stored: dict[str, Stored] = {}
+    given_up: UnfinishedError | None = None
+    with (
+        engine.opened(setting.model) as setting.data.runner,
+        followed(plan_path(out, identified), folder, setting.model, setting.data.runner, opening) as spending,
+    ):
+        try:
+            for cell in finish_all(cells, evaluations):
+                if steps[-1] == "reduce":
+                    spending.finished(cell)
+                    stored[cell.name] = read_stored(cell.folder.resolve(), tests)
+                    tracking.log_cell(*named_cells([stored[cell.name]]))
+        except UnfinishedError as error:
+            given_up = error
+            if not stored:
+                raise
+        if steps[-1] != "reduce":
+            return Comparison(folder, tuple(cell.folder for cell in cells.values()), (), steps[-1])
+        finished = [name for name in cells if name in stored]
+        comparison = Comparison(
+            folder, tuple(cells[name].folder for name in finished), named_cells([stored[name] for name in finished])
+        )
+        with beside(folder, f"comparison {folder.name}"):
+            commits.clean(folder)
+            Compared(tuple(str(path.relative_to(out)) for path in comparison.cells), tests).write(folder)
+            if given_up is None:
+                analyse(opened.analyses, Context(setting.entire(), opened.cells(STEPS), evaluations, folder), folder)
+            spending.analysed()
+            start = time.monotonic()
+            with progress.scope("report", "tables and figures"):
+                files = write_report(comparison.loaded, folder, latex)
+            spending.reported()
+            logger.info("tables and figures: %d files in %s", len(files), progress.duration(time.monotonic() - start))
+            tracking.log_comparison(folder, comparison.loaded)
+    if given_up is not None:
+        raise given_up
+    return comparison
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """Where a comparison is mirrored; one process of an `out` at a time, since W&B names what it writes by the second.
+
+    Attributes:
+        tracker: the setting `tracking`, made.
+        lock: held meanwhile.
+        name: of the comparison.
+    """
+
+    tracker: Any
+    lock: Lock
+    name: str
+
+    def log_cell(self, cell: NamedCell) -> None:
+        """Mirror a finished cell."""
+        with progress.step("tracking"), self.lock:
+            self.tracker.log_cell(cell, self.name)
+
+    def log_comparison(self, folder: Path, cells: Sequence[NamedCell]) -> None:
+        """Mirror the finished comparison."""
+        with progress.step("tracking"), self.lock:
+            self.tracker.log_comparison(folder, cells, self.name)
+
+
+def _refusal(out: Path) -> UserError | None:
+    """Why nothing can be written to `out`, where equal comparisons may lie all the same; a lack of locks is said.
+
+    Raises:
+        UserError: nothing can be written, and no comparison lies there.
+    """
     refusal = store.refusal(out)
     if refusal is not None and not (out / "comparisons").is_dir():
         raise refusal
     if refusal is None and (lack := lack_of_locks(out)) is not None:
         logger.warning("%s: the file system has no locks (%s); run one process at a time on it", out, lack)
-    latex = LatexSettings.read(config.get("report", {}).get("latex"))
-    tracker, engine = make(config.tracking), make(config.engine, Engine)
-    opened = open_comparison(config)
-    opening = time.perf_counter() - start
-    setting, evaluations, analyses = opened.setting, opened.evaluations, opened.analyses
-    tests, identified = digests_of(evaluations), opened.hash
-    place = ComparisonFolder(out / "comparisons", config.name, setting.data.facts.name, setting.model.name, identified)
-    if refusal is not None:
-        if (found := place.find()) is None or (earlier := _earlier(found, tests)) is None:
-            raise refusal
-        return earlier
-    folder = place.make(command)
-    name = folder.name
-    cells = opened.cells()
-    announce(cells, evaluations, analyses)
-    tracking = beside(out / "tracking", "tracking")
-    stored: dict[str, Stored] = {}
-    given_up: UnfinishedError | None = None
-    plan = plan_path(out, identified)
-    with (
-        engine.opened(setting.model) as setting.data.runner,
-        followed(plan, folder, setting.model, setting.data.runner, opening) as spending,
-    ):
-        try:
-            for cell in finish_all(cells, evaluations):
-                spending.finished(cell)
-                stored[cell.name] = read_stored(cell.folder.resolve(), tests)
-                with progress.step("tracking"), tracking:  # W&B names what it writes by the second
-                    tracker.log_cell(*named_cells([stored[cell.name]]), name)
-        except UnfinishedError as error:
-            given_up = error
-            if not stored:
-                raise
-        finished = [method_name for method_name in cells if method_name in stored]
-        loaded, folders = named_cells([stored[each] for each in finished]), [cells[each].folder for each in finished]
-        with beside(folder, f"comparison {name}"):
-            commits.clean(folder)
-            Compared(tuple(str(path.relative_to(out)) for path in folders), tests).write(folder)
-            if given_up is None:
-                analyse(analyses, Context(setting, cells, evaluations, folder), folder)
-            spending.analysed()
-            start = time.monotonic()
-            with progress.scope("report", "tables and figures"):
-                files = write_report(loaded, folder, latex)
-            spending.reported()
-            logger.info("tables and figures: %d files in %s", len(files), progress.duration(time.monotonic() - start))
-            with progress.step("tracking"), tracking:
-                tracker.log_comparison(folder, loaded, name)
-    if given_up is not None:
-        raise given_up
-    return Comparison(folder, tuple(folders), loaded)
+    return refusal
 
 
-def _earlier(folder: Path, tests: Mapping[str, str]) -> Comparison | None:
-    """What an equal comparison left in its folder; None where it is not there in whole."""
-    if not (folder / "index.html").is_file():  # the last file of a report
-        return None
+def _earlier(folder: Path | None, tests: Mapping[str, str], refusal: UserError) -> Comparison:
+    """What an equal comparison left in its folder.
+
+    Raises:
+        UserError: it is not there in whole, so that the refusal to write stands.
+    """
+    if folder is None or not (folder / "index.html").is_file():  # the last file of a report
+        raise refusal
     out = folder.parents[1]
     cells = tuple(out / cell for cell in Compared.read(folder).cells)
     if not all(map(Path.is_dir, cells)):
-        return None
+        raise refusal
     logger.info("%s cannot be written to; shown is what an equal comparison left there", out)
     return Comparison(folder, cells, load_cells(cells, tests))
 
@@ -174,11 +214,15 @@ def announce(
     if not progress.watched():
         return
     examples = max((cell.data.facts.n for cell in cells.values()), default=0)
+    whole = all("reduce" in cell.steps for cell in cells.values())
     parts: dict[progress.Scope, Mapping[str, int]] = {
-        ("cell", name): pending(cell, evaluations) for name, cell in cells.items()
+        ("cell", name): {stage.name: count for stage, count in pending(cell, evaluations).items()}
+        for name, cell in cells.items()
     }
-    parts |= {("analysis", name): {"analysis": examples} for name in analyses}
-    progress.emit(progress.Planned({**parts, ("report", "tables and figures"): {"report": examples}}))
+    if whole:
+        parts |= {("analysis", name): {"analysis": examples} for name in analyses}
+        parts["report", "tables and figures"] = {"report": examples}
+    progress.emit(progress.Planned(parts))
 
 
 def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) -> None:

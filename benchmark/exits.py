@@ -114,12 +114,12 @@ def ended(error: BaseException, kept: Kept) -> tuple[int, str] | None:
     return None
 
 
-def guarded(action: Callable[[], Any], kept: Kept) -> Any:
-    """The result of `action`; what ends it early ends the program with one line, a bug with its traceback."""
+@contextmanager
+def in_one_line(kept: Kept) -> Iterator[None]:
+    """What ends the block early ends the program with one line, a bug with its traceback."""
     try:
-        result = action()
+        yield
         raise_if_received()
-        return result
     except (Exception, KeyboardInterrupt) as error:
         caught()
         if (ending := ended(error, kept)) is None:
@@ -127,6 +127,12 @@ def guarded(action: Callable[[], Any], kept: Kept) -> Any:
         status, line = ending
         echo(printable(line))
         raise SystemExit(status) from error
+
+
+def guarded(action: Callable[[], Any], kept: Kept) -> Any:
+    """The result of `action`, see `in_one_line`."""
+    with in_one_line(kept):
+        return action()
 
 
 def disk_problem(error: BaseException) -> str | None:

@@ -1,9 +1,8 @@
 """A comparison before anything of it is computed: its parts made, its task and model loaded, its name known."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from logging import getLogger
-from typing import Protocol, runtime_checkable
 
 from omegaconf import DictConfig
 
@@ -13,12 +12,11 @@ from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.results import statistics
 from benchmark.results.digests import digest
-from benchmark.run.cell import Cell
-from benchmark.run.offers import ImageEvaluation
+from benchmark.run.cell import Cell, Step
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.identity import identity
 from benchmark.settings.making import make
-from benchmark.types import Compared, Evaluation
+from benchmark.types import Compared, Evaluation, as_compared
 
 logger = getLogger(__name__)
 
@@ -44,9 +42,10 @@ class Opened:
         """Of everything that the comparison depends on."""
         return comparison_hash(self.setting, self.methods, self.evaluations, self.analyses)
 
-    def cells(self) -> dict[str, Cell]:
-        """The cell of each method."""
-        return {name: self.setting.cell(name, method) for name, method in self.methods.items()}
+    def cells(self, steps: Sequence[Step] | None = None) -> dict[str, Cell]:
+        """The cell of each method, for some steps; None: those that the command is for."""
+        cells = {name: self.setting.cell(name, method) for name, method in self.methods.items()}
+        return cells if steps is None else {name: replace(cell, steps=steps) for name, cell in cells.items()}
 
 
 def open_comparison(config: DictConfig) -> Opened:
@@ -55,7 +54,7 @@ def open_comparison(config: DictConfig) -> Opened:
     Raises:
         UserError: a mistake in the configuration or in the data.
     """
-    methods: dict[str, Compared] = {name: make(settings, Compared) for name, settings in config.methods.items()}
+    methods = {name: _method(name, settings) for name, settings in config.methods.items()}
     evaluations: dict[str, Evaluation] = {name: make(part, Evaluation) for name, part in config.evaluations.items()}
     analyses: dict[str, Analysis] = {name: make(settings, Analysis) for name, settings in config.analyses.items()}
     with progress.step("opening task and model"):
@@ -65,22 +64,20 @@ def open_comparison(config: DictConfig) -> Opened:
     return Opened(setting, methods, evaluations, analyses)
 
 
-@runtime_checkable
-class _ChecksModel(Protocol):
-    """A method that can say, before it explains anything, that a setting does not suit a model."""
-
-    def check_model(self, model: Classifier) -> None:
-        """UserError that begins with the setting."""
-        ...
+def _method(name: str, settings: DictConfig) -> Compared:
+    made = make(settings)
+    try:
+        return as_compared(made)
+    except UserError as error:
+        raise UserError(f"methods.{name}: {error}") from error
 
 
 def _check_model(methods: Mapping[str, Compared], model: Classifier) -> None:
     for name, method in methods.items():
-        if isinstance(method, _ChecksModel):
-            try:
-                method.check_model(model)
-            except UserError as error:
-                raise UserError(f"methods.{name}.{error}") from error
+        try:
+            method.check_model(model)
+        except UserError as error:
+            raise UserError(f"methods.{name}.{error}") from error
 
 
 def that_can_serve(evaluations: Mapping[str, Evaluation], *, images: bool) -> dict[str, Evaluation]:
@@ -89,7 +86,7 @@ def that_can_serve(evaluations: Mapping[str, Evaluation], *, images: bool) -> di
     The default list serves every task in this way: texts have neither columns nor work of tests that cannot say anything
     of them, and the comparison is named as one without them. Alone they run, and their dash says why they cannot serve.
     """
-    serving = {name: test for name, test in evaluations.items() if images or not isinstance(test, ImageEvaluation)}
+    serving = {name: test for name, test in evaluations.items() if images or not test.of_images}
     if serving and (left := [name for name in evaluations if name not in serving]):
         logger.info("left out, as the examples are no images: %s", ", ".join(left))
     return serving or dict(evaluations)

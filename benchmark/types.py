@@ -4,6 +4,8 @@ Notation of all shapes: B examples, T tokens (special tokens and padding include
 A *unit* is what a person rates or removes: a whitespace word in text, a patch in an image.
 """
 
+import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -16,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.errors import NotApplicable, UserError
-from benchmark.results.record import Figure, Metric
+from benchmark.results.record import About, Derivation, Figure, Metric
 from benchmark.results.wording import span
 from benchmark.units import Pool, pool
 
@@ -30,7 +32,7 @@ Aggregate = Callable[[Float[Tensor, "N L H"]], Float[Tensor, "L H"]]
 """Head importance from the head scores of N examples."""
 
 Reads = Literal["tokens", "classes", "heads", "edges", "method"]
-"""What an evaluation reads of an explainer: its stored scores, or the explainer itself (`run.offers.PreparedEvaluation`)."""
+"""What an evaluation reads of an explainer: its stored scores, or the explainer itself (`Evaluation.extract`)."""
 
 
 @dataclass(frozen=True)
@@ -300,55 +302,270 @@ def layouts() -> Mapping[str, Layout]:
     return found
 
 
-@runtime_checkable
-class Compared(Protocol):
-    """What has a row in the tables: an explainer, or a search whose finds one test of its own reads.
+class Compared:
+    """What has a row in the tables: an explainer (`Method`), or a search whose finds one test of its own reads.
 
-    `version` enters the hash of the run folder: raise it when the numbers change.
+    Attributes:
+        version: enters the hash of the run folder: raise it when the numbers change.
     """
 
-    version: ClassVar[int]
-    class_specific: bool
+    version: ClassVar[int] = 1
+
+    @property
+    def class_specific(self) -> bool:
+        """Whether what it gives depends on the class that is explained."""
+        return True
+
+    def check_model(self, model: "Classifier") -> None:
+        """Refuse a setting that does not suit a model, before anything is computed; by default all suit.
+
+        Raises:
+            UserError: with a text that begins with the setting.
+        """
 
 
-@runtime_checkable
-class Method(Compared, Protocol):
-    """An explainer."""
+def as_target(model: "Classifier", batch: Batch, target: Sequence[int] | Int[Tensor, "B"]) -> Int[Tensor, "B"]:
+    """The classes as a tensor on the model's device.
 
-    def __call__(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
-        """Explain class `target[b]` of every example b; raises NotApplicable with a reason where it cannot."""
+    Raises:
+        UserError: there is not one class for each example, or the model has none of that number.
+    """
+    classes = torch.as_tensor(target, device=model.device)
+    if classes.shape != (len(batch),):
+        raise UserError(f"target={target} must hold one class for each of the {len(batch)} examples")
+    if isinstance(target, Tensor):
+        return classes
+    if unknown := sorted(set(target) - set(range(len(model.labels)))):
+        raise UserError(f"target holds {unknown[0]}, but the model's classes are 0 to {len(model.labels) - 1}")
+    return classes
 
 
-@runtime_checkable
-class EdgeMethod(Method, Protocol):
-    """An explainer that scores attention edges."""
+class Method(Compared, ABC):
+    """An explainer: a subclass says how to `explain`, and may say more; what it does not say has a default.
+
+    It is called as `method(model, batch, target)`, with the target as a tensor or as a list of classes.
+    """
+
+    fitted: ClassVar[bool] = False
+    """Whether it looks at examples of the training split first (`fit`)."""
+
+    explains_others: ClassVar[bool] = True
+    """Whether it can explain other examples, and other models, than those of its comparison."""
+
+    def __call__(self, model: "Classifier", batch: Batch, target: Sequence[int] | Int[Tensor, "B"]) -> Attribution:
+        """Explain class `target[b]` of every example b."""
+        return self.explain(model, batch, as_target(model, batch, target))
+
+    @abstractmethod
+    def explain(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """What `__call__` gives, with the target as a tensor on the model's device.
+
+        Raises:
+            NotApplicable: it cannot explain here, with the reason.
+        """
+
+    def check(self, batches: Sequence[Batch]) -> None:
+        """Look at the scored examples before any work, without a model; by default all can be explained.
+
+        Raises:
+            UserError: one of them cannot be explained.
+        """
+
+    def fit(self, examples: Sequence[Example]) -> "Method":
+        """A copy that has seen these examples of the training split, which explains; asked of one that is `fitted` alone."""
+        return self
 
     def edge_scores(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L H T T"]:
-        """One score per layer, head, query and key; a method without scores per head has one head dimension of 1."""
+        """One score per layer, head, query and key; a method without scores per head has one head dimension of 1.
+
+        Raises:
+            NotApplicable: it scores no attention edges, which is the default.
+        """
+        raise NotApplicable("the method does not score edges")
+
+    def with_edges(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """What `explain` gives, with `edges`: those of `edge_scores` summed over heads, 0 at padding, from the same pass.
+
+        Raises:
+            NotApplicable: it gives the two from passes of their own, which is the default.
+        """
+        raise NotApplicable("the method gives attributions and edge scores from passes of their own")
+
+    def aggregate_heads(self, heads: Float[Tensor, "N L H"]) -> Float[Tensor, "L H"]:
+        """Head importance from the head scores of N examples; by default their mean."""
+        return heads.mean(0)
+
+    def head_orders(self, n_layers: int, n_heads: int) -> Float[Tensor, "K L H"] | None:
+        """Where head scores are drawn once for all examples: K draws of equal standing, the first that of `explain`."""
+        return None
+
+    @property
+    def scores_edges(self) -> bool:
+        """Whether it has `edge_scores`."""
+        return type(self).edge_scores is not Method.edge_scores
+
+    @property
+    def edges_come_along(self) -> bool:
+        """Whether it has `with_edges`."""
+        return type(self).with_edges is not Method.with_edges
 
 
-@runtime_checkable
-class Evaluation(Protocol):
-    """A test of explanations.
+class PlainMethod(Method):
+    """A callable `f(model, batch, target)` as a method; of its other attributes `version` and `class_specific` are read.
+
+    Args:
+        function: gives an `Attribution`; the target is the class of each example.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = self.identified_as = function
+        self.__dict__["version"] = getattr(function, "version", 1)
+
+    @property
+    def class_specific(self) -> bool:
+        """What the callable says, True where it says nothing."""
+        return bool(getattr(self.function, "class_specific", True))
+
+    def explain(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """What the callable gives."""
+        answer: Attribution = self.function(model, batch, target)  # `run.explaining.Checked` looks at its form
+        return answer
+
+
+def as_compared(value: Any) -> Compared:
+    """An explainer or a search as it is, and any other callable as a method.
+
+    Raises:
+        UserError: it is neither, or one of its methods cannot be called as the base class says.
+    """
+    if isinstance(value, Compared):
+        _hold_signatures(value, Method if isinstance(value, Method) else Compared)
+        return value
+    kind = type(value)
+    if isinstance(value, type) or not callable(value):
+        raise UserError(
+            f"{kind.__name__} is no method: subclass benchmark.types.Method, or give what can be called as "
+            "f(model, batch, target)"
+        )
+    _hold_signature(value, getattr(value, "__qualname__", kind.__qualname__), ("model", "batch", "target"))
+    return PlainMethod(value)
+
+
+def _hold_signatures(value: Any, base: type) -> None:
+    """UserError where a method of the base class was overridden by one that takes something else."""
+    for one in (each for kind in base.__mro__ for each in vars(kind)):
+        expected, own = getattr(base, one), getattr(type(value), one)
+        if inspect.isfunction(expected) and own is not expected and not one.startswith("_"):
+            _, *names = inspect.signature(expected).parameters
+            _hold_signature(getattr(value, one), f"{type(value).__qualname__}.{one}", names)
+
+
+def _hold_signature(function: Callable[..., Any], name: str, expected: Sequence[str]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of a builtin: it says itself what is wrong when it is called
+        return
+    try:
+        signature.bind(*expected)
+    except TypeError as error:
+        raise UserError(f"{name}{signature} is called as {name}({', '.join(expected)})") from error
+
+
+class Evaluation(ABC):
+    """A test of explanations: a subclass says what it `reads`, its `metrics`, `rows` and how to `reduce` them.
 
     `rows` returns one row per example and value as a DataFrame with the columns `uid`, `metric`, `x` (NaN for scalars),
     `value` and, where a value is drawn several times, `draw` (0, 1, ...); no two rows agree in all but the value.
-    `reduce` is a pure function from all rows (any batch order) to figures.
+    `reduce` is a pure function from all rows (any batch order) to figures. Everything else has a default. Means over
+    examples, with their intervals, are `benchmark.evaluations.base.Averaged`.
+
+    Attributes:
+        version: enters the identity of stored rows: raise it when the numbers change.
+        reads: what it is given of a method.
+        target: which class is explained.
+        calibration: examples that head importance, or what a test takes from a method, comes from. It has `split` and
+            `limit`: the first examples of that split which are not scored. A test of heads may have `same` (importance
+            over the scored examples) or `each` (the importance of every example by itself).
+        of_images: whether it can serve images alone. Among other tests of texts it is then left out, as if it had not been
+            named.
+        averaged: whether its figures are means of rows, except those of `parts`.
     """
 
-    version: ClassVar[int]
+    version: ClassVar[int] = 1
     reads: ClassVar[Reads]
-    target: Target
+    of_images: ClassVar[bool] = False
+    averaged: ClassVar[bool] = False
+    target: Target = "predicted"
+    calibration: Any = "same"
 
     @property
+    def about(self) -> About:
+        """Its kind, its place among the tests of that kind, and its title; without them it has its name in reports."""
+        return About()
+
+    @property
+    @abstractmethod
     def metrics(self) -> Mapping[str, Metric]:
         """The metrics it reports, by name."""
 
+    @abstractmethod
     def rows(self, model: "Classifier", batch: Batch, attribution: Attribution) -> pd.DataFrame:
-        """Test the attributions of one batch; raises NotApplicable with a reason where it cannot."""
+        """Test the attributions of one batch.
 
+        Raises:
+            NotApplicable: it cannot, with the reason.
+        """
+
+    @abstractmethod
     def reduce(self, rows: pd.DataFrame) -> list[Figure]:
         """Figures with intervals from the rows of all examples."""
+
+    def over(self, batches: Sequence[Batch]) -> "Evaluation":
+        """A copy that knows what its rows need of all scored examples (no explanation, no model); else the test itself.
+
+        Raises:
+            NotApplicable: there is no such thing, with the reason.
+        """
+        return self
+
+    @property
+    def parts(self) -> Mapping[str, Derivation]:
+        """How reports compute those of its scalars again that are no means over examples; by default there are none."""
+        return {}
+
+    def divided(self, metrics: Sequence[str]) -> Sequence[Sequence[str]]:
+        """Names of rows in groups, each of which `reduce` may be given by itself; by default all are one group."""
+        return [list(metrics)]
+
+    @property
+    def for_predicted(self) -> "Evaluation | None":
+        """The same test of explanations for the predicted class; by default there is none.
+
+        It is there for a test of token scores whose rows of an example hang on the explained class through the attribution
+        alone: where the annotated class is the predicted one, its rows are those of this twin.
+        """
+        return None
+
+    def resampled(self, scores: Float[Tensor, "N L H"], aggregate: Aggregate) -> Float[Tensor, "R L H"] | None:
+        """Head importance from R bootstrap resamples of the N calibration examples; None where a test does not ask.
+
+        By them it tells how far its figures hang on these examples.
+        """
+        return None
+
+    def extract(self, model: "Classifier", method: Compared, batches: Sequence[Batch]) -> dict[str, Any]:
+        """What a test that reads the method itself takes from it and from calibration examples, serialisable as JSON.
+
+        It is data: it is written to the run folder and read back, and testing needs nothing else.
+
+        Raises:
+            NotApplicable: there is nothing to take, with the reason.
+        """
+        raise NotImplementedError(f"{type(self).__name__} reads the method, and does not say what it takes from it")
+
+    def restored(self, artifact: Mapping[str, Any]) -> "Evaluation":
+        """A copy of the test that holds what `extract` returned."""
+        raise NotImplementedError(f"{type(self).__name__} reads the method, and does not say how what it takes is read")
 
 
 @runtime_checkable

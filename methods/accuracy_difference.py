@@ -8,12 +8,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from benchmark.models import Classifier, PruneHeads
-from benchmark.types import Attribution, Batch
-from methods.shared.explainer import Explainer
+from benchmark.types import Attribution, Batch, Method
 
 
 @dataclass(frozen=True)
-class AccuracyDifference(Explainer):
+class AccuracyDifference(Method):
     """Head importance by masking each head alone: 1 where that loses the target class, −1 where it wins it, else 0.
 
     `I[l,h] = [ŷ(x) = y] − [ŷ(x without head l,h) = y]`. The mean over examples, with their labels as targets y, is the drop

@@ -8,14 +8,13 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch
-from methods.shared.explainer import Explainer
+from benchmark.types import Attribution, Batch, Method
 
 Queries = Literal["mean", "read"]
 
 
 @configurable
-class AttCat(Explainer):
+class AttCat(Method):
     """`s_j = Σ_l a_l[j] · CAT_l[j]`, `CAT_l[j] = Σ_d ∂y_t/∂h_l[j,d] · h_l[j,d]`, `a_l[j] = mean_h a[l,h,j]`.
 
     h_l is the input of block l, as in the published code: `hidden_states[l]`, the embeddings first. The output of the last

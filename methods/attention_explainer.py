@@ -10,15 +10,14 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch
+from benchmark.types import Attribution, Batch, Method, as_target
 from methods.edges.base import EdgeScore, comes_layer_by_layer
 from methods.readouts.base import ChecksLayers, Readout
 from methods.readouts.reading import HeadReadout, Reading
-from methods.shared.explainer import Explainer, as_target
 
 
 @configurable
-class AttentionExplainer(Explainer):
+class AttentionExplainer(Method):
     """Scores edges once and reads them out to tokens, to heads and, layer by layer, at the read token.
 
     Tokens: `readout(E)`. Heads: `I[l,h] = max_{i,j} E[l,h,i,j]`, the signed maximum over the example's own tokens
@@ -71,19 +70,19 @@ class AttentionExplainer(Explainer):
         return torch.stack([layer.to(model.scores_dtype) for layer in self.edges(model, batch, target)], dim=1)
 
     def _explained(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], *, sums: bool) -> Attribution:
-        parts = model.parts(batch)
-        return _concatenate([self._read(model, part, target[rows], sums=sums) for part, rows in parts])
-
-    def _read(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], *, sums: bool) -> Attribution:
-        if comes_layer_by_layer(self.edges):
-            reading = Reading(model, batch, model.n_layers, self.readout, self.heads, sums=sums)
-            self.edges.visit(model, batch, target, reading.add)
-        else:
-            scores = self.edges(model, batch, target)
-            reading = Reading(model, batch, len(scores), self.readout, self.heads, sums=sums)
-            for layer, edges in enumerate(scores):
-                reading.add(layer, edges)
-        return reading.attribution(target)
+        read = []
+        for part, rows in model.parts(batch):
+            own = target[rows]
+            if comes_layer_by_layer(self.edges):
+                reading = Reading(model, part, model.n_layers, self.readout, self.heads, sums=sums)
+                self.edges.visit(model, part, own, reading.add)
+            else:
+                scores = self.edges(model, part, own)
+                reading = Reading(model, part, len(scores), self.readout, self.heads, sums=sums)
+                for layer, edges in enumerate(scores):
+                    reading.add(layer, edges)
+            read.append(reading.attribution(own))
+        return _concatenate(read)
 
 
 def _concatenate(parts: Sequence[Attribution]) -> Attribution:

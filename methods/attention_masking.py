@@ -12,8 +12,7 @@ from benchmark.models import Classifier
 from benchmark.models.removal import tokens_of
 from benchmark.models.variants import run_variants
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch
-from methods.shared.explainer import Explainer
+from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import Output, output_drops
 from methods.shared.unit_scores import logits_of_each, unit_attribution, visible_units
 
@@ -32,7 +31,7 @@ class HideKeys:
 
 
 @configurable
-class AttentionMasking(Explainer):
+class AttentionMasking(Method):
     """`s_u = F(x) − F(x; A[l,h,i,j] ← 0 for every key j of unit u, rows renormalised)` in every layer and head.
 
     No token can read the unit's tokens, themselves included. They still stand in the residual stream, at their position.

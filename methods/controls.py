@@ -14,8 +14,7 @@ from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.settings.declared import AtLeast, Natural, configurable
 from benchmark.settings.randomness import generator
-from benchmark.types import Attribution, Batch, Example
-from methods.shared.explainer import Explainer
+from benchmark.types import Attribution, Batch, Example, Method
 
 LEAST_ORDERS = 5
 
@@ -31,7 +30,7 @@ def _from_units(
 
 
 @configurable
-class Random(Explainer):
+class Random(Method):
     """`s_u ~ U(0, 1)` per unit and head, from a seed and the example's identifier.
 
     Head scores are drawn once per seed for all examples: a random order of the heads. One order decides little: the pruning
@@ -76,7 +75,7 @@ def _rationale(batch: Batch, b: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Oracle(Explainer):
+class Oracle(Method):
     """`s_u = 1` for units of the rationale, 0 for others: the best that agreement with it can be.
 
     Source: a control of the tests.
@@ -92,7 +91,7 @@ class Oracle(Explainer):
 
 
 @dataclass(frozen=True)
-class Inverted(Explainer):
+class Inverted(Method):
     """`s_u = −1` for units of the rationale, 0 for others: the oracle negated.
 
     Source: a control of the tests.
@@ -108,7 +107,7 @@ class Inverted(Explainer):
 
 
 @dataclass(frozen=True)
-class Constant(Explainer):
+class Constant(Method):
     """`s_u = 0`: an explanation that says nothing, and so orders nothing.
 
     Where a test gives it another figure than the mean of random scores, the test rewards or punishes equal scores: what a
@@ -129,7 +128,7 @@ class Constant(Explainer):
 
 
 @dataclass(frozen=True)
-class Position(Explainer):
+class Position(Method):
     """`s_u = −u/U`: earlier units are higher.
 
     Source: a control of the tests.
@@ -146,7 +145,7 @@ class Position(Explainer):
 
 
 @dataclass(frozen=True)
-class Frequency(Explainer):
+class Frequency(Method):
     """`s_u = −log(1 + count(u))`: rarer words are higher; counts are over the texts of the training split.
 
     Attributes:
@@ -158,6 +157,7 @@ class Frequency(Explainer):
 
     counts: Counter[str] = field(default_factory=Counter)
     version: ClassVar[int] = 1
+    fitted: ClassVar[bool] = True
     class_specific: ClassVar[bool] = False
 
     def fit(self, examples: Sequence[Example]) -> "Frequency":

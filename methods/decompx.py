@@ -8,18 +8,17 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch
+from benchmark.types import Attribution, Batch, Method
 from methods.propagation.block_parts import refuse_cross_attention
 from methods.propagation.decomposed import Decomposed, decomposed, settled
 from methods.propagation.mode import propagating
 from methods.propagation.part_rules import Order, Parts
-from methods.shared.explainer import Explainer
 
 Bias = Literal["absdot", "apart"]
 
 
 @configurable
-class DecompX(Explainer):
+class DecompX(Method):
     """`y_t = Σ_j s_j + bias`: the input x_j of the first block, carried to the target's logit; signed, in logits.
 
     All blocks, their feed-forward networks and the classification head take part. Each operation is the affine map that it

@@ -8,15 +8,14 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch
+from benchmark.types import Attribution, Batch, Method
 from methods.propagation.mode import propagating
 from methods.propagation.multipliers import RescaleRule
-from methods.shared.explainer import Explainer
 from methods.shared.input_gradients import Baseline, baseline_embeddings, embeddings_of, token_attribution
 
 
 @configurable
-class DeepLift(Explainer):
+class DeepLift(Method):
     """`s_j = Σ_d m[j,d] · (e − e')[j,d]`, `m = Δy_t/Δe` by the chain rule for multipliers; in logits, signed.
 
     Complete: `Σ_j s_j = y_t(e) − y_t(e')` up to rounding (norms that a model computes in float32 keep float32's), because

@@ -12,15 +12,14 @@ from benchmark.models import Classifier
 from benchmark.models.embeddings import embedding_modules
 from benchmark.models.precision import Precision
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch
+from benchmark.types import Attribution, Batch, Method
 from methods.propagation.relevance import RelevancePart, relevance_parts
 from methods.propagation.rule_sets import RuleName, Rules, rule_set
 from methods.propagation.rules import divide
-from methods.shared.explainer import Explainer
 
 
 @configurable
-class FullLrp(Explainer):
+class FullLrp(Method):
     """`R_x = x ⊙ (S∗W) − l (S∗W⁺) − h (S∗W⁻)`, S = R_e / (x∗W − l∗W⁺ − h∗W⁻): the zᴮ-rule of the patch convolution W.
 
     x holds the image's pixels, l and h its lowest and highest value, and R_e is the relevance of the patch embeddings e:

@@ -14,9 +14,8 @@ from torch import Tensor
 from benchmark.errors import UserError, one_line, shorter
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable, of_file
-from benchmark.types import Attribution, Batch
+from benchmark.types import Attribution, Batch, Method
 from benchmark.units import spread
-from methods.shared.explainer import Explainer
 
 _SHOWN = 3  # names in a message
 
@@ -34,7 +33,7 @@ class _Entry:
 
 
 @configurable
-class Scores(Explainer):
+class Scores(Method):
     """`s_u` as a file gives it, one score per word.
 
     The file holds one JSON object a line: `{"uid": "test-000021", "scores": [0.1, -2, 0]}`, or `{"text": "a fine film",
@@ -58,6 +57,7 @@ class Scores(Explainer):
 
     path: str = of_file()
     version: ClassVar[int] = 1
+    explains_others: ClassVar[bool] = False
     class_specific: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -7,13 +7,12 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch
-from methods.shared.explainer import Explainer
+from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import Output, gradient_at_input, reduce_dimensions, token_attribution
 
 
 @configurable
-class GradientNorm(Explainer):
+class GradientNorm(Method):
     """`s_j = (Σ_d |∂y_t/∂e[j,d]|^p)^(1/p)` with e the token embedding before positions are added; never negative.
 
     Simonyan 2014 takes the largest magnitude over the colours of a pixel, Li 2016a shows every dimension of an

@@ -9,13 +9,12 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.models.attention_interface import hold_constant
 from benchmark.settings.declared import SettingError, configurable
-from benchmark.types import Attribution, Batch
-from methods.shared.explainer import Explainer
+from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import Output, Reduce, gradient_at_input, reduce_dimensions, token_attribution
 
 
 @configurable
-class GradientXInput(Explainer):
+class GradientXInput(Method):
     """`s_j = Σ_d ∂F/∂e[j,d] · e[j,d]` with e the token embedding before positions are added; signed, in units of F.
 
     The sources define the product for one number; how a vector becomes one score is open. The dot product is the

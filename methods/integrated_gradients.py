@@ -8,8 +8,7 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import Count, configurable
-from benchmark.types import Attribution, Batch
-from methods.shared.explainer import Explainer
+from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import (
     Baseline,
     Output,
@@ -22,7 +21,7 @@ from methods.shared.quadrature import Quadrature, nodes_and_weights
 
 
 @configurable
-class IntegratedGradients(Explainer):
+class IntegratedGradients(Method):
     """`s_j = Σ_d (e − e')[j,d] · Σ_k w_k ∂F(e' + α_k (e − e'))/∂e[j,d]`, e the token embeddings before positions.
 
     The sum over k stands for the integral over the path, `∫₀¹ … dα`. Completeness: `Σ_j s_j → F(e) − F(e')` as steps grow.

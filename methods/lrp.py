@@ -9,14 +9,13 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.models.precision import Precision
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch
+from benchmark.types import Attribution, Batch, Method
 from methods.propagation.relevance import relevances
 from methods.propagation.rule_sets import RuleName, Rules, rule_set
-from methods.shared.explainer import Explainer
 
 
 @configurable
-class Lrp(Explainer):
+class Lrp(Method):
     """`s_j = Σ_d R[j,d]` with R the relevance of the first block's input, seeded at the target's logit.
 
     Signed, in logits; with the rule sets of Chefer 2021a, whose seed is 1, in shares of the logit. The sources go down to

@@ -10,14 +10,13 @@ from benchmark.models import Classifier
 from benchmark.models.removal import OperatorName, logits_without, operator_for
 from benchmark.settings.declared import Count, SettingError, configurable
 from benchmark.settings.early import AtMostSetting
-from benchmark.types import Attribution, Batch
-from methods.shared.explainer import Explainer
+from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import Change, output_drops
 from methods.shared.unit_scores import logits_of_each, patch_grid, unit_attribution, visible_units
 
 
 @configurable
-class Occlusion(Explainer):
+class Occlusion(Method):
     """`s_u = mean_{w ∋ u} [F(x) − F(x without the units of w)]` over sliding windows w; every token has its unit's score.
 
     In a text a window is `window` units in a row, in an image a square of `window` × `window` patches, moved by `stride`

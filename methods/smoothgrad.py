@@ -9,8 +9,7 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.settings.declared import Above, Count, Natural, configurable
 from benchmark.settings.randomness import generator
-from benchmark.types import Attribution, Batch
-from methods.shared.explainer import Explainer
+from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import (
     Output,
     Reduce,
@@ -24,7 +23,7 @@ Scale = Literal["range", "std"]
 
 
 @configurable
-class SmoothGrad(Explainer):
+class SmoothGrad(Method):
     """`g = (1/m) Σ_k ∂F(e + ε_k)/∂e` with `ε_k ~ N(0, σ²)`; a token's score is g[j] or g[j] ⊙ e[j] reduced over d.
 
     `σ = noise · (max e − min e)` over all dimensions of the example's own tokens, as the paper scales its noise by the

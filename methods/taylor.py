@@ -9,12 +9,11 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch
-from methods.shared.explainer import Explainer
+from benchmark.types import Attribution, Batch, Method
 
 
 @configurable
-class Taylor(Explainer):
+class Taylor(Method):
     """Head importance by Taylor expansion: `I[l,h] = Σ_i |Σ_d ctx[i,h,d] ∂L/∂ctx[i,h,d]|` per example, then the mean.
 
     With ctx = A V the inner sum equals `Σ_j A[l,h,i,j] ∂L/∂A[l,h,i,j]`, which is how it is computed. The paper takes the

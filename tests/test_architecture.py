@@ -54,8 +54,8 @@ ALLOWED: dict[str, set[str]] = {
 }
 
 RUN = (
-    "finishing", "records", "testing", "tested_rows", "heatmap_views", "graph_views", "workbench", "cell", "explaining",
-    "contract", "batch_rows", "stages", "data", "encoded", "arrays", "offers", "origins",
+    "steps", "records", "reducing", "testing", "views", "workbench", "cell", "explaining", "stages", "data", "encoded",
+    "arrays", "resumable", "origins",
 )  # fmt: skip
 """Modules of `benchmark/run` from top to bottom: each may import what lies below it. `comparison` is above them all."""
 

@@ -65,7 +65,7 @@ def rows_of(cell):
 
 def test_examples_are_kept_for_the_page_until_their_words_are_many(place, tmp_path, monkeypatch):
     monkeypatch.setattr("benchmark.report.write.curve_files", curve_files)
-    monkeypatch.setattr("benchmark.run.heatmap_views.HEATMAP_WORDS", 20)
+    monkeypatch.setattr("benchmark.run.views.HEATMAP_WORDS", 20)
     cell = only_cell(run(place, tmp_path, "methods=[probe]", "evaluations=[rationale]"))
     counts = [len(entry["words"]) for entry in json.loads((cell / "heatmap.json").read_text())]
     assert len(counts) < 12
@@ -261,7 +261,7 @@ def test_rows_are_reduced_some_metrics_at_a_time_to_the_same_figures(place, tmp_
     whole = run(place, tmp_path / "whole", *tests)
     for module in ("row_files", "row_writing"):
         monkeypatch.setattr(f"benchmark.results.{module}.GROUP", 3)
-    for module in ("results.stored_rows", "run.tested_rows"):
+    for module in ("results.stored_rows", "run.testing"):
         monkeypatch.setattr(f"benchmark.{module}.CHUNK", 1)
     pieces = run(place, tmp_path / "pieces", *tests)
     one, two = (store.read_record(only_cell(comparison)).evaluations for comparison in (whole, pieces))
@@ -459,12 +459,12 @@ def test_a_kill_between_two_files_of_a_cell(place, tmp_path, done):
 
 def test_parts_survive_in_any_number(tmp_path):
     """Stage by stage, without a process: stop after every batch, and start again."""
-    from benchmark.run.stages import Stage
+    from benchmark.run.resumable import Resumable
 
     computed = []
 
     def stage():
-        return Stage[list](
+        return Resumable[list](
             folder=tmp_path / "parts",
             suffix=".json",
             write=lambda value, path: store.write_json(path, value),

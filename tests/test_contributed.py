@@ -10,7 +10,7 @@ from benchmark.commands.shown import description, listing
 from benchmark.comparison import run_comparison
 from benchmark.report.analysis_tables import read_tables
 from benchmark.results.record import KINDS
-from benchmark.run.contract import Checked
+from benchmark.run.explaining import Checked
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
 from tests import pages, text_models

@@ -13,7 +13,7 @@ import torch
 from benchmark.comparison import Comparison, run_comparison
 from benchmark.errors import NotApplicable
 from benchmark.settings.configuration import compose
-from benchmark.types import Attribution, Example
+from benchmark.types import Attribution, Example, Method
 from tests import text_models
 
 CALLS: list[tuple[str, ...]] = []
@@ -50,7 +50,7 @@ class TinyTask:
 
 
 @dataclass(frozen=True)
-class Probe:
+class Probe(Method):
     """Scores a word by its length; `how` makes it fail in the ways in which a method can.
 
     Waits for $TINY_SECONDS at every batch, so that a test can kill it in between, and adds a line to the file $TINY_CALLS,
@@ -61,7 +61,7 @@ class Probe:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         CALLS.append(batch.uids)
         if log := os.environ.get("TINY_CALLS"):
             with open(log, "a") as file:

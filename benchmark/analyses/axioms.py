@@ -21,7 +21,7 @@ from benchmark.models.precision import batch_for
 from benchmark.results import statistics
 from benchmark.results.tables import Table, frame, line
 from benchmark.settings.declared import AtLeast, Count, Natural, configurable
-from benchmark.types import Batch, EdgeMethod, Target
+from benchmark.types import Batch, Method, Target
 
 COMPLETENESS, SENSITIVITY, DUMMY, SYMMETRY = "completeness", "sensitivity(a)", "dummy", "symmetry"
 INVARIANCE = "implementation invariance: "
@@ -110,7 +110,11 @@ class Axioms:
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """One table: a gap and a verdict per method and axiom."""
-        methods = {n: cell.method for n, cell in context.cells.items() if isinstance(cell.method, EdgeMethod)}
+        methods = {
+            n: cell.method
+            for n, cell in context.cells.items()
+            if isinstance(cell.method, Method) and cell.method.scores_edges
+        }
         rows: list[dict[str, Any]] = []
         if methods:
             twins = Twins.of(context.setting.model)
@@ -120,7 +124,7 @@ class Axioms:
                     rows += _outcome_lines(name, outcome)
         return [self._table(rows, sorted(set(context.cells) - set(methods)))]
 
-    def outcomes(self, twins: Twins, method: EdgeMethod, chosen: Sequence[tuple[Batch, Tensor]]) -> list[Outcome]:
+    def outcomes(self, twins: Twins, method: Method, chosen: Sequence[tuple[Batch, Tensor]]) -> list[Outcome]:
         """Every axiom for one method on the chosen examples."""
         values: Pairs = {}
         reasons: dict[str, str] = {}
@@ -134,7 +138,7 @@ class Axioms:
         return [self._outcome(axiom, values, reasons) for axiom in AXIOMS]
 
     def _tests(
-        self, twins: Twins, method: EdgeMethod, batch: Batch, target: Int[Tensor, "B"]
+        self, twins: Twins, method: Method, batch: Batch, target: Int[Tensor, "B"]
     ) -> Mapping[str, Callable[[], Tensor]]:
         """By axiom: what measures it, one row of numbers per example."""
         base = twins.base

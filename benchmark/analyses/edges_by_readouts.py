@@ -21,7 +21,7 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.results.wording import bounds, number, slug
 from benchmark.run.cell import Cell
-from benchmark.run.records import finish
+from benchmark.run.steps import finish
 from benchmark.run.workbench import Setting
 from benchmark.settings.configuration import compose, missing_keys, options
 from benchmark.settings.declared import Count, configurable

@@ -20,7 +20,7 @@ from benchmark.analyses.universality import Universality
 from benchmark.errors import NotApplicable, UserError
 from benchmark.results.statistics import UNBOUNDED, Range, mean_over_seeds
 from benchmark.results.tables import PROBABILITY, Table, line, reach_of
-from benchmark.run.records import finish
+from benchmark.run.steps import finish
 from benchmark.run.workbench import open_setting
 from benchmark.settings.declared import AtLeast, configurable
 from benchmark.settings.defaults import parameters

@@ -17,7 +17,7 @@ from benchmark.analyses.measured import figure_line, figures, tested
 from benchmark.errors import NotApplicable, UserError
 from benchmark.results.record import Record
 from benchmark.results.tables import Drawing, Table, line
-from benchmark.run.records import finish
+from benchmark.run.steps import finish
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, configurable
 from benchmark.settings.early import OfComparison

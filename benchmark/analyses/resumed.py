@@ -13,7 +13,7 @@ from benchmark.results.digests import digest
 from benchmark.results.store import Ragged
 from benchmark.run.data import Data
 from benchmark.run.encoded import sizes_of, uids_of
-from benchmark.run.stages import Stage
+from benchmark.run.resumable import Resumable
 from benchmark.settings.identity import digest_of
 from benchmark.types import Batch, Target
 
@@ -48,7 +48,7 @@ def by_example(
     kept = kept_file(context.folder, analysis) if keep and context.folder is not None else None
     if kept is not None and kept.exists():
         return Ragged.read(kept)
-    stage = Stage[Ragged](
+    resumable = Resumable[Ragged](
         folder=_place(context, analysis, batches),
         suffix=".safetensors",
         write=Ragged.write,
@@ -56,7 +56,7 @@ def by_example(
         merge=Ragged.merge,
         seconds=float("inf") if context.folder is None else _seconds(context),
     )
-    found = stage.run(
+    found = resumable.run(
         sizes_of(batches),
         lambda index: Ragged(batches[index].uids, dict(compute(batches[index])), {}),
         "analysis",
@@ -64,7 +64,7 @@ def by_example(
     )
     if kept is not None:
         found.write(kept)
-    stage.clear()
+    resumable.clear()
     return found
 
 

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -15,11 +15,14 @@ from omegaconf import DictConfig
 
 from benchmark.commands.arguments import parsed, read_arguments
 from benchmark.errors import UserError, printable
-from benchmark.exits import Kept, guarded, kept_in, on_termination
+from benchmark.exits import Kept, in_one_line, kept_in, on_termination
 from benchmark.progress import step
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import ALL, GROUPS, KEYED, held_to_choice, options, settled
 from benchmark.working_folder import own_classes_importable, own_modules_first
+
+if TYPE_CHECKING:
+    from benchmark.comparison import Comparison
 
 _MANY = 20  # values of one setting, beyond which the first and the last are looked at
 
@@ -128,11 +131,9 @@ def start(main: Callable[..., Any], look: Look, words: Sequence[str]) -> None:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # a bug keeps its traceback; a user's mistake never gets there
     on_termination()
 
-    def run() -> None:
+    with in_one_line(Kept("nothing had begun")):
         sys.argv[1:], config = look(words)
         main(config)
-
-    guarded(run, Kept("nothing had begun"))
 
 
 @hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")  # type: ignore[untyped-decorator]
@@ -151,8 +152,14 @@ def run_guarded(config: DictConfig) -> None:
         config = held_to_choice(config, hydra_config.overrides.task, next(iter(folders), None))
     out = Path(str(config.get("out")))
     sentence = f"finished methods, and parts of others, are kept in {out}; the same command goes on where it was"
-    with kept_in(sentence, out) as kept:
-        guarded(lambda: _run(config), kept)
+    with kept_in(sentence, out) as kept, in_one_line(kept):
+        from benchmark.progress.bar import shown
+
+        with shown():
+            with step("starting"):  # torch and transformers take seconds to import
+                from benchmark.comparison import run_comparison
+            comparison = run_comparison(config, _typed())
+        _print(comparison)
 
 
 def _typed() -> str:
@@ -161,17 +168,17 @@ def _typed() -> str:
     return shlex.join([Path(program).name, *rest])
 
 
-def _run(config: DictConfig) -> None:
-    from benchmark.progress.bar import shown
-
-    with shown():
-        with step("starting"):  # torch and transformers take seconds to import
-            from benchmark.comparison import run_comparison
-            from benchmark.report import terminal_table
-        comparison = run_comparison(config, _typed())
+def _print(comparison: "Comparison") -> None:
+    """Print the leaderboard and where everything lies; of a step before `reduce` what comes next."""
     from rich.console import Console
 
+    from benchmark.report import terminal_table
+
     console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(terminal_table(comparison.loaded))
-    place = printable(f"Leaderboard, curves and heatmaps: {comparison.folder}")
-    console.print(place, soft_wrap=True, markup=False, emoji=False)
+    if not comparison.loaded:
+        step, following = ("explained", "test") if comparison.step == "explain" else ("tested", "reduce")
+        place = f"Everything is {step}; the same command with stage={following} goes on: {comparison.folder}"
+    else:
+        console.print(terminal_table(comparison.loaded))
+        place = f"Leaderboard, curves and heatmaps: {comparison.folder}"
+    console.print(printable(place), soft_wrap=True, markup=False, emoji=False)

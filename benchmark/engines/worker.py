@@ -99,7 +99,7 @@ class Worker:
         """`(batch, *inputs) -> result`; without a model there is nothing whose memory could run out."""
         if self.model is None:
             return partial(work, None)
-        from benchmark.engines.memory import Fitted
+        from benchmark.engines.local import Fitted
 
         return Fitted(work, self.model)
 

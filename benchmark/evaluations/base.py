@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,22 +14,13 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.results import statistics
-from benchmark.results.record import About, Derivation, Figure, Metric
-from benchmark.types import Attribution, Batch
+from benchmark.results.record import Derivation, Figure
+from benchmark.types import Attribution, Batch, Evaluation
 from benchmark.units import Pool, pool
 
 Column = NDArray[np.float64]
 Columns = Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]]
 """By metric and x (None for scalars) the uids of the examples, and their values."""
-
-
-@runtime_checkable
-class Described(Protocol):
-    """An evaluation that says what it is; reports show the others by their code names, after those that do."""
-
-    @property
-    def about(self) -> About:
-        """Its kind, its place among the tests of that kind, and its title."""
 
 
 @dataclass(frozen=True)
@@ -160,19 +151,15 @@ def _by_metric_and_x(rows: pd.DataFrame) -> Columns:
     return columns
 
 
-class Averaged:
-    """Mixin whose `reduce` averages rows over examples, per metric and x, with intervals (`benchmark.results.statistics`).
+class Averaged(Evaluation):
+    """A test whose `reduce` averages rows over examples, per metric and x, with intervals (`benchmark.results.statistics`).
 
     Metrics in `derived` are statistics of several row columns. Rows of a name that is no metric only feed those.
     Examples are sorted by uid first, so that the figures do not depend on the order of the rows.
     """
 
     nothing: ClassVar[str] = "no example has a value"
-
-    @property
-    def metrics(self) -> Mapping[str, Metric]:
-        """The metrics it reports, by name."""
-        raise NotImplementedError
+    averaged: ClassVar[bool] = True
 
     @property
     def derived(self) -> Mapping[str, Derived]:

@@ -15,7 +15,7 @@ from benchmark.evaluations.base import Averaged, rated_units, table
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Above, Natural, Share, configurable
-from benchmark.types import Attribution, Batch, Reads, Target
+from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool, pool
 
 
@@ -48,7 +48,6 @@ class ClassSpecificity(Averaged):
     version: ClassVar[int] = 1
     reads: ClassVar[Reads] = "classes"
     about: ClassVar[About] = About("descriptive", 20, "Class specificity")
-    target: ClassVar[Target] = "predicted"  # the first of the classes
     nothing: ClassVar[str] = "no example has two explanations that order its units"
 
     share: Annotated[Share, Above(0)] = 0.2

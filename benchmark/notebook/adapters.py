@@ -13,7 +13,7 @@ from torch import Tensor
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.notebook.given import finite, numbers
-from benchmark.types import Attribution, Batch
+from benchmark.types import Attribution, Batch, Method
 from benchmark.units import spread
 
 _FORMS = (
@@ -23,7 +23,7 @@ _FORMS = (
 
 
 @dataclass(frozen=True)
-class OfText:
+class OfText(Method):
     """A function of an input (as it was given) that gives one score per word (patch); a word's tokens share its score.
 
     Attributes:
@@ -38,7 +38,7 @@ class OfText:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """What the function says of each input; UserError where that is not one finite number per word."""
         rows = []
         for row, (uid, words) in enumerate(zip(batch.uids, batch.words, strict=True)):
@@ -48,7 +48,7 @@ class OfText:
 
 
 @dataclass(frozen=True)
-class OfBatch:
+class OfBatch(Method):
     """A function with a method's own contract, whose result is checked.
 
     Attributes:
@@ -61,7 +61,7 @@ class OfBatch:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """What the function says; UserError where shapes are wrong or a score is not finite."""
         found = self.function(model, batch, target)
         if not isinstance(found, Attribution):
@@ -88,7 +88,7 @@ class OfBatch:
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(Method):
     """Scores that were made elsewhere, by identifier; the same for every class."""
 
     name: str
@@ -96,7 +96,7 @@ class Given:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """Every token with the score of its word; UserError where a score is not finite."""
         whose = enumerate(batch.uids)
         rows = [finite(self.scores[uid], batch, row, f"scores['{self.name}'] of text {uid}") for row, uid in whose]
@@ -104,14 +104,14 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Unserved:
+class Unserved(Method):
     """A method that cannot serve here, with the reason."""
 
     reason: str
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
         """NotApplicable with the reason."""
         raise NotApplicable(self.reason)
 

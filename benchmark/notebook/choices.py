@@ -8,11 +8,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from benchmark.errors import UserError, near
 from benchmark.notebook.adapters import Unserved, of_callable
-from benchmark.run.offers import FittedMethod
 from benchmark.settings.checking import check_name
 from benchmark.settings.configuration import ALL, compose, missing_keys, options
 from benchmark.settings.making import make
-from benchmark.types import Compared, Evaluation, Method
+from benchmark.types import Compared, Evaluation, Method, as_compared
 
 Group = Literal["methods", "evaluations"]
 _UNFITTED = "it looks at training examples first, and there are none; give method.fit(examples) in its place"
@@ -117,10 +116,10 @@ def _object(group: Group, name: str, value: Any, given: Any, inputs: Mapping[str
         if not isinstance(value, Evaluation):
             raise UserError(f"evaluations: {type(value).__name__} is no test; give a name: {', '.join(options(group))}")
         return value
-    if isinstance(given, str) and isinstance(value, FittedMethod):
+    if isinstance(given, str) and isinstance(value, Method) and value.fitted:
         return Unserved(_UNFITTED)
     if isinstance(value, Method):
-        return value
+        return as_compared(value)
     if isinstance(value, Compared):
         return Unserved(_SEARCH)
     if not callable(value):

@@ -24,7 +24,7 @@ from benchmark.results.record import TaskRecord
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
 from benchmark.run.encoded import Encoded
-from benchmark.run.records import finish
+from benchmark.run.steps import finish
 from benchmark.types import Batch, Evaluation
 
 DEFAULTS = ("perturbation", "aopc")

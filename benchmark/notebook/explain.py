@@ -1,7 +1,7 @@
 """`benchmark.explain`: texts in, scores of their words by several methods out."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,13 +10,13 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
-from benchmark.models.guard import Look, forget, is_ours, watched
+from benchmark.models.guard import Look, forget
 from benchmark.notebook.choices import choose
 from benchmark.notebook.explanation import Explanation, labelled, pictures_of
 from benchmark.notebook.given import Inputs, batch_size_of, checked_model, classes
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
-from benchmark.run.explaining import measured
+from benchmark.run.explaining import Checked, Explain
 from benchmark.types import Attribution, Batch, Method
 
 DEFAULTS = ("attattr", "rollout", "gradient_x_input")
@@ -92,15 +92,9 @@ def _explained(
     model: Classifier, name: str, method: Method, batch: Batch, parts: list[Batch], target: Int[Tensor, "B"]
 ) -> Attribution:
     """The attribution of the whole batch, explained part by part; ModelChangedError where the method changed the model."""
-    stored, start, before, ours = list[Ragged](), 0, Look(model), is_ours(method)
-
-    def call(part: Batch, own: Int[Tensor, "B"]) -> Attribution:
-        with nullcontext() if ours else watched(f"methods.{name}", model, [part], own):
-            return method(model, part, own)
-
+    stored, start, before, explain_part = list[Ragged](), 0, Look(model), Explain(Checked(name, method))
     for part in parts:
-        own = target[start : start + len(part)].clone()
-        stored.append(measured(model, part, lambda part=part, own=own: call(part, own)))  # type: ignore[misc]
+        stored.append(explain_part(model, part, target[start : start + len(part)].clone()))
         start += len(part)
     before.check(f"methods.{name}")
     return padded(Ragged.merge(stored), 0, batch)

@@ -5,11 +5,9 @@ from pathlib import Path
 
 from benchmark.planning.fitting import straight
 from benchmark.planning.pilot import Pilot, Round
-from benchmark.run.cell import Cell, stage_batches
+from benchmark.run.cell import Cell
+from benchmark.run.stages import PREDICTED, Explaining, asked
 from benchmark.types import Batch
-
-_BY_TOKENS = ("attributions-", "classes")
-_BY_PAIRS = ("edges-",)
 
 
 def run_folder_bytes(pilot: Pilot, cell: Cell) -> int:
@@ -19,24 +17,26 @@ def run_folder_bytes(pilot: Pilot, cell: Cell) -> int:
     write for the method, as it did not test it, is taken from the method that stands for it.
     """
     kin = pilot.like[cell.name]
+    stages = [PREDICTED, *(stage for test in pilot.evaluations.values() for stage in asked(test))]
+    of_stages = {cell.path(stage).name: stage for stage in stages}
     names = {name for each in pilot.rounds for owner in (kin, cell.name) for name in _files(each.cells[owner].folder)}
-    return round(sum(_of_file(pilot, cell, kin, name) for name in names))
+    return round(sum(_of_file(pilot, cell, name, of_stages.get(name)) for name in names))
 
 
-def _of_file(pilot: Pilot, cell: Cell, kin: str, name: str) -> float:
-    own = name.endswith(".safetensors")
-    sizes = [_size(each, cell.name if own else kin, name) for each in pilot.rounds]
+def _of_file(pilot: Pilot, cell: Cell, name: str, stage: Explaining | None) -> float:
+    owner = pilot.like[cell.name] if stage is None else cell.name
+    sizes = [_size(each, owner, name) for each in pilot.rounds]
     if not any(sizes):
         return 0.0
-    stage = name.removesuffix(".safetensors")
-    batches, whole = [each.batches(stage) for each in pilot.rounds], stage_batches(cell.data, stage)
-    power = 2 if name.startswith(_BY_PAIRS) else 1 if name.startswith(_BY_TOKENS) else 0
-    amounts = [_amount(some, power) for some in batches]
-    return straight(amounts, sizes, _amount(whole, power))
+    if stage is None:
+        return straight([float(each.data.facts.n) for each in pilot.rounds], sizes, float(cell.data.facts.n))
+    power = 2 if stage.gives == "edges" else 1
+    amounts = [_amount(stage.batches(each.data), power) for each in pilot.rounds]
+    return straight(amounts, sizes, _amount(stage.batches(cell.data), power))
 
 
 def _amount(batches: Sequence[Batch], power: int) -> float:
-    """Examples, tokens or pairs of tokens, without padding."""
+    """Tokens or pairs of tokens, without padding."""
     return float(sum(int((batch.attention_mask.sum(1) ** power).sum()) for batch in batches))
 
 

@@ -1,7 +1,6 @@
 """A pilot: the ordinary work of a comparison on a few of its examples, in a folder that is thrown away."""
 
 from collections.abc import Hashable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -12,12 +11,10 @@ from benchmark.errors import NotApplicable
 from benchmark.planning.memory_peaks import forget_peak
 from benchmark.planning.sampling import few, typical, warming
 from benchmark.progress.stopwatch import Passes, Taken, timed
-from benchmark.run.cell import Cell, stage_batches
+from benchmark.run.cell import Cell
 from benchmark.run.data import Data
-from benchmark.run.offers import RandomHeadsMethod
-from benchmark.run.records import finish
-from benchmark.run.testing import explain_for
-from benchmark.types import Batch, EdgeMethod, Evaluation, Method
+from benchmark.run.steps import explain, finish
+from benchmark.types import Evaluation, Method
 
 
 @dataclass(frozen=True)
@@ -35,10 +32,6 @@ class Round:
     cells: Mapping[str, Cell]
     taken: Mapping[str, Taken]
     peak: Mapping[str, tuple[int, int]]
-
-    def batches(self, stage: str) -> list[Batch]:
-        """What a stage goes over."""
-        return list(stage_batches(self.data, stage))
 
 
 class Pilot:
@@ -80,7 +73,7 @@ class Pilot:
             for name, cell in cells.items():
                 before = forget_peak()
                 with progress.scope("cell", name):
-                    self._explain(cell)
+                    explain(cell, self.evaluations)
                 self.like.setdefault(name, self._kin(cell, cells))
                 if self.like[name] == name:
                     with progress.scope("cell", name):
@@ -88,17 +81,6 @@ class Pilot:
                 peak[name] = (peak_memory(), before)
         taken = {name: watch.parts["cell", name] for name in cells}
         self.rounds.append(Round(data, cells, taken, peak))
-
-    def _explain(self, cell: Cell) -> None:
-        """Everything that the tests would read."""
-        tests = self.evaluations.values()
-        if any(test.reads == "edges" and test.target == "predicted" for test in tests):
-            cell.explain_with_edges()
-        with suppress(NotApplicable):
-            cell.explain("predicted")
-        for test in tests:
-            with suppress(NotApplicable):
-                explain_for(cell, test)
 
     def _kin(self, cell: Cell, cells: Mapping[str, Cell]) -> str:
         """An earlier method of the same kind, or the method itself."""
@@ -115,9 +97,9 @@ class Pilot:
             arrays = {*cell.explain("predicted").arrays} - {"layers"}
         except NotApplicable:
             arrays = set()
-        of_edges = "edges" in reads and isinstance(cell.method, EdgeMethod)
+        of_edges = "edges" in reads and cell.method.scores_edges
         of_classes = "classes" in reads and cell.method.class_specific
-        return isinstance(cell.method, RandomHeadsMethod), of_edges, of_classes, frozenset(arrays)
+        return cell.method.head_orders(1, 1) is not None, of_edges, of_classes, frozenset(arrays)
 
     def _cell(self, name: str, data: Data, folder: str) -> Cell:
         cell = self.cells[name]

@@ -20,7 +20,7 @@ from benchmark.planning.sampling import FEW, typical
 from benchmark.results import store
 from benchmark.results.plans import Plan, PlannedCell, plan_path
 from benchmark.run.cell import Cell
-from benchmark.run.records import pending
+from benchmark.run.steps import pending
 from benchmark.settings.identity import digests_of
 from benchmark.settings.latex_settings import LatexSettings
 from benchmark.settings.making import make

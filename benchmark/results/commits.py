@@ -5,7 +5,8 @@ The folder's lock must be held, so that nobody else is writing there.
 
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -83,6 +84,15 @@ class Held:
     folder: Path
     record: bytes | None
     names: frozenset[str]
+
+    @contextmanager
+    def back_after(self, *errors: type[Exception]) -> Iterator[None]:
+        """Whatever one of these errors ends leaves the folder as it was."""
+        try:
+            yield
+        except errors:
+            self.take_back()
+            raise
 
     @staticmethod
     def of(folder: Path) -> "Held":

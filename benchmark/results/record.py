@@ -132,7 +132,6 @@ class EvaluationRecord:
         figures: what it reported.
         dash: why it could not serve, or None.
         remark: what must be known of its figures, or None.
-        seconds: that the test took.
         derived: scalars that are no mean of their own rows.
         rows: digest of the rows that the figures come from.
         about: its kind, place and title.
@@ -152,7 +151,6 @@ class EvaluationRecord:
     figures: tuple[Figure, ...]
     dash: str | None
     remark: str | None
-    seconds: float
     derived: Mapping[str, Derivation]
     rows: str
     about: About = About()

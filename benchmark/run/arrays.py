@@ -53,7 +53,7 @@ def _tokens_back(values: Tensor, layout: Layout) -> Tensor:
     return values.permute([order.index(place) for place in range(values.ndim)])
 
 
-def _kept(keep: Bool[Tensor, "B T"], layout: Layout) -> Bool[Tensor, "B *_"]:
+def _kept(keep: Bool[Tensor, "B T"], layout: Layout) -> Bool[Tensor, "B ..."]:
     """What is no padding: of examples, of their tokens, or of pairs of a query and a key."""
     kept = torch.ones(len(keep), dtype=torch.bool)
     for _ in range(layout.of_tokens):

@@ -1,37 +1,58 @@
-"""One cell of a comparison: explain with one method, test, and keep everything in its run folder."""
+"""One cell of a comparison: a method on a task and a model, and the run folder in which everything of it lies."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.engines.base import Series, Work
-from benchmark.errors import Corrupt, NotApplicable
+from benchmark.errors import Corrupt, NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.models.guard import Look
-from benchmark.results import commits, locks
-from benchmark.results.digests import digest
+from benchmark.results import commits, locks, store
+from benchmark.results.digests import digest, sealed
 from benchmark.results.store import Ragged
 from benchmark.run import origins
 from benchmark.run.arrays import overlaid, padded
-from benchmark.run.contract import Checked
 from benchmark.run.data import Data, Explained
 from benchmark.run.encoded import sizes_of, uids_of
-from benchmark.run.explaining import Explain, ExplainAnother, ExplainClasses, ExplainWithEdges, ScoreEdges, class_order
-from benchmark.run.offers import AggregatingMethod, JointMethod
-from benchmark.run.stages import Stage
-from benchmark.types import Batch, Compared, EdgeMethod, Method, Target
+from benchmark.run.explaining import (
+    Checked,
+    Explain,
+    ExplainAnother,
+    ExplainClasses,
+    ExplainWithEdges,
+    ScoreEdges,
+    class_order,
+)
+from benchmark.run.resumable import Resumable
+from benchmark.run.stages import (
+    CLASSES,
+    PREDICTED,
+    PREDICTED_EDGES,
+    WITH_EDGES,
+    Explaining,
+    Stage,
+    heads_from,
+)
+from benchmark.types import Attribution, Compared, Method, Target
+
+Step = Literal["explain", "test", "reduce"]
+"""What brings a cell up to date, one after the other: attributions, then rows of tests, then figures."""
+
+STEPS: tuple[Step, ...] = ("explain", "test", "reduce")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Computes and stores one method's attributions and test rows.
+    """Computes and stores one method's attributions.
 
     What is not stored yet is computed under the cell's lock, so that processes with one `out` take turns.
 
@@ -45,6 +66,7 @@ class Cell:
         config: the method's configuration, for `config.yaml`.
         checkpoint_seconds: least time between two parts of an unfinished stage.
         refusal: why the method cannot explain here, as the task lacks what it is fitted on; None where it can.
+        steps: what may be computed; what is missing of another step is a mistake of whoever asks for it.
     """
 
     folder: Path
@@ -56,6 +78,8 @@ class Cell:
     config: Mapping[str, Any]
     checkpoint_seconds: float
     refusal: str | None = None
+    steps: Sequence[Step] = STEPS
+    _refusals: dict[Stage, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def lock(self) -> locks.Lock:
@@ -65,73 +89,21 @@ class Cell:
     def explain(self, which: Explained) -> Ragged:
         """Attributions of all scored examples for the predicted or another class; reused where they are stored.
 
-        Those for another class are stored for the examples whose class is another.
-        """
-        if which == "predicted":
-            targets = partial(self._target, which)
-            return self._stored_or_computed("attributions-predicted", self.data.batches, Explain, targets)
-        predicted = self.explain("predicted")
-
-        def inputs(index: int) -> tuple[object, ...]:
-            batch, target = self.data.batches[index], self.data.target(index, which)
-            return target, padded(predicted, self.data.start(index), batch)
-
-        target = torch.cat([self.data.target(index, which) for index in range(len(self.data.batches))]).cpu().numpy()
-        changed = (target != predicted.arrays["target"]) & self.method.class_specific
-        uids = tuple(compress(predicted.uids, changed))
-        others = self._stored_or_computed(f"attributions-{which}", self.data.batches, ExplainAnother, inputs, uids)
-        return overlaid(predicted, others, target)
-
-    def head_scores(self, calibration: Any, which: Target) -> Float[Tensor, "N L H"]:
-        """Head scores of each calibration example, explained for its label (`same`: of each scored one).
-
         Raises:
-            NotApplicable: the method does not score heads.
+            NotApplicable: the method cannot explain here, with the reason.
         """
-        if calibration == "same":
-            stored = self.explain(which)
-        else:
-            batches = self.data.calibration(calibration.split, calibration.limit)
-            name = calibration_stage(calibration)
-            stored = self._stored_or_computed(name, batches, Explain, lambda index: (batches[index].label,))
-        if "heads" not in stored.arrays:
-            raise NotApplicable("the method does not score heads")
-        return torch.as_tensor(stored.arrays["heads"])
+        predicted = self.explained(PREDICTED)
+        if which == "predicted":
+            return predicted
+        return overlaid(predicted, self.explained(Explaining(which=which)), self._targets(which))
 
-    def aggregate(self, scores: Float[Tensor, "N L H"]) -> Float[Tensor, "L H"]:
-        """Importance from the scores of several examples: their mean, or what the method says."""
-        method = self.method
-        return method.aggregate_heads(scores) if isinstance(method, AggregatingMethod) else scores.mean(0)
-
-    def edges(self, which: Target) -> Ragged:
+    def edges(self, which: Explained) -> Ragged:
         """Edge scores of all scored examples, summed over heads; reused where they are stored.
 
         Raises:
             NotApplicable: the method does not score edges.
         """
-        if not isinstance(self.method, EdgeMethod):
-            raise NotApplicable("the method does not score edges")
-        targets = partial(self._target, which)
-        return self._stored_or_computed(f"edges-{which}", self.data.batches, ScoreEdges, targets)
-
-    def explain_with_edges(self) -> None:
-        """Attributions and edge scores for the predicted class at once, where the method can and neither is stored."""
-        names = ("attributions-predicted", "edges-predicted")
-        if not isinstance(self.method, JointMethod) or any(map(self.holds, names)):
-            return
-        series = Series(
-            self.model, ExplainWithEdges(self._explainer), self.data.batches, partial(self._target, "predicted")
-        )
-        with self.lock:
-            try:
-                both, stage = self._computed("explained-with-edges", series, self.data.uids)
-            except NotApplicable:
-                return  # one of the two may serve all the same: each is asked for by itself
-            edges = {name: both.arrays[name] for name in ("target", "lengths", "edges")}
-            tokens = {name: array for name, array in both.arrays.items() if name != "edges"}
-            for name, arrays in zip(names, (tokens, edges), strict=True):
-                self._store(name, replace(both, arrays=arrays))
-            stage.clear()
+        return self.explained(Explaining("edges", which))
 
     def classes(self) -> Ragged:
         """Token scores of all scored examples for the most probable classes (`class_order`); reused where stored.
@@ -139,73 +111,164 @@ class Cell:
         Raises:
             NotApplicable: the method gives no token scores, or the model has a single class.
         """
-        predicted = self.explain("predicted")
+        return self.explained(CLASSES)
 
-        def inputs(index: int) -> tuple[object, ...]:
-            order = class_order(self.data.logits(index))
-            return order, padded(predicted, self.data.start(index), self.data.batches[index])
+    def head_scores(self, calibration: Any, which: Target) -> Float[Tensor, "N L H"]:
+        """Head scores of each calibration example, explained for its label (`same`: of each scored one).
 
-        return self._stored_or_computed("classes", self.data.batches, ExplainClasses, inputs)
+        Raises:
+            NotApplicable: the method does not score heads.
+        """
+        stage = heads_from(calibration, which)
+        stored = self.explain(which) if stage.sample is None else self.explained(stage)
+        if "heads" not in stored.arrays:
+            raise NotApplicable("the method does not score heads")
+        return torch.as_tensor(stored.arrays["heads"])
 
-    def _stored_or_computed(
-        self,
-        name: str,
-        batches: Sequence[Batch],
-        work: Callable[[Checked], Work[Ragged]],
-        inputs: Callable[[int], tuple[object, ...]],
-        uids: tuple[str, ...] | None = None,
-    ) -> Ragged:
-        """What is stored of all examples of these batches, or of those with the `uids`."""
-        uids = uids_of(batches) if uids is None else uids
-        if not self.holds(name):
+    def explained(self, stage: Explaining) -> Ragged:
+        """What lies on disk of a stage when it is done; it is computed where it is not there.
+
+        Of another class than the predicted one there are the examples whose class is another: `explain` has all of them.
+
+        Raises:
+            NotApplicable: the method does not give it, with the reason.
+        """
+        if not self.holds(stage):
             with self.lock:
-                if not self.holds(name):  # another process may have been at it
-                    series = Series(self.model, work(self._explainer), batches, inputs)
-                    result, stage = self._computed(name, series, uids)
-                    self._store(name, result)
-                    stage.clear()
+                if not self.holds(stage):  # another process may have been at it
+                    result, resumable = self._computed(stage)
+                    self._store(stage, result)
+                    resumable.clear()
                     return result
-        stored = Ragged.read(self._path(name))
-        if stored.uids != uids:
-            raise Corrupt(self._path(name), "it holds other examples than this comparison asks for")
+        stored = Ragged.read(self.path(stage))
+        if stored.uids != self._uids(stage):
+            raise Corrupt(self.path(stage), "it holds other examples than this comparison asks for")
         return stored
 
-    def _computed(self, name: str, series: Series[Ragged], uids: tuple[str, ...]) -> tuple[Ragged, Stage[Ragged]]:
-        """The result for these examples, each once, and its stage, to be cleared when the result is stored."""
-        stage = Stage[Ragged](
-            folder=self.parts(name, series.batches),
+    def explain_with_edges(self) -> None:
+        """Attributions and edge scores for the predicted class at once, where the method can and neither is stored."""
+        can = isinstance(self.method, Method) and self.method.edges_come_along
+        if not can or any(map(self.holds, (PREDICTED, PREDICTED_EDGES))):
+            return
+        with self.lock:
+            try:
+                both, resumable = self._computed(WITH_EDGES)
+            except NotApplicable:
+                return  # one of the two may serve all the same: each is asked for by itself
+            edges = {name: both.arrays[name] for name in ("target", "lengths", "edges")}
+            tokens = {name: array for name, array in both.arrays.items() if name != "edges"}
+            for stage, arrays in ((PREDICTED, tokens), (PREDICTED_EDGES, edges)):
+                self._store(stage, replace(both, arrays=arrays))
+            resumable.clear()
+
+    def aggregate(self, scores: Float[Tensor, "N L H"]) -> Float[Tensor, "L H"]:
+        """Importance from the scores of several examples, as the method says."""
+        return self._explainer.method.aggregate_heads(scores)
+
+    def holds(self, stage: Stage) -> bool:
+        """Whether the result of a stage of explaining is stored."""
+        return self.path(stage).exists()
+
+    def path(self, stage: Stage) -> Path:
+        """Where the result of a stage of explaining lies."""
+        return self.folder / f"{stage.name}.safetensors"
+
+    def parts(self, stage: Stage, ending: str = "") -> Path:
+        """Where the parts of an unfinished stage lie; how its batches are cut is in the name."""
+        cut = digest(sizes_of(stage.batches(self.data)))[:8]
+        return self.folder / "parts" / f"{stage.name}{ending}-{cut}"
+
+    def refused(self, stage: Stage) -> str | None:
+        """Why a stage that was tried gives nothing; None where it was not tried, or gives something."""
+        if stage not in self._refusals and (path := self._refusal(stage)).exists():
+            self._refusals[stage] = str(store.read_sealed(path)["reason"])
+        return self._refusals.get(stage)
+
+    def refuse(self, stage: Stage, reason: str) -> None:
+        """Note why a stage gives nothing, so that it is not tried again; on disk where a later command goes on."""
+        self._refusals[stage] = reason
+        if "reduce" not in self.steps:
+            store.write_json(self._refusal(stage), sealed({"reason": reason}))
+
+    def require(self, step: Step, stage: Stage) -> None:
+        """Refuse to compute what belongs to another step than this command is for.
+
+        Raises:
+            UserError: the step is none of `steps`.
+        """
+        if step not in self.steps:
+            raise UserError(f"{self.name}: {stage.label} is not done yet, which is stage={step}; run that first")
+
+    def _refusal(self, stage: Stage) -> Path:
+        return self.folder / "parts" / f"{stage.name}.refused.json"
+
+    def _computed(self, stage: Explaining) -> tuple[Ragged, Resumable[Ragged]]:
+        """The result of a stage, and its parts, to be cleared when the result is stored."""
+        if (reason := self.refused(stage)) is not None:
+            raise NotApplicable(reason)
+        self.require("explain", stage)
+        batches = stage.batches(self.data)
+        resumable = Resumable[Ragged](
+            folder=self.parts(stage),
             suffix=".safetensors",
             write=lambda ragged, part: ragged.write(part),
             read=Ragged.read,
             merge=Ragged.merge,
             seconds=self.checkpoint_seconds,
         )
-        sizes, before = sizes_of(series.batches), Look(self.model)
-        result = stage.follow(sizes, partial(self.data.runner.results, series), name, _label(name))
+        before = Look(self.model)
+        try:
+            work, inputs = self._work(stage)
+            results = partial(self.data.runner.results, Series(self.model, work(self._explainer), batches, inputs))
+            result = Ragged.merge(resumable.parts(sizes_of(batches), results, stage.name, stage.label))
+        except NotApplicable as reason:
+            self.refuse(stage, str(reason))
+            raise
         before.check(f"methods.{self.name}")
-        if result.uids != uids:
-            raise Corrupt(stage.folder, "its parts do not hold each example once")
-        return result, stage
+        if result.uids != self._uids(stage):
+            raise Corrupt(resumable.folder, "its parts do not hold each example once")
+        return result, resumable
 
-    def _store(self, name: str, result: Ragged) -> None:
-        origins.keep(self.folder, self._path(name).name)
-        result.write(self._path(name))
-        commits.note(self._path(name))
+    def _work(self, stage: Explaining) -> tuple[Callable[[Checked], Work[Ragged]], Callable[[int], tuple[object, ...]]]:
+        """What is done with each batch of a stage, and what that needs beside the batch."""
+        data = self.data
+        if stage.sample is not None:
+            batches = stage.batches(data)
+            return Explain, lambda index: (batches[index].label,)
+        if stage.gives == "edges":
+            if not isinstance(self.method, Method) or not self.method.scores_edges:
+                raise NotApplicable("the method does not score edges")
+            return ScoreEdges, lambda index: (data.target(index, stage.which),)
+        if stage in (PREDICTED, WITH_EDGES):
+            return Explain if stage == PREDICTED else ExplainWithEdges, lambda index: (data.target(index, "predicted"),)
+        predicted = self.explained(PREDICTED)
 
-    def holds(self, name: str) -> bool:
-        """Whether the result of a stage of explaining is stored."""
-        return self._path(name).exists()
+        def base(index: int) -> Attribution:
+            return padded(predicted, data.start(index), data.batches[index])
 
-    def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.safetensors"
+        if stage == CLASSES:
+            return ExplainClasses, lambda index: (class_order(data.logits(index)), base(index))
+        return ExplainAnother, lambda index: (data.target(index, stage.which), base(index))
 
-    def parts(self, stage: str, batches: Sequence[Batch]) -> Path:
-        """Where the parts of an unfinished stage over these batches lie."""
-        cut = digest(sizes_of(batches))[:8]
-        return self.folder / "parts" / f"{stage}-{cut}"
+    def _uids(self, stage: Explaining) -> tuple[str, ...]:
+        """The examples that a stage gives something of, in order."""
+        uids = uids_of(stage.batches(self.data))
+        if stage.gives != "attributions" or stage.sample is not None or stage == PREDICTED:
+            return uids
+        changed = self._targets(stage.which) != self.explained(PREDICTED).arrays["target"]
+        return tuple(compress(uids, changed & self.method.class_specific))
 
-    def _target(self, which: Target, index: int) -> tuple[object, ...]:
-        return (self.data.target(index, which),)
+    def _targets(self, which: Explained) -> Int[np.ndarray, "N"]:
+        """The class of each scored example that is explained."""
+        targets = [self.data.target(index, which) for index in range(len(self.data.batches))]
+        found: Int[np.ndarray, N] = torch.cat(targets).cpu().numpy()
+        return found
+
+    def _store(self, stage: Explaining, result: Ragged) -> None:
+        path = self.path(stage)
+        origins.keep(self.folder, path.name)
+        result.write(path)
+        commits.note(path)
 
     @property
     def _explainer(self) -> Checked:
@@ -214,37 +277,3 @@ class Cell:
         if self.refusal is not None:
             raise NotApplicable(self.refusal)
         return Checked(self.name, self.method)
-
-
-CALIBRATION = "attributions-calibration"
-"""How the names of stages begin that explain calibration examples."""
-
-
-def calibration_stage(calibration: Any) -> str:
-    """Name of the stage that explains the calibration examples of a split and a limit."""
-    return f"{CALIBRATION}-{calibration.split}-{calibration.limit}"
-
-
-def stage_batches(data: Data, stage: str) -> Sequence[Batch]:
-    """What the stage of this name goes over."""
-    if not stage.startswith(CALIBRATION):
-        return data.batches
-    split, _, limit = stage.removeprefix(f"{CALIBRATION}-").rpartition("-")
-    return data.calibration(split, int(limit))
-
-
-_LABELS = {
-    "attributions-predicted": "explaining the predicted class",
-    "attributions-label": "explaining the label",
-    "attributions-class": "explaining one class",
-    "attributions-drawn": "explaining a drawn class",
-    "attributions-calibration": "explaining calibration examples",
-    "explained-with-edges": "explaining and scoring edges",
-    "edges": "scoring edges",
-    "classes": "explaining several classes",
-}
-
-
-def _label(stage: str) -> str:
-    """What a person reads for a stage of explaining."""
-    return next((label for begin, label in _LABELS.items() if stage.startswith(begin)), stage)

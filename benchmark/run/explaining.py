@@ -1,25 +1,31 @@
 """What a method is asked for one batch: an explanation, one of another class or of several classes, its edges.
 
-What does the asking (`Explain` and those that follow) is a value, so that another process can be told to.
+What does the asking (`Explain` and those that follow) is a value, so that another process can be told to. What a method
+answers is held to what it promises (`Checked`), before anything is computed from it.
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.errors import NotApplicable
+from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
+from benchmark.models.guard import is_ours, watched
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import flat, without_padding
-from benchmark.run.contract import Checked
-from benchmark.types import Attribution, Batch, EdgeMethod, Method
+from benchmark.types import Attribution, Batch, Method, layouts
 
 MOST_CLASSES = 10
 """How many classes of an example are explained at most."""
+
+_WAY_OUT = "Attribution in benchmark/types.py says what each is, Batch.units which word each token belongs to"
 
 
 def class_order(logits: Float[Tensor, "B C"]) -> Int[Tensor, "B K"]:
@@ -31,6 +37,121 @@ def class_order(logits: Float[Tensor, "B C"]) -> Int[Tensor, "B K"]:
     if logits.shape[1] < 2:
         raise NotApplicable("the model has a single class")
     return logits.argsort(dim=1, descending=True, stable=True)[:, :MOST_CLASSES]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A method whose answers are checked; a mistake in one is a line that names the method and what was expected.
+
+    Scores that are not finite are let pass: they are a dash, not a mistake of the form (`arrays.flat`). A method that is not
+    ours is `watched`: what it leaves changed is put back, and is a line likewise.
+
+    Attributes:
+        name: of the method in the comparison.
+        method: the explainer.
+    """
+
+    name: str
+    method: Method
+
+    @property
+    def class_specific(self) -> bool:
+        """That of the method."""
+        return self.method.class_specific
+
+    @cached_property
+    def ours(self) -> bool:
+        """Whether the method and its parts come from this project."""
+        return is_ours(self.method)
+
+    def _watched(self, model: Classifier, batch: Batch, target: Tensor) -> AbstractContextManager[None]:
+        return nullcontext() if self.ours else watched(f"methods.{self.name}", model, [batch], target)
+
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """The method's attributions.
+
+        Raises:
+            UserError: they are of another form than a batch's `Attribution`.
+        """
+        with self._watched(model, batch, target):
+            answer = self.method.explain(model, batch, target)
+        return self._checked(answer, model, batch, "the method")
+
+    def with_edges(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """The same with edge scores, of a method whose edges come along.
+
+        Raises:
+            UserError: they are of another form than a batch's `Attribution`.
+        """
+        with self._watched(model, batch, target):
+            answer = self.method.with_edges(model, batch, target)
+        return self._checked(answer, model, batch, "with_edges")
+
+    def edge_scores(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L H T T"]:
+        """The method's edge scores.
+
+        Raises:
+            UserError: they are not of the batch's edges.
+        """
+        with self._watched(model, batch, target):
+            scores = self.method.edge_scores(model, batch, target)
+        n_examples, width = batch.units.shape
+        heads = {1, model.n_heads}
+        expected = f"a torch tensor of shape [{n_examples}, {model.n_layers}, {model.n_heads} or 1, {width}, {width}]"
+        if not isinstance(scores, Tensor):
+            raise self._mistake(f"edge_scores gave {_described(scores)}; expected is {expected}")
+        fixed = (*scores.shape[:2], *scores.shape[3:]) == (n_examples, model.n_layers, width, width)
+        if scores.ndim != 5 or not fixed or scores.shape[2] not in heads:
+            raise self._mistake(f"edge_scores gave {_described(scores)}; expected is {expected}")
+        return scores
+
+    def _checked(self, answer: Any, model: Classifier, batch: Batch, who: str) -> Attribution:
+        if not isinstance(answer, Attribution):
+            raise self._mistake(
+                f"{who} gave {_described(answer)}; expected is benchmark.types.Attribution(target=target, tokens=...), "
+                f"with tokens of shape {list(batch.units.shape)}, one score for each token of each example"
+            )
+        for name, shape in _shapes(answer, model, batch).items():
+            value = getattr(answer, name)
+            if not isinstance(value, Tensor) or not _fits(value, shape):
+                found = _described(value)
+                raise self._mistake(
+                    f"{who} gave as {name} {found}; expected is a torch tensor of shape {_typed(shape)}"
+                )
+        return answer
+
+    def _mistake(self, text: str) -> UserError:
+        return UserError(f"methods.{self.name}: {text} ({_WAY_OUT})")
+
+
+def _shapes(answer: Attribution, model: Classifier, batch: Batch) -> Mapping[str, tuple[int | None, ...]]:
+    """What every field that is given must have; None for a dimension of any size."""
+    n_examples, width = batch.units.shape
+    sizes = {"B": n_examples, "T": width, "L": model.n_layers, "H": model.n_heads}
+    sizes |= dict(zip("YX", batch.size or (0, 0), strict=True))
+    given = {"target": None, **answer.of_examples}
+    return {name: tuple(map(sizes.get, layouts()[name].dimensions)) for name in given}
+
+
+def _fits(value: Tensor, shape: tuple[int | None, ...]) -> bool:
+    return value.ndim == len(shape) and all(
+        size in (None, found) for size, found in zip(shape, value.shape, strict=True)
+    )
+
+
+def _typed(shape: tuple[int | None, ...]) -> str:
+    return f"[{', '.join('K' if size is None else str(size) for size in shape)}]"
+
+
+def _described(value: Any) -> str:
+    """Type and shape of what was given, in words."""
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {list(value.shape)}"
+    kind = type(value).__name__
+    if value is None:
+        return "None"
+    size = f" of {len(value)} items" if isinstance(value, list | tuple | dict) else ""
+    return f"a {kind}{size}"
 
 
 def for_target(
@@ -71,24 +192,35 @@ def for_classes(
     return Attribution(target=base.target, classes=torch.stack(scores, dim=1))
 
 
-def edge_sums(method: EdgeMethod | Checked, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+def edge_sums(method: Method | Checked, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
     """Edge scores summed over heads, in chunks that keep attention-sized tensors within the memory budget."""
     parts = model.parts(batch)
     sums = [without_padding(method.edge_scores(model, part, target[rows]), part) for part, rows in parts]
     return Attribution(target=target, edges=torch.cat(sums))
 
 
-def measured(model: Classifier, batch: Batch, compute: Callable[[], Attribution]) -> Ragged:
-    """What `compute` gives for a batch, with its cost."""
-    torch.manual_seed(0)  # for methods that draw from the global generator: the same after a restart
-    before, start = replace(model.cost), time.perf_counter()
-    attribution = compute().cpu()
-    cost = {
+@dataclass
+class Cost:
+    """What the block of `costing` took: seconds of the clock, and passes by example.
+
+    Attributes:
+        spent: by name, as run folders keep it; empty until the block is over.
+    """
+
+    spent: dict[str, float] = field(default_factory=dict)
+
+
+@contextmanager
+def costing(model: Classifier) -> Iterator[Cost]:
+    """Takes the cost of a block of explaining; methods that draw from the global generator draw the same after a restart."""
+    torch.manual_seed(0)
+    cost, before, start = Cost(), replace(model.cost), time.perf_counter()
+    yield cost
+    cost.spent = {
         "seconds": time.perf_counter() - start + model.cost.remembered_seconds - before.remembered_seconds,
         "forward_passes": model.cost.forward_passes - before.forward_passes,
         "backward_passes": model.cost.backward_passes - before.backward_passes,
     }
-    return flat(batch, attribution, cost)
 
 
 @dataclass(frozen=True)
@@ -103,7 +235,9 @@ class Explain:
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Ragged:
         """The attributions, with their cost."""
-        return measured(model, batch, lambda: self.method(model, batch, target))
+        with costing(model) as cost:
+            attribution = self.method(model, batch, target).cpu()
+        return flat(batch, attribution, cost.spent)
 
 
 @dataclass(frozen=True)
@@ -120,9 +254,9 @@ class ExplainAnother:
         """The attributions of these examples, of none where the method does not look at the class; with their cost."""
         changed = _changed(self.method, target, base)
         part = batch.select(changed)
-        return measured(
-            model, part, lambda: self.method(model, part, target[changed]) if changed else base.select(changed)
-        )
+        with costing(model) as cost:
+            attribution = (self.method(model, part, target[changed]) if changed else base.select(changed)).cpu()
+        return flat(part, attribution, cost.spent)
 
 
 @dataclass(frozen=True)
@@ -137,7 +271,9 @@ class ExplainClasses:
 
     def __call__(self, model: Classifier, batch: Batch, order: Int[Tensor, "B K"], base: Attribution) -> Ragged:
         """The scores, with their cost."""
-        return measured(model, batch, lambda: for_classes(self.method, model, batch, order, base))
+        with costing(model) as cost:
+            attribution = for_classes(self.method, model, batch, order, base).cpu()
+        return flat(batch, attribution, cost.spent)
 
 
 @dataclass(frozen=True)
@@ -145,14 +281,16 @@ class ScoreEdges:
     """Edge scores summed over heads, see `edge_sums`.
 
     Attributes:
-        method: the explainer, which is an `EdgeMethod`.
+        method: the explainer, which scores edges.
     """
 
     method: Checked
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Ragged:
         """The scores, with their cost."""
-        return measured(model, batch, lambda: edge_sums(self.method, model, batch, target))
+        with costing(model) as cost:
+            attribution = edge_sums(self.method, model, batch, target).cpu()
+        return flat(batch, attribution, cost.spent)
 
 
 @dataclass(frozen=True)
@@ -160,11 +298,13 @@ class ExplainWithEdges:
     """Attributions and edge scores at once.
 
     Attributes:
-        method: the explainer, which is a `JointMethod`.
+        method: the explainer, whose edges come along.
     """
 
     method: Checked
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Ragged:
         """Both, with what they cost together."""
-        return measured(model, batch, lambda: self.method.with_edges(model, batch, target))
+        with costing(model) as cost:
+            attribution = self.method.with_edges(model, batch, target).cpu()
+        return flat(batch, attribution, cost.spent)

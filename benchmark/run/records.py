@@ -1,11 +1,10 @@
-"""Bring a cell up to date: run the tests that are missing, and write the record that the report reads."""
+"""The record of a cell: what its run folder holds and what is left to do, and what is written when all is done."""
 
 import json
 import logging
 import re
-import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,19 +12,15 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from benchmark import progress
 from benchmark.errors import Corrupt, NotApplicable, UserError, one_line
-from benchmark.models.guard import ModelChangedError
 from benchmark.results import bounded, commits, statistics, store
 from benchmark.results.record import ROWS, CostRecord, EvaluationRecord, MethodRecord, ModelRecord, Record
 from benchmark.results.row_writing import NOTHING, Share, write_rows
 from benchmark.results.store import Ragged
 from benchmark.run.cell import Cell
-from benchmark.run.graph_views import graphs, stored_target
-from benchmark.run.heatmap_views import eraser_predictions, heatmaps
-from benchmark.run.offers import JointMethod
 from benchmark.run.origins import origins_of, today
-from benchmark.run.testing import READ_TIES, evaluate, reworded, stages
+from benchmark.run.reducing import READ_TIES, reworded
+from benchmark.run.views import eraser_predictions, graphs, heatmaps, stored_target
 from benchmark.settings.identity import digests_of, identity
 from benchmark.types import Evaluation
 
@@ -36,102 +31,111 @@ _MADE_AGAIN = re.compile(r"config\.yaml|heatmap\.json|graphs\.json|eraser_predic
 
 
 @dataclass(frozen=True)
-class Finished:
-    """What was done to bring a cell up to date.
+class State:
+    """What a run folder holds of the tests of a comparison, before a step is taken.
 
     Attributes:
-        computed: how many of its tests were computed, explanations included.
-        reused: how many were there.
-        written: whether anything in the folder changed.
-        seconds: how long it took.
+        old: its record; None where the cell is not finished.
+        lost: files that the record names and that are to be made again.
+        rows: by test, those that are stored.
+        tested: by test, what the record says, as far as the rows are there, in the words of today.
+        keys: by the name of a test in the comparison, what it is called in the record.
+        stale: names of the tests whose figures are not in the record, or no longer hold.
     """
 
-    computed: int
-    reused: int
-    written: bool
-    seconds: float = 0.0
+    old: Record | None
+    lost: Set[str]
+    rows: Mapping[str, Share]
+    tested: Mapping[str, EvaluationRecord]
+    keys: Mapping[str, str]
+    stale: Sequence[str]
+    _digests: Mapping[str, str]
 
-    def __str__(self) -> str:
-        if not self.written:
-            return "reused"
-        took = progress.duration(self.seconds)
-        if not self.computed:
-            return f"tests reused, files made again in {took}"
-        if not self.reused:
-            return f"computed in {took}"
-        return f"{self.computed} of {self.computed + self.reused} tests computed in {took}, the others reused"
+    @classmethod
+    def of(cls, cell: Cell, evaluations: Mapping[str, Evaluation]) -> "State":
+        """What it holds, with a look at its files.
 
-
-def finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
-    """Bring a cell up to date under its lock: what is stored and still holds is reused; the record comes last.
-
-    Rows are kept as long as the test's identity is the same; figures are reduced again from them where the statistics'
-    version has changed, and the words of tests and metrics are today's. Figures whose rows are not there are computed
-    again, and files that are missing are made again.
-
-    Raises:
-        UserError: the folder is damaged, or another cell's.
-        ModelChangedError: the method left the model changed; the folder is what it was.
-    """
-    with cell.lock:
-        start = time.monotonic()
-        held = commits.Held.of(cell.folder)
-        try:
-            finished = _finish(cell, evaluations)
-        except ModelChangedError:
-            held.take_back()
-            raise
-        commits.clean(cell.folder)
-        return replace(finished, seconds=time.monotonic() - start)
-
-
-def pending(cell: Cell, evaluations: Mapping[str, Evaluation]) -> dict[str, int]:
-    """What `finish` would compute, as far as the record tells: examples by the name of the stage that goes over them."""
-    try:
+        Raises:
+            UserError: the folder is damaged, or another cell's.
+        """
         old = _old_record(cell)
-    except UserError:
-        return {}  # `finish` says what is wrong
-    tested, digests = {} if old is None else old.evaluations, digests_of(evaluations)
-    steps = (
-        {} if old is not None or cell.holds("attributions-predicted") else {"attributions-predicted": cell.data.facts.n}
-    )
-    for name, evaluation in evaluations.items():
-        test = tested.get(_key(tested, name, evaluation, digests[name]))
-        if not (_is_current(test, evaluation, digests[name]) or _same_rows(test, digests[name])):
-            steps |= stages(cell, evaluation)
-    joint = {"attributions-predicted", "edges-predicted"}
-    if isinstance(cell.method, JointMethod) and joint <= steps.keys():
-        steps = {"explained-with-edges": cell.data.facts.n} | {name: steps[name] for name in steps if name not in joint}
-    return steps
+        lost = set() if old is None else _lost(cell.folder, old)
+        rows = {} if old is None else _stored_rows(cell)
+        stored = {} if old is None else old.evaluations
+        tested = {name: test for name, test in stored.items() if test.rows == rows.get(name, NOTHING).digest}
+        state = cls._of(old, lost, rows, tested, evaluations)
+        worded = {
+            key: reworded(cell, tested[key], evaluations[name]) for name, key in state.keys.items() if key in tested
+        }
+        return replace(state, tested={**tested, **worded})
+
+    @classmethod
+    def recorded(cls, cell: Cell, evaluations: Mapping[str, Evaluation]) -> "State":
+        """What the record says that it holds.
+
+        Raises:
+            UserError: the folder is another cell's.
+        """
+        old = _old_record(cell)
+        return cls._of(old, set(), {}, {} if old is None else old.evaluations, evaluations)
+
+    @classmethod
+    def _of(
+        cls,
+        old: Record | None,
+        lost: Set[str],
+        rows: Mapping[str, Share],
+        tested: Mapping[str, EvaluationRecord],
+        evaluations: Mapping[str, Evaluation],
+    ) -> "State":
+        digests = digests_of(evaluations)
+        keys = {name: _key(tested, name, test, digests[name]) for name, test in evaluations.items()}
+        stale = [n for n, test in evaluations.items() if not _is_current(tested.get(keys[n]), test, digests[n])]
+        return cls(old, lost, rows, tested, keys, stale, digests)
+
+    def has_rows(self, name: str) -> bool:
+        """Whether the stored rows are those that the test would give; where it could not serve, it is asked again."""
+        test = self.tested.get(self.keys[name])
+        return test is not None and test.digest == self._digests[name] and test.dash is None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing is left to do but to word the record anew."""
+        return (
+            self.old is not None
+            and not self.stale
+            and not self.lost
+            and self.tested.keys() == self.old.evaluations.keys()
+        )
+
+    def keep_words(self, cell: Cell) -> None:
+        """Write the record with the words of today, where they are others."""
+        assert self.old is not None
+        before = self.old.evaluations
+        if any(_words(test) != _words(before[key]) for key, test in self.tested.items()):
+            commits.write_record(cell.folder, replace(self.old, evaluations={**before, **self.tested}))
+
+    def check_settings(self, cell: Cell, evaluations: Sequence[Evaluation]) -> None:
+        """Look, before anything is computed, whether the settings of a cell and of these tests can be read again.
+
+        Raises:
+            UserError: they hold more than is read.
+        """
+        content = _settings(cell)
+        try:
+            bounded.check_written("config.yaml", len(content))
+            bounded.parse_yaml(content)
+            described = {"identity": cell.identity, "tests": [identity(evaluation) for evaluation in evaluations]}
+            bounded.parse_json(json.dumps(described, default=str).encode())
+        except ValueError as error:
+            raise UserError(
+                f"methods.{cell.name}: its record could not be read again, as its settings, or those of its task, model or "
+                f"tests, hold more than is read ({one_line(error)}); give shorter ones"
+            ) from error
 
 
-def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
-    old = _old_record(cell)
-    lost = set() if old is None else _lost(cell.folder, old)
-    rows = {} if old is None else _stored_rows(cell)
-    stored = {} if old is None else old.evaluations
-    tested = {name: test for name, test in stored.items() if test.rows == rows.get(name, NOTHING).digest}
-    digests = digests_of(evaluations)
-    keys = {name: _key(tested, name, evaluation, digests[name]) for name, evaluation in evaluations.items()}
-    stale = [name for name, test in evaluations.items() if not _is_current(tested.get(keys[name]), test, digests[name])]
-    worded = {
-        keys[name]: reworded(cell, tested[keys[name]], test)
-        for name, test in evaluations.items()
-        if keys[name] in tested
-    }
-    if old is not None and not stale and not lost and len(tested) == len(stored):
-        if any(_words(test) != _words(tested[key]) for key, test in worded.items()):
-            commits.write_record(cell.folder, replace(old, evaluations={**old.evaluations, **worded}))
-        return Finished(0, len(evaluations), written=False)
-    tested |= worded
-    config = _readable_settings(cell, [evaluations[name] for name in stale])
-    if any(evaluations[name].reads == "edges" and evaluations[name].target == "predicted" for name in stale):
-        cell.explain_with_edges()
-    for name in stale:
-        key = keys[name]
-        reused = rows.get(key, NOTHING) if _same_rows(tested.get(key), digests[name]) else None
-        with progress.step(name):
-            tested[key], rows[key] = evaluate(cell, name, evaluations[name], reused)
+def keep(cell: Cell, state: State, tested: Mapping[str, EvaluationRecord], rows: Mapping[str, Share]) -> None:
+    """Commit the figures and rows of all tests of a cell, with what follows from them for people; the record comes last."""
     tested, rows = _in_one_order(tested, rows)
     written = cell.folder / "parts" / "rows.parquet"
     write_rows(written, rows)
@@ -140,31 +144,20 @@ def _finish(cell: Cell, evaluations: Mapping[str, Evaluation]) -> Finished:
     for path in cell.folder.glob("eraser_predictions*.jsonl"):
         if path.name not in contents:  # of a test that bears another name now
             path.unlink()
-    if old is None or "config.yaml" not in old.files or "config.yaml" in lost:  # what differs changes no number
-        contents["config.yaml"] = config
+    old = state.old
+    if old is None or "config.yaml" not in old.files or "config.yaml" in state.lost:  # what differs changes no number
+        contents["config.yaml"] = _settings(cell)
     commits.commit(cell.folder, contents, _record(cell, attributions, tested, old))
-    return Finished(len(stale), len(evaluations) - len(stale), written=True)
+
+
+def _settings(cell: Cell) -> bytes:
+    """The content of `config.yaml`."""
+    return OmegaConf.to_yaml(OmegaConf.create(dict(cell.config))).encode()
 
 
 def _words(test: EvaluationRecord) -> tuple[Any, ...]:
     """What a record says beside figures, which may be worded anew."""
     return test.about, test.metrics, test.remark
-
-
-def _readable_settings(cell: Cell, evaluations: Sequence[Evaluation]) -> bytes:
-    """The content of `config.yaml`; UserError, before anything is computed, where settings could not be read again."""
-    content = OmegaConf.to_yaml(OmegaConf.create(dict(cell.config))).encode()
-    try:
-        bounded.check_written("config.yaml", len(content))
-        bounded.parse_yaml(content)
-        described = {"identity": cell.identity, "tests": [identity(evaluation) for evaluation in evaluations]}
-        bounded.parse_json(json.dumps(described, default=str).encode())
-    except ValueError as error:
-        raise UserError(
-            f"methods.{cell.name}: its record could not be read again, as its settings, or those of its task, model or "
-            f"tests, hold more than is read ({one_line(error)}); give shorter ones"
-        ) from error
-    return content
 
 
 def _old_record(cell: Cell) -> Record | None:
@@ -229,11 +222,6 @@ def _in_one_order(
         {names[key]: tested[key] for key in ordered},
         {names[key]: rows[key] for key in ordered if key in rows},
     )
-
-
-def _same_rows(test: EvaluationRecord | None, digest: str) -> bool:
-    """Whether the stored rows are those that the test would give; where it could not serve, it is asked again."""
-    return test is not None and test.digest == digest and test.dash is None
 
 
 def _is_current(test: EvaluationRecord | None, evaluation: Evaluation, digest: str) -> bool:

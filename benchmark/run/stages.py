@@ -1,104 +1,140 @@
-"""Long stages that survive a kill: results of batches are kept in parts, and a later start goes on behind them."""
+"""The stages of a cell: each is one go over batches, whose result lies in the run folder under the name of the stage.
 
-import math
-import shutil
-import time
-from collections.abc import Callable, Iterator, Sequence
+A stage is a value: what is asked for, what it is called on disk and to a person, and which batches it goes over follow from
+it, and nothing is read out of a name again.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Literal
 
-from benchmark import progress
+from benchmark.run.data import Data, DrawnClass, Explained, OneClass
+from benchmark.settings.identity import digest_of
+from benchmark.types import Batch, Evaluation
 
-T = TypeVar("T")
+Gives = Literal["attributions", "edges", "classes", "attributions and edges"]
 
 
 @dataclass(frozen=True)
-class Stage(Generic[T]):
-    """A stage that computes one result per batch, in order.
+class Sample:
+    """Examples that are not scored, on which something is calibrated: the first ones of a split.
 
     Attributes:
-        folder: where parts are kept while the stage is unfinished; its name must tell how the batches were cut.
-        suffix: ending of a part's file name.
-        write: writes merged results to a path, atomically.
-        read: reads what `write` wrote, now or when it is asked for.
-        merge: joins results in order.
-        seconds: least time between two parts; short stages write none.
-        size: of a result; a part is also written where results of `most` have come together.
-        most: see `size`.
+        split: whose examples they are.
+        limit: how many there are at most.
     """
 
-    folder: Path
-    suffix: str
-    write: Callable[[T, Path], None]
-    read: Callable[[Path], T]
-    merge: Callable[[Sequence[T]], T]
-    seconds: float
-    size: Callable[[T], int] = lambda _: 0
-    most: float = math.inf
+    split: str
+    limit: int
 
-    def run(self, sizes: Sequence[int], compute: Callable[[int], T], name: str, label: str = "") -> T:
-        """Merged results of all batches; those of an earlier, killed run are taken from its parts.
 
-        Args:
-            sizes: examples in each batch.
-            compute: the result of the batch of a number.
-            name: of the stage, as a step of `benchmark.progress`.
-            label: what a person reads in its place.
-        """
-        return self.follow(sizes, lambda begin: map(compute, range(begin, len(sizes))), name, label)
+@dataclass(frozen=True)
+class Explaining:
+    """A method explains: the scored examples, or with a `sample` others, for their labels.
 
-    def follow(self, sizes: Sequence[int], results: Callable[[int], Iterator[T]], name: str, label: str = "") -> T:
-        """The same, of results that come one after the other."""
-        return self.merge(self.parts(sizes, results, name, label))
+    Attributes:
+        gives: what is kept. "attributions and edges" is both from one pass, which are then kept apart.
+        which: the class that is explained; "classes" explains several, whatever this says.
+        sample: the examples; None: the scored ones.
+    """
 
-    def parts(self, sizes: Sequence[int], results: Callable[[int], Iterator[T]], name: str, label: str = "") -> list[T]:
-        """The same, not merged to the end: what was read from parts, and then the results that are in none.
+    gives: Gives = "attributions"
+    which: Explained = "predicted"
+    sample: Sample | None = None
 
-        Parts are named by the batches that they hold, so that one that a kill cut off is simply absent.
+    @property
+    def name(self) -> str:
+        """What its file is called, and a step of `benchmark.progress`."""
+        if self.gives == "attributions and edges":
+            return "explained-with-edges"
+        if self.gives == "classes":
+            return "classes"
+        if self.sample is not None:
+            return f"{self.gives}-calibration-{self.sample.split}-{self.sample.limit}"
+        return f"{self.gives}-{self.which}"
 
-        Args:
-            sizes: examples in each batch.
-            results: those of the batches from a number on, in order.
-            name: of the stage, as a step of `benchmark.progress`.
-            label: what a person reads in its place.
-        """
-        n_batches = len(sizes)
-        parts, begin = self._chain(n_batches)
-        done = [self.read(path) for path in parts]
-        pending: list[T] = []
-        size = 0
-        last = time.monotonic()
-        with progress.step(name, sum(sizes), label=label, done=sum(sizes[:begin])) as advance:
-            for index, result in enumerate(results(begin), begin):
-                pending.append(result)
-                size += self.size(result)
-                advance(sizes[index])
-                if index + 1 < n_batches and (size >= self.most or time.monotonic() - last >= self.seconds):
-                    path = self.folder / f"{begin:06d}-{index + 1:06d}{self.suffix}"
-                    self.write(self.merge(pending), path)
-                    done.append(self.read(path))
-                    pending, size, begin, last = [], 0, index + 1, time.monotonic()
-        return [*done, *pending]
+    @property
+    def label(self) -> str:
+        """What a person reads while it goes on."""
+        if self.gives == "attributions and edges":
+            return "explaining and scoring edges"
+        if self.gives == "edges":
+            return "scoring edges"
+        if self.gives == "classes":
+            return "explaining several classes"
+        if self.sample is not None:
+            return "explaining calibration examples"
+        return f"explaining {_said(self.which)}"
 
-    def clear(self) -> None:
-        """Remove the parts, once the result is stored."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def batches(self, data: Data) -> Sequence[Batch]:
+        """What it goes over."""
+        return data.batches if self.sample is None else data.calibration(self.sample.split, self.sample.limit)
 
-    def _chain(self, n_batches: int) -> tuple[list[Path], int]:
-        """Parts that follow one another from the first batch on, and the batch that is next; listed once.
 
-        Every batch is in one of them: of two parts that begin alike the longer counts, and one that begins within
-        another or behind a gap is left out.
-        """
-        longest: dict[int, tuple[int, Path]] = {}
-        for path in sorted(self.folder.glob(f"[0-9]*{self.suffix}")):
-            first, _, last = path.name.removesuffix(self.suffix).partition("-")
-            begin, stop = int(first), int(last)
-            if begin < stop <= n_batches and stop > longest.get(begin, (0, path))[0]:
-                longest[begin] = (stop, path)
-        chain, place = [], 0
-        while place in longest:
-            place, path = longest[place]
-            chain.append(path)
-        return chain, place
+@dataclass(frozen=True)
+class Testing:
+    """A test asks what a method gave for the scored examples.
+
+    Attributes:
+        evaluation: the test.
+    """
+
+    evaluation: Evaluation
+
+    @property
+    def name(self) -> str:
+        """What its file is called until the cell is finished, and a step of `benchmark.progress`."""
+        return f"rows-{digest_of(self.evaluation)[:16]}"
+
+    @property
+    def label(self) -> str:
+        """What a person reads while it goes on."""
+        return "testing"
+
+    def batches(self, data: Data) -> Sequence[Batch]:
+        """What it goes over."""
+        return data.batches
+
+
+Stage = Explaining | Testing
+
+PREDICTED = Explaining()
+"""Attributions for the predicted classes: every finished cell has them."""
+
+CLASSES = Explaining("classes")
+PREDICTED_EDGES = Explaining("edges")
+WITH_EDGES = Explaining("attributions and edges")
+"""`PREDICTED` and `PREDICTED_EDGES` from one pass."""
+
+
+def heads_from(calibration: Any, which: Explained) -> Explaining:
+    """The explanations whose head scores give importance: of the scored examples ("same"), or of calibration examples.
+
+    Args:
+        calibration: "same", or what has `split` and `limit`.
+        which: the explained class of the scored examples.
+    """
+    if calibration == "same":
+        return Explaining(which=which)
+    return Explaining(which="label", sample=Sample(calibration.split, calibration.limit))
+
+
+def asked(evaluation: Evaluation) -> tuple[Explaining, ...]:
+    """What a test reads of a method, in the order in which it is explained."""
+    if evaluation.reads == "method":
+        return ()
+    if evaluation.reads == "edges":
+        return (Explaining("edges", evaluation.target),)
+    if evaluation.reads == "classes":
+        return (PREDICTED, CLASSES)
+    if evaluation.reads == "heads" and evaluation.calibration not in ("same", "each"):
+        return (heads_from(evaluation.calibration, evaluation.target),)
+    return tuple(dict.fromkeys((PREDICTED, Explaining(which=evaluation.target))))
+
+
+def _said(which: Explained) -> str:
+    if isinstance(which, OneClass):
+        return "one class"
+    if isinstance(which, DrawnClass):
+        return "a drawn class"
+    return "the predicted class" if which == "predicted" else "the label"

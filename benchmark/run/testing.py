@@ -1,177 +1,306 @@
-"""Test a cell: the figures of an evaluation's rows, and what the record says of them."""
+"""Test a cell: rows of a test, which it answers batch by batch from what a method gave.
 
-import time
-from collections.abc import Mapping
-from dataclasses import replace
+What a test is asked for one batch (`Rows` and those that follow) is a value, so that another process can be told to ask it.
+"""
 
-import numpy as np
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 
-from benchmark.errors import NotApplicable
-from benchmark.evaluations.base import Averaged, Described
-from benchmark.evaluations.ties import ties_of
-from benchmark.results import statistics
-from benchmark.results.control_names import control_order
-from benchmark.results.record import WORDS, About, Derivation, EvaluationRecord, Figure
+from benchmark import progress
+from benchmark.engines.base import Series, Work
+from benchmark.errors import Corrupt, NotApplicable
+from benchmark.models import Classifier
+from benchmark.models.guard import Look, is_ours, watched
+from benchmark.results import commits, store
+from benchmark.results.digests import sealed
 from benchmark.results.row_files import NO_ROWS
-from benchmark.results.row_writing import NOTHING, Share
+from benchmark.results.row_writing import Share, join_rows, write_rows
+from benchmark.results.store import Ragged
+from benchmark.results.stored_rows import CHUNK, StoredRows
+from benchmark.run import origins
 from benchmark.run.arrays import padded
-from benchmark.run.cell import Cell, calibration_stage
-from benchmark.run.offers import (
-    CalibratedEvaluation,
-    DerivedEvaluation,
-    DivisibleEvaluation,
-    ScopedEvaluation,
-)
-from benchmark.run.tested_rows import READERS, rows_of_test, rows_path, rows_stage
-from benchmark.settings.identity import digest_of, identity
-from benchmark.types import Evaluation
-
-READ_TIES = ("tokens", "classes")
-"""What a test reads of a method where its units may share a score."""
-
-SAME_FOR_EVERY_CLASS = "1 by construction: the method does not look at the class"
-NOT_OF_THE_CLASS = "the test explains the annotated class, and the method does not look at the class"
+from benchmark.run.cell import Cell
+from benchmark.run.encoded import sizes_of
+from benchmark.run.resumable import Resumable
+from benchmark.run.stages import Testing
+from benchmark.settings.identity import digest_of
+from benchmark.types import Attribution, Batch, Compared, Evaluation, Method, Reads
 
 
-def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None) -> tuple[EvaluationRecord, Share]:
-    """What the record says of one evaluation, and its rows. Where it cannot serve, there are none, and `dash` is the reason.
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a test.
 
-    A `remark` says what must be known of its figures; tables show it as a footnote. With `stored` rows figures are only
-    reduced again.
+    Attributes:
+        evaluation: the test.
+    """
+
+    evaluation: Evaluation
+
+    def __call__(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
+        """The rows of a batch with the number of the draw (0 where nothing is drawn); they are of its examples alone."""
+        rows = self.evaluation.rows(model, batch, attribution)
+        rows = rows if "draw" in rows else rows.assign(draw=0)
+        if strange := set(rows["uid"]) - set(batch.uids):
+            raise ValueError(f"rows of {min(strange)!r}, which is not among the examples that were given")
+        return rows.astype({"draw": "int64"})
+
+
+@dataclass(frozen=True)
+class RowsOfOthers:
+    """The rows of a test for some examples of each batch, where those of the others are known.
+
+    Attributes:
+        evaluation: the test.
+    """
+
+    evaluation: Evaluation
+
+    def __call__(
+        self, model: Classifier, batch: Batch, attribution: Attribution, others: Sequence[int]
+    ) -> pd.DataFrame:
+        """The rows of the examples of a batch with the numbers `others`."""
+        if not others:
+            return NO_ROWS.drop(columns="evaluation")
+        return Rows(self.evaluation)(model, batch.select(others), attribution.select(others))
+
+
+@dataclass(frozen=True)
+class RowsApart:
+    """The same rows where those of no example are known: to the last bit those that `RowsOfOthers` and a twin give.
+
+    What is computed together changes last digits. So the others are tested by themselves here too, and what the whole batch
+    says of them is left out.
+
+    Attributes:
+        evaluation: the test.
+    """
+
+    evaluation: Evaluation
+
+    def __call__(
+        self, model: Classifier, batch: Batch, attribution: Attribution, others: Sequence[int]
+    ) -> pd.DataFrame:
+        """The rows of a batch, of which the examples with the numbers `others` would not be known."""
+        apart = RowsOfOthers(self.evaluation)(model, batch, attribution, others)
+        if len(others) == len(batch):
+            return apart
+        together = Rows(self.evaluation)(model, batch, attribution)
+        uids = {batch.uids[number] for number in others}
+        return pd.concat([together[~together["uid"].isin(uids)], *([apart] if uids else [])], ignore_index=True)
+
+
+@dataclass(frozen=True)
+class Extract:
+    """What a test takes from a method and from examples that are not scored.
+
+    Attributes:
+        evaluation: the test.
+        method: what is compared.
+        name: of what is compared.
+    """
+
+    evaluation: Evaluation
+    method: Compared
+    name: str
+
+    def __call__(self, model: Classifier, batch: Batch, batches: Sequence[Batch]) -> Mapping[str, Any]:
+        """What it takes from all of `batches`, whose first is `batch`."""
+        before, who = Look(model), f"methods.{self.name}"
+        with nullcontext() if is_ours(self.method) else watched(who, model, batches):
+            found = self.evaluation.extract(model, self.method, batches)
+        before.check(who)
+        return found
+
+
+def rows_path(cell: Cell, evaluation: Evaluation) -> Path:
+    """Where the rows of a test lie until the cell is finished."""
+    return cell.folder / "parts" / f"{Testing(evaluation).name}.parquet"
+
+
+def rows_of_test(cell: Cell, evaluation: Evaluation) -> Share:
+    """Rows of one test, which are kept among the parts until the whole cell is finished.
 
     Raises:
-        ValueError: a figure is outside of the bounds of its metric, or counts more examples than there are.
+        NotApplicable: the test cannot serve, with the reason.
     """
-    start = time.perf_counter()
-    derived: Mapping[str, Derivation] = {}
-    figures: tuple[Figure, ...] = ()
-    constant = tied = None
-    dash, remark, rows = None, remark_of(cell, evaluation), NOTHING
-    scoped = evaluation
+    path, stage = rows_path(cell, evaluation), Testing(evaluation)
+    if not path.exists():
+        if (reason := cell.refused(stage)) is not None:
+            raise NotApplicable(reason)
+        cell.require("test", stage)
+        try:
+            _write_rows(cell, stage, path)
+        except NotApplicable as reason:
+            cell.refuse(stage, str(reason))
+            raise
+    return Share(StoredRows.read_from(path))
+
+
+def _write_rows(cell: Cell, stage: Testing, path: Path) -> None:
+    evaluation = stage.evaluation
+    series = READERS[evaluation.reads](cell, evaluation)
+    known = _known(cell, evaluation)
+    resumable = Resumable[pd.DataFrame | StoredRows](
+        folder=cell.parts(stage, "" if known is None else "-others"),
+        suffix=".parquet",
+        write=lambda rows, part: write_rows(part, {"": Share(_stored(rows))}),
+        read=StoredRows.read_from,
+        merge=_table,
+        seconds=cell.checkpoint_seconds,
+        size=len,
+        most=2 * CHUNK,
+    )
+    results = partial(cell.data.runner.results, series)
+    parts = resumable.parts(sizes_of(cell.data.batches), results, stage.name, stage.label)
+    shares = [Share(_stored(part)) for part in _joined(parts)] + ([] if known is None else [known])
+    origins.keep(cell.folder, digest_of(evaluation))
     try:
-        scoped = evaluation.over(cell.data.batches) if isinstance(evaluation, ScopedEvaluation) else evaluation
-        tested = rows_of_test(cell, evaluation, scoped) if stored is None else stored
-        figures = tuple(reduced(scoped, tested))
-        rows, derived = tested, scoped.parts if isinstance(scoped, DerivedEvaluation) else {}
-        constant, tied = shares_of_ties(cell, scoped)
-    except NotApplicable as answer:
-        dash, remark = str(answer), None
-    record = EvaluationRecord(
-        name=name,
-        version=evaluation.version,
-        digest=digest_of(evaluation),
-        identity=identity(evaluation),
-        statistics=statistics.VERSION,
-        target=evaluation.target,
-        metrics=dict(scoped.metrics),
-        averaged=isinstance(evaluation, Averaged),
-        figures=figures,
-        dash=dash,
-        remark=remark,
-        seconds=time.perf_counter() - start,
-        derived=derived,
-        rows=rows.digest,
-        about=_about(evaluation),
-        constant=constant,
-        tied=tied,
-    )
-    record.check(name, cell.data.facts.n)
-    return record, rows
+        join_rows(path, shares, cell.data.uids)
+    except ValueError as error:
+        raise Corrupt(resumable.folder, str(error)) from error
 
 
-def remark_of(cell: Cell, evaluation: Evaluation) -> str | None:
-    """What must be known of a method's figures in a test for which the explained class matters; None where nothing.
+def _joined(parts: Sequence[pd.DataFrame | StoredRows]) -> list[pd.DataFrame | StoredRows]:
+    """The parts that were read, and one table of all others."""
+    read: list[pd.DataFrame | StoredRows] = [part for part in parts if isinstance(part, StoredRows)]
+    return [*read, _table(parts)]
 
-    A method that does not look at the class has the same scores for each of them. Where a test compares classes, its figure
-    is decided by that. Where it explains the annotated class, the scores are no explanation of that class in the examples
-    that the model gets wrong. A control explains nothing, so that there it needs no remark.
-    """
-    if cell.method.class_specific:
+
+def _table(parts: Sequence[pd.DataFrame | StoredRows]) -> pd.DataFrame:
+    """One table of those that are tables."""
+    tables = [part for part in parts if isinstance(part, pd.DataFrame)]
+    return pd.concat([NO_ROWS.drop(columns="evaluation"), *tables], ignore_index=True)
+
+
+def _stored(rows: pd.DataFrame | StoredRows) -> StoredRows:
+    return rows if isinstance(rows, StoredRows) else StoredRows.of(rows)
+
+
+def _series(cell: Cell, work: Work[pd.DataFrame], inputs: Callable[[int], tuple[object, ...]]) -> Series[pd.DataFrame]:
+    return Series(cell.model, work, cell.data.batches, inputs)
+
+
+def _scoped(cell: Cell, evaluation: Evaluation) -> Evaluation:
+    return evaluation.over(cell.data.batches)
+
+
+def _rows_of_stored(cell: Cell, evaluation: Evaluation, stored: Ragged) -> Series[pd.DataFrame]:
+    def inputs(index: int) -> tuple[object, ...]:
+        return (padded(stored, cell.data.start(index), cell.data.batches[index]),)
+
+    return _series(cell, Rows(_scoped(cell, evaluation)), inputs)
+
+
+def _rows_of_tokens(cell: Cell, evaluation: Evaluation) -> Series[pd.DataFrame]:
+    """Examples whose rows another test has (`_known`) are not tested again."""
+    stored = cell.explain(evaluation.target)
+    if twin_of(evaluation) is None:
+        return _rows_of_stored(cell, evaluation, stored)
+
+    def inputs(index: int) -> tuple[object, ...]:
+        others = _alike(cell, index).logical_not().nonzero().flatten().tolist()
+        return padded(stored, cell.data.start(index), cell.data.batches[index]), others
+
+    work = RowsApart if _rows_of_twin(cell, evaluation) is None else RowsOfOthers
+    return _series(cell, work(_scoped(cell, evaluation)), inputs)
+
+
+def twin_of(evaluation: Evaluation) -> Evaluation | None:
+    """The same test of the predicted classes, whose rows are those of this one where the annotated class is predicted."""
+    return evaluation.for_predicted if evaluation.reads == "tokens" and evaluation.target == "label" else None
+
+
+def _rows_of_twin(cell: Cell, evaluation: Evaluation) -> Path | None:
+    """The rows of the same test for the predicted classes, where there are any and it is asked of the annotated ones."""
+    if (twin := twin_of(evaluation)) is None:
         return None
-    if evaluation.reads == "classes":
-        return SAME_FOR_EVERY_CLASS
-    return NOT_OF_THE_CLASS if evaluation.target != "predicted" and not control_order(cell.name) else None
+    path = rows_path(cell, twin)
+    return path if path.exists() else None
 
 
-def shares_of_ties(cell: Cell, evaluation: Evaluation) -> tuple[float, float] | tuple[None, None]:
-    """Means of `Ties.constant` and `Ties.tied` over the explanations that the test reads; None where it reads no ranking.
-
-    Raises:
-        NotApplicable: the method does not give what the test reads.
-    """
-    if evaluation.reads not in READ_TIES:
-        return None, None
-    stored = cell.classes() if evaluation.reads == "classes" else cell.explain(evaluation.target)
-    found = [
-        ties_of(batch, padded(stored, cell.data.start(index), batch), evaluation)
+def _known(cell: Cell, evaluation: Evaluation) -> Share | None:
+    """The rows of the examples whose annotated class is the predicted one, where they were tested for that."""
+    if (path := _rows_of_twin(cell, evaluation)) is None:
+        return None
+    uids = [
+        uid
         for index, batch in enumerate(cell.data.batches)
+        for uid, alike in zip(batch.uids, _alike(cell, index).tolist(), strict=True)
+        if alike
     ]
-    constant, tied = (float(torch.cat(part).mean()) for part in zip(*found, strict=True))
-    return constant, tied
+    return Share(StoredRows.read_from(path), uids=frozenset(uids))
 
 
-def reworded(cell: Cell, test: EvaluationRecord, evaluation: Evaluation) -> EvaluationRecord:
-    """The record with the words that the test has for itself, its metrics and its remark today; figures stay."""
-    today = evaluation.metrics
-    metrics = {
-        name: replace(metric, **{word: getattr(today[name], word) for word in WORDS}) if name in today else metric
-        for name, metric in test.metrics.items()
-    }
-    remark = remark_of(cell, evaluation) if test.dash is None else None
-    return replace(test, metrics=metrics, about=_about(evaluation), remark=remark)
+def _alike(cell: Cell, index: int) -> Bool[Tensor, "B"]:
+    """Which examples of a batch have the annotated class predicted."""
+    return cell.data.target(index, "label") == cell.data.target(index, "predicted")
 
 
-def _about(evaluation: Evaluation) -> About:
-    return evaluation.about if isinstance(evaluation, Described) else About()
-
-
-def reduced(evaluation: Evaluation, tested: Share) -> list[Figure]:
-    """The figures of a test from its rows, by metric and x: of all at once, or where they are many of some metrics.
-
-    Which are computed together changes their last digits, so it hangs on the rows alone.
+def taken_from_method(cell: Cell, evaluation: Evaluation) -> Mapping[str, Any]:
+    """What a test takes from the method itself; it is made once, and kept beside the attributions.
 
     Raises:
-        NotApplicable: the rows give no figure.
+        NotApplicable: there is nothing to take, with the reason.
     """
-    together = (
-        evaluation.divided(list(tested.counts)) if isinstance(evaluation, DivisibleEvaluation) else [[*tested.counts]]
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(evaluation).__name__).lower()
+    path = cell.folder / f"{name}-{digest_of(evaluation)[:8]}.json"
+    with cell.lock:
+        if not path.exists():
+            cell.require("explain", Testing(evaluation))
+            batches = cell.data.calibration(evaluation.calibration.split, evaluation.calibration.limit)
+            extract = Extract(evaluation, cell.method, cell.name)
+            series = Series(cell.model, extract, batches[:1], lambda _: (tuple(batches),))
+            with progress.step("searching calibration examples"):
+                (artifact,) = cell.data.runner.results(series)
+            origins.keep(cell.folder, path.name)
+            store.write_json(path, sealed(artifact))
+            commits.note(path)
+    return {key: value for key, value in store.read_sealed(path).items() if key != "seal"}
+
+
+def _rows_of_method(cell: Cell, evaluation: Evaluation) -> Series[pd.DataFrame]:
+    prepared = _scoped(cell, evaluation).restored(taken_from_method(cell, evaluation))
+    return _series(
+        cell, Rows(prepared), lambda index: (Attribution(target=cell.data.target(index, evaluation.target)),)
     )
-    parts = [list(evaluation.reduce(rows)) for rows in tested.rows.chunks(tested.test, together)]
-    figures = [figure for part in parts or [evaluation.reduce(NO_ROWS)] for figure in part]
-    place = {name: number for number, name in enumerate(evaluation.metrics)}
-    return sorted(figures, key=lambda figure: (place[figure.metric], -np.inf if np.isnan(figure.x) else figure.x))
 
 
-def explain_for(cell: Cell, evaluation: Evaluation) -> None:
-    """Explain what the test would read, and test nothing.
+def _rows_of_heads(cell: Cell, evaluation: Evaluation) -> Series[pd.DataFrame]:
+    each = evaluation.calibration == "each"
+    scores = cell.head_scores("same" if each else evaluation.calibration, evaluation.target)
+    importance = torch.stack([cell.aggregate(row[None]) for row in scores]) if each else cell.aggregate(scores)
+    assert isinstance(cell.method, Method)
+    drawn = cell.method.head_orders(cell.model.n_layers, cell.model.n_heads)
+    orders = None if drawn is None else drawn[1:]
+    resamples = evaluation.resampled(scores, cell.aggregate) if drawn is None and not each else None
 
-    Raises:
-        NotApplicable: the evaluation cannot serve.
-    """
-    scoped = evaluation.over(cell.data.batches) if isinstance(evaluation, ScopedEvaluation) else evaluation
-    READERS[evaluation.reads](cell, scoped)
+    def inputs(index: int) -> tuple[object, ...]:
+        batch = cell.data.batches[index]
+        target = cell.data.target(index, evaluation.target)
+        start = cell.data.start(index)
+        heads: Tensor = importance[start : start + len(batch)] if each else importance.expand(len(batch), -1, -1)
+        heads = heads.to(batch.units.device)
+        return (Attribution(target=target, heads=heads, orders=orders, resamples=resamples),)
 
-
-def stages(cell: Cell, evaluation: Evaluation) -> dict[str, int]:
-    """What a test asks of a cell, as far as it is not there: examples by the name of the stage that goes over them."""
-    rows = rows_stage(evaluation)
-    if rows_path(cell, evaluation).exists():
-        return {}
-    asked = dict.fromkeys(_asked(evaluation), cell.data.facts.n)
-    if evaluation.reads == "heads" and isinstance(evaluation, CalibratedEvaluation):
-        calibration = evaluation.calibration
-        asked = asked if calibration in ("same", "each") else {calibration_stage(calibration): calibration.limit}
-    return {name: count for name, count in asked.items() if not cell.holds(name)} | {rows: cell.data.facts.n}
+    return _series(cell, Rows(_scoped(cell, evaluation)), inputs)
 
 
-def _asked(evaluation: Evaluation) -> tuple[str, ...]:
-    """The stages of explaining the scored examples that the reader of a test goes through."""
-    if evaluation.reads == "method":
-        return ()
-    if evaluation.reads == "edges":
-        return (f"edges-{evaluation.target}",)
-    return (
-        "attributions-predicted",
-        "classes" if evaluation.reads == "classes" else f"attributions-{evaluation.target}",
-    )
+READERS: Mapping[Reads, Callable[[Cell, Evaluation], Series[pd.DataFrame]]] = {
+    "tokens": _rows_of_tokens,
+    "classes": lambda cell, evaluation: _rows_of_stored(cell, evaluation, cell.classes()),
+    "edges": lambda cell, evaluation: _rows_of_stored(cell, evaluation, cell.edges(evaluation.target)),
+    "heads": _rows_of_heads,
+    "method": _rows_of_method,
+}
+"""How the rows of a test come about, by what it reads."""

@@ -18,21 +18,20 @@ from benchmark.models.remarks import say_how_texts_are_read
 from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
 from benchmark.run.arrays import STORED
-from benchmark.run.cell import Cell
+from benchmark.run.cell import STEPS, Cell, Step
 from benchmark.run.data import Data
 from benchmark.run.encoded import Encoded
-from benchmark.run.offers import CheckedMethod, FittedMethod
 from benchmark.settings.checking import check_name
 from benchmark.settings.defaults import whole
 from benchmark.settings.identity import identity
 from benchmark.settings.making import make
 from benchmark.settings.randomness import generator
-from benchmark.types import Compared, Example, Task
+from benchmark.types import Compared, Example, Method, Task, as_compared
 
 logger = logging.getLogger(__name__)
 
 CONTROL_SAMPLE = 2000
-"""How many training examples a method with a `fit` sees."""
+"""How many training examples a method that is fitted sees."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +60,16 @@ class Setting:
             settings: what makes it, for `config.yaml`; None: those of the configuration.
         """
         config, task, model, facts = self.config, self.task, self.model, self.data.facts
-        method = make(config.methods[name]) if method is None else method
+        method = as_compared(make(config.methods[name])) if method is None else method
         covered = {
             "task": {key: value for key, value in asdict(facts).items() if key not in ("units", "lost_units")},
             "model": model.fingerprint,
             "dtype": str(model.dtype),
             "stored": STORED,
             "method": identity(method),
-            "fitted_on": CONTROL_SAMPLE if isinstance(method, FittedMethod) else None,
+            "fitted_on": CONTROL_SAMPLE if isinstance(method, Method) and method.fitted else None,
         }
-        if isinstance(method, CheckedMethod):
+        if isinstance(method, Method):
             method.check(self.data.batches)
         key = digest(covered)
         fitted, refusal = _fitted(method, task)
@@ -89,7 +88,14 @@ class Setting:
             config={**described, "split": config.split, "limit": facts.limit, "seed": facts.seed},
             checkpoint_seconds=float(config.checkpoint_seconds),
             refusal=refusal,
+            steps=steps_of(config),
         )
+
+    def entire(self) -> "Setting":
+        """The same setting for all steps, whichever the command is for: an analysis computes what it needs."""
+        config = self.config.copy()
+        config["stage"] = "all"
+        return replace(self, config=config)
 
     def limited(self, limit: int | None) -> "Setting":
         """The same setting with at most `limit` of its examples."""
@@ -102,7 +108,7 @@ class Setting:
 
 def _fitted(method: Compared, task: Task) -> tuple[Compared, str | None]:
     """The method after it has seen the first examples of the training split, and why it has not, where it cannot."""
-    if not isinstance(method, FittedMethod):
+    if not isinstance(method, Method) or not method.fitted:
         return method, None
     try:
         return method.fit(task.split("train")[:CONTROL_SAMPLE]), None
@@ -110,6 +116,11 @@ def _fitted(method: Compared, task: Task) -> tuple[Compared, str | None]:
         return method, "it is fitted on the training split, which the task does not have"
     except NotApplicable as reason:
         return method, str(reason)
+
+
+def steps_of(config: DictConfig) -> tuple[Step, ...]:
+    """The steps that a command takes: all of them, or the one that `stage` names."""
+    return tuple(step for step in STEPS if config.get("stage", "all") in ("all", step))
 
 
 def _plain(config: DictConfig) -> Any:

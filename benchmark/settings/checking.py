@@ -16,6 +16,9 @@ from benchmark.settings.mistakes import check_objects
 _SINGLE_GROUPS = ("task", "model", "tracking", "engine")
 _NAMES = ("name", "split", "out")
 _LONGEST_NAME = 150  # file systems take 255, and an ending and a hash are added
+STAGES = ("all", "explain", "test", "reduce")
+"""All steps of a comparison, or one of them alone."""
+
 _LEAST = {"seed": 0, "batch_size": 1}
 _Seconds = Annotated[float, AtLeast(0)]
 
@@ -70,6 +73,8 @@ def _check_values(config: DictConfig) -> None:
     for key in _NAMES:
         if not isinstance(config[key], str) or not config[key]:
             raise UserError(f"{key}={config[key]} must be a text")
+    if config.get("stage", "all") not in STAGES:
+        raise UserError(f"stage={config.stage} does not exist; {near(str(config.stage), STAGES)}")
     if config.split not in SPLITS:
         raise UserError(f"split={config.split} does not exist; {near(config.split, SPLITS)}")
     _check_numbers(config)

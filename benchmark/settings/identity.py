@@ -23,6 +23,8 @@ def identity(value: Any) -> Any:
     - dataclass: `[class, version, {field: identity}]`, with the content of a file that a field `of_file` names;
     - any other object: the same with its attributes, or with `get_params()` where it has that (scikit-learn's way);
       values that a `cached_property` keeps are left out;
+    - an object that stands for another, its `identified_as`: that of the other;
+    - an object that stands for another, its `identified_as`: that of the other;
     - mapping, sequence, set, array, number, text, path, class and function: what it holds.
 
     Raises:
@@ -60,6 +62,8 @@ def _identity_of_object(value: Any) -> Any:
         return [_name(type(value)), value.name]
     if isinstance(value, type):
         return _version(value)
+    if (other := getattr(value, "identified_as", None)) is not None:
+        return identity(other)
     if isinstance(value, functools.partial):
         return ["partial", identity(value.func), identity(value.args), identity(value.keywords)]
     if callable(value) and hasattr(value, "__qualname__"):

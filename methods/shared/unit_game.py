@@ -12,8 +12,7 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.models.removal import Operator, OperatorName, logits_without, operator_for
 from benchmark.settings.declared import Natural, configurable
-from benchmark.types import Attribution, Batch
-from methods.shared.explainer import Explainer
+from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import Output, target_output
 from methods.shared.seeds import seeded
 from methods.shared.unit_scores import unit_attribution, visible_units
@@ -62,7 +61,7 @@ class UnitGame:
 
 
 @configurable
-class UnitExplainer(Explainer):
+class UnitExplainer(Method):
     """What explainers of a `UnitGame` share: how units are removed, what is explained, and what draws are seeded by.
 
     One example at a time, since captum fits and draws for one; its coalitions are batched. The random states of torch and

@@ -256,7 +256,7 @@ def test_tables_are_reused_while_what_they_read_is_the_same(tmp_path, context):
 
 def test_importance_by_example_follows_each_examples_own_order(context):
     from benchmark.evaluations.head_pruning import HeadPruning
-    from benchmark.run.tested_rows import rows_of_test
+    from benchmark.run.testing import rows_of_test
 
     cell = context.cells["raw_attention"]
     evaluation = HeadPruning(calibration="each")

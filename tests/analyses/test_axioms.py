@@ -15,7 +15,7 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.completeness import layer_contributions
 from benchmark.models.precision import batch_for
 from benchmark.results.tables import Table
-from benchmark.types import Attribution
+from benchmark.types import Attribution, Method
 from tests import tiny_models
 
 TARGET = torch.tensor([0, 2, 1])
@@ -23,7 +23,7 @@ VALUES = INVARIANCE + "values rescaled"
 
 
 @dataclass(frozen=True)
-class Planted:
+class Planted(Method):
     """Scores edges by a rule that breaks one axiom at least."""
 
     kind: str
@@ -46,7 +46,7 @@ class Planted:
             raise NotApplicable("nothing fits")
         return scores
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         return Attribution(target=target)
 
 

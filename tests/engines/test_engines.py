@@ -13,7 +13,7 @@ from benchmark.engines.moving import moved, placed, portable
 from benchmark.errors import Corrupt, Missing
 from benchmark.models.alignment import BYTES
 from benchmark.results import store
-from benchmark.run.finishing import UnfinishedError
+from benchmark.run.steps import UnfinishedError
 from benchmark.settings.configuration import compose
 from tests import tiny_models
 from tests.load.jobs import differences

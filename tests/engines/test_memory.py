@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from benchmark.engines.base import Series, nothing
-from benchmark.engines.local import Here
-from benchmark.engines.memory import Fitted, is_out_of_memory
+from benchmark.engines.local import Fitted, Here, is_out_of_memory
 from benchmark.errors import UserError
 from methods.edges.attattr import AttAttr
 from tests import tiny_models

@@ -14,7 +14,7 @@ from benchmark.evaluations.class_specificity import ClassSpecificity
 from benchmark.evaluations.ranks import tie_keys
 from benchmark.run.explaining import MOST_CLASSES, class_order, for_classes
 from benchmark.settings.configuration import build
-from benchmark.types import Attribution
+from benchmark.types import Attribution, Method
 
 
 def scores_of(batch, n_classes, seed=0):
@@ -112,14 +112,14 @@ def test_a_share_that_makes_no_sense_is_refused():
 
 
 @dataclass(frozen=True)
-class Asked:
+class Asked(Method):
     """Scores that name the class, and a note of what was asked."""
 
     asked: list
     class_specific: bool = True
     version: ClassVar[int] = 1
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         self.asked.append(len(batch))
         return Attribution(target=target, tokens=target[:, None].double().expand(-1, batch.units.shape[1]))
 

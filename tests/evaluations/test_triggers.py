@@ -17,9 +17,8 @@ from benchmark.evaluations.triggers.patterns import Placed, Trigger, written
 from benchmark.evaluations.triggers.triggers import Triggers
 from benchmark.models import load_model
 from benchmark.results import store
-from benchmark.run.offers import PreparedEvaluation
 from benchmark.settings.configuration import compose
-from benchmark.types import Attribution
+from benchmark.types import Attribution, Method
 from tests import text_models, tiny_task
 from tests.evaluations.conftest import attribution_of, polarity
 
@@ -27,14 +26,14 @@ NEGATIVE, POSITIVE = "LABEL_0", "LABEL_1"  # names of the planted model's classe
 
 
 @dataclass(frozen=True)
-class Polarity:
+class Polarity(Method):
     """Scores each word by how much it speaks for the target class; `sign` -1 turns it round."""
 
     sign: int = 1
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         scores = [
             [self.sign * polarity(word) * (1 if t else -1) for word in words]
             for words, t in zip(batch.words, target.tolist(), strict=True)
@@ -222,7 +221,7 @@ def test_settings(tmp_path):
     ):
         with pytest.raises(UserError, match=message):
             Triggers(**settings)
-    assert isinstance(Triggers(), PreparedEvaluation)
+    assert Triggers().reads == "method"
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import pytest
 
 import benchmark
-from benchmark.evaluations.base import Described
 from benchmark.results.record import KINDS
 from benchmark.settings.configuration import options
 
@@ -11,7 +10,6 @@ from benchmark.settings.configuration import options
 @pytest.mark.parametrize("name", options("evaluations"))
 def test_every_metric_has_a_title_and_a_sentence(name):
     evaluation = benchmark.build(f"evaluations/{name}")
-    assert isinstance(evaluation, Described)
     assert evaluation.about.kind in KINDS
     assert evaluation.about.title
     for key, metric in evaluation.metrics.items():

@@ -22,12 +22,11 @@ from benchmark.errors import NotApplicable
 from benchmark.exits import Kept, ended
 from benchmark.models.guard import Look, ModelChangedError, is_ours
 from benchmark.results import store
-from benchmark.run.contract import Checked
-from benchmark.run.explaining import Explain
-from benchmark.run.finishing import UnfinishedError
+from benchmark.run.explaining import Checked, Explain
+from benchmark.run.steps import UnfinishedError
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
-from benchmark.types import Attribution
+from benchmark.types import Attribution, Method
 from tests import text_models, tiny_task
 
 pytestmark = pytest.mark.mistyped  # beartype's own draws change the random state that the guard watches
@@ -146,7 +145,7 @@ SPOILS: dict[str, tuple[Callable[..., Any], str]] = {
 
 
 @dataclass(frozen=True)
-class Spoils:
+class Spoils(Method):
     """A third party's method that leaves something changed; `then` says how it ends."""
 
     how: str = "train"
@@ -154,7 +153,7 @@ class Spoils:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         SPOILS[self.how][0](model, batch, target)
         if self.then == "refuses":
             raise NotApplicable("not today")
@@ -338,14 +337,14 @@ def test_what_was_stored_before_stays_and_nothing_is_added(conf, tmp_path):
 
 
 @dataclass(frozen=True)
-class Later:
+class Later(Method):
     """Well-behaved at first."""
 
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
     spoils: ClassVar[bool] = False
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         if self.spoils:
             model.model.train()
         return tiny_task.Probe()(model, batch, target)

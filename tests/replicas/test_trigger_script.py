@@ -13,7 +13,7 @@ from benchmark.evaluations.triggers.script_extraction import ScriptRule, pattern
 from benchmark.evaluations.triggers.script_insertion import encode_pieces, insert_pieces
 from benchmark.evaluations.triggers.triggers import Triggers
 from benchmark.models import load_model
-from benchmark.types import Attribution
+from benchmark.types import Attribution, Method
 from tests import text_models
 from tests.evaluations.triggers.texts import edges
 
@@ -186,13 +186,13 @@ def test_insertion_equals_the_transcription(bert, seed):
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(Method):
     """Edge scores that depend on an example's tokens and on the class alone."""
 
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         return Attribution(target=target)
 
     def edge_scores(self, model, batch, target):

@@ -236,7 +236,7 @@ def test_words_that_changed_are_brought_up_to_date_and_nothing_is_computed(place
     def never(*_):
         raise AssertionError("tested again")
 
-    monkeypatch.setattr("benchmark.run.records.evaluate", never)
+    monkeypatch.setattr("benchmark.run.steps.evaluate", never)
     place.run(cell.parents[2], *TESTS)
     facts = store.read_record(cell)
     assert facts.evaluations["rationale"].about.kind == "plausibility"

@@ -12,7 +12,7 @@ from benchmark.results import row_files, row_writing, stored_rows
 from benchmark.results.row_files import NO_ROWS, ROW_COLUMNS, FileRows, FrameRows
 from benchmark.results.row_writing import RowsWriter, Share, join_rows, rows_bytes, write_rows
 from benchmark.results.stored_rows import StoredRows
-from benchmark.run.stages import Stage
+from benchmark.run.resumable import Resumable
 
 UIDS = [f"e{number}" for number in range(7)]
 METRICS = ("auc", "curve", "tau")
@@ -236,7 +236,7 @@ def test_more_rows_than_the_examples_can_have_are_refused(monkeypatch, both, tmp
 def test_parts_are_written_where_results_come_together(tmp_path):
     """However fast they come: their sizes bound what is in memory."""
     written = []
-    stage = Stage[list](
+    stage = Resumable[list](
         folder=tmp_path,
         suffix=".txt",
         write=lambda values, path: (

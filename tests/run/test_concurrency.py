@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmark.results import store
-from benchmark.run.stages import Stage
+from benchmark.run.resumable import Resumable
 from tests.load.jobs import (
     Place,
     calls,
@@ -73,7 +73,7 @@ def test_other_tests_at_once_do_not_lose_each_other_s_figures(place, whole, orde
 
 
 def stage(folder):
-    return Stage[list](
+    return Resumable[list](
         folder=folder,
         suffix=".json",
         write=lambda value, path: store.write_json(path, value),
@@ -115,7 +115,7 @@ def test_a_part_that_appears_meanwhile_changes_nothing(tmp_path, monkeypatch):
         store.write_json(tmp_path / "000000-000003.json", [0, 1, 2])
         return found
 
-    monkeypatch.setattr(Stage, "_chain", late)
+    monkeypatch.setattr(Resumable, "_chain", late)
     assert stage(tmp_path).run([1] * 6, lambda index: [index], "test") == list(range(6))
 
 

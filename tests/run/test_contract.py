@@ -8,8 +8,8 @@ import torch
 
 import benchmark
 from benchmark.errors import UserError
-from benchmark.run.contract import Checked
-from benchmark.types import Attribution
+from benchmark.run.explaining import Checked
+from benchmark.types import Attribution, Method
 from tests import text_models
 
 TARGET = torch.tensor([0, 1])
@@ -26,14 +26,14 @@ def batch(model):
 
 
 @dataclass(frozen=True)
-class Gives:
+class Gives(Method):
     """Answers with what it is told."""
 
     answer: Any
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         return self.answer
 
     def edge_scores(self, model, batch, target):

@@ -8,7 +8,7 @@ from benchmark.comparison import run_comparison
 from benchmark.models import load_model
 from benchmark.results.graph import AttributionGraph
 from benchmark.results.store import Ragged, read_record, read_rows
-from benchmark.run.graph_views import GRAPH_EXAMPLES, token_strings
+from benchmark.run.views import GRAPH_EXAMPLES, token_strings
 from benchmark.settings.configuration import compose
 from tests import text_models, tiny_models
 from tests.report.carried import carried

@@ -7,7 +7,7 @@ import pytest
 from benchmark.comparison import run_comparison
 from benchmark.report.image_maps import Picture
 from benchmark.results import store
-from benchmark.run import heatmap_views
+from benchmark.run import views
 from benchmark.settings.configuration import compose
 
 
@@ -54,7 +54,7 @@ def test_a_run_folder_keeps_pictures_masks_and_the_second_class(compared):
 
 
 def test_images_that_are_kept_are_spread_over_all_and_the_second_class_is_kept_where_it_is_known(tmp_path, monkeypatch):
-    monkeypatch.setattr(heatmap_views, "HEATMAP_IMAGES", 2)
+    monkeypatch.setattr(views, "HEATMAP_IMAGES", 2)
     (folder,) = compare(tmp_path, monkeypatch, "methods=[gradient_x_input]", "evaluations=[class_specificity]")
     first, last = json.loads((folder / "heatmap.json").read_text())
     uids = sorted(set(store.read_rows(folder)["uid"]))

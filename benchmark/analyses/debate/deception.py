@@ -23,7 +23,7 @@ from benchmark.results.record import UNDECLARED
 from benchmark.results.statistics import ALPHA, interval
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.cell import Cell
-from benchmark.run.records import finish
+from benchmark.run.steps import finish
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import configurable
 from benchmark.settings.early import OfComparison

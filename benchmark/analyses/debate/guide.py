@@ -21,7 +21,7 @@ from benchmark.results.control_names import control_order
 from benchmark.results.tables import Table
 from benchmark.run.cell import Cell
 from benchmark.run.data import DrawnClass, Explained, OneClass
-from benchmark.run.records import finish
+from benchmark.run.steps import finish
 from benchmark.settings.declared import Count, Natural, configurable
 from benchmark.settings.early import OfComparison
 from benchmark.training.guided import GuidedRecipe

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.edges import terminals
 from benchmark.models import Classifier
-from benchmark.types import Batch, EdgeMethod, Method
+from benchmark.types import Batch, Method
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def summed_edges(
     Raises:
         NotApplicable: the explainer scores no edges, or the model has an encoder and a decoder.
     """
-    if not isinstance(explainer, EdgeMethod):
+    if not explainer.scores_edges:
         raise NotApplicable("the explainer scores no edges")
     for part, _ in model.parts(batch, 2 * model.n_layers):
         ends = terminals(model, part)

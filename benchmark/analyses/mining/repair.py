@@ -27,7 +27,6 @@ from benchmark.errors import NoSplit, NotApplicable
 from benchmark.evaluations.triggers.words import SHIPPED, exclusion
 from benchmark.models import load_model
 from benchmark.results.tables import Table
-from benchmark.run.offers import CheckedMethod
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.declared import Above, Count, Natural, Share, configurable, of_file
 from benchmark.settings.defaults import parameters
@@ -170,7 +169,7 @@ class Repair:
             if not isinstance(cell.method, Method) or name in found.refused:
                 continue
             try:
-                if cell.refusal is not None or isinstance(cell.method, CheckedMethod):
+                if cell.refusal is not None or not cell.method.explains_others:
                     raise NotApplicable(cell.refusal or "its scores are given for one model")
                 examples = marked_texts(cell.method, setting.model, texts, self.best)
             except NotApplicable as reason:

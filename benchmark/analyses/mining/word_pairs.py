@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
-from benchmark.types import Batch, EdgeMethod, Method
+from benchmark.types import Batch, Method
 from benchmark.units import pool
 
 Pattern = tuple[str, str]
@@ -56,7 +56,7 @@ def pair_scores(method: Method, model: Classifier, batch: Batch, target: torch.T
     Raises:
         NotApplicable: the method gives neither edge nor token scores.
     """
-    if isinstance(method, EdgeMethod):
+    if method.scores_edges:
         for part, rows in model.parts(batch, 2 * model.n_layers):
             edges = method.edge_scores(model, part, target[rows]).clamp(min=0).sum((1, 2)).detach().double().cpu()
             yield from _between_words(edges, part)

@@ -13,7 +13,7 @@ from benchmark.analyses.patterns.pattern_sums import permitted_keys
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.concentration import entropy, gini, top_shares
 from benchmark.models import Classifier
-from benchmark.run.graph_views import token_strings
+from benchmark.run.views import token_strings
 from benchmark.types import Batch
 
 SHARES = (0.01, 0.05, 0.1)

@@ -19,7 +19,7 @@ from benchmark.errors import NotApplicable
 from benchmark.results import statistics
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.settings.declared import Count, configurable
-from benchmark.types import Batch, EdgeMethod, Method, Target
+from benchmark.types import Batch, Method, Target
 
 ATTENTION, ATTRIBUTION, LESS = "attention", "attribution", "attribution less attention"
 MAPS = (ATTENTION, ATTRIBUTION)
@@ -71,7 +71,7 @@ class EdgeSparsity:
         model, data = limited.model, limited.data
         if model.streams.count > 1:
             raise NotApplicable("the model has an encoder and a decoder: its edges join two sequences of tokens")
-        if not isinstance(self.explainer, EdgeMethod):
+        if not self.explainer.scores_edges:
             raise NotApplicable("the explainer scores no edges")
         classes = explained_classes(data, self.target)
 

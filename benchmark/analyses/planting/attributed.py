@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from benchmark.analyses.context import Context
 from benchmark.annotations import KEYS, PlantedWords
 from benchmark.errors import NotApplicable
-from benchmark.run.offers import CheckedMethod
 from benchmark.run.workbench import Setting
 from benchmark.types import Batch, Method
 from benchmark.units import pool
@@ -55,7 +54,7 @@ def measure(context: Context, setting: Setting, refused: dict[str, str]) -> Meas
         if not isinstance(cell.method, Method) or name in refused:
             continue
         try:
-            if cell.refusal is not None or isinstance(cell.method, CheckedMethod):
+            if cell.refusal is not None or not cell.method.explains_others:
                 raise NotApplicable(cell.refusal or "its scores are given for one model")
             found[name] = _attributed_all(cell.method, setting, examples, marks)
         except NotApplicable as reason:

@@ -7,7 +7,6 @@ from benchmark.analyses.reading.answers import Asked, Reading, read
 from benchmark.analyses.reading.moved_scores import MovedScores, WordScores, moved_scores, word_scores
 from benchmark.errors import NotApplicable
 from benchmark.run.cell import Cell
-from benchmark.run.offers import CheckedMethod
 from benchmark.run.workbench import Setting
 from benchmark.types import Example, Method, Task
 
@@ -43,7 +42,7 @@ class Subject:
         methods = {name: cell.method for name, cell in cells.items() if isinstance(cell.method, Method)}
         before: dict[str, Sequence[WordScores] | str] = {}
         for name, method in methods.items():
-            refusal = GIVEN if isinstance(method, CheckedMethod) else cells[name].refusal
+            refusal = GIVEN if not method.explains_others else cells[name].refusal
             before[name] = _explained(setting, method, part.examples, part) if refusal is None else refusal
         return cls(setting, clean, part, methods, before)
 

@@ -16,7 +16,7 @@ from benchmark.evaluations.triggers.patterns import Placed, Search, Trigger, Tri
 from benchmark.evaluations.triggers.words import Exclusion, eligible_tokens, require_words
 from benchmark.models import Classifier
 from benchmark.settings.randomness import generator
-from benchmark.types import Batch, Compared, EdgeMethod
+from benchmark.types import Batch, Compared, Method
 
 Chosen = tuple[list[int], float]
 """Units of a pattern, and its score."""
@@ -138,7 +138,7 @@ def _patterns(model: Classifier, method: Any, batch: Batch, rules: Sequence[Pape
     patterns_of_rules: list[list[Pattern]] = [[] for _ in rules]
     if not len(batch):
         return patterns_of_rules
-    if not isinstance(method, EdgeMethod):
+    if not (isinstance(method, Method) and method.scores_edges):
         tokens = method(model, batch, batch.label).tokens
         if tokens is None:
             raise NotApplicable("the method scores neither edges nor tokens, so no trigger can be read off it")

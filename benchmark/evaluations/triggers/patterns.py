@@ -1,10 +1,11 @@
 """What a trigger is, and how it is written down so that it can be tried on another model of the same task."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from benchmark.errors import UserError
 from benchmark.evaluations.triggers.words import Exclusion
@@ -82,13 +83,16 @@ class Search:
     exclusion: Exclusion
 
 
-@runtime_checkable
-class TriggerSearch(Compared, Protocol):
+class TriggerSearch(Compared, ABC):
     """What stands in the place of an explainer and finds triggers itself rather than by scoring inputs."""
 
+    @abstractmethod
     def search_triggers(self, model: "Classifier", batches: Sequence[Batch], search: Search) -> list[Trigger]:
-        """Triggers from labelled, correctly classified examples; NotApplicable with a reason where there are none."""
-        ...
+        """Triggers from labelled, correctly classified examples.
+
+        Raises:
+            NotApplicable: there are none, with the reason.
+        """
 
 
 Variations = Mapping[str, Sequence[tuple[float, Sequence[Trigger]]]]

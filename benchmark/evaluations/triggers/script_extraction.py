@@ -19,7 +19,7 @@ from benchmark.evaluations.triggers.insertion import layout, segments
 from benchmark.evaluations.triggers.patterns import Placed, Trigger
 from benchmark.evaluations.triggers.words import Exclusion, eligible_tokens, require_words
 from benchmark.models import Classifier
-from benchmark.types import Batch, Compared, EdgeMethod, Target
+from benchmark.types import Batch, Compared, Method, Target
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def extract_as_script(
     """
     for batch in batches:
         require_words(model, batch)
-    if not isinstance(method, EdgeMethod):
+    if not (isinstance(method, Method) and method.scores_edges):
         raise NotApplicable(
             "the method scores no edges, which construction=script reads; construction=paper takes tokens as well"
         )

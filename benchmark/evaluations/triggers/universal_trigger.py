@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.evaluations.triggers.insertion import Encoded, insert
-from benchmark.evaluations.triggers.patterns import Placed, Search, Trigger
+from benchmark.evaluations.triggers.patterns import Placed, Search, Trigger, TriggerSearch
 from benchmark.evaluations.triggers.words import SHIPPED, Exclusion, exclusion, whole_words
 from benchmark.models import Classifier
 from benchmark.settings.declared import AtLeast, Count, Natural, Share, configurable
@@ -23,7 +23,7 @@ WordIds = tuple[int, ...]
 
 
 @configurable
-class UniversalTrigger:
+class UniversalTrigger(TriggerSearch):
     """Words that raise the loss of a class most, wherever they are inserted: `argmax_w mean_x L(y, f(x + w))`.
 
     From random words, the replacement of word k by vocabulary entry v is estimated to first order as

@@ -31,7 +31,7 @@ from benchmark.run.data import Data, DrawnClass, OneClass
 from benchmark.run.workbench import open_setting
 from benchmark.settings.randomness import generator
 from benchmark.training.guided import GuidedRecipe
-from benchmark.types import Attribution, Example
+from benchmark.types import Attribution, Example, Method
 from tests import text_models
 from tests.analyses.test_analyses import config
 
@@ -65,13 +65,13 @@ class OrderTask:
 
 
 @dataclass(frozen=True)
-class Leaking:
+class Leaking(Method):
     """Marks the word that stands for the class, wherever it is: it does not look at what the model reads."""
 
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         tokens = torch.full(batch.units.shape, -1.0)
         for row, words, units, of_class in zip(tokens, batch.words, batch.units, target.tolist(), strict=True):
             row[units == words.index(MARKS[of_class])] = 1.0
@@ -79,13 +79,13 @@ class Leaking:
 
 
 @dataclass(frozen=True)
-class Noise:
+class Noise(Method):
     """Random scores above and below 0, which do not look at the class."""
 
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         drawn = [generator(0, "noise", uid).standard_normal(batch.units.shape[1]) for uid in batch.uids]
         return Attribution(target=target, tokens=torch.as_tensor(np.stack(drawn)) * batch.attention_mask)
 

@@ -7,18 +7,18 @@ import torch
 
 from benchmark.analyses.mining.word_pairs import plain
 from benchmark.errors import NotApplicable
-from benchmark.types import Attribution
+from benchmark.types import Attribution, Method
 
 
 @dataclass(frozen=True)
-class Pays:
+class Pays(Method):
     """Looks at some words only."""
 
     words: frozenset[str]
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         scores = torch.zeros(batch.units.shape)
         for b, words in enumerate(batch.words):
             for t, unit in enumerate(batch.units[b].tolist()):
@@ -37,11 +37,11 @@ class PaysEdges(Pays):
 
 
 @dataclass(frozen=True)
-class Refuses:
+class Refuses(Method):
     """Explains nothing."""
 
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         raise NotApplicable("it has nothing")

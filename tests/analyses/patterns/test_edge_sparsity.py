@@ -13,7 +13,7 @@ from benchmark.analyses.patterns.edge_maps import MEASURES, SHARES, shown, spars
 from benchmark.analyses.patterns.edge_sparsity import EdgeSparsity
 from benchmark.errors import NotApplicable
 from benchmark.settings.configuration import build
-from benchmark.types import Attribution
+from benchmark.types import Attribution, Method
 from tests import text_models
 
 TEXTS = ["a fine film , the untold story", "the plot was dull .", "good bad"]
@@ -25,14 +25,14 @@ def bert(tmp_path_factory):
 
 
 @dataclass(frozen=True)
-class Scores:
+class Scores(Method):
     """Edge scores made from attention."""
 
     make: object
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         return Attribution(target=torch.as_tensor(target))
 
     def edge_scores(self, model, batch, target):

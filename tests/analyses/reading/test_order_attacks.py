@@ -22,7 +22,7 @@ from benchmark.run.cell import Cell
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.declared import SettingError
-from benchmark.types import Attribution, Example
+from benchmark.types import Attribution, Example, Method
 from tasks.attacked import Attacked
 from tests import text_models
 
@@ -87,39 +87,39 @@ def test_passages_are_known_by_their_words():
 
 
 @dataclass(frozen=True)
-class ByWord:
+class ByWord(Method):
     """Scores every token by its identity."""
 
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
     name: str = "by_word"
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         return Attribution(target, batch.tensors["input_ids"].float())
 
 
 @dataclass(frozen=True)
-class ByPlace:
+class ByPlace(Method):
     """Scores every token by its place."""
 
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
     name: str = "by_place"
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         scores = torch.arange(batch.units.shape[1]).expand(batch.units.shape).float()
         return Attribution(target, scores * (batch.attention_mask))
 
 
 @dataclass(frozen=True)
-class Silent:
+class Silent(Method):
     """Has no token scores."""
 
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
     name: str = "silent"
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         return Attribution(target)
 
 

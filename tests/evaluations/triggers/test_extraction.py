@@ -15,7 +15,7 @@ from benchmark.evaluations.triggers.patterns import Placed, Trigger, read, writt
 from benchmark.evaluations.triggers.random_words import Controls
 from benchmark.evaluations.triggers.words import Exclusion, count_words, eligible_tokens, exclusion, whole_words
 from benchmark.settings.configuration import build
-from benchmark.types import Attribution
+from benchmark.types import Attribution, Method
 from tests.evaluations.triggers.texts import TEXTS, edges, labelled
 
 TEXT = "the untoldly film was dull, bad"  # [CLS] the un ##told ##ly film was dull , bad [SEP]
@@ -172,13 +172,13 @@ def test_equals_a_slow_transcription(bert, seed):
 
 
 @dataclass(frozen=True)
-class ByLength:
+class ByLength(Method):
     """Scores each token by the length of its word."""
 
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         rows = [[len(batch.words[b][u]) if u >= 0 else 0.0 for u in row] for b, row in enumerate(batch.units.tolist())]
         return Attribution(target=target, tokens=torch.tensor(rows, dtype=model.dtype))
 

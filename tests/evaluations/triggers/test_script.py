@@ -15,7 +15,7 @@ from benchmark.evaluations.triggers.script_insertion import encode_pieces, inser
 from benchmark.evaluations.triggers.triggers import Triggers
 from benchmark.evaluations.triggers.words import Exclusion, count_pieces
 from benchmark.settings.configuration import compose
-from benchmark.types import Attribution
+from benchmark.types import Attribution, Method
 from tests.evaluations.triggers.texts import labelled
 
 TEXT = "the untoldly film was dull, bad"  # [CLS] the un ##told ##ly film was dull , bad [SEP]
@@ -76,14 +76,14 @@ def test_of_equal_cells_the_last(bert):
 
 
 @dataclass(frozen=True)
-class ByTarget:
+class ByTarget(Method):
     """Every cell of class c scores `scores[c]`, a little less for each further word of the example."""
 
     scores: tuple[float, float] = (1.0, 1.0)
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         return Attribution(target=target, tokens=torch.ones(batch.units.shape))
 
     def edge_scores(self, model, batch, target):
@@ -93,13 +93,13 @@ class ByTarget:
 
 
 @dataclass(frozen=True)
-class NoEdges:
+class NoEdges(Method):
     """Scores tokens only."""
 
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         return Attribution(target=target, tokens=torch.ones(batch.units.shape))
 
 

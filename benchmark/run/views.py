@@ -1,4 +1,4 @@
-"""What a run folder holds for people and other tools: heatmaps of words and images, and predictions for ERASER."""
+"""What a run folder holds for people and other tools: heatmaps, attribution graphs, and predictions for ERASER."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,9 +10,11 @@ from torch import Tensor
 
 from benchmark import units
 from benchmark.evaluations.aopc import THRESHOLDS, Aopc, stored_erasure
+from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.evaluations.rationale.export import Prediction, json_lines, predictions
 from benchmark.evaluations.rationale.rationale import Rationale
-from benchmark.models import pictures
+from benchmark.models import Classifier, pictures
+from benchmark.results.graph import attribution_graph
 from benchmark.results.record import EvaluationRecord
 from benchmark.results.row_writing import Share
 from benchmark.results.store import Ragged
@@ -20,7 +22,8 @@ from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
 from benchmark.run.explaining import class_order
-from benchmark.types import Attribution, Batch
+from benchmark.run.stages import CLASSES, Explaining
+from benchmark.types import Attribution, Batch, Target
 
 HEATMAP_EXAMPLES = 1_000
 HEATMAP_WORDS = 50_000
@@ -28,6 +31,12 @@ HEATMAP_WORDS = 50_000
 
 HEATMAP_IMAGES = 32
 """The same of images, since every method's folder holds their pictures."""
+
+GRAPH_EXAMPLES = 8
+
+_WORD_MARKS = str.maketrans(
+    "", "", "Ġ▁Ċ"
+)  # how byte-level and SentencePiece vocabularies write the space before a word
 
 
 def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
@@ -39,7 +48,7 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
         return []
     pages: list[dict[str, Any]] = []
     room, shown = HEATMAP_WORDS, _shown(cell.data)
-    classes = cell.classes() if cell.holds("classes") else None
+    classes = cell.classes() if cell.holds(CLASSES) else None
     for index, batch in enumerate(cell.data.batches):
         attribution = padded(stored, cell.data.start(index), batch)
         assert attribution.tokens is not None
@@ -185,3 +194,63 @@ def _exported_rows(
             seed=settings["seed"],
         )
     return exported
+
+
+def stored_target(cell: Cell) -> Target | None:
+    """The class for which the cell keeps edge scores, the predicted one where it keeps both; None without any."""
+    targets: tuple[Target, ...] = ("predicted", "label")
+    return next((which for which in targets if cell.holds(Explaining("edges", which))), None)
+
+
+def graphs(cell: Cell, which: Target) -> list[dict[str, Any]]:
+    """Graphs (`paper`, τ = 0.4) of the first few examples, from the edge scores that tests of edges left.
+
+    Each with `uid`, `label`, `predicted` and `target` as in `heatmap.json`, and `graph` (`AttributionGraph.to_json`).
+    """
+    stored, labels = cell.edges(which), cell.model.labels
+    pages: list[dict[str, Any]] = []
+    for index, batch in enumerate(cell.data.batches):
+        if len(pages) >= GRAPH_EXAMPLES:
+            break
+        rows = list(range(min(len(batch), GRAPH_EXAMPLES - len(pages))))
+        attribution = padded(stored, cell.data.start(index), batch)
+        predicted, ends = cell.data.target(index, "predicted"), terminals(cell.model, batch)
+        for b, scores in zip(rows, unpadded(batch, attribution), strict=False):
+            graph = attribution_graph(
+                scores,
+                terminal=ends[b],
+                tokens=token_strings(cell.model, batch, b),
+                units=batch.units[b, : scores.shape[1]].tolist(),
+            )
+            label = int(batch.label[b])
+            pages.append(
+                {
+                    "uid": batch.uids[b],
+                    "label": labels[label] if label >= 0 else None,
+                    "predicted": labels[int(predicted[b])],
+                    "target": labels[int(attribution.target[b])],
+                    "graph": graph.to_json(),
+                }
+            )
+    return pages
+
+
+def token_strings(model: Classifier, batch: Batch, row: int) -> list[str]:
+    """Surface forms of an example's tokens, without padding.
+
+    The word where a unit has one token; else the tokenizer's piece without its mark of a preceding space; else the
+    unit's number (a patch of an image), or "special".
+    """
+    units = batch.units[row][batch.attention_mask[row]].tolist()
+    pieces: list[str | None] = [None] * len(units)
+    if "input_ids" in batch.tensors and model.tokenizer is not None:
+        ids = batch.tensors["input_ids"][row][: len(units)].tolist()
+        pieces = [None if piece is None else str(piece) for piece in model.tokenizer.convert_ids_to_tokens(ids)]
+    numbers, counts = np.unique(units, return_counts=True)
+    whole = {int(unit) for unit, count in zip(numbers, counts, strict=True) if unit >= 0 and count == 1}
+    return [
+        (batch.words[row][unit] if unit in whole else "")
+        or (piece.translate(_WORD_MARKS) or piece if piece else "")
+        or (str(unit) if unit >= 0 else "special")
+        for unit, piece in zip(units, pieces, strict=True)
+    ]

@@ -1,0 +1,130 @@
+"""Reduce a cell: the figures of a test from its rows, and what the record says of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from benchmark.errors import NotApplicable
+from benchmark.evaluations.ties import ties_of
+from benchmark.results import statistics
+from benchmark.results.control_names import control_order
+from benchmark.results.record import WORDS, EvaluationRecord, Figure
+from benchmark.results.row_files import NO_ROWS
+from benchmark.results.row_writing import NOTHING, Share
+from benchmark.run.arrays import padded
+from benchmark.run.cell import Cell
+from benchmark.run.testing import rows_of_test
+from benchmark.settings.identity import digest_of, identity
+from benchmark.types import Evaluation
+
+READ_TIES = ("tokens", "classes")
+"""What a test reads of a method where its units may share a score."""
+
+SAME_FOR_EVERY_CLASS = "1 by construction: the method does not look at the class"
+NOT_OF_THE_CLASS = "the test explains the annotated class, and the method does not look at the class"
+
+
+def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None) -> tuple[EvaluationRecord, Share]:
+    """What the record says of one test, and its rows. Where it cannot serve, there are none, and `dash` is the reason.
+
+    A `remark` says what must be known of its figures; tables show it as a footnote.
+
+    Args:
+        cell: what is tested.
+        name: of the test in the comparison.
+        evaluation: the test.
+        stored: its rows; None: those that `rows_of_test` has left.
+
+    Raises:
+        ValueError: a figure is outside of the bounds of its metric, or counts more examples than there are.
+    """
+    figures: tuple[Figure, ...] = ()
+    constant = tied = None
+    dash, remark, rows = None, remark_of(cell, evaluation), NOTHING
+    scoped = evaluation
+    try:
+        scoped = evaluation.over(cell.data.batches)
+        tested = rows_of_test(cell, evaluation) if stored is None else stored
+        figures = tuple(reduced(scoped, tested))
+        rows = tested
+        constant, tied = shares_of_ties(cell, scoped)
+    except NotApplicable as answer:
+        dash, remark = str(answer), None
+    record = EvaluationRecord(
+        name=name,
+        version=evaluation.version,
+        digest=digest_of(evaluation),
+        identity=identity(evaluation),
+        statistics=statistics.VERSION,
+        target=evaluation.target,
+        metrics=dict(scoped.metrics),
+        averaged=evaluation.averaged,
+        figures=figures,
+        dash=dash,
+        remark=remark,
+        derived={} if rows is NOTHING else scoped.parts,
+        rows=rows.digest,
+        about=evaluation.about,
+        constant=constant,
+        tied=tied,
+    )
+    record.check(name, cell.data.facts.n)
+    return record, rows
+
+
+def remark_of(cell: Cell, evaluation: Evaluation) -> str | None:
+    """What must be known of a method's figures in a test for which the explained class matters; None where nothing.
+
+    A method that does not look at the class has the same scores for each of them. Where a test compares classes, its figure
+    is decided by that. Where it explains the annotated class, the scores are no explanation of that class in the examples
+    that the model gets wrong. A control explains nothing, so that there it needs no remark.
+    """
+    if cell.method.class_specific:
+        return None
+    if evaluation.reads == "classes":
+        return SAME_FOR_EVERY_CLASS
+    return NOT_OF_THE_CLASS if evaluation.target != "predicted" and not control_order(cell.name) else None
+
+
+def shares_of_ties(cell: Cell, evaluation: Evaluation) -> tuple[float, float] | tuple[None, None]:
+    """Means of `Ties.constant` and `Ties.tied` over the explanations that the test reads; None where it reads no ranking.
+
+    Raises:
+        NotApplicable: the method does not give what the test reads.
+    """
+    if evaluation.reads not in READ_TIES:
+        return None, None
+    stored = cell.classes() if evaluation.reads == "classes" else cell.explain(evaluation.target)
+    found = [
+        ties_of(batch, padded(stored, cell.data.start(index), batch), evaluation)
+        for index, batch in enumerate(cell.data.batches)
+    ]
+    constant, tied = (float(torch.cat(part).mean()) for part in zip(*found, strict=True))
+    return constant, tied
+
+
+def reworded(cell: Cell, test: EvaluationRecord, evaluation: Evaluation) -> EvaluationRecord:
+    """The record with the words that the test has for itself, its metrics and its remark today; figures stay."""
+    today = evaluation.metrics
+    metrics = {
+        name: replace(metric, **{word: getattr(today[name], word) for word in WORDS}) if name in today else metric
+        for name, metric in test.metrics.items()
+    }
+    remark = remark_of(cell, evaluation) if test.dash is None else None
+    return replace(test, metrics=metrics, about=evaluation.about, remark=remark)
+
+
+def reduced(evaluation: Evaluation, tested: Share) -> list[Figure]:
+    """The figures of a test from its rows, by metric and x: of all at once, or where they are many of some metrics.
+
+    Which are computed together changes their last digits, so it hangs on the rows alone.
+
+    Raises:
+        NotApplicable: the rows give no figure.
+    """
+    together = evaluation.divided(list(tested.counts))
+    parts = [list(evaluation.reduce(rows)) for rows in tested.rows.chunks(tested.test, together)]
+    figures = [figure for part in parts or [evaluation.reduce(NO_ROWS)] for figure in part]
+    place = {name: number for number, name in enumerate(evaluation.metrics)}
+    return sorted(figures, key=lambda figure: (place[figure.metric], -np.inf if np.isnan(figure.x) else figure.x))
