@@ -75,6 +75,7 @@ COMPARE: dict[str, str] = {
     "batch_size=0": "batch_size=0 must be a whole number of at least 1",
     "batch_size=true": "batch_size=True must be a whole number of at least 1",
     "checkpoint_seconds=-1": "checkpoint_seconds=-1 must be a number of at least 0",
+    "stage=explian": "stage=explian does not exist; did you mean explain?",
     "split=tset": "split=tset does not exist; did you mean test?",
     "name=a/b": "name='a/b' names files",
     "out=": "out= must be a text",
