@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.evaluations.base import Averaged, Rows
-from benchmark.evaluations.masked_maps import IMAGES, NO_MASK, masked_maps, rounding
+from benchmark.evaluations.maps import IMAGES, NO_MASK, masked_maps, rounding
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import configurable
@@ -28,7 +28,7 @@ _REGIONS = {"": ("", "", "mask"), "_box": (", box", " (box)", "mask's bounding b
 class Localisation(Averaged):
     """Where a map of pixels has its maximum and its positive part, against the mask of what it should find.
 
-    With M the mask, s the map of pixels (`benchmark.models.maps`) and s⁺ its positive part:
+    With M the mask, s the map of pixels (`benchmark.evaluations.maps`) and s⁺ its positive part:
 
     - `pointing`: 1 where the map's maximum lies in M. Where several pixels share it, the share of them that lie in M:
       what drawing one of them would give on average. Pixels count as equal within 1e-6 of the map's largest magnitude,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.evaluations.base import Averaged, Derived, Rows
-from benchmark.evaluations.masked_maps import IMAGES, NO_MASK, masked_maps
+from benchmark.evaluations.maps import IMAGES, NO_MASK, masked_maps
 from benchmark.evaluations.rationale.documents import average_precision
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
@@ -54,7 +54,7 @@ _HEADLINES = ("pixel_accuracy", "miou", "average_precision")
 class Segmentation(Averaged):
     """A map against a mask as Chefer 2021a compares them on ImageNet-Segmentation.
 
-    The map of pixels (`benchmark.models.maps`) is scaled to [0, 1] by its minimum and maximum; what lies above its
+    The map of pixels (`benchmark.evaluations.maps`) is scaled to [0, 1] by its minimum and maximum; what lies above its
     mean is taken for the object, the rest for background.
 
     - `pixel_accuracy`: pixels on the right side over all pixels, summed over all images.
