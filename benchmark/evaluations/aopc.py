@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import pandas as pd
@@ -10,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import Averaged, Rows, of_class, table
+from benchmark.evaluations.base import SIGNED, Averaged, Rows, higher, lower, of_class, table
 from benchmark.evaluations.perturbation import rank_units
 from benchmark.evaluations.rationale.documents import rationale_share
 from benchmark.models.classifier import Classifier
@@ -93,59 +94,19 @@ class Aopc(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Both means, both by share, and both at the mean rationale share."""
-        bounds = (-1.0, 1.0)
         removed = "drop of the predicted class's probability when the best words or patches are removed"
         kept = "drop of the predicted class's probability when only the best words or patches are kept"
         some, this, marked = "mean over several shares", "at this share", "at the rationales' mean share"
-        comprehensiveness = Metric(
-            higher_is_better=True,
-            bounds=bounds,
-            headline=True,
-            title="comprehensiveness",
-            short="compr.",
-            meaning=f"{removed}, {some}",
-        )
-        sufficiency = Metric(
-            higher_is_better=False,
-            bounds=bounds,
-            headline=True,
-            title="sufficiency",
-            short="suff.",
-            meaning=f"{kept}, {some}",
-        )
+        more, less = partial(higher, bounds=SIGNED), partial(lower, bounds=SIGNED)
         return {
-            "comprehensiveness": comprehensiveness,
-            "sufficiency": sufficiency,
-            "comprehensiveness_at": Metric(
-                higher_is_better=True,
-                bounds=bounds,
-                x="share removed",
-                headline=True,
-                title="comprehensiveness",
-                meaning=f"{removed}, {this}",
+            "comprehensiveness": more("comprehensiveness", f"{removed}, {some}", short="compr.", headline=True),
+            "sufficiency": less("sufficiency", f"{kept}, {some}", short="suff.", headline=True),
+            "comprehensiveness_at": more("comprehensiveness", f"{removed}, {this}", x="share removed", headline=True),
+            "sufficiency_at": less("sufficiency", f"{kept}, {this}", x="share kept", headline=True),
+            "comprehensiveness_hard": more(
+                "comprehensiveness, rationale length", f"{removed}, {marked}", short="compr. (rat.)"
             ),
-            "sufficiency_at": Metric(
-                higher_is_better=False,
-                bounds=bounds,
-                x="share kept",
-                headline=True,
-                title="sufficiency",
-                meaning=f"{kept}, {this}",
-            ),
-            "comprehensiveness_hard": Metric(
-                higher_is_better=True,
-                bounds=bounds,
-                title="comprehensiveness, rationale length",
-                short="compr. (rat.)",
-                meaning=f"{removed}, {marked}",
-            ),
-            "sufficiency_hard": Metric(
-                higher_is_better=False,
-                bounds=bounds,
-                title="sufficiency, rationale length",
-                short="suff. (rat.)",
-                meaning=f"{kept}, {marked}",
-            ),
+            "sufficiency_hard": less("sufficiency, rationale length", f"{kept}, {marked}", short="suff. (rat.)"),
         }
 
     def over(self, batches: Sequence[Batch]) -> "Aopc":

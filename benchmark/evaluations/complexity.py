@@ -11,7 +11,7 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from benchmark.evaluations.base import Averaged, Rows, rated_scores, token_scores
+from benchmark.evaluations.base import UNBOUNDED, Averaged, Rows, described, rated_scores, token_scores
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Shares, configurable
@@ -56,32 +56,25 @@ class Complexity(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """Gini index, entropy, the mass in the best units, and how many explanations have none."""
         return {
-            "gini": Metric(
-                None,
-                (0.0, 1.0),
-                headline=True,
-                title="Gini index of the scores",
+            "gini": described(
+                "Gini index of the scores",
+                "Gini index of the magnitudes of an explanation's scores: 0 where all words weigh alike",
                 short="Gini",
-                meaning="Gini index of the magnitudes of an explanation's scores: 0 where all words weigh alike",
-            ),
-            "entropy": Metric(
-                None,
-                (0.0, np.inf),
                 headline=True,
-                title="entropy of the scores",
+            ),
+            "entropy": described(
+                "entropy of the scores",
+                "entropy, in nats, of the magnitudes of an explanation's scores over their sum",
                 short="entropy",
-                meaning="entropy, in nats, of the magnitudes of an explanation's scores over their sum",
+                bounds=UNBOUNDED,
+                headline=True,
             ),
-            "top": Metric(
-                None,
-                (0.0, 1.0),
+            "top": described(
+                "mass in the best words",
+                "share of the magnitude of all scores that lies in this share of the words, at least one",
                 x="share of the words",
-                title="mass in the best words",
-                meaning="share of the magnitude of all scores that lies in this share of the words, at least one",
             ),
-            "undefined": Metric(
-                None, (0.0, 1.0), title="explanations of zeros", meaning="share of explanations whose scores are all 0"
-            ),
+            "undefined": described("explanations of zeros", "share of explanations whose scores are all 0"),
         }
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import Averaged, correctness, of_class, table
+from benchmark.evaluations.base import SIGNED, UNBOUNDED, Averaged, correctness, described, higher, of_class, table
 from benchmark.evaluations.edges import edge_scores, terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.models.edits import KeepEdges
@@ -117,48 +117,37 @@ class KeptEdges(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Curves against the threshold and against the share, areas under the latter."""
-        share = (0.0, 1.0)
         metrics = {
-            "kept_auc": Metric(
-                higher_is_better=True,
-                bounds=share,
-                headline=True,
-                title="probability AUC, best edges kept",
+            "kept_auc": higher(
+                "probability AUC, best edges kept",
+                "mean probability of the explained class while growing shares of the edges are kept, best first",
                 short="kept-edge AUC",
-                meaning="mean probability of the explained class while growing shares of the edges are kept, best first",
-            ),
-            "kept_auc_over_random": Metric(
-                higher_is_better=True,
-                bounds=(-1.0, 1.0),
                 headline=True,
-                title="probability AUC, best over random edges kept",
+            ),
+            "kept_auc_over_random": higher(
+                "probability AUC, best over random edges kept",
+                "probability AUC with the best edges kept, less that with as many random edges kept",
                 short="kept-edge AUC over random",
-                meaning="probability AUC with the best edges kept, less that with as many random edges kept",
+                bounds=SIGNED,
+                headline=True,
             ),
         }
         for measure, measured in (("probability", "probability of the explained class"), ("accuracy", "accuracy")):
             for kind in _SETS:
-                better = None if kind in ("random", "trees") else True
-                metrics[f"{kind}_{measure}"] = Metric(
-                    better,
-                    share,
+                metrics[f"{kind}_{measure}"] = (described if kind in ("random", "trees") else higher)(
+                    f"{measure}, {_SETS[kind]} kept",
+                    f"{measured} when only {_SETS[kind]} at this threshold of the attribution graph are kept",
                     x="threshold",
-                    title=f"{measure}, {_SETS[kind]} kept",
-                    meaning=f"{measured} when only {_SETS[kind]} at this threshold of the attribution graph are kept",
                 )
-            for name, better, kind in (("kept", True, "the best edges"), ("kept_random", None, "random edges")):
-                metrics[f"{name}_{measure}"] = Metric(
-                    better,
-                    share,
+            for name, better, kind in (("kept", higher, "the best edges"), ("kept_random", described, "random edges")):
+                metrics[f"{name}_{measure}"] = better(
+                    f"{measure}, share of {kind} kept",
+                    f"{measured} when only this share of the edges is kept, {kind}",
                     x="share of edges kept",
-                    title=f"{measure}, share of {kind} kept",
-                    meaning=f"{measured} when only this share of the edges is kept, {kind}",
                 )
-        number = "number of edges in the attribution graph"
-        metrics["edges_kept"] = Metric(None, (0.0, np.inf), x="threshold", title="edges in the graph", meaning=number)
-        metrics["edges_kept_share"] = Metric(
-            None, share, x="threshold", title="share of edges in the graph", meaning=f"{number} over that of all edges"
-        )
+        number, at = "number of edges in the attribution graph", "threshold"
+        metrics["edges_kept"] = described("edges in the graph", number, bounds=UNBOUNDED, x=at)
+        metrics["edges_kept_share"] = described("share of edges in the graph", f"{number} over that of all edges", x=at)
         return metrics
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:

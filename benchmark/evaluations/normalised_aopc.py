@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.evaluations.base import Averaged, table
+from benchmark.evaluations.base import SHARE, SIGNED, Averaged, described, higher, lower, table
 from benchmark.evaluations.perturbation import Ranking, rank_units
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import Operator, OperatorName, logits_without, operator_for
@@ -104,48 +104,38 @@ class NormalisedAopc(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Both normalised measures, what they are made of, and how many examples have them."""
-        drop, share = (-1.0, 1.0), (0.0, 1.0)
-        normalised = share if self.beam is None else (-float("inf"), float("inf"))
+        normalised = SHARE if self.beam is None else (-float("inf"), float("inf"))
         return {
-            "normalised_comprehensiveness": Metric(
-                higher_is_better=True,
-                bounds=normalised,
-                headline=True,
-                title="normalised comprehensiveness",
+            "normalised_comprehensiveness": higher(
+                "normalised comprehensiveness",
+                "where comprehensiveness lies between the lowest (0) and the highest (1) of any order of removal",
                 short="norm. compr.",
-                meaning="where comprehensiveness lies between the lowest (0) and the highest (1) of any order of removal",
-            ),
-            "normalised_sufficiency": Metric(
-                higher_is_better=False,
                 bounds=normalised,
                 headline=True,
-                title="normalised sufficiency",
+            ),
+            "normalised_sufficiency": lower(
+                "normalised sufficiency",
+                "where sufficiency lies between the lowest (0) and the highest (1) of any order of removal",
                 short="norm. suff.",
-                meaning="where sufficiency lies between the lowest (0) and the highest (1) of any order of removal",
+                bounds=normalised,
+                headline=True,
             ),
-            "comprehensiveness_every_step": Metric(
-                higher_is_better=True,
-                bounds=drop,
-                title="comprehensiveness, word by word",
+            "comprehensiveness_every_step": higher(
+                "comprehensiveness, word by word",
+                "mean drop of the class's probability while words are removed one by one, most relevant first",
                 short="compr. (words)",
-                meaning="mean drop of the class's probability while words are removed one by one, most relevant first",
+                bounds=SIGNED,
             ),
-            "sufficiency_every_step": Metric(
-                higher_is_better=False,
-                bounds=drop,
-                title="sufficiency, word by word",
+            "sufficiency_every_step": lower(
+                "sufficiency, word by word",
+                "mean drop of the class's probability while words are removed one by one, least relevant first",
                 short="suff. (words)",
-                meaning="mean drop of the class's probability while words are removed one by one, least relevant first",
+                bounds=SIGNED,
             ),
-            "lowest_aopc": Metric(None, drop, title="lowest drop of any order", meaning=f"{_BOUND} lowest"),
-            "highest_aopc": Metric(None, drop, title="highest drop of any order", meaning=f"{_BOUND} highest"),
-            "exhaustive": Metric(
-                None,
-                share,
-                title="share with exact bounds",
-                meaning="share of the scored examples whose bounds are exact",
-            ),
-            "left_out": Metric(None, share, title="share left out", meaning="share of the examples without a value"),
+            "lowest_aopc": described("lowest drop of any order", f"{_BOUND} lowest", bounds=SIGNED),
+            "highest_aopc": described("highest drop of any order", f"{_BOUND} highest", bounds=SIGNED),
+            "exhaustive": described("share with exact bounds", "share of the scored examples whose bounds are exact"),
+            "left_out": described("share left out", "share of the examples without a value"),
         }
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:

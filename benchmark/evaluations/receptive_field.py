@@ -1,6 +1,7 @@
 """How far attention edges reach, layer by layer (Hao 2021, "receptive field")."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -8,7 +9,7 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from benchmark.evaluations.base import Averaged, table
+from benchmark.evaluations.base import UNBOUNDED, Averaged, described, table
 from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import THRESHOLD, layer_shares
@@ -65,34 +66,21 @@ class ReceptiveField(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """All of them describe."""
         above = "in tokens from query to key of the edges above the threshold"
+        by_layer = partial(described, bounds=UNBOUNDED, x="layer")
         metrics = {
-            "distance": Metric(
-                None,
-                (0.0, np.inf),
-                headline=True,
-                title="distance of strong edges",
+            "distance": described(
+                "distance of strong edges",
+                f"mean distance {above}, mean over layers",
                 short="edge distance",
-                meaning=f"mean distance {above}, mean over layers",
+                bounds=UNBOUNDED,
+                headline=True,
             ),
-            "distance_mean": Metric(
-                None,
-                (0.0, np.inf),
-                x="layer",
-                title="distance of strong edges by layer",
-                meaning=f"mean distance {above}",
-            ),
+            "distance_mean": by_layer("distance of strong edges by layer", f"mean distance {above}"),
         }
         for q in self.quantiles:
-            metrics[_quantile(q)] = Metric(
-                None,
-                (0.0, np.inf),
-                x="layer",
-                title=f"{100 * q:g} % quantile of the distance by layer",
-                meaning=f"{100 * q:g} % quantile of the distance {above}",
-            )
-        metrics["edges"] = Metric(
-            None, (0.0, np.inf), x="layer", title="strong edges by layer", meaning="number of edges above the threshold"
-        )
+            quantile = f"{100 * q:g} % quantile of the distance"
+            metrics[_quantile(q)] = by_layer(f"{quantile} by layer", f"{quantile} {above}")
+        metrics["edges"] = by_layer("strong edges by layer", "number of edges above the threshold")
         return metrics
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:

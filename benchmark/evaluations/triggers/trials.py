@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 import torch
@@ -9,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.errors import UserError
-from benchmark.evaluations.base import correctness, table
+from benchmark.evaluations.base import SIGNED, correctness, described, higher, table
 from benchmark.evaluations.triggers.insertion import Encoded, Inserted, encode, insert
 from benchmark.evaluations.triggers.patterns import Trigger, Variations
 from benchmark.evaluations.triggers.script import encode_pieces, insert_pieces
@@ -19,26 +20,12 @@ from benchmark.results.graph import Construction
 from benchmark.results.record import Metric
 from benchmark.types import Batch
 
-_DROP = (-1.0, 1.0)
 _FALL = "fall of accuracy when a method's triggers are inserted into texts"
+_drop = partial(described, bounds=SIGNED)
 _CURVES = {
-    "position": Metric(
-        None, _DROP, x="relative position", title="accuracy drop by position", meaning=f"{_FALL}, all at this position"
-    ),
-    "tau": Metric(
-        None,
-        _DROP,
-        x="threshold",
-        title="accuracy drop by threshold",
-        meaning=f"{_FALL}, with triggers of this threshold",
-    ),
-    "pairs": Metric(
-        None,
-        _DROP,
-        x="inserted pairs",
-        title="accuracy drop by edges",
-        meaning=f"{_FALL}, with triggers of so many attention edges",
-    ),
+    "position": _drop("accuracy drop by position", f"{_FALL}, all at this position", x="relative position"),
+    "tau": _drop("accuracy drop by threshold", f"{_FALL}, with triggers of this threshold", x="threshold"),
+    "pairs": _drop("accuracy drop by edges", f"{_FALL}, with triggers of so many attention edges", x="inserted pairs"),
 }
 
 
@@ -146,63 +133,37 @@ def drop_metrics(curves: Sequence[str], *, of_source: bool) -> Mapping[str, Metr
         of_source: whether triggers attack texts of the class that they come from, too.
     """
     metrics = {
-        "accuracy_drop": Metric(
-            higher_is_better=True,
-            bounds=_DROP,
-            headline=True,
-            title="accuracy drop by triggers",
-            short="trigger drop",
-            meaning=_FALL,
-        ),
-        "success": Metric(
-            higher_is_better=True,
-            bounds=(0.0, 1.0),
-            title="success of triggers",
+        "accuracy_drop": higher("accuracy drop by triggers", _FALL, short="trigger drop", bounds=SIGNED, headline=True),
+        "success": higher(
+            "success of triggers",
+            "share of the correctly classified examples that the triggers turn",
             short="trigger succ.",
-            meaning="share of the correctly classified examples that the triggers turn",
         ),
-        "advantage": Metric(
-            higher_is_better=True,
-            bounds=(-2.0, 2.0),
-            title="accuracy drop over random words",
+        "advantage": higher(
+            "accuracy drop over random words",
+            "accuracy drop by triggers less that by random words at the same places",
             short="over random",
-            meaning="accuracy drop by triggers less that by random words at the same places",
+            bounds=(-2.0, 2.0),
         ),
-        "random_drop": Metric(
-            None,
-            _DROP,
-            title="accuracy drop by random words",
+        "random_drop": _drop(
+            "accuracy drop by random words",
+            "fall of accuracy when random words are inserted at the same places",
             short="random drop",
-            meaning="fall of accuracy when random words are inserted at the same places",
         ),
-        "matched_drop": Metric(
-            None,
-            _DROP,
-            title="accuracy drop by words of equal frequency",
+        "matched_drop": _drop(
+            "accuracy drop by words of equal frequency",
+            "fall of accuracy when words of similar frequency are inserted at the same places",
             short="matched drop",
-            meaning="fall of accuracy when words of similar frequency are inserted at the same places",
         ),
-        "accuracy_drop_class": Metric(
-            None,
-            _DROP,
-            x="class of the attacked examples",
-            title="accuracy drop by class",
-            scale="class",
-            meaning=f"{_FALL} of this class",
+        "accuracy_drop_class": _drop(
+            "accuracy drop by class", f"{_FALL} of this class", x="class of the attacked examples", scale="class"
         ),
-        "drop_of_trigger": Metric(
-            None,
-            _DROP,
-            x="trigger",
-            title="accuracy drop by trigger",
-            meaning=f"{_FALL}, each by itself",
-            scale="nominal",
-        ),
+        "drop_of_trigger": _drop("accuracy drop by trigger", f"{_FALL}, each by itself", x="trigger", scale="nominal"),
         **{f"drop_{'of' if name == 'pairs' else 'at'}_{name}": _CURVES[name] for name in curves},
     }
     if of_source:
         for name, whose in (("own_class_drop", "the trigger's own class"), ("other_class_drop", "the other classes")):
-            metrics[name] = Metric(None, _DROP, title=f"accuracy drop, {whose}", meaning=f"{_FALL} of {whose}")
+            metrics[name] = _drop(f"accuracy drop, {whose}", f"{_FALL} of {whose}")
     return metrics
 
 
