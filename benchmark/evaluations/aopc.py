@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import SIGNED, Averaged, Rows, higher, lower, of_class, table
+from benchmark.evaluations.base import SIGNED, Averaged, Rows, higher, lower, of_class
 from benchmark.evaluations.perturbation import rank_units
 from benchmark.evaluations.rationale.documents import rationale_share
 from benchmark.models.classifier import Classifier
@@ -140,28 +140,26 @@ class Aopc(Averaged):
             rows.add(f"{name}_at", values, x=self.fractions, defined=erasure.rated)
         for name, values in zip(("comprehensiveness", "sufficiency"), erasure.hard_drops(), strict=False):
             rows.add(f"{name}_hard", values, defined=erasure.rated)
-        if not _are_annotations(batch):
-            return rows.frame()
-        return pd.concat([rows.frame(), *probability_rows(batch.uids, erasure, self.fractions)], ignore_index=True)
+        if _are_annotations(batch):
+            _add_probabilities(rows, erasure, self.fractions)
+        return rows.frame()
 
 
 def _are_annotations(batch: Batch) -> bool:
     return all("annotation_id" in meta for meta in batch.meta)
 
 
-def probability_rows(uids: Sequence[str], erasure: Erasure, shares: Sequence[float | int]) -> list[pd.DataFrame]:
+def _add_probabilities(rows: Rows, erasure: Erasure, shares: Sequence[float | int]) -> None:
     """Rows `whole:<class>`, and `without:<class>` and `only:<class>` at each share; `stored_erasure` reads them.
 
     Those at the mean rationale share begin with `hard_`.
     """
-    frames = []
     for c in range(erasure.whole.shape[1]):
-        frames.append(table(uids, f"whole:{c}", erasure.whole[:, c]))
+        rows.add(f"whole:{c}", erasure.whole[:, c])
         for name, values in (("without", erasure.without), ("only", erasure.only)):
-            frames.append(table(uids, f"{name}:{c}", values[:, :, c].T, x=shares))
+            rows.add(f"{name}:{c}", values[:, :, c].T, x=shares)
         for name, after in zip(("without", "only"), erasure.hard if erasure.hard is not None else (), strict=False):
-            frames.append(table(uids, f"hard_{name}:{c}", after[:, c]))
-    return frames
+            rows.add(f"hard_{name}:{c}", after[:, c])
 
 
 def stored_erasure(

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from benchmark.evaluations.base import UNBOUNDED, Averaged, described, higher, table
+from benchmark.evaluations.base import UNBOUNDED, Averaged, Rows, described, higher
 from benchmark.evaluations.curves import TENTHS
 from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models.classifier import Classifier
@@ -101,11 +101,11 @@ class AttributionGraphs(Averaged):
                     shared = agreement(graph, np.asarray(rationale, dtype=bool), query_units)
                     agreements[b, t] = shared.recall, shared.precision, shared.f1
         x = [float(threshold) for threshold in self.thresholds]
-        frames = [table(batch.uids, name, sizes[..., k], x=x) for k, name in enumerate(_SIZES)]
-        frames += [
-            table(batch.uids, f"rationale_{name}", agreements[..., k], x=x, defined=annotated)
-            for k, name in enumerate(_AGREEMENT)
-        ]
-        frames.append(table(batch.uids, "nodes_mean", sizes[..., 0].mean(axis=1)))
-        frames.append(table(batch.uids, "rationale_f1_mean", agreements[..., 2].mean(axis=1), defined=annotated))
-        return pd.concat(frames, ignore_index=True)
+        rows = Rows(batch.uids)
+        for k, name in enumerate(_SIZES):
+            rows.add(name, sizes[..., k], x=x)
+        for k, name in enumerate(_AGREEMENT):
+            rows.add(f"rationale_{name}", agreements[..., k], x=x, defined=annotated)
+        rows.add("nodes_mean", sizes[..., 0].mean(axis=1))
+        rows.add("rationale_f1_mean", agreements[..., 2].mean(axis=1), defined=annotated)
+        return rows.frame()

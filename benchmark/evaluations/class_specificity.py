@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks
-from benchmark.evaluations.base import SIGNED, Averaged, described, lower, rated_units, table
+from benchmark.evaluations.base import SIGNED, Averaged, Rows, described, lower, rated_units
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Above, Natural, Share, configurable
@@ -89,8 +89,11 @@ class ClassSpecificity(Averaged):
         values, is_rated = scores.double().cpu().numpy(), rated.cpu().numpy()
         measures = np.array([_pairs(values[b][:, is_rated[b]], chosen[b][:, is_rated[b]]) for b in range(len(batch))])
         defined = measures[:, 2] < 1
-        parts = [table(batch.uids, name, measures[:, k], defined=defined) for k, name in enumerate(("tau", "overlap"))]
-        return pd.concat([*parts, table(batch.uids, "undefined", measures[:, 2])], ignore_index=True)
+        rows = Rows(batch.uids)
+        for k, name in enumerate(("tau", "overlap")):
+            rows.add(name, measures[:, k], defined=defined)
+        rows.add("undefined", measures[:, 2])
+        return rows.frame()
 
 
 def _pairs(scores: NDArray[np.float64], best: NDArray[np.bool_]) -> tuple[float, float, float]:

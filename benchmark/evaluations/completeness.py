@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.errors import NotApplicable
-from benchmark.evaluations.base import UNBOUNDED, Averaged, Derived, lower, of_class, table
+from benchmark.evaluations.base import UNBOUNDED, Averaged, Derived, Rows, lower, of_class
 from benchmark.evaluations.head_pruning import pruned_logits
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
@@ -76,12 +76,8 @@ class Completeness(Averaged):
             raise NotApplicable("the method does not score edges")
         contributions = layer_contributions(model, batch, attribution.target)
         gaps = (attribution.totals.to(contributions.device) - contributions).abs()
-        layers = [float(layer) for layer in range(model.n_layers)]
-        return pd.concat(
-            [
-                table(batch.uids, "gap", gaps.mean(1)),
-                table(batch.uids, "contribution", contributions.abs().mean(1)),
-                table(batch.uids, "gap_layer", gaps, x=layers),
-            ],
-            ignore_index=True,
-        )
+        rows = Rows(batch.uids)
+        rows.add("gap", gaps.mean(1))
+        rows.add("contribution", contributions.abs().mean(1))
+        rows.add("gap_layer", gaps, x=range(model.n_layers))
+        return rows.frame()

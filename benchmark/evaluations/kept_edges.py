@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import SIGNED, UNBOUNDED, Averaged, correctness, described, higher, of_class, table
+from benchmark.evaluations.base import SIGNED, UNBOUNDED, Averaged, Rows, correctness, described, higher, of_class
 from benchmark.evaluations.edges import edge_scores, terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.models.edits import KeepEdges
@@ -165,11 +165,12 @@ class KeptEdges(Averaged):
         ties = random_keys(counted, batch.uids, self.seed, "kept edges")
         best = Ordered.over_layers(edge_scores(batch, attribution), counted, ties)
         measure = _Measure(model, batch, attribution.target.to(model.device), cells, self)
-        return pd.concat(
-            [self._by_threshold(measure, attribution, best), self._by_share(measure, counted, best)], ignore_index=True
-        )
+        rows = Rows(batch.uids)
+        self._add_by_threshold(rows, measure, attribution, best)
+        self._add_by_share(rows, measure, counted, best)
+        return rows.frame()
 
-    def _by_threshold(self, measure: "_Measure", attribution: Attribution, best: Ordered) -> pd.DataFrame:
+    def _add_by_threshold(self, rows: Rows, measure: "_Measure", attribution: Attribution, best: Ordered) -> None:
         """The graph's edges beside the best and random ones."""
         batch, cells = measure.batch, measure.cells
         ends = terminals(measure.model, batch)
@@ -202,12 +203,12 @@ class KeptEdges(Averaged):
         random, trees = values[:, :, 2 : 2 + self.draws].mean(2), values[:, :, 2 + self.draws :].mean(2)
         means = {"graph": values[:, :, 0], "top": values[:, :, 1], "random": random, "trees": trees}
         n_edges = (cells & ~diagonal(cells) if self.keep_self else cells).sum((1, 2, 3)).clamp(min=1)
-        frames = [frame for kind in _SETS for frame in measure.tables(kind, means[kind], self.thresholds)]
-        frames.append(table(batch.uids, "edges_kept", counts, x=self.thresholds))
-        frames.append(table(batch.uids, "edges_kept_share", counts / n_edges[:, None], x=self.thresholds))
-        return pd.concat(frames, ignore_index=True)
+        for kind in _SETS:
+            measure.add(rows, kind, means[kind], self.thresholds)
+        rows.add("edges_kept", counts, x=self.thresholds)
+        rows.add("edges_kept_share", counts / n_edges[:, None], x=self.thresholds)
 
-    def _by_share(self, measure: "_Measure", counted: Keep, best: Ordered) -> pd.DataFrame:
+    def _add_by_share(self, rows: Rows, measure: "_Measure", counted: Keep, best: Ordered) -> None:
         """The best edges beside random ones."""
         uids = measure.batch.uids
         orders = [best]
@@ -219,15 +220,10 @@ class KeptEdges(Averaged):
         values = measure.of(masks).reshape(len(uids), len(self.fractions), 1 + self.draws, 2)
         best_curve, random = values[:, :, 0], values[:, :, 1:].mean(2)
         areas = [curves.area(curve[..., 0], self.fractions) for curve in (best_curve, random)]
-        return pd.concat(
-            [
-                *measure.tables("kept", best_curve, self.fractions),
-                *measure.tables("kept_random", random, self.fractions),
-                table(uids, "kept_auc", areas[0]),
-                table(uids, "kept_auc_over_random", areas[0] - areas[1]),
-            ],
-            ignore_index=True,
-        )
+        measure.add(rows, "kept", best_curve, self.fractions)
+        measure.add(rows, "kept_random", random, self.fractions)
+        rows.add("kept_auc", areas[0])
+        rows.add("kept_auc_over_random", areas[0] - areas[1])
 
 
 @dataclass(frozen=True)
@@ -249,12 +245,10 @@ class _Measure:
         probability = of_class(self.model.probabilities(logits), self.target[:, None])
         return torch.stack([probability, correctness(logits, self.batch.label[:, None])], dim=-1)
 
-    def tables(
-        self, name: str, values: Float[Tensor, "B X 2"] | NDArray, x: Sequence[float | int]
-    ) -> Iterator[pd.DataFrame]:
+    def add(self, rows: Rows, name: str, values: Float[Tensor, "B X 2"], x: Sequence[float | int]) -> None:
         """Rows of a curve's probability and accuracy."""
-        yield table(self.batch.uids, f"{name}_probability", values[..., 0], x=x)
-        yield table(self.batch.uids, f"{name}_accuracy", values[..., 1], x=x, defined=self.batch.label >= 0)
+        rows.add(f"{name}_probability", values[..., 0], x=x)
+        rows.add(f"{name}_accuracy", values[..., 1], x=x, defined=self.batch.label >= 0)
 
 
 def attended(model: Classifier, batch: Batch) -> Keep:

@@ -9,7 +9,7 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from benchmark.evaluations.base import UNBOUNDED, Averaged, described, table
+from benchmark.evaluations.base import UNBOUNDED, Averaged, Rows, described
 from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import THRESHOLD, layer_shares
@@ -93,13 +93,13 @@ class ReceptiveField(Averaged):
                 counts[b, layer] = len(distances)
                 if len(distances):
                     figures[b, layer] = distances.mean(), *np.quantile(distances, self.quantiles)
-        x = [float(layer) for layer in range(model.n_layers)]
-        defined = np.asarray(counts > 0)
-        frames = [table(batch.uids, name, figures[..., k], x=x, defined=defined) for k, name in enumerate(self._names)]
-        frames.append(table(batch.uids, "edges", counts, x=x))
+        rows, layers, defined = Rows(batch.uids), range(model.n_layers), np.asarray(counts > 0)
+        for k, name in enumerate(self._names):
+            rows.add(name, figures[..., k], x=layers, defined=defined)
+        rows.add("edges", counts, x=layers)
         mean_over_layers = np.where(defined, figures[..., 0], 0.0).sum(axis=1) / defined.sum(axis=1).clip(min=1)
-        frames.append(table(batch.uids, "distance", mean_over_layers, defined=np.asarray(defined.any(axis=1))))
-        return pd.concat(frames, ignore_index=True)
+        rows.add("distance", mean_over_layers, defined=np.asarray(defined.any(axis=1)))
+        return rows.frame()
 
     def _distances(self, scores: Float[NDArray, "L T T"], terminal: int | None) -> list[NDArray]:
         """|i − j| of each layer's edges above τ."""

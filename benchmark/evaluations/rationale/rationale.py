@@ -7,10 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
-import torch
 
 from benchmark.errors import NotApplicable
-from benchmark.evaluations.base import SHARE, Averaged, Column, Derived, Rows, described, higher, table
+from benchmark.evaluations.base import SHARE, Averaged, Column, Derived, Rows, described, higher
 from benchmark.evaluations.rationale import scores
 from benchmark.evaluations.rationale.documents import documents, rationale_share, rationales
 from benchmark.models.classifier import Classifier
@@ -211,7 +210,7 @@ class Rationale(Averaged):
         documents_of_batch = documents(batch, attribution, how=self.pool, clamp=self.clamp, seed=self.seed)
         annotated = rationales(batch)
         if not annotated:
-            return table((), "average_precision", torch.zeros(0))
+            return Rows(()).frame()
         evaluation = self if self.even is not None else self.over([batch])
         documents_of = {uid: part for uid, part in zip(batch.uids, documents_of_batch, strict=True) if uid in annotated}
         share, shares = float(evaluation.hard_share), [float(s) for s in self.hard_shares]

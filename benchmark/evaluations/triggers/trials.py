@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.errors import UserError
-from benchmark.evaluations.base import SIGNED, correctness, described, higher, table
+from benchmark.evaluations.base import SIGNED, Rows, correctness, described, higher
 from benchmark.evaluations.triggers.insertion import Encoded, Inserted, encode, insert
 from benchmark.evaluations.triggers.patterns import Trigger, Variations
 from benchmark.evaluations.triggers.script import encode_pieces, insert_pieces
@@ -185,30 +185,29 @@ def rows_of_drops(
         before: 1 where the example is classified correctly without an insertion, else 0.
         of_source: whether the example is of the class that the trigger comes from; None where no trigger attacks that.
     """
-    frames, start = [], 0
+    rows, start = Rows(batch.uids), 0
     means: dict[str, tuple[Tensor, Tensor]] = {}
     for attack in attacks:
         at = slice(start, start + len(attack.inserted))
         start = at.stop
         mean, defined = _mean(drops[:, at], attacked[:, at])
-        x = None if attack.x is None else [attack.x]
-        frames.append(table(batch.uids, attack.metric, mean, x=x, defined=defined))
+        rows.add(attack.metric, mean, x=None if attack.x is None else [attack.x], defined=defined)
         means.setdefault(attack.metric, (mean, defined))
     real, defined = means["accuracy_drop"]
-    frames.append(table(batch.uids, "success", real, defined=defined & (before != 0)))
+    rows.add("success", real, defined=defined & (before != 0))
     random, has_random = means["random_drop"]
-    frames.append(table(batch.uids, "advantage", real - random, defined=defined & has_random))
+    rows.add("advantage", real - random, defined=defined & has_random)
     count = len(attacks[0].inserted)
-    frames.append(table(batch.uids, "drop_of_trigger", drops[:, :count], x=range(count), defined=attacked[:, :count]))
-    for metric, chosen in (
-        () if of_source is None else (("own_class_drop", of_source), ("other_class_drop", ~of_source))
-    ):
-        mean, defined_of_class = _mean(drops[:, :count], attacked[:, :count] & chosen)
-        frames.append(table(batch.uids, metric, mean, defined=defined_of_class))
-    by_class = table(batch.uids, "accuracy_drop_class", real, defined=defined)
+    rows.add("drop_of_trigger", drops[:, :count], x=range(count), defined=attacked[:, :count])
+    if of_source is not None:
+        for metric, chosen in (("own_class_drop", of_source), ("other_class_drop", ~of_source)):
+            mean, defined_of_class = _mean(drops[:, :count], attacked[:, :count] & chosen)
+            rows.add(metric, mean, defined=defined_of_class)
+    rows.add("accuracy_drop_class", real, defined=defined)
+    frame = rows.frame()
     classes = dict(zip(batch.uids, batch.label.tolist(), strict=True))
-    frames.append(by_class.assign(x=by_class["uid"].map(classes).astype(float)))
-    return pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
+    by_class = frame["metric"] == "accuracy_drop_class"
+    return frame.assign(x=frame["x"].where(~by_class, frame["uid"].map(classes).astype(float)))
 
 
 def _mean(drops: Float[Tensor, "B P"], attacked: Bool[Tensor, "B P"]) -> tuple[Float[Tensor, "B"], Bool[Tensor, "B"]]:
