@@ -90,7 +90,7 @@ class Agreement(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """τ_b and what describes it, per reference."""
-        metrics = {}
+        metrics: dict[str, Metric] = {}
         for name, called in REFERENCES.items():
             title, tau = f"τ with {called}", f"Kendall's τ between a method's word scores and importance by {called}"
             headline, short = name != "gradient_attached", f"τ {_SHORT[name]}"
