@@ -228,7 +228,7 @@ class Attribution:
         totals: the sum of a layer's edge scores over heads, queries and keys, or None likewise.
         edges: edge scores of each layer, summed over heads, 0 at padding; for evaluations that read edges, else None.
         classes: token scores for the K most probable classes, most probable first; for evaluations that read classes.
-        pixels: one score per pixel of an image, of a method that scores pixels; `benchmark.models.maps` makes those of
+        pixels: one score per pixel of an image, of a method that scores pixels; `benchmark.evaluations.maps` makes those of
             the others from `tokens`.
     """
 

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 from torch import Tensor
 
 from benchmark.evaluations import ranks
-from benchmark.evaluations.base import Averaged, Column, as_figure, rated_scores, token_scores
+from benchmark.evaluations.base import SIGNED, Averaged, Column, as_figure, described, rated_scores, token_scores
 from benchmark.models.classifier import Classifier
 from benchmark.results import statistics
 from benchmark.results.record import About, Figure, Metric
@@ -29,6 +29,7 @@ REFERENCES = {
 
 _SHORT = {"gradient": "grad.", "gradient_attached": "grad. (att.)", "leave_one_out": "LOO"}
 SIGNIFICANT = 0.05
+_tau = partial(described, bounds=SIGNED)
 _MOST_REFERENCES = 10_000
 
 
@@ -89,8 +90,7 @@ class Agreement(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """τ_b and what describes it, per reference."""
-        metrics = {}
-        share, correlation = (0.0, 1.0), (-1.0, 1.0)
+        metrics: dict[str, Metric] = {}
         for name, called in REFERENCES.items():
             title, tau = f"τ with {called}", f"Kendall's τ between a method's word scores and importance by {called}"
             headline, short = name != "gradient_attached", f"τ {_SHORT[name]}"
@@ -98,40 +98,23 @@ class Agreement(Averaged):
                 f"Kendall's τ between a layer's edges to the words, from the token read, and importance by {called}"
             )
             no_order = f"share of examples in which the method's scores or importance by {called} order no words"
-            metrics[f"{name}_tau"] = Metric(
-                None, correlation, headline=headline, title=title, short=short, meaning=f"mean of {tau}"
-            )
-            metrics[f"{name}_tau_std"] = Metric(
-                None, share, title=f"{title}, spread", short=f"{short} std", meaning=f"standard deviation of {tau}"
-            )
-            metrics[f"{name}_tau_null"] = Metric(
-                None,
-                correlation,
-                title=f"{title}, permuted",
-                short=f"{short} null",
-                meaning=f"{tau} after the scores are permuted at random, near 0 by construction",
-            )
-            metrics[f"{name}_significant"] = Metric(
-                None, share, title=f"significant {title}", meaning=f"share of examples with p ≤ .05 for {tau}"
-            )
-            metrics[f"{name}_undefined"] = Metric(None, share, title=f"undefined {title}", meaning=no_order)
-            metrics[f"{name}_tau_by_class"] = Metric(
-                None,
-                correlation,
-                x="predicted class",
-                title=f"{title} by class",
-                meaning=f"mean of {tau}, by class",
-                scale="class",
-            )
-            metrics[f"{name}_tau_layer"] = Metric(
-                None, correlation, x="layer", headline=headline, title=f"{title} by layer", meaning=layers
-            )
-            metrics[f"{name}_tau_layer_mean"] = Metric(
-                None, correlation, title=f"{title}, mean over layers", meaning=f"{layers}, mean over layers"
-            )
-            metrics[f"{name}_undefined_layer"] = Metric(
-                None, share, x="layer", title=f"undefined {title} by layer", meaning=no_order
-            )
+            metrics |= {
+                f"{name}_tau": _tau(title, f"mean of {tau}", headline=headline, short=short),
+                f"{name}_tau_std": described(f"{title}, spread", f"standard deviation of {tau}", short=f"{short} std"),
+                f"{name}_tau_null": _tau(
+                    f"{title}, permuted",
+                    f"{tau} after the scores are permuted at random, near 0 by construction",
+                    short=f"{short} null",
+                ),
+                f"{name}_significant": described(f"significant {title}", f"share of examples with p ≤ .05 for {tau}"),
+                f"{name}_undefined": described(f"undefined {title}", no_order),
+                f"{name}_tau_by_class": _tau(
+                    f"{title} by class", f"mean of {tau}, by class", x="predicted class", scale="class"
+                ),
+                f"{name}_tau_layer": _tau(f"{title} by layer", layers, x="layer", headline=headline),
+                f"{name}_tau_layer_mean": _tau(f"{title}, mean over layers", f"{layers}, mean over layers"),
+                f"{name}_undefined_layer": described(f"undefined {title} by layer", no_order, x="layer"),
+            }
         return metrics
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import pandas as pd
@@ -10,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import Averaged, Rows, of_class, table
+from benchmark.evaluations.base import SIGNED, Averaged, Rows, higher, lower, of_class
 from benchmark.evaluations.perturbation import rank_units
 from benchmark.evaluations.rationale.documents import rationale_share
 from benchmark.models.classifier import Classifier
@@ -93,59 +94,19 @@ class Aopc(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Both means, both by share, and both at the mean rationale share."""
-        bounds = (-1.0, 1.0)
         removed = "drop of the predicted class's probability when the best words or patches are removed"
         kept = "drop of the predicted class's probability when only the best words or patches are kept"
         some, this, marked = "mean over several shares", "at this share", "at the rationales' mean share"
-        comprehensiveness = Metric(
-            higher_is_better=True,
-            bounds=bounds,
-            headline=True,
-            title="comprehensiveness",
-            short="compr.",
-            meaning=f"{removed}, {some}",
-        )
-        sufficiency = Metric(
-            higher_is_better=False,
-            bounds=bounds,
-            headline=True,
-            title="sufficiency",
-            short="suff.",
-            meaning=f"{kept}, {some}",
-        )
+        more, less = partial(higher, bounds=SIGNED), partial(lower, bounds=SIGNED)
         return {
-            "comprehensiveness": comprehensiveness,
-            "sufficiency": sufficiency,
-            "comprehensiveness_at": Metric(
-                higher_is_better=True,
-                bounds=bounds,
-                x="share removed",
-                headline=True,
-                title="comprehensiveness",
-                meaning=f"{removed}, {this}",
+            "comprehensiveness": more("comprehensiveness", f"{removed}, {some}", short="compr.", headline=True),
+            "sufficiency": less("sufficiency", f"{kept}, {some}", short="suff.", headline=True),
+            "comprehensiveness_at": more("comprehensiveness", f"{removed}, {this}", x="share removed", headline=True),
+            "sufficiency_at": less("sufficiency", f"{kept}, {this}", x="share kept", headline=True),
+            "comprehensiveness_hard": more(
+                "comprehensiveness, rationale length", f"{removed}, {marked}", short="compr. (rat.)"
             ),
-            "sufficiency_at": Metric(
-                higher_is_better=False,
-                bounds=bounds,
-                x="share kept",
-                headline=True,
-                title="sufficiency",
-                meaning=f"{kept}, {this}",
-            ),
-            "comprehensiveness_hard": Metric(
-                higher_is_better=True,
-                bounds=bounds,
-                title="comprehensiveness, rationale length",
-                short="compr. (rat.)",
-                meaning=f"{removed}, {marked}",
-            ),
-            "sufficiency_hard": Metric(
-                higher_is_better=False,
-                bounds=bounds,
-                title="sufficiency, rationale length",
-                short="suff. (rat.)",
-                meaning=f"{kept}, {marked}",
-            ),
+            "sufficiency_hard": less("sufficiency, rationale length", f"{kept}, {marked}", short="suff. (rat.)"),
         }
 
     def over(self, batches: Sequence[Batch]) -> "Aopc":
@@ -179,28 +140,26 @@ class Aopc(Averaged):
             rows.add(f"{name}_at", values, x=self.fractions, defined=erasure.rated)
         for name, values in zip(("comprehensiveness", "sufficiency"), erasure.hard_drops(), strict=False):
             rows.add(f"{name}_hard", values, defined=erasure.rated)
-        if not _are_annotations(batch):
-            return rows.frame()
-        return pd.concat([rows.frame(), *probability_rows(batch.uids, erasure, self.fractions)], ignore_index=True)
+        if _are_annotations(batch):
+            _add_probabilities(rows, erasure, self.fractions)
+        return rows.frame()
 
 
 def _are_annotations(batch: Batch) -> bool:
     return all("annotation_id" in meta for meta in batch.meta)
 
 
-def probability_rows(uids: Sequence[str], erasure: Erasure, shares: Sequence[float | int]) -> list[pd.DataFrame]:
+def _add_probabilities(rows: Rows, erasure: Erasure, shares: Sequence[float | int]) -> None:
     """Rows `whole:<class>`, and `without:<class>` and `only:<class>` at each share; `stored_erasure` reads them.
 
     Those at the mean rationale share begin with `hard_`.
     """
-    frames = []
     for c in range(erasure.whole.shape[1]):
-        frames.append(table(uids, f"whole:{c}", erasure.whole[:, c]))
+        rows.add(f"whole:{c}", erasure.whole[:, c])
         for name, values in (("without", erasure.without), ("only", erasure.only)):
-            frames.append(table(uids, f"{name}:{c}", values[:, :, c].T, x=shares))
+            rows.add(f"{name}:{c}", values[:, :, c].T, x=shares)
         for name, after in zip(("without", "only"), erasure.hard if erasure.hard is not None else (), strict=False):
-            frames.append(table(uids, f"hard_{name}:{c}", after[:, c]))
-    return frames
+            rows.add(f"hard_{name}:{c}", after[:, c])
 
 
 def stored_erasure(

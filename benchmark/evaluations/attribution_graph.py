@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from benchmark.evaluations.base import Averaged, table
+from benchmark.evaluations.base import UNBOUNDED, Averaged, Rows, described, higher
 from benchmark.evaluations.curves import TENTHS
 from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models.classifier import Classifier
@@ -58,32 +58,27 @@ class AttributionGraphs(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """F1 with the rationale is ranked; the others describe."""
         metrics = {
-            "rationale_f1_mean": Metric(
-                higher_is_better=True,
-                bounds=(0.0, 1.0),
-                headline=True,
-                title="F1 of the graph's words",
+            "rationale_f1_mean": higher(
+                "F1 of the graph's words",
+                "F1 of the attribution graph's words against the rationale's, mean over thresholds",
                 short="graph F1",
-                meaning="F1 of the attribution graph's words against the rationale's, mean over thresholds",
-            ),
-            "nodes_mean": Metric(
-                None,
-                (0.0, np.inf),
                 headline=True,
-                title="tokens in the graph",
+            ),
+            "nodes_mean": described(
+                "tokens in the graph",
+                "number of tokens in the attribution graph, mean over thresholds",
                 short="graph tokens",
-                meaning="number of tokens in the attribution graph, mean over thresholds",
+                bounds=UNBOUNDED,
+                headline=True,
             ),
         }
         for name, meaning in _SIZES.items():
-            metrics[name] = Metric(None, (0.0, np.inf), x="threshold", title=f"{name} of the graph", meaning=meaning)
+            metrics[name] = described(f"{name} of the graph", meaning, bounds=UNBOUNDED, x="threshold")
         for name, title in _AGREEMENT.items():
-            metrics[f"rationale_{name}"] = Metric(
-                True if name == "f1" else None,
-                (0.0, 1.0),
+            metrics[f"rationale_{name}"] = (higher if name == "f1" else described)(
+                f"{title} of the graph's words",
+                f"{title} of the graph's words against the rationale's",
                 x="threshold",
-                title=f"{title} of the graph's words",
-                meaning=f"{title} of the graph's words against the rationale's",
             )
         return metrics
 
@@ -106,11 +101,11 @@ class AttributionGraphs(Averaged):
                     shared = agreement(graph, np.asarray(rationale, dtype=bool), query_units)
                     agreements[b, t] = shared.recall, shared.precision, shared.f1
         x = [float(threshold) for threshold in self.thresholds]
-        frames = [table(batch.uids, name, sizes[..., k], x=x) for k, name in enumerate(_SIZES)]
-        frames += [
-            table(batch.uids, f"rationale_{name}", agreements[..., k], x=x, defined=annotated)
-            for k, name in enumerate(_AGREEMENT)
-        ]
-        frames.append(table(batch.uids, "nodes_mean", sizes[..., 0].mean(axis=1)))
-        frames.append(table(batch.uids, "rationale_f1_mean", agreements[..., 2].mean(axis=1), defined=annotated))
-        return pd.concat(frames, ignore_index=True)
+        rows = Rows(batch.uids)
+        for k, name in enumerate(_SIZES):
+            rows.add(name, sizes[..., k], x=x)
+        for k, name in enumerate(_AGREEMENT):
+            rows.add(f"rationale_{name}", agreements[..., k], x=x, defined=annotated)
+        rows.add("nodes_mean", sizes[..., 0].mean(axis=1))
+        rows.add("rationale_f1_mean", agreements[..., 2].mean(axis=1), defined=annotated)
+        return rows.frame()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import ClassVar
 
@@ -14,13 +15,42 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.results import statistics
-from benchmark.results.record import Derivation, Figure
+from benchmark.results.record import Derivation, Figure, Metric
 from benchmark.types import Attribution, Batch, Evaluation
 from benchmark.units import Pool, pool
 
 Column = NDArray[np.float64]
 Columns = Mapping[tuple[str, float | None], tuple[tuple[str, ...], Column]]
 """By metric and x (None for scalars) the uids of the examples, and their values."""
+
+
+SHARE = (0.0, 1.0)
+"""The bounds of a share, and of a probability."""
+
+SIGNED = (-1.0, 1.0)
+"""Those of a correlation, and of a difference of two shares."""
+
+UNBOUNDED = (0.0, float("inf"))
+"""Those of a number of things, and of a distance."""
+
+
+def _metric(
+    title: str,
+    meaning: str,
+    *,
+    higher_is_better: bool | None,
+    short: str = "",
+    bounds: statistics.Range = SHARE,
+    x: str | None = None,
+    headline: bool = False,
+    scale: str = "numeric",
+) -> Metric:
+    """A metric in few words: its title, its meaning, and what differs from a share without an axis."""
+    return Metric(higher_is_better, bounds, x, headline, title, short, meaning, scale)
+
+
+higher, lower, described = (partial(_metric, higher_is_better=better) for better in (True, False, None))
+"""A metric of which more is better, one of which less is, and one that describes and ranks nothing."""
 
 
 @dataclass(frozen=True)

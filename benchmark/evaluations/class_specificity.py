@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations import ranks
-from benchmark.evaluations.base import Averaged, rated_units, table
+from benchmark.evaluations.base import SIGNED, Averaged, Rows, described, lower, rated_units
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Above, Natural, Share, configurable
@@ -58,27 +58,21 @@ class ClassSpecificity(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """Correlation and overlap between classes, and how many pairs have none."""
         return {
-            "tau": Metric(
-                higher_is_better=False,
-                bounds=(-1.0, 1.0),
-                headline=True,
-                title="τ between classes",
+            "tau": lower(
+                "τ between classes",
+                "mean Kendall's τ between the explanations of two classes of one example",
                 short="τ classes",
-                meaning="mean Kendall's τ between the explanations of two classes of one example",
-            ),
-            "overlap": Metric(
-                higher_is_better=False,
-                bounds=(0.0, 1.0),
+                bounds=SIGNED,
                 headline=True,
-                title="overlap between classes",
-                short="overlap classes",
-                meaning="mean share of best words that the explanations of two classes of one example have in common",
             ),
-            "undefined": Metric(
-                None,
-                (0.0, 1.0),
-                title="undefined pairs of classes",
-                meaning="share of pairs of classes of which an explanation orders no words",
+            "overlap": lower(
+                "overlap between classes",
+                "mean share of best words that the explanations of two classes of one example have in common",
+                short="overlap classes",
+                headline=True,
+            ),
+            "undefined": described(
+                "undefined pairs of classes", "share of pairs of classes of which an explanation orders no words"
             ),
         }
 
@@ -94,8 +88,11 @@ class ClassSpecificity(Averaged):
         values, is_rated = scores.double().cpu().numpy(), rated.cpu().numpy()
         measures = np.array([_pairs(values[b][:, is_rated[b]], chosen[b][:, is_rated[b]]) for b in range(len(batch))])
         defined = measures[:, 2] < 1
-        parts = [table(batch.uids, name, measures[:, k], defined=defined) for k, name in enumerate(("tau", "overlap"))]
-        return pd.concat([*parts, table(batch.uids, "undefined", measures[:, 2])], ignore_index=True)
+        rows = Rows(batch.uids)
+        for k, name in enumerate(("tau", "overlap")):
+            rows.add(name, measures[:, k], defined=defined)
+        rows.add("undefined", measures[:, 2])
+        return rows.frame()
 
 
 def _pairs(scores: NDArray[np.float64], best: NDArray[np.bool_]) -> tuple[float, float, float]:

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.errors import NotApplicable
-from benchmark.evaluations.base import Averaged, Derived, of_class, table
+from benchmark.evaluations.base import UNBOUNDED, Averaged, Derived, Rows, lower, of_class
 from benchmark.evaluations.head_pruning import pruned_logits
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
@@ -52,26 +52,17 @@ class Completeness(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Gap, relative gap, and the gap by layer."""
-        unbounded = (0.0, float("inf"))
         return {
-            "gap": Metric(
-                higher_is_better=False,
-                bounds=unbounded,
-                headline=True,
-                title="completeness gap",
-                short="compl. gap",
-                meaning=f"{_GAP}, mean over layers",
+            "gap": lower(
+                "completeness gap", f"{_GAP}, mean over layers", short="compl. gap", bounds=UNBOUNDED, headline=True
             ),
-            "relative_gap": Metric(
-                higher_is_better=False,
-                bounds=unbounded,
-                title="relative completeness gap",
+            "relative_gap": lower(
+                "relative completeness gap",
+                "mean gap over the mean magnitude of what the attention of a layer contributes",
                 short="rel. gap",
-                meaning="mean gap over the mean magnitude of what the attention of a layer contributes",
+                bounds=UNBOUNDED,
             ),
-            "gap_layer": Metric(
-                higher_is_better=False, bounds=unbounded, x="layer", title="completeness gap by layer", meaning=_GAP
-            ),
+            "gap_layer": lower("completeness gap by layer", _GAP, bounds=UNBOUNDED, x="layer"),
         }
 
     @property
@@ -85,12 +76,8 @@ class Completeness(Averaged):
             raise NotApplicable("the method does not score edges")
         contributions = layer_contributions(model, batch, attribution.target)
         gaps = (attribution.totals.to(contributions.device) - contributions).abs()
-        layers = [float(layer) for layer in range(model.n_layers)]
-        return pd.concat(
-            [
-                table(batch.uids, "gap", gaps.mean(1)),
-                table(batch.uids, "contribution", contributions.abs().mean(1)),
-                table(batch.uids, "gap_layer", gaps, x=layers),
-            ],
-            ignore_index=True,
-        )
+        rows = Rows(batch.uids)
+        rows.add("gap", gaps.mean(1))
+        rows.add("contribution", contributions.abs().mean(1))
+        rows.add("gap_layer", gaps, x=range(model.n_layers))
+        return rows.frame()

@@ -1,18 +1,24 @@
-"""Are few words said to matter, or all of them? (Bhatt et al. 2020; docs/protocols.md, section 14)."""
+"""Are few words said to matter, or all of them? (Bhatt et al. 2020; docs/protocols.md, section 14).
 
-from collections.abc import Mapping
+How much of a mass lies in few places is measured in float64, be it of token scores, of attention or of edge scores.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
+from numpy.typing import NDArray
 
-from benchmark.evaluations.base import Averaged, Rows, rated_scores, token_scores
-from benchmark.evaluations.concentration import entropy, gini, top_shares
+from benchmark.evaluations.base import UNBOUNDED, Averaged, Rows, described, rated_scores, token_scores
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Shares, configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool
+
+_ROUNDING = 1e-9  # 0.1 · 30 is no more than 3
 
 
 @configurable
@@ -50,32 +56,25 @@ class Complexity(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """Gini index, entropy, the mass in the best units, and how many explanations have none."""
         return {
-            "gini": Metric(
-                None,
-                (0.0, 1.0),
-                headline=True,
-                title="Gini index of the scores",
+            "gini": described(
+                "Gini index of the scores",
+                "Gini index of the magnitudes of an explanation's scores: 0 where all words weigh alike",
                 short="Gini",
-                meaning="Gini index of the magnitudes of an explanation's scores: 0 where all words weigh alike",
-            ),
-            "entropy": Metric(
-                None,
-                (0.0, np.inf),
                 headline=True,
-                title="entropy of the scores",
+            ),
+            "entropy": described(
+                "entropy of the scores",
+                "entropy, in nats, of the magnitudes of an explanation's scores over their sum",
                 short="entropy",
-                meaning="entropy, in nats, of the magnitudes of an explanation's scores over their sum",
+                bounds=UNBOUNDED,
+                headline=True,
             ),
-            "top": Metric(
-                None,
-                (0.0, 1.0),
+            "top": described(
+                "mass in the best words",
+                "share of the magnitude of all scores that lies in this share of the words, at least one",
                 x="share of the words",
-                title="mass in the best words",
-                meaning="share of the magnitude of all scores that lies in this share of the words, at least one",
             ),
-            "undefined": Metric(
-                None, (0.0, 1.0), title="explanations of zeros", meaning="share of explanations whose scores are all 0"
-            ),
+            "undefined": described("explanations of zeros", "share of explanations whose scores are all 0"),
         }
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
@@ -91,3 +90,40 @@ class Complexity(Averaged):
         rows.add("top", tops, x=self.shares, defined=defined)
         rows.add("undefined", (~defined).astype(np.float64))
         return rows.frame()
+
+
+def gini(mass: Float[NDArray, "*n K"]) -> Float[NDArray, "*n"]:
+    """The Gini index `Σ_k (2k − K − 1) m_(k) / (K Σ_k m_k)` of masses m ≥ 0, m_(1) the smallest; NaN where all are 0.
+
+    0 where all are equal, `1 − 1/K` where one place holds everything.
+
+    Source: Hurley & Rickard 2009, who compare measures of sparsity (unread; the formula is that of the documentation of
+    Xplique's `Sparseness`, after Chalasani et al. 2020, who use it for attributions).
+    """
+    count = mass.shape[-1]
+    weights = 2 * np.arange(1, count + 1) - count - 1
+    return _over(np.sort(mass, axis=-1) @ weights.astype(np.float64), count * mass.sum(-1))
+
+
+def entropy(mass: Float[NDArray, "*n K"]) -> Float[NDArray, "*n"]:
+    """`−Σ_k p_k ln p_k` in nats with `p = m / Σ m`, in [0, ln K], 0 ln 0 = 0; NaN where all are 0.
+
+    Source: Bhatt et al. 2020, equation 3 (unread; the documentation of Xplique's `Complexity` gives it).
+    """
+    total = mass.sum(-1, keepdims=True)
+    p = _over(mass, total)
+    logarithm = np.log(p, out=np.zeros_like(p), where=p > 0)
+    return np.where(total[..., 0] > 0, -(p * logarithm).sum(-1), np.nan) + 0.0
+
+
+def top_shares(mass: Float[NDArray, "*n K"], shares: Sequence[float]) -> Float[NDArray, "*n S"]:
+    """The share of all mass in the ⌈share · K⌉ largest of K places, at least one; NaN where all are 0."""
+    cumulated = np.cumsum(-np.sort(-mass, axis=-1), axis=-1)
+    counts = [max(1, int(np.ceil(share * mass.shape[-1] - _ROUNDING))) for share in shares]
+    return np.minimum(_over(cumulated[..., [count - 1 for count in counts]], mass.sum(-1)[..., None]), 1.0)
+
+
+def _over(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    whole = np.broadcast_to(whole, part.shape)
+    found: NDArray[np.float64] = np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+    return found

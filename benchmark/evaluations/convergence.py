@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.evaluations import ranks
-from benchmark.evaluations.base import Averaged, rated_scores, token_scores
+from benchmark.evaluations.base import SIGNED, Averaged, higher, rated_scores, token_scores
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import configurable
@@ -54,13 +54,12 @@ class Convergence(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """τ_b over units and over heads."""
         return {
-            f"{unit}_tau": Metric(
-                higher_is_better=True,
-                bounds=(-1.0, 1.0),
-                headline=True,
-                title=f"τ of {many} with the reference",
+            f"{unit}_tau": higher(
+                f"τ of {many} with the reference",
+                f"mean Kendall's τ between a method's scores of {many} and the reference method's",
                 short=f"τ {many}",
-                meaning=f"mean Kendall's τ between a method's scores of {many} and the reference method's",
+                bounds=SIGNED,
+                headline=True,
             )
             for unit, many in (("token", "words"), ("head", "heads"))
         }

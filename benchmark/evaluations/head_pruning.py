@@ -12,7 +12,7 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import Averaged, Rows, connected, correctness, of_class
+from benchmark.evaluations.base import SIGNED, Averaged, Rows, connected, correctness, higher, lower, of_class
 from benchmark.models.attention_interface import PruneHeads
 from benchmark.models.classifier import Classifier
 from benchmark.models.variants import run_variants
@@ -139,42 +139,36 @@ class HeadPruning(Averaged):
         """Curves, areas and their difference."""
         of, axis, short = f"head pruning{self._variant}", "share of heads pruned", "layer " * (self.scope == "layer")
         metrics = {
-            "auc_difference": Metric(
-                higher_is_better=True,
-                bounds=(-1.0, 1.0),
-                headline=True,
-                title=f"AUC gap of {of}",
+            "auc_difference": higher(
+                f"AUC gap of {of}",
+                "mean accuracy with the least important heads pruned first, less that with the most important first",
                 short=f"{short}pruning AUC gap",
-                meaning="mean accuracy with the least important heads pruned first, less that with the most important first",
+                bounds=SIGNED,
+                headline=True,
             )
         }
-        for direction, higher, first in (("low_first", True, "least"), ("high_first", False, "most")):
+        for direction, better, first in (("low_first", higher, "least"), ("high_first", lower, "most")):
             order = f"the {first} important first"
             title, at_share = f"{of}, {first} important first", f"when this share of the heads is pruned, {order}"
-            metrics[f"{direction}_auc"] = Metric(
-                higher,
-                (0.0, 1.0),
-                title=f"accuracy AUC, {title}",
+            metrics[f"{direction}_auc"] = better(
+                f"accuracy AUC, {title}",
+                f"mean accuracy while growing shares of the heads are pruned, {order}",
                 short=f"{short}pruning AUC, {first} imp. first",
-                meaning=f"mean accuracy while growing shares of the heads are pruned, {order}",
             )
             for name in ("accuracy", "probability"):
                 measured = name if name == "accuracy" else "probability of the label"
-                metrics[f"{direction}_{name}"] = Metric(
-                    higher,
-                    (0.0, 1.0),
+                metrics[f"{direction}_{name}"] = better(
+                    f"{name}, {title}",
+                    f"{measured} {at_share}",
+                    short=f"{name}, {short}pruning, {first} important first",
                     x=axis,
                     headline=name == "accuracy",
-                    title=f"{name}, {title}",
-                    short=f"{name}, {short}pruning, {first} important first",
-                    meaning=f"{measured} {at_share}",
                 )
-            metrics[f"{direction}_gain"] = Metric(
-                higher,
-                (-1.0, 1.0),
+            metrics[f"{direction}_gain"] = better(
+                f"change of accuracy, {title}",
+                f"accuracy less that of the whole model {at_share}",
+                bounds=SIGNED,
                 x=axis,
-                title=f"change of accuracy, {title}",
-                meaning=f"accuracy less that of the whole model {at_share}",
             )
         return metrics
 

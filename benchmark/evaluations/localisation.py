@@ -8,15 +8,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from benchmark.evaluations.base import Averaged, Rows
-from benchmark.evaluations.masked_maps import IMAGES, NO_MASK, masked_maps, rounding
+from benchmark.evaluations.base import Averaged, Rows, described, higher
+from benchmark.evaluations.maps import IMAGES, NO_MASK, masked_maps, rounding
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool
 
-_SHARE = (0.0, 1.0)
 _MEASURES = {
     "pointing": ("pointing game", "pointing", "whether the map's highest pixel lies in the {}, ties at their mean"),
     "energy": ("energy", "energy", "share of the map's positive part that lies in the {}"),
@@ -28,7 +27,7 @@ _REGIONS = {"": ("", "", "mask"), "_box": (", box", " (box)", "mask's bounding b
 class Localisation(Averaged):
     """Where a map of pixels has its maximum and its positive part, against the mask of what it should find.
 
-    With M the mask, s the map of pixels (`benchmark.models.maps`) and s⁺ its positive part:
+    With M the mask, s the map of pixels (`benchmark.evaluations.maps`) and s⁺ its positive part:
 
     - `pointing`: 1 where the map's maximum lies in M. Where several pixels share it, the share of them that lie in M:
       what drawing one of them would give on average. Pixels count as equal within 1e-6 of the map's largest magnitude,
@@ -68,21 +67,17 @@ class Localisation(Averaged):
         for images, (said, brief, told) in IMAGES.items():
             for region, (of_region, narrow, words) in _REGIONS.items():
                 for name, (title, short, meaning) in _MEASURES.items():
-                    metrics[f"{name}{region}{images}"] = Metric(
-                        higher_is_better=True,
-                        bounds=_SHARE,
-                        headline=not region and not images,
-                        title=f"{title}{of_region}{said}",
+                    metrics[f"{name}{region}{images}"] = higher(
+                        f"{title}{of_region}{said}",
+                        meaning.format(words) + told,
                         short=f"{short}{narrow}{brief}",
-                        meaning=meaning.format(words) + told,
+                        headline=not region and not images,
                     )
         for region, (of_region, narrow, words) in _REGIONS.items():
-            metrics[f"area{region}"] = Metric(
-                None,
-                _SHARE,
-                title=f"area{of_region}",
+            metrics[f"area{region}"] = described(
+                f"area{of_region}",
+                f"share of the image that the {words} covers, what a map without knowledge scores",
                 short=f"area{narrow}",
-                meaning=f"share of the image that the {words} covers, what a map without knowledge scores",
             )
         return metrics
 

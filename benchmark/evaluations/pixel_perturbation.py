@@ -6,7 +6,7 @@ import pandas as pd
 import torch
 
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.masked_maps import levelled_map
+from benchmark.evaluations.maps import levelled_map
 from benchmark.evaluations.removal_curves import RemovalCurves
 from benchmark.models.classifier import Classifier
 from benchmark.models.fills import FillName, fill_for, logits_painted
@@ -20,7 +20,7 @@ from benchmark.units import Pool
 class PixelPerturbation(RemovalCurves):
     """Paint over growing fractions of the pixels, those with the highest scores first (positive) or the lowest (negative).
 
-    The pixels of the map (`benchmark.models.maps`) are ranked; at fraction f the first ⌊f · n⌋ of all n pixels of the
+    The pixels of the map (`benchmark.evaluations.maps`) are ranked; at fraction f the first ⌊f · n⌋ of all n pixels of the
     model's input are painted at once, in the published test black: 0 before normalisation. Curves and areas are those
     of `Perturbation`, from the whole image on: top-1 accuracy against the label, probability and logit of the target
     class.

@@ -1,6 +1,7 @@
 """How far attention edges reach, layer by layer (Hao 2021, "receptive field")."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -8,7 +9,7 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from benchmark.evaluations.base import Averaged, table
+from benchmark.evaluations.base import UNBOUNDED, Averaged, Rows, described
 from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import THRESHOLD, layer_shares
@@ -65,34 +66,21 @@ class ReceptiveField(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """All of them describe."""
         above = "in tokens from query to key of the edges above the threshold"
+        by_layer = partial(described, bounds=UNBOUNDED, x="layer")
         metrics = {
-            "distance": Metric(
-                None,
-                (0.0, np.inf),
-                headline=True,
-                title="distance of strong edges",
+            "distance": described(
+                "distance of strong edges",
+                f"mean distance {above}, mean over layers",
                 short="edge distance",
-                meaning=f"mean distance {above}, mean over layers",
+                bounds=UNBOUNDED,
+                headline=True,
             ),
-            "distance_mean": Metric(
-                None,
-                (0.0, np.inf),
-                x="layer",
-                title="distance of strong edges by layer",
-                meaning=f"mean distance {above}",
-            ),
+            "distance_mean": by_layer("distance of strong edges by layer", f"mean distance {above}"),
         }
         for q in self.quantiles:
-            metrics[_quantile(q)] = Metric(
-                None,
-                (0.0, np.inf),
-                x="layer",
-                title=f"{100 * q:g} % quantile of the distance by layer",
-                meaning=f"{100 * q:g} % quantile of the distance {above}",
-            )
-        metrics["edges"] = Metric(
-            None, (0.0, np.inf), x="layer", title="strong edges by layer", meaning="number of edges above the threshold"
-        )
+            quantile = f"{100 * q:g} % quantile of the distance"
+            metrics[_quantile(q)] = by_layer(f"{quantile} by layer", f"{quantile} {above}")
+        metrics["edges"] = by_layer("strong edges by layer", "number of edges above the threshold")
         return metrics
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
@@ -105,13 +93,13 @@ class ReceptiveField(Averaged):
                 counts[b, layer] = len(distances)
                 if len(distances):
                     figures[b, layer] = distances.mean(), *np.quantile(distances, self.quantiles)
-        x = [float(layer) for layer in range(model.n_layers)]
-        defined = np.asarray(counts > 0)
-        frames = [table(batch.uids, name, figures[..., k], x=x, defined=defined) for k, name in enumerate(self._names)]
-        frames.append(table(batch.uids, "edges", counts, x=x))
+        rows, layers, defined = Rows(batch.uids), range(model.n_layers), np.asarray(counts > 0)
+        for k, name in enumerate(self._names):
+            rows.add(name, figures[..., k], x=layers, defined=defined)
+        rows.add("edges", counts, x=layers)
         mean_over_layers = np.where(defined, figures[..., 0], 0.0).sum(axis=1) / defined.sum(axis=1).clip(min=1)
-        frames.append(table(batch.uids, "distance", mean_over_layers, defined=np.asarray(defined.any(axis=1))))
-        return pd.concat(frames, ignore_index=True)
+        rows.add("distance", mean_over_layers, defined=np.asarray(defined.any(axis=1)))
+        return rows.frame()
 
     def _distances(self, scores: Float[NDArray, "L T T"], terminal: int | None) -> list[NDArray]:
         """|i − j| of each layer's edges above τ."""

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import Averaged, Rows, correctness, of_class
+from benchmark.evaluations.base import Averaged, Rows, correctness, higher, lower, of_class
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import Metric
 from benchmark.types import Batch, Target
@@ -49,26 +49,24 @@ class RemovalCurves(Averaged):
         area = "mean" if self.area == "mean" else "area, times 100, of the"
         share = f"growing fractions of the {self.removed}"
         annotated = " (annot.)" if self._of_class else ""
-        for direction, higher, first in (("positive", False, "most relevant"), ("negative", True, "least relevant")):
+        for direction, better, first in (("positive", lower, "most relevant"), ("negative", higher, "least relevant")):
             order = f"{first}{self.apart} first{self._of_class}"
             for name, bounds in ranges.items():
                 measured = name if name == "accuracy" else f"{name} of the explained class"
-                metrics[self._area_name(direction, name)] = Metric(
-                    higher,
-                    self._area_bounds(bounds),
-                    headline=name == "accuracy",
-                    title=f"{name} AUC, {order}",
+                metrics[self._area_name(direction, name)] = better(
+                    f"{name} AUC, {order}",
+                    f"{area} {measured} while {share} are removed, the {first} first",
                     short=f"{_SHORT[name]} AUC {first.partition(' ')[0]} rel.{self.apart_in_short}{annotated}",
-                    meaning=f"{area} {measured} while {share} are removed, the {first} first",
+                    bounds=self._area_bounds(bounds),
+                    headline=name == "accuracy",
                 )
             for name, bounds in ranges.items():
-                metrics[f"{direction}_{name}"] = Metric(
-                    higher,
-                    bounds,
+                metrics[f"{direction}_{name}"] = better(
+                    f"{name}, {order}",
+                    f"{name} after this fraction of the {self.removed} is removed, the {first} first",
+                    bounds=bounds,
                     x="fraction removed",
                     headline=name == "accuracy",
-                    title=f"{name}, {order}",
-                    meaning=f"{name} after this fraction of the {self.removed} is removed, the {first} first",
                 )
         return metrics
 

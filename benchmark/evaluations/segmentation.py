@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.evaluations.base import Averaged, Derived, Rows
-from benchmark.evaluations.masked_maps import IMAGES, NO_MASK, masked_maps
+from benchmark.evaluations.base import Averaged, Derived, Rows, higher
+from benchmark.evaluations.maps import IMAGES, NO_MASK, masked_maps
 from benchmark.evaluations.rationale.documents import average_precision
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
@@ -20,7 +20,6 @@ from benchmark.settings.declared import configurable
 from benchmark.types import Attribution, Batch, Reads, Target
 from benchmark.units import Pool
 
-_SHARE = (0.0, 1.0)
 _POOLED = {
     "pixel_accuracy": (("right", "pixels"), ratio),
     "miou": (("shared", "shared_background", "joined", "joined_background"), mean_of_ratios),
@@ -54,7 +53,7 @@ _HEADLINES = ("pixel_accuracy", "miou", "average_precision")
 class Segmentation(Averaged):
     """A map against a mask as Chefer 2021a compares them on ImageNet-Segmentation.
 
-    The map of pixels (`benchmark.models.maps`) is scaled to [0, 1] by its minimum and maximum; what lies above its
+    The map of pixels (`benchmark.evaluations.maps`) is scaled to [0, 1] by its minimum and maximum; what lies above its
     mean is taken for the object, the rest for background.
 
     - `pixel_accuracy`: pixels on the right side over all pixels, summed over all images.
@@ -91,13 +90,8 @@ class Segmentation(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """All lie between 0 and 1."""
         return {
-            f"{name}{images}": Metric(
-                higher_is_better=True,
-                bounds=_SHARE,
-                headline=name in _HEADLINES and not images,
-                title=title + said,
-                short=short + brief,
-                meaning=meaning + told,
+            f"{name}{images}": higher(
+                title + said, meaning + told, short=short + brief, headline=name in _HEADLINES and not images
             )
             for images, (said, brief, told) in IMAGES.items()
             for name, (title, short, meaning) in _WORDS.items()

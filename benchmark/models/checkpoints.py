@@ -1,9 +1,16 @@
-"""Classifiers from checkpoints: a directory or hub id, with the errors that users meet."""
+"""Classifiers from checkpoints: a directory or hub id, with the errors that users meet.
 
+An adapter (LoRA and its kind) that a folder holds is merged into the weights beside it, or named.
+"""
+
+import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -17,8 +24,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from benchmark.errors import UserError
-from benchmark.models.adapters import adapter_of, merged, without_adapter
+from benchmark.errors import UserError, one_line
 from benchmark.models.adopting import Loaded, adopt_tokenizer
 from benchmark.models.families import UNSUPPORTED
 from benchmark.models.headless import ZeroHead
@@ -27,27 +33,91 @@ from benchmark.models.weights import VOCABULARIES, check_settings, existing_sour
 
 logger = logging.getLogger(__name__)
 
+_ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "adapter_model.bin")
+
 
 def read_checkpoint(
     path_or_hub_id: str, dtype: torch.dtype, tokenizer: Any, processor: Any, zero_head: ZeroHead | None = None
 ) -> Loaded:
     """The classifier of a directory or hub id, with its own tokenizer or image processor unless one is given."""
     source = existing_source(path_or_hub_id)
-    adapter = adapter_of(source)
+    adapter = _adapter_of(source)
     config = from_source(AutoConfig, source)
     check_settings(source, config)
     if config.model_type in UNSUPPORTED:
         reason = UNSUPPORTED[config.model_type]
         raise UserError(f"model '{source}' is of the family {config.model_type}, which is not supported: {reason}")
-    with without_adapter(source) if adapter else nullcontext(source) as folder:
+    with _without_adapter(source) if adapter else nullcontext(source) as folder:
         model, image = _load_classifier(folder, config, dtype, zero_head)
     if adapter:
-        model = merged(model, source)
+        model = _merged(model, source)
         logger.warning("'%s': its adapter (%s) is merged into its weights", source, adapter)
     if image:
         return Loaded(source, name_of(source), model, dtype, processor=processor or image_processor(source), image=True)
     own = _tokenizer(source) if tokenizer is None else adopt_tokenizer(tokenizer)
     return Loaded(source, name_of(source), model, dtype, tokenizer=own)
+
+
+def _adapter_of(source: str) -> str:
+    """What the adapter of a folder is called in messages; empty where the folder holds none.
+
+    Raises:
+        UserError: the folder holds an adapter and no model, or one that cannot be merged since peft is not installed.
+    """
+    folder = Path(source)
+    found = [name for name in _ADAPTER_FILES if (folder / name).is_file()]
+    if not found:
+        return ""
+    kind, base = _described_adapter(folder)
+    said = f"model.path={source} holds an adapter ({kind}: {', '.join(found)})"
+    if not (folder / "config.json").is_file():
+        raise UserError(
+            f"{said} and no model; merge it into its base{base} with peft "
+            "(AutoPeftModelForSequenceClassification.from_pretrained(...).merge_and_unload().save_pretrained(...)) and give "
+            "the merged folder"
+        )
+    if find_spec("peft") is None:
+        raise UserError(
+            f"{said} beside the weights, which alone are another model than the two together; install peft, with which "
+            "it is merged, or take the adapter's files away"
+        )
+    return kind
+
+
+def _described_adapter(folder: Path) -> tuple[str, str]:
+    try:
+        settings = json.loads((folder / "adapter_config.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        settings = {}
+    settings = settings if isinstance(settings, dict) else {}
+    base = settings.get("base_model_name_or_path")
+    return str(settings.get("peft_type") or "adapter"), f" '{base}'" if base else ""
+
+
+@contextmanager
+def _without_adapter(source: str) -> Iterator[str]:
+    """A folder that holds the files of the checkpoint but those of its adapter, which transformers would load by itself."""
+    with TemporaryDirectory() as name:
+        for path in Path(source).resolve().iterdir():
+            if path.name not in _ADAPTER_FILES:
+                (Path(name) / path.name).symlink_to(path)
+        yield name
+
+
+def _merged(model: nn.Module, source: str) -> nn.Module:
+    """The model with the weights of the folder's adapter added to its own.
+
+    Raises:
+        UserError: peft cannot read the adapter, or put it on this model.
+    """
+    peft = import_module("peft")
+    wrapped: Any
+    try:
+        wrapped = peft.PeftModel.from_pretrained(model, source)
+        whole: nn.Module = wrapped.merge_and_unload()
+    except Exception as error:  # peft raises undocumented ones of many kinds, as transformers does
+        raise UserError(f"model.path={source}: its adapter cannot be merged: {one_line(error)}") from error
+    return whole
 
 
 def reads_images(config: Any) -> bool:

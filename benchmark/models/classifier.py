@@ -19,9 +19,8 @@ from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.models.encoding import Encoder
 from benchmark.models.families import Family, read_weights
 from benchmark.models.label_matching import label_map
-from benchmark.models.magnitudes import Magnitudes
 from benchmark.models.passes import Cost, Trace, probabilities_of, share_of_tokens
-from benchmark.models.precision import Twin
+from benchmark.models.precision import Magnitudes, Twin
 from benchmark.models.read_rows import Narrow, Rows, lone_rows
 from benchmark.models.remarks import say_how_texts_are_read
 from benchmark.models.streams import Streams

@@ -1,38 +1,56 @@
-"""`load_model`: from a checkpoint, or a model that is loaded, to an instrumented classifier."""
+"""`load_model`: from a checkpoint, or a model that is loaded, to an instrumented classifier.
 
+What the model is goes into a digest, and what is guessed of a family that is not in the table is measured.
+"""
+
+import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Bool
 from PIL import Image
 from torch import Tensor, nn
+from transformers import AddedToken
 
 from benchmark.errors import UserError
 from benchmark.models.adopting import Loaded, adopt, prepared
-from benchmark.models.alignment import align
 from benchmark.models.attention_interface import Tape, recording
+from benchmark.models.blocks import blocks_of
 from benchmark.models.checkpoints import read_checkpoint
 from benchmark.models.classifier import Classifier
-from benchmark.models.devices import device_named, memory_budget_of, tokens_at_once
+from benchmark.models.devices import align, device_named, memory_budget_of, tokens_at_once
 from benchmark.models.encoding import Encoder, height_and_width
 from benchmark.models.families import FAMILIES, Family, family_of
-from benchmark.models.fingerprint import fingerprint_of
 from benchmark.models.headless import Head, ZeroHead
 from benchmark.models.images import Patch
 from benchmark.models.label_matching import with_labels
 from benchmark.models.padding import padding_id
-from benchmark.models.read_check import check_guess, check_padding
 from benchmark.models.streams import streams_of
 from benchmark.models.weights import check_classes, check_finite, check_vocabulary, labels_of, n_embeddings
+from benchmark.types import Batch
 
 logger = logging.getLogger(__name__)
 
 _DTYPES = {name: getattr(torch, name) for name in ("float32", "float64", "bfloat16", "float16")}
 _SHORTEST = 8  # room for the special tokens of a pair and for some words
 NO_LIMIT = 1 << 20  # tokenizers without a limit say so with a huge number
+
+_ROUNDING = 1e-3  # of the largest logit: what another shape of the batch may change in float32
+_TIMES = 5  # how often the longer text repeats the inner tokens
+
+_UNDECIDING = {"_name_or_path", "name_or_path", "transformers_version", "dtype", "use_cache"}
+_TOKENIZER_SETTINGS = (
+    "truncation_side", "padding_side", "split_special_tokens", "special_tokens_map", "all_special_ids", "pad_token_id",
+    "pad_token_type_id", "mask_token_id", "unk_token_id", "model_input_names", "chat_template",
+)  # fmt: skip
+_PROBE_TEXTS = ("The film, told in 1987, was n't GOOD: naïve Öl  ½ don't [SEP] </s> 中文", "un\u200btold STORY")
 
 
 def load_model(
@@ -167,9 +185,9 @@ def _instrumented(
         memory_budget=memory_budget or memory_budget_of(device),
     )
     if classifier.config.model_type not in FAMILIES:
-        check_guess(classifier, classifier.encode([probed]))
+        _check_guess(classifier, classifier.encode([probed]))
         if not image:
-            check_padding(classifier, probed)
+            _check_padding(classifier, probed)
     return classifier
 
 
@@ -315,3 +333,136 @@ def _probe(source: str, model: nn.Module, encoder: Encoder, *, image: bool) -> t
     if len(heads) > 1:
         raise UserError(f"model '{source}' has attention layers of {heads} heads; all must have the same number")
     return tape.callers, heads[0], tape.attentions[0].shape[-1]
+
+
+def states_read(model: Classifier, batch: Batch) -> Bool[Tensor, "B T"]:
+    """True for the tokens with `∂y_0/∂x[j] ≠ 0`, x the output of the last block.
+
+    Of an encoder–decoder: for the decoder's positions.
+    """
+    states: list[Tensor] = []
+
+    def leaf(_module: nn.Module, _args: Any, output: Any) -> Any:
+        other_outputs = output[1:] if isinstance(output, tuple) else None
+        states.append((output if other_outputs is None else output[0]).detach().requires_grad_())
+        return states[-1] if other_outputs is None else (states[-1], *other_outputs)
+
+    handle = blocks_of(model.model, model.attention_modules)[-1].register_forward_hook(leaf)
+    try:
+        with torch.enable_grad():
+            logits = model.model(**batch.tensors).logits
+    finally:
+        handle.remove()
+    (gradient,) = torch.autograd.grad(logits[:, 0].sum(), states[-1:])
+    return gradient.abs().sum(-1) > 0
+
+
+def _check_padding(model: Classifier, inputs: Mapping[str, Tensor]) -> None:
+    """UserError where the logits of a text change with what is beside it in a batch.
+
+    Where a family's own forward lets padding through, a text has other logits in a batch than alone, and its explanations
+    and tests would depend on what it is batched with.
+
+    Args:
+        inputs: `input_ids` of a text, and what goes with them.
+    """
+    longer = {name: torch.cat([ids[:1], *[ids[1:-1]] * _TIMES, ids[-1:]]) for name, ids in inputs.items()}
+    with torch.no_grad():  # the model's own pass: what is measured here is no cost of an explanation
+        alone, beside = (
+            model.model(**model.encode(batch).tensors).logits[0].float() for batch in ([inputs], [inputs, longer])
+        )
+    change = float((beside - alone).abs().max())
+    rounding = max(_ROUNDING, 10 * torch.finfo(model.encoder.dtype).eps)
+    if change > rounding * max(1.0, float(alone.abs().max())):
+        raise UserError(
+            f"model '{model.name}' is of the family {model.config.model_type}, in which padding reaches the logits: those "
+            f"of a text change by {change:.2g} when a longer one is beside it in a batch; it is not supported"
+        )
+
+
+def _check_guess(model: Classifier, batch: Batch) -> None:
+    """Warn where the classifier reads other tokens than the guessed family says."""
+    measured, guessed = states_read(model, batch)[0], model.read_weights(batch)[0] > 0
+    if not torch.equal(measured, guessed):
+        logger.warning(
+            "the guess is wrong: the logits of '%s' depend on the final states of the tokens %s, not %s, of %d; readouts "
+            "start from the wrong row",
+            model.name,
+            *(", ".join(map(str, row.nonzero().flatten().tolist())) for row in (measured, guessed)),
+            len(measured),
+        )
+
+
+def fingerprint_of(model: nn.Module, tokenizer: Any, window: int, processor: Any = None) -> str:
+    """SHA-256 over configuration and weights, and over what turns an input into tensors.
+
+    The latter are the settings of tokenizer and processor, the window that texts are cut to, and the tensors of some
+    texts, a pair and an image, which also tell apart what no setting names.
+    """
+    digest = sha256()
+    config: Any = model.config
+    digest.update(_told(_deciding(config.to_dict())))
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    if tokenizer is not None:
+        digest.update(_told({**_of_tokenizer(tokenizer), "window": window}))
+    if processor is not None:
+        digest.update(_told(_of_processor(processor)))
+    return digest.hexdigest()
+
+
+def _told(facts: Mapping[str, Any]) -> bytes:
+    return json.dumps(_plain(facts), sort_keys=True).encode()
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can say it, the same in every process: no order of a set, and no address of an object."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value.value if isinstance(value, Enum) else value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(item) for item in value), key=str)
+    if isinstance(value, np.ndarray | np.generic | Tensor):
+        return _plain(value.tolist())
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if isinstance(value, torch.dtype | AddedToken):
+        return str(value)
+    return [type(value).__module__, type(value).__qualname__]
+
+
+def _deciding(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key not in _UNDECIDING}
+
+
+def _of_tokenizer(tokenizer: Any) -> dict[str, Any]:
+    """The tokenizer as it is stored, what its backend does not store, and what it makes of some texts."""
+    encoded = [
+        dict(tokenizer(*texts, verbose=False)) for texts in ((_PROBE_TEXTS[0],), (_PROBE_TEXTS[1],), _PROBE_TEXTS)
+    ]
+    tokenizer.backend_tokenizer.no_truncation()  # what a call asked for is no part of what it is
+    tokenizer.backend_tokenizer.no_padding()
+    stored = sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest()  # its vocabulary may have 10⁵ entries
+    return {
+        "backend": stored,
+        "encoded": encoded,
+        **{name: getattr(tokenizer, name, None) for name in _TOKENIZER_SETTINGS},
+    }
+
+
+def _of_processor(processor: Any) -> dict[str, Any]:
+    """Settings, and a digest of the pixels of one image; of a callable of the user's own the pixels alone."""
+    settings = processor.to_dict() if hasattr(processor, "to_dict") else {}
+    height, width = np.mgrid[:37, :53]
+    image = np.stack([height * 6, width * 4, (height * width) % 251], axis=-1).astype(np.uint8)
+    try:
+        pixels = processor(images=[Image.fromarray(image)], return_tensors="pt")["pixel_values"]
+        rounded = np.round(pixels.double().cpu().numpy(), 3) + 0.0  # no −0
+        shown = [list(pixels.shape), sha256(rounded.tobytes()).hexdigest()]
+    except (ValueError, TypeError, KeyError, RuntimeError):
+        shown = []  # it is told when an image is encoded, with the image's name
+    return {"settings": _deciding(settings), "pixels": shown}

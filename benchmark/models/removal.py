@@ -15,7 +15,7 @@ from torch import Tensor
 from benchmark.errors import UserError
 from benchmark.models.classifier import Classifier, Tensors
 from benchmark.models.encoding import height_and_width
-from benchmark.models.fills import Black, Blur, Fill, Inpaint, Mean, Noise, painted
+from benchmark.models.fills import FILLS, Black, Blur, Fill, Inpaint, Mean, Noise, fill_for, painted
 from benchmark.models.prefixes import Lengths, Prefixes, before_the_first, is_causal, rows_within
 from benchmark.models.variants import Variants, distinct, run_variants
 from benchmark.types import Batch
@@ -172,16 +172,17 @@ OPERATORS: Mapping[str, Callable[[], Operator]] = {
 def operator_for(name: str, model: Classifier, batch: Batch, setting: str) -> Operator:
     """The operator called `name`.
 
-    `auto` is `mask` for texts (`delete` where the model has no mask token) and `black` for images (`mean` where the
-    model has no image processor, which knows what black is).
+    `auto` is `mask` for texts (`delete` where the model has no mask token), and for images what `fill_for` takes.
 
     Raises:
         UserError: naming `setting`, for an unknown operator, or one that cannot serve this model.
     """
     images = "pixel_values" in batch.tensors
-    has_mask, has_processor = model.mask_token_id is not None, model.encoder.processor is not None
+    has_mask = model.mask_token_id is not None
     if name == "auto":
-        name = ("black" if has_processor else "mean") if images else ("mask" if has_mask else "delete")
+        if images:
+            return Paint(fill_for(name, model, setting))
+        name = "mask" if has_mask else "delete"
     if name not in OPERATORS:
         raise UserError(f"{setting}={name} is unknown; allowed: auto, {', '.join(OPERATORS)}")
     operator = OPERATORS[name]()
@@ -191,9 +192,7 @@ def operator_for(name: str, model: Classifier, batch: Batch, setting: str) -> Op
         raise UserError(f"{setting}={name} cannot remove units from {kind}; allowed: auto, {', '.join(fitting)}")
     if name == "mask" and not has_mask:
         raise UserError(f"{setting}=mask needs a mask token and '{model.name}' has none; use delete, pad or attention")
-    if name == "black" and not has_processor:
-        raise UserError(f"{setting}=black needs an image processor and '{model.name}' has none; use mean or blur")
-    return operator
+    return Paint(fill_for(name, model, setting)) if name in FILLS else operator
 
 
 def logits_without(

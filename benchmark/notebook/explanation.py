@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmark.evaluations.maps import pixel_map
 from benchmark.models import Classifier
-from benchmark.models.maps import pixel_map
 from benchmark.models.pictures import data_url, visible
 from benchmark.notebook.heatmap import MOST_TEXTS, Line, Shown, View, html, overlay
 from benchmark.notebook.plain import terminal

@@ -3,13 +3,17 @@
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import torch
 from omegaconf import DictConfig
 
 from benchmark import progress
 from benchmark.engines.base import Engine
-from benchmark.models.forward_backward import seconds_of_pass
+from benchmark.models import Classifier
+from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.opened import Opened, open_comparison
 from benchmark.planning.disk import run_folder_bytes
 from benchmark.planning.forecast import Forecaster
@@ -24,6 +28,7 @@ from benchmark.run.steps import pending
 from benchmark.settings.identity import digests_of
 from benchmark.settings.latex_settings import LatexSettings
 from benchmark.settings.making import make
+from benchmark.types import Batch
 
 LEAST_SECONDS = 20.0
 """What the rounds of a pilot may take, however small the comparison; the smallest ones may take longer."""
@@ -122,3 +127,36 @@ def _planned(pilot: Pilot, forecaster: Forecaster, cell: Cell, memory: int) -> P
         disk_bytes=run_folder_bytes(pilot, cell),
         note="" if record is None or record.dash is None else record.dash,
     )
+
+
+def seconds_of_pass(model: Classifier, batch: Batch, rounds: int = 3) -> float:
+    """Seconds of one F+B of the batch, the unit of cost: the median of several, after one that warms up.
+
+    F+B is one plain forward and backward pass to the input embeddings, with eager attention. Nothing of ours is between the
+    model and its passes; the wrapped model is left as it was.
+    """
+    wrapped: Any = model.model
+    implementation = wrapped.config._attn_implementation
+    wrapped.set_attn_implementation("eager")
+    try:
+        times = [_timed(model, batch) for _ in range(rounds + 1)]
+    finally:
+        wrapped.set_attn_implementation(implementation)
+    return median(times[1:])
+
+
+def _timed(model: Classifier, batch: Batch) -> float:
+    _wait(model)
+    start = time.perf_counter()
+    embeddings: list[torch.Tensor] = []
+    modules = embedding_modules(model.model, model.family, model.name)
+    with torch.enable_grad(), observing_embeddings(modules, embeddings, None, wants_grad=True):
+        logits = model.model(**batch.tensors).logits
+        torch.autograd.grad(logits[:, 0].sum(), embeddings[0])
+    _wait(model)
+    return time.perf_counter() - start
+
+
+def _wait(model: Classifier) -> None:
+    if model.device.type == "cuda":
+        torch.cuda.synchronize(model.device)

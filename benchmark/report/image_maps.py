@@ -122,7 +122,7 @@ class ImageScores:
 def enlarged(scores: Float[NDArray[Any], "r c"], patch: Grid, size: Grid) -> Float[NDArray[Any], "Y X"]:
     """Scores of patches as scores of pixels: bilinear between the centres, constant beyond them.
 
-    What `benchmark.models.maps.pixel_map` gives (docs/protocols.md, section 1), a margin of the image included.
+    What `benchmark.evaluations.maps.pixel_map` gives (docs/protocols.md, section 1), a margin of the image included.
     """
     down, across = ((np.arange(length) + 0.5) / side - 0.5 for length, side in zip(size, patch, strict=True))
     wide = np.stack([np.interp(across, np.arange(scores.shape[1]), row) for row in scores])

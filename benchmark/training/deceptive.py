@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.errors import UserError
 from benchmark.models import Classifier, Trace
 from benchmark.models.divergences import even_rows, over_rows
-from benchmark.models.marked_mass import marked_tokens, mass_elsewhere
 from benchmark.settings.declared import AtLeast, configurable
 from benchmark.training.attended import Objective
 from benchmark.training.attention_trained import AttentionTrained
@@ -103,3 +102,26 @@ class UnattendedWords:
 def has_marked_words(examples: Sequence[Example]) -> bool:
     """Whether an example has a rationale with a word in it."""
     return any(example.rationale is not None and example.rationale.any() for example in examples)
+
+
+def marked_tokens(batch: Batch) -> Bool[Tensor, "B T"]:
+    """Tokens of the rationale's words; none in an example without a rationale."""
+    width = max(1, int(batch.n_units.max()))
+    marked = torch.zeros(len(batch), width, dtype=torch.bool)
+    for row, rationale in enumerate(batch.rationale):
+        if rationale is not None:
+            marked[row, : len(rationale)] = torch.as_tensor(rationale)
+    of_token = marked.to(batch.units.device).gather(1, batch.units.clamp(min=0))
+    return of_token & (batch.units >= 0)
+
+
+def mass_elsewhere(
+    attentions: Sequence[Float[Tensor, "B H T T"]], marked: Bool[Tensor, "B T"]
+) -> Float[Tensor, "B L H T"]:
+    """1 − the mass on marked tokens, of each layer, head and query, as the sum over all other tokens.
+
+    Args:
+        attentions: of each layer.
+        marked: tokens.
+    """
+    return torch.stack([layer.masked_fill(marked[:, None, None], 0).sum(-1) for layer in attentions], dim=1)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmark.models.magnitudes import Magnitudes
+from benchmark.models.precision import Magnitudes
 
 
 @dataclass

@@ -10,11 +10,11 @@ from omegaconf import OmegaConf
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.deception import DECEPTIVE, GAIN, HONEST, Deception, explainer_lines, masses
 from benchmark.errors import NotApplicable
-from benchmark.models.marked_mass import marked_tokens, mass_elsewhere
 from benchmark.run.steps import finish
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
+from benchmark.training.deceptive import marked_tokens, mass_elsewhere
 from tests.analyses.test_analyses import config
 
 TINY = {"_target_": "benchmark.training.tiny.TinyModel"}

@@ -11,7 +11,7 @@ from benchmark.engines.base import ShardError
 from benchmark.engines.local import Here
 from benchmark.engines.moving import moved, placed, portable
 from benchmark.errors import Corrupt, Missing
-from benchmark.models.alignment import BYTES
+from benchmark.models.devices import BYTES
 from benchmark.results import store
 from benchmark.run.steps import UnfinishedError
 from benchmark.settings.configuration import compose

@@ -7,8 +7,7 @@ from scipy.stats import entropy as scipy_entropy
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import rated_scores
-from benchmark.evaluations.complexity import Complexity
-from benchmark.evaluations.concentration import entropy, gini, top_shares
+from benchmark.evaluations.complexity import Complexity, entropy, gini, top_shares
 from benchmark.settings.configuration import build
 from benchmark.types import Attribution
 

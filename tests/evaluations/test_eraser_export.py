@@ -6,7 +6,7 @@ import pytest
 
 from benchmark.errors import UserError
 from benchmark.evaluations.aopc import Aopc, stored_erasure
-from benchmark.evaluations.rationale.export import export, predictions
+from benchmark.evaluations.rationale.export import json_lines, predictions
 from benchmark.evaluations.rationale.rationale import Rationale
 from tests.evaluations import eraser_scorer
 from tests.evaluations.conftest import attribution_of, figure_of
@@ -51,7 +51,7 @@ def test_an_independent_scorer_finds_our_numbers_in_the_export(sentiment, annota
     rows = predictions(
         annotated, scored, labels=LABELS, hard_share=SHARE, erasure=test.erase(sentiment, annotated, scored)
     )
-    export(tmp_path / "predictions.jsonl", rows)
+    (tmp_path / "predictions.jsonl").write_text(json_lines(rows))
     found = eraser_scorer.score(tmp_path / "predictions.jsonl", directory(tmp_path / "data", annotated), "test")
     evaluation = Rationale(hard_share=SHARE)
     ours = evaluation.reduce(evaluation.rows(sentiment, annotated, scored))
@@ -80,7 +80,7 @@ def test_the_truncated_tail_is_there_with_zeros(sentiment, tmp_path):
     batch = replace(batch, meta=meta, rationale=(gold,))
     scores = attribution_of(batch, [np.random.default_rng(0).normal(size=100)])
     rows = predictions(batch, scores, labels=LABELS, hard_share=SHARE)
-    export(tmp_path / "p.jsonl", rows)
+    (tmp_path / "p.jsonl").write_text(json_lines(rows))
     soft = rows[0]["rationales"][0]["soft_rationale_predictions"]
     assert len(soft) == 100
     assert soft[62:] == [0.0] * 38
@@ -125,38 +125,29 @@ def test_probabilities_without_erasure(sentiment, annotated, scored):
     assert sum(rows[0]["classification_scores"].values()) == pytest.approx(1)
 
 
-def test_a_row_with_hard_predictions_comes_first(tmp_path):
+def test_a_row_with_hard_predictions_comes_first():
     def row(name, *hard):
         parts = [{"docid": f"d{i}", "hard_rationale_predictions": spans} for i, spans in enumerate(hard)]
         return {"annotation_id": name, "rationales": parts}
 
     some = [{"start_token": 0, "end_token": 1}]
-    export(tmp_path / "p.jsonl", [row("a", [], []), row("b", [], some), row("c", [], [])])
-    rows = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    text = json_lines([row("a", [], []), row("b", [], some), row("c", [], [])])
+    rows = [json.loads(line) for line in text.splitlines()]
     assert [row["annotation_id"] for row in rows] == ["b", "a", "c"]
     assert [part["docid"] for part in rows[0]["rationales"]] == ["d1", "d0"]
 
 
-def test_refusals(annotated, scored, reviews, tmp_path):
+def test_refusals(annotated, scored, reviews):
     rows = predictions(annotated, scored, labels=LABELS, hard_share=SHARE)
     with pytest.raises(UserError, match="a0 occurs twice"):
-        export(tmp_path / "p.jsonl", [*rows, rows[0]])
+        json_lines([*rows, rows[0]])
     with pytest.raises(UserError, match="no annotation"):
-        export(tmp_path / "p.jsonl", [])
-    assert list(tmp_path.iterdir()) == []
+        json_lines([])
     with pytest.raises(UserError, match="no 'annotation_id'"):
         predictions(reviews, scored, labels=LABELS, hard_share=SHARE)
     short = replace(annotated, meta=({**annotated.meta[0], "document_lengths": (3,)}, *annotated.meta[1:]))
     with pytest.raises(UserError, match=r"documents of \[3\]"):
         predictions(short, scored, labels=LABELS, hard_share=SHARE)
-
-
-def test_nothing_is_left_where_writing_fails(annotated, scored, tmp_path):
-    rows = predictions(annotated, scored, labels=LABELS, hard_share=SHARE)
-    rows[1]["classification"] = object()
-    with pytest.raises(TypeError):
-        export(tmp_path / "p.jsonl", rows)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_thresholds_are_refused(sentiment, annotated, scored):

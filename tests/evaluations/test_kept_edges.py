@@ -6,9 +6,16 @@ import pytest
 import torch
 
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations import edge_masks
-from benchmark.evaluations.edge_masks import Ordered, attended, kept_logits, random_keys, same_kind
-from benchmark.evaluations.kept_edges import KEPT_SHARES, KeptEdges
+from benchmark.evaluations import kept_edges
+from benchmark.evaluations.kept_edges import (
+    KEPT_SHARES,
+    KeptEdges,
+    Ordered,
+    attended,
+    kept_logits,
+    random_keys,
+    same_kind,
+)
 from benchmark.models.edits import KeepEdges
 from benchmark.results.graph import attribution_graph
 from benchmark.results.optimal_graph import RandomTrees
@@ -205,14 +212,14 @@ def test_a_small_budget_of_memory_changes_nothing(bert, monkeypatch):  # noqa: F
     evaluation, model = KeptEdges(thresholds=THRESHOLDS), replace(model, max_tokens=30)
     whole = evaluation.rows(model, batch, attribution)
     sizes = []
-    run_variants = edge_masks.run_variants
+    run_variants = kept_edges.run_variants
 
     def watched(model, batch, masks, *args, **kwargs):
         sizes.append(masks.numel())
         return run_variants(model, batch, masks, *args, **kwargs)
 
-    monkeypatch.setattr(edge_masks, "run_variants", watched)
-    monkeypatch.setattr(edge_masks, "MASK_CELLS", 8 * 3 * 12 * 12)
+    monkeypatch.setattr(kept_edges, "run_variants", watched)
+    monkeypatch.setattr(kept_edges, "MASK_CELLS", 8 * 3 * 12 * 12)
     same_rows(whole, evaluation.rows(model, batch, attribution))
     assert max(sizes) <= 8 * 3 * 12 * 12
 

@@ -9,8 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.normalised_aopc import NormalisedAopc
-from benchmark.evaluations.removal_orders import AopcBounds, beam_bounds, exact_bounds, prefixes, recalled
+from benchmark.evaluations.normalised_aopc import (
+    AopcBounds,
+    NormalisedAopc,
+    beam_bounds,
+    exact_bounds,
+    prefixes,
+    recalled,
+)
 from benchmark.types import Attribution
 from tests.evaluations.conftest import attribution_of, figure_of, spelled_probability, values_of
 

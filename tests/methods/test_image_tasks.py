@@ -5,7 +5,7 @@ import torch
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 import benchmark
-from benchmark.models.maps import pixel_map
+from benchmark.evaluations.maps import pixel_map
 from tasks.digit_scenes import DigitScenes
 from tests import tiny_models
 from tests.methods.test_contract import CANNOT, HEADS_ONLY, METHODS, build

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from benchmark.models.alignment import BYTES, align, aligned
+from benchmark.models.devices import BYTES, align, aligned
 from tests import tiny_models
 
 

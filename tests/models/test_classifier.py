@@ -9,7 +9,7 @@ import transformers
 import benchmark
 from benchmark.errors import UserError
 from benchmark.models import PruneHeads, hold_constant
-from benchmark.models.read_check import states_read
+from benchmark.models.loading import states_read
 from tests import tiny_models
 
 

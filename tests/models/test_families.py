@@ -10,7 +10,7 @@ import transformers
 import benchmark
 from benchmark.errors import UserError
 from benchmark.models.families import FAMILIES
-from benchmark.models.read_check import states_read
+from benchmark.models.loading import states_read
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.models.streams import Streams
 from tests import text_models, tiny_models

@@ -18,7 +18,7 @@ from torch import nn
 from transformers import AutoTokenizer, BertConfig, CLIPImageProcessorPil, ViTImageProcessorPil
 
 from benchmark.models.adopting import adopt_tokenizer
-from benchmark.models.fingerprint import fingerprint_of
+from benchmark.models.loading import fingerprint_of
 from tests import text_models
 
 WINDOW = 24

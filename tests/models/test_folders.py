@@ -56,7 +56,7 @@ def test_an_adapter_without_its_base_is_named(tmp_path):
 def test_an_adapter_beside_weights_is_refused_without_peft(tmp_path, monkeypatch):
     folder = save_bert(tmp_path / "m")
     write_adapter(folder)
-    monkeypatch.setattr("benchmark.models.adapters.find_spec", lambda _: None)
+    monkeypatch.setattr("benchmark.models.checkpoints.find_spec", lambda _: None)
     with pytest.raises(UserError, match=r"beside the weights.* install peft"):
         benchmark.load_model(folder, device="cpu")
 

@@ -10,7 +10,7 @@ from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPi
 
 import benchmark
 from benchmark.errors import UserError
-from benchmark.models.maps import pixel_map
+from benchmark.evaluations.maps import pixel_map
 from benchmark.types import Example
 from tests import tiny_models
 from tests.methods.test_contract import METHODS, OTHERS, assert_equal, assert_shapes, build, cut, encode

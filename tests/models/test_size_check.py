@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from benchmark.errors import UserError
 from benchmark.models import load_model
-from benchmark.models.size_check import check_size
+from benchmark.models.weights import check_size
 from tests import text_models, tiny_models
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 import benchmark
 from benchmark.errors import NotApplicable, UserError
-from benchmark.models.maps import pixel_map
+from benchmark.evaluations.maps import pixel_map
 from benchmark.notebook.heatmap import scaled, signed
 from benchmark.types import Attribution
 from methods.controls import Position, Random

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from benchmark.evaluations.triggers.patterns import Placed, Trigger, read
-from benchmark.evaluations.triggers.script_extraction import ScriptRule, patterns_of_cells
-from benchmark.evaluations.triggers.script_insertion import encode_pieces, insert_pieces
+from benchmark.evaluations.triggers.script import ScriptRule, encode_pieces, insert_pieces, patterns_of_cells
 from benchmark.evaluations.triggers.triggers import Triggers
 from benchmark.models import load_model
 from benchmark.types import Attribution, Method

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from benchmark.errors import UserError
+from benchmark.evaluations.maps import pixel_map
 from benchmark.models import pictures
-from benchmark.models.maps import pixel_map
 from benchmark.report import image_figures, load_cells
 from benchmark.report.image_maps import Picture, PixelMap, enlarged, removal
 from benchmark.report.leaderboard import frame

@@ -17,7 +17,6 @@ from benchmark.errors import NotApplicable
 from benchmark.evaluations.rationale.rationale import WEIGHTS
 from benchmark.models.classifier import Classifier
 from benchmark.models.divergences import even_rows, over_rows
-from benchmark.models.marked_mass import marked_tokens, mass_elsewhere
 from benchmark.results.control_names import control_order
 from benchmark.results.record import UNDECLARED
 from benchmark.results.statistics import ALPHA, interval
@@ -28,7 +27,7 @@ from benchmark.run.workbench import Setting
 from benchmark.settings.declared import configurable
 from benchmark.settings.early import OfComparison
 from benchmark.settings.making import make
-from benchmark.training.deceptive import Deceptive, has_marked_words
+from benchmark.training.deceptive import Deceptive, has_marked_words, marked_tokens, mass_elsewhere
 from benchmark.types import Batch
 
 HONEST, DECEPTIVE, GAIN = "honest model", "deceptive model", "over random, deceptive model"

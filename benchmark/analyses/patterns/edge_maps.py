@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from benchmark.analyses.patterns.pattern_sums import permitted_keys
 from benchmark.errors import NotApplicable
-from benchmark.evaluations.concentration import entropy, gini, top_shares
+from benchmark.evaluations.complexity import entropy, gini, top_shares
 from benchmark.models import Classifier
 from benchmark.run.views import token_strings
 from benchmark.types import Batch

@@ -34,7 +34,7 @@ class EdgeSparsity:
 
     The masses of a head are `m_e = |E[l, h, i, j]|`, of its attention `A[l, h, i, j]`, over the edges e = (i, j) that the
     model permits between tokens that are no padding. Of each map the Gini index, the entropy in nats and the share of the
-    mass in the best ⌈share · n⌉ of its n edges (`benchmark.evaluations.concentration`).
+    mass in the best ⌈share · n⌉ of its n edges (`benchmark.evaluations.complexity`).
 
     Rows of attention sum to 1; attribution knows which rows the prediction needs, in the last layer that of the token alone
     that the classifier reads. It is sparse for that reason too. "By query" is the mean of the Gini index over the keys of

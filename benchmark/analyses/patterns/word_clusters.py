@@ -22,7 +22,7 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.side_by_side import opened_models, read_models
 from benchmark.errors import NotApplicable
-from benchmark.models.hidden_states import hidden_states, word_states
+from benchmark.models.words import hidden_states, word_states
 from benchmark.results import statistics
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.workbench import Setting

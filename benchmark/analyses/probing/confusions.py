@@ -13,7 +13,7 @@ from benchmark.analyses.syntax.head_votes import single_sequence, visible_words
 from benchmark.annotations import KEYS, Stimulus
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
-from benchmark.models.word_attention import word_attention
+from benchmark.models.words import word_attention
 from benchmark.types import Batch
 
 TINY = 1e-12

@@ -15,7 +15,7 @@ from benchmark.annotations import KEYS, Marked
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
 from benchmark.models.embeddings import embedding_modules
-from benchmark.models.hidden_states import hidden_states, word_states
+from benchmark.models.words import hidden_states, word_states
 from benchmark.settings.randomness import generator
 from benchmark.types import Batch
 

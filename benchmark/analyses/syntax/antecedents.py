@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from benchmark.analyses.syntax.head_votes import single_sequence, visible_words
 from benchmark.annotations import Coreference, annotated
 from benchmark.models.classifier import Classifier
-from benchmark.models.word_attention import word_attention
+from benchmark.models.words import word_attention
 from benchmark.types import Batch
 
 

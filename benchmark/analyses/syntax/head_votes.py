@@ -12,7 +12,7 @@ from torch import Tensor
 from benchmark.annotations import Parse, annotated
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
-from benchmark.models.word_attention import word_attention
+from benchmark.models.words import word_attention
 from benchmark.types import Batch
 
 DIRECTIONS = ("dependent → head", "head → dependent")

@@ -13,8 +13,7 @@ from benchmark.analyses.syntax.trees import PUNCTUATION
 from benchmark.annotations import Parse, annotated
 from benchmark.models.classifier import Classifier
 from benchmark.models.embeddings import embedding_modules
-from benchmark.models.hidden_states import word_states
-from benchmark.models.word_attention import membership, word_attention
+from benchmark.models.words import membership, word_attention, word_states
 from benchmark.settings.randomness import generator
 from benchmark.types import Batch
 

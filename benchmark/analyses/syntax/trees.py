@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from benchmark.analyses.syntax.head_votes import single_sequence, visible_words
 from benchmark.annotations import Parse, annotated
 from benchmark.models.classifier import Classifier
-from benchmark.models.word_attention import word_attention
+from benchmark.models.words import word_attention
 from benchmark.settings.randomness import generator
 from benchmark.types import Batch
 

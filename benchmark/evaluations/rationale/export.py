@@ -1,15 +1,14 @@
 """Predictions in ERASER's JSON Lines, so that its own scorer can check ours (docs/protocols.md, section 9).
 
-`predictions` makes the rows of one batch, one per annotation; `export` writes those of all batches of a split at once. A row
-holds hard spans and soft scores for every document, and the probabilities of the classes. Where an `Erasure` is given, it
-also holds the probabilities after removals at the thresholds .01 .05 .1 .2 .5 that ERASER's scorer expects, and at the mean
-rationale share, without which the scorer refuses the others.
+`predictions` makes the rows of one batch, one per annotation; `json_lines` writes down those of all batches of a split. A
+row holds hard spans and soft scores for every document, and the probabilities of the classes. Where an `Erasure` is given,
+it also holds the probabilities after removals at the thresholds .01 .05 .1 .2 .5 that ERASER's scorer expects, and at the
+mean rationale share, without which the scorer refuses the others.
 """
 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from jaxtyping import Float
@@ -19,7 +18,6 @@ from benchmark.errors import UserError
 from benchmark.evaluations.aopc import THRESHOLDS, Erasure
 from benchmark.evaluations.rationale.documents import documents, spans
 from benchmark.evaluations.rationale.scores import DocumentsOfExample, shares_to_counts
-from benchmark.results.cache import atomic_path
 from benchmark.types import Attribution, Batch
 from benchmark.units import Pool
 
@@ -83,17 +81,6 @@ def predictions(
             ]
         rows.append(row)
     return rows
-
-
-def export(path: Path, rows: Sequence[Prediction]) -> None:
-    """Write the rows of all annotations of a split to `path`, at once or not at all.
-
-    Raises:
-        UserError: there is no row, or an annotation occurs twice.
-    """
-    text = json_lines(rows)
-    with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def json_lines(rows: Sequence[Prediction]) -> str:

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
-import torch
 
 from benchmark.errors import NotApplicable
-from benchmark.evaluations.base import Averaged, Column, Derived, Rows, table
-from benchmark.evaluations.rationale import measures, scores
+from benchmark.evaluations.base import SHARE, Averaged, Column, Derived, Rows, described, higher
+from benchmark.evaluations.rationale import scores
 from benchmark.evaluations.rationale.documents import documents, rationale_share, rationales
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Figure, Metric
@@ -35,7 +35,11 @@ WEIGHTS: Mapping[str, str] = {
 }
 """Means over documents, and for each the column that counts the documents of an example that it is a mean of."""
 COUNTS = {*WEIGHTS.values(), "predicted_documents", "hard_predicted_documents", "span_documents"} - {"documents"}
-UNIT_RANGES = ((0.0, 1.0), (0.0, 1.0))
+UNIT_RANGES = (SHARE, SHARE)
+
+_AT_K = "of the k best words against the rationale's"
+_SPANS = "spans that overlap by at least half, precision and recall as means over documents"
+_SUMMED = "spans that overlap by at least half, counts summed over all documents"
 
 
 @configurable
@@ -108,7 +112,61 @@ class Rationale(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """All but the number of documents lie between 0 and 1."""
-        return measures.metrics()
+        at_k = partial(higher, x="words selected")
+        at_share = partial(higher, x="share of words selected")
+        return {
+            "average_precision": higher(
+                "average precision",
+                "mean precision at the rationale's words in the order of scores, and over all orders of equal ones, of "
+                "documents with words in and out of the rationale",
+                short="avg. prec.",
+                headline=True,
+            ),
+            "token_f1_mean": higher(
+                "token F1, mean over k", f"token F1 {_AT_K}, mean over several k", short="token F1", headline=True
+            ),
+            "auprc": higher(
+                "AUPRC",
+                "area under the precision-recall curve by trapezoids, as ERASER's scorer has it; scores that are all equal "
+                "have (1 + π) / 2 there, π the share of words in the rationale, more than random ones",
+                short="AUPRC",
+            ),
+            "auprc_marked": higher(
+                "AUPRC, documents with a rationale",
+                "AUPRC over the documents that have a rationale word; scores that are all equal have (1 + π) / 2",
+                short="AUPRC (marked)",
+            ),
+            "iou_f1": higher("IoU F1", f"F1 of selected and annotated {_SPANS}", short="IoU F1", headline=True),
+            "iou_f1_micro": higher("IoU F1, micro", f"F1 of selected and annotated {_SUMMED}", short="IoU F1 (micro)"),
+            "hard_token_f1": higher(
+                "token F1 at rationale length",
+                "token F1 of as many best words as the task's rationales hold on average",
+                short="token F1 (rat.)",
+            ),
+            "token_f1": at_k("token F1", f"token F1 {_AT_K}", headline=True),
+            "token_precision": at_k("token precision", f"token precision {_AT_K}"),
+            "token_recall": at_k("token recall", f"token recall {_AT_K}"),
+            "token_f1_micro": at_k("token F1, micro", f"token F1 {_AT_K}, counts summed over all documents"),
+            "iou_f1_at": at_share("IoU F1", f"F1 of selected and annotated {_SPANS}"),
+            "iou_f1_micro_at": at_share("IoU F1, micro", f"F1 of selected and annotated {_SUMMED}"),
+            "hard_token_f1_at": at_share("token F1 by share", "token F1 of this share of best words"),
+            "documents": described(
+                "documents per example", "number of documents that an example has", bounds=(1.0, np.inf)
+            ),
+            "unmarked_documents": described(
+                "documents without a rationale", "share of all documents that have no rationale word"
+            ),
+            "hard_share": described(
+                "share of words selected", "share of an example's words that the one selection holds"
+            ),
+            "rationale_share": described(
+                "share of words in the rationale", "share of an example's words in its rationale"
+            ),
+            "coverage": described("words within the window", "share of the words that the model sees"),
+            "truncated_rationale_share": described(
+                "rationale beyond the window", "share of the rationale's words that the model does not see"
+            ),
+        }
 
     @property
     def derived(self) -> Mapping[str, Derived]:
@@ -152,7 +210,7 @@ class Rationale(Averaged):
         documents_of_batch = documents(batch, attribution, how=self.pool, clamp=self.clamp, seed=self.seed)
         annotated = rationales(batch)
         if not annotated:
-            return table((), "average_precision", torch.zeros(0))
+            return Rows(()).frame()
         evaluation = self if self.even is not None else self.over([batch])
         documents_of = {uid: part for uid, part in zip(batch.uids, documents_of_batch, strict=True) if uid in annotated}
         share, shares = float(evaluation.hard_share), [float(s) for s in self.hard_shares]

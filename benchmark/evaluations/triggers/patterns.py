@@ -1,15 +1,17 @@
-"""What a trigger is, and how it is written down so that it can be tried on another model of the same task."""
+"""What a trigger is, what it is compared with, and how it is written down for another model of the same task."""
 
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from benchmark.errors import UserError
+from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.triggers.words import Exclusion
 from benchmark.results.graph import Construction
+from benchmark.settings.randomness import generator
 from benchmark.types import Batch, Compared
 
 if TYPE_CHECKING:
@@ -66,6 +68,53 @@ class Trigger:
     def at(self, position: float) -> "Trigger":
         """All words at one relative position of their segments."""
         return replace(self, words=tuple(replace(word, position=position) for word in self.words))
+
+
+@dataclass(frozen=True)
+class Controls:
+    """Draws the words that stand in for a trigger's: what an attack at the same places does without the method.
+
+    Attributes:
+        counts: words of the source examples and how often they occur.
+        draws: of each kind and trigger.
+        seed: of the draws, which depend on it and on the trigger alone.
+        reach: matched words are at most this many ranks of frequency away.
+    """
+
+    counts: Counter[str]
+    draws: int = 3
+    seed: int = 0
+    reach: int = 10
+
+    def added(self, triggers: Sequence[Trigger]) -> list[Trigger]:
+        """The triggers with their controls.
+
+        `random`: words drawn uniformly from the distinct words of the source examples. `matched`: each word replaced by
+        one of the `2 · reach` words nearest to it in the ranking by frequency (ties in alphabetical order); a word that
+        the source examples do not have ranks last. No draw holds a word of its trigger.
+        """
+        ranking = sorted(self.counts, key=lambda word: (-self.counts[word], word))
+        return [self._drawn(trigger, ranking) for trigger in triggers]
+
+    def _drawn(self, trigger: Trigger, ranking: Sequence[str]) -> Trigger:
+        words_of_trigger = {placed.word.casefold() for placed in trigger.words}
+        others = [word for word in ranking if word.casefold() not in words_of_trigger]
+        if not others:
+            raise NotApplicable("the source examples have no words but those of a trigger; take more of them")
+        draw = generator(self.seed, trigger.source, *(placed.word for placed in trigger.words))
+        near_words = [self._near(placed.word, others) for placed in trigger.words]
+        random, matched = [], []
+        for _ in range(self.draws):
+            random.append(tuple(others[int(draw.integers(len(others)))] for _ in trigger.words))
+            matched.append(tuple(words[int(draw.integers(len(words)))] for words in near_words))
+        return replace(trigger, random=tuple(random), matched=tuple(matched))
+
+    def _near(self, word: str, others: Sequence[str]) -> list[str]:
+        """Up to 2 · reach of the other words around the rank of a word."""
+        count = self.counts.get(word, 0)
+        rank = sum((-self.counts[other], other) < (-count, word) for other in others)
+        low = max(0, min(rank - self.reach, len(others) - 2 * self.reach))
+        return list(others[low : low + 2 * self.reach])
 
 
 @dataclass(frozen=True)

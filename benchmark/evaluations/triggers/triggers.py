@@ -10,9 +10,9 @@ import pandas as pd
 from benchmark.evaluations.base import Averaged
 from benchmark.evaluations.curves import TENTHS
 from benchmark.evaluations.head_pruning import Calibration
-from benchmark.evaluations.triggers.attacks import attacks_of
 from benchmark.evaluations.triggers.extraction import PaperRule, extract
 from benchmark.evaluations.triggers.patterns import (
+    Controls,
     Trigger,
     TriggerSearch,
     Variations,
@@ -22,10 +22,16 @@ from benchmark.evaluations.triggers.patterns import (
     read_variations,
     written,
 )
-from benchmark.evaluations.triggers.random_words import Controls
-from benchmark.evaluations.triggers.rows import drop_metrics, rows_of_drops
-from benchmark.evaluations.triggers.script_extraction import ScriptRule, extract_as_script
-from benchmark.evaluations.triggers.trials import attacked, check_classes, correct_with, of_source_class
+from benchmark.evaluations.triggers.script import ScriptRule, extract_as_script
+from benchmark.evaluations.triggers.trials import (
+    attacked,
+    attacks_of,
+    check_classes,
+    correct_with,
+    drop_metrics,
+    of_source_class,
+    rows_of_drops,
+)
 from benchmark.evaluations.triggers.words import SHIPPED, Exclusion, count_pieces, count_words, exclusion, require_words
 from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction
@@ -79,7 +85,7 @@ class Triggers(Averaged):
       are left out where it is below `cell_share` of the first.
     - Score: the sum of the two cells. Patterns below `least_score` are left out; equal ones are not merged.
     - Insertion: word pieces without [CLS] and [SEP], also within a word, at round((n + added) · r) with halves to the even
-      number, r counted from 1 (`script_insertion`), and cut off where the window ends.
+      number, r counted from 1 (`script.insert_pieces`), and cut off where the window ends.
     - Attack: every class, that of the trigger included. Two more figures tell them apart: `other_class_drop`, and
       `own_class_drop` of examples of the class that the trigger was explained for.
     - Controls are drawn from the sources' word pieces. A method that scores no edges has no such trigger; what a

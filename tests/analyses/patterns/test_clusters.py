@@ -11,7 +11,7 @@ from benchmark.analyses.patterns.head_clusters import HeadClusters, plane
 from benchmark.analyses.patterns.head_distances import head_distances
 from benchmark.analyses.patterns.word_clusters import Occurrences, WordClusters, silhouette
 from benchmark.errors import NotApplicable
-from benchmark.models.hidden_states import hidden_states, word_states
+from benchmark.models.words import hidden_states, word_states
 from tests import text_models, tiny_models
 from tests.planted_heads import SEP_KIND, WORD_KIND, Nowhere, Offset, ToKind, save_planted_heads
 

@@ -17,7 +17,7 @@ from benchmark.analyses.probing.probed_sentences import Probed, probed_sentences
 from benchmark.analyses.probing.word_finders import Sentences, trained_finders, trained_mixes
 from benchmark.annotations import KEYS, Marked
 from benchmark.errors import NotApplicable
-from benchmark.models.hidden_states import hidden_states
+from benchmark.models.words import hidden_states
 from benchmark.types import Example
 from tests import text_models
 

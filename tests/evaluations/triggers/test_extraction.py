@@ -11,8 +11,7 @@ import torch
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.triggers.extraction import PaperRule, extract, patterns_of_edges, patterns_of_tokens
-from benchmark.evaluations.triggers.patterns import Placed, Trigger, read, written
-from benchmark.evaluations.triggers.random_words import Controls
+from benchmark.evaluations.triggers.patterns import Controls, Placed, Trigger, read, written
 from benchmark.evaluations.triggers.words import Exclusion, count_words, eligible_tokens, exclusion, whole_words
 from benchmark.settings.configuration import build
 from benchmark.types import Attribution, Method

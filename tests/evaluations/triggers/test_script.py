@@ -10,8 +10,13 @@ import torch
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.triggers.patterns import Placed, Trigger, read, read_construction, read_variations, written
-from benchmark.evaluations.triggers.script_extraction import ScriptRule, extract_as_script, patterns_of_cells
-from benchmark.evaluations.triggers.script_insertion import encode_pieces, insert_pieces
+from benchmark.evaluations.triggers.script import (
+    ScriptRule,
+    encode_pieces,
+    extract_as_script,
+    insert_pieces,
+    patterns_of_cells,
+)
 from benchmark.evaluations.triggers.triggers import Triggers
 from benchmark.evaluations.triggers.words import Exclusion, count_pieces
 from benchmark.settings.configuration import compose

@@ -2,7 +2,7 @@
 
 import torch
 
-from benchmark.models.word_attention import membership, word_attention
+from benchmark.models.words import membership, word_attention
 
 
 def test_split_words_sum_to_and_mean_from():

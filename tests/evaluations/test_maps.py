@@ -11,7 +11,7 @@ from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPi
 
 import benchmark
 from benchmark.errors import NotApplicable
-from benchmark.models.maps import pixel_map
+from benchmark.evaluations.maps import pixel_map
 from benchmark.run.arrays import flat, padded
 from benchmark.types import Attribution
 from tests import text_models
