@@ -18,8 +18,8 @@ from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.results import store
 from benchmark.settings.checking import check
-from benchmark.settings.configuration import build, compose
-from benchmark.settings.making import make
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import build, make
 from benchmark.types import Evaluation
 from tests import text_models
 from tests.conftest import REPOSITORY

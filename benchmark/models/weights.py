@@ -14,7 +14,7 @@ from torch import nn
 
 from benchmark.errors import UserError, one_line
 from benchmark.models.size_check import check_size
-from benchmark.settings.hub import check_on_hub
+from benchmark.settings.availability import check_on_hub
 
 logger = logging.getLogger(__name__)
 

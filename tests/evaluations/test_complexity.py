@@ -9,7 +9,7 @@ from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import rated_scores
 from benchmark.evaluations.complexity import Complexity
 from benchmark.evaluations.concentration import entropy, gini, top_shares
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from benchmark.types import Attribution
 
 

@@ -12,7 +12,7 @@ from benchmark.evaluations.kept_edges import KEPT_SHARES, KeptEdges
 from benchmark.models.edits import KeepEdges
 from benchmark.results.graph import attribution_graph
 from benchmark.results.optimal_graph import RandomTrees
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from benchmark.settings.randomness import generator
 from tests.evaluations.conftest import figure_of, values_of
 from tests.evaluations.edge_examples import bert, no_edges, same_rows, selected, served  # noqa: F401 - fixtures

@@ -11,7 +11,7 @@ from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.results import store
 from benchmark.run.workbench import open_setting
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from tests import pages
 from tests.conftest import REPOSITORY
 from tests.own_data.commands import DULL, FINE, composed, table

@@ -5,8 +5,7 @@ from omegaconf import OmegaConf
 
 from benchmark.commands.running import checked, looked_at
 from benchmark.errors import UserError
-from benchmark.settings.configuration import compose, missing_keys, options
-from benchmark.settings.experiments import as_chosen, experiment_of
+from benchmark.settings.configuration import compose, held_to_choice, missing_keys, options
 
 GROUPS = ("methods", "evaluations", "analyses")
 EXPERIMENTS = options("experiment")
@@ -101,9 +100,7 @@ def test_a_sweep_over_parts_of_an_experiment_is_looked_at(place):
 
 def test_a_configuration_that_hydra_composed_is_held_to_what_was_chosen():
     overrides = ["+experiment=chefer2021_imagenet", "methods=[rollout]"]
-    experiment = experiment_of("config", overrides, None)
-    config = compose("config", overrides[:1])
-    held = as_chosen(config, experiment, overrides, lambda group, name: config[group])
+    held = held_to_choice(compose("config", overrides[:1]), overrides)
     assert "attention_gradcam" not in held.methods
     assert "rollout" in held.methods
 

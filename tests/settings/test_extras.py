@@ -7,8 +7,9 @@ import pytest
 
 from benchmark.commands.entry import main
 from benchmark.errors import UserError
-from benchmark.settings.configuration import build, compose
-from benchmark.settings.extras import EXTRAS
+from benchmark.settings.availability import EXTRAS
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import build
 from benchmark.training.finetune import run_training
 from tests.conftest import REPOSITORY
 from tests.test_architecture import sources
@@ -19,7 +20,7 @@ PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-
 @pytest.fixture
 def bare(monkeypatch):
     """No package of an extra is installed."""
-    monkeypatch.setattr("benchmark.settings.extras.find_spec", lambda package: None)
+    monkeypatch.setattr("benchmark.settings.availability.find_spec", lambda package: None)
 
 
 @pytest.mark.parametrize("name", ["captum", "kernel_shap", "lime", "shapley_sampling"])

@@ -7,7 +7,7 @@ import pytest
 
 from benchmark.errors import UserError
 from benchmark.models.weights import existing_source
-from benchmark.settings.hub import check_on_hub
+from benchmark.settings.availability import check_on_hub
 
 
 @pytest.fixture

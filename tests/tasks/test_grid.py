@@ -9,8 +9,7 @@ from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPi
 import benchmark
 from benchmark.commands.running import checked
 from benchmark.errors import UserError
-from benchmark.settings.configuration import build
-from benchmark.settings.making import make
+from benchmark.settings.making import build, make
 from benchmark.types import Task
 from tasks.digit_scenes import DigitScenes
 from tasks.grid import Grid

@@ -14,7 +14,7 @@ from benchmark.evaluations.triggers.extraction import PaperRule, extract, patter
 from benchmark.evaluations.triggers.patterns import Placed, Trigger, read, written
 from benchmark.evaluations.triggers.random_words import Controls
 from benchmark.evaluations.triggers.words import Exclusion, count_words, eligible_tokens, exclusion, whole_words
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from benchmark.types import Attribution
 from tests.evaluations.triggers.texts import TEXTS, edges, labelled
 
