@@ -13,7 +13,7 @@ import torch
 from omegaconf import OmegaConf
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
 
-from benchmark.commands.running import checked
+from benchmark.commands.running import settled_as_typed
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.results import store
@@ -60,7 +60,7 @@ def mistake(place, out, *overrides):
     chosen, directory = settings(place, out, *overrides), str(place / "conf")
 
     def command():
-        _, config = checked("config", chosen, directory, sweep=False)
+        _, config = settled_as_typed("config", chosen, directory, sweep=False)
         check(config)
         run_comparison(config)
 

@@ -46,7 +46,7 @@ def looked_at(words: Sequence[str]) -> tuple[list[str], DictConfig | None]:
     arguments = read_arguments(words)
     if arguments.sweep:
         for combination in _combinations(_parsed(arguments.overrides, arguments.directory)):
-            check(checked("config", combination, arguments.directory, sweep=False)[1])
+            check(settled_as_typed("config", combination, arguments.directory, sweep=False)[1])
     return overrides, config
 
 
@@ -112,11 +112,11 @@ def prepare(words: Sequence[str], config_name: str) -> tuple[list[str], DictConf
         UserError: an option, key, value or folder does not exist.
     """
     arguments = read_arguments(words)
-    overrides, config = checked(config_name, arguments.overrides, arguments.directory, sweep=arguments.sweep)
+    overrides, config = settled_as_typed(config_name, arguments.overrides, arguments.directory, sweep=arguments.sweep)
     return [*arguments.flags, *overrides], config if arguments.runs else None
 
 
-def checked(
+def settled_as_typed(
     config_name: str, overrides: Sequence[str], directory: str | None, *, sweep: bool
 ) -> tuple[list[str], DictConfig]:
     """The overrides as Hydra takes them, and what they compose to (`settled`), with null for the values of a sweep.

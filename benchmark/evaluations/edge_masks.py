@@ -13,9 +13,9 @@ from benchmark.evaluations import ranks
 from benchmark.models.classifier import Classifier
 from benchmark.models.edits import KeepEdges
 from benchmark.models.variants import run_variants
+from benchmark.randomness import generator
 from benchmark.results.graph import AttributionGraph, Construction
 from benchmark.results.optimal_graph import RandomTrees
-from benchmark.settings.randomness import generator
 from benchmark.types import Batch
 
 MASK_CELLS = 1 << 26

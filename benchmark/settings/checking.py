@@ -1,4 +1,8 @@
-"""A comparison's configuration is looked at before anything is imported or computed: every mistake that it shows is told."""
+"""A configuration is looked at before a class is imported or anything is computed: the first mistake that it shows is told.
+
+The settings of the comparison itself are known here, those of each object by the source of its class: their names and values,
+which have to be given, files on the disk, and what refers to another setting or to a part of the comparison.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, replace
@@ -15,7 +19,6 @@ from benchmark.settings.latex_settings import LatexSettings
 from benchmark.settings.sources import UNKNOWN, Outline, Parameter, StandIn, outline_at
 from benchmark.settings.ways_out import not_set
 
-Plain = Mapping[str, Any]
 _SINGLE_GROUPS = ("task", "model", "tracking", "engine")
 _NAMES = ("name", "split", "out")
 _LONGEST_NAME = 150  # file systems take 255, and an ending and a hash are added
@@ -58,11 +61,18 @@ def _check_lists(config: DictConfig) -> None:
 
 
 def check_parts(config: DictConfig, parts: Sequence[str]) -> None:
-    """UserError for what the classes of these parts of a configuration do not take, before one is imported."""
+    """UserError for the first object in these parts of a configuration that its class would not take.
+
+    Classes are known by their sources: none is imported.
+    """
     plain = resolved(config)
     names: dict[str, list[str]] = {group: list(plain[group]) for group in KEYED if group in plain}
+    surroundings = Surroundings(names=names, opens=_check_opening)
     for part in parts:
-        check_objects(plain.get(part), Surroundings(names=names, opens=_check_opening), part)
+        for path, node, complete in _objects(plain.get(part), part):
+            outline = outline_at(path, str(node["_target_"]))
+            if outline is not None:
+                _check_object(path, node, outline, surroundings, complete=complete)
 
 
 def _check_opening(overrides: Sequence[str]) -> None:
@@ -104,21 +114,7 @@ def check_name(key: str, name: str) -> None:
         )
 
 
-def check_objects(config: Any, surroundings: Surroundings, path: str = "") -> None:
-    """UserError for the first object of a resolved configuration that its class would not take.
-
-    Args:
-        config: what `_target_` may stand in, at any depth.
-        surroundings: what the comparison has.
-        path: that leads to `config`.
-    """
-    for where, node, complete in _objects(config, path):
-        outline = outline_at(where, str(node["_target_"]))
-        if outline is not None:
-            _check_object(where, node, outline, surroundings, complete=complete)
-
-
-def _objects(node: Any, path: str, *, complete: bool = True) -> Iterator[tuple[str, Plain, bool]]:
+def _objects(node: Any, path: str, *, complete: bool = True) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
     """Every object of a configuration, the outer one first: its path, itself, and whether all its settings have to be there.
 
     They need not where the object above makes it (`_recursive_: false`).
@@ -128,10 +124,12 @@ def _objects(node: Any, path: str, *, complete: bool = True) -> Iterator[tuple[s
             yield path, node, complete and not node.get("_partial_")
         complete = complete and node.get("_recursive_") is not False
         for key, value in node.items():
-            yield from _objects(value, f"{path}.{key}" if path else str(key), complete=complete)
+            yield from _objects(value, f"{path}.{key}", complete=complete)
 
 
-def _check_object(path: str, node: Plain, outline: Outline, surroundings: Surroundings, *, complete: bool) -> None:
+def _check_object(
+    path: str, node: Mapping[str, Any], outline: Outline, surroundings: Surroundings, *, complete: bool
+) -> None:
     parameters = outline.parameters
     given = {name: value for name, value in node.items() if not name.startswith("_")}
     for name in given:
@@ -147,7 +145,7 @@ def _check_object(path: str, node: Plain, outline: Outline, surroundings: Surrou
 
 
 def _check_surroundings(
-    path: str, given: Plain, parameters: Mapping[str, Parameter], surroundings: Surroundings
+    path: str, given: Mapping[str, Any], parameters: Mapping[str, Parameter], surroundings: Surroundings
 ) -> None:
     """UserError for the first setting that does not go with the disk, other settings, or the comparison's names."""
     defaults = {name: part.default for name, part in parameters.items() if not isinstance(part.default, StandIn)}

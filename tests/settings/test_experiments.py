@@ -3,7 +3,7 @@
 import pytest
 from omegaconf import OmegaConf
 
-from benchmark.commands.running import checked, looked_at
+from benchmark.commands.running import looked_at, settled_as_typed
 from benchmark.errors import UserError
 from benchmark.settings.configuration import compose, held_to_choice, missing_keys, options
 
@@ -21,7 +21,7 @@ def write_glue(place):
 def told(overrides, place):
     """What is still to be given, given: folders and checkpoints."""
     write_glue(place)
-    config = checked("config", overrides, None, sweep=False)[1]
+    config = settled_as_typed("config", overrides, None, sweep=False)[1]
     return [*overrides, *(f"{key}={place / 'bert' if 'checkpoint' in key else place}" for key in missing_keys(config))]
 
 
@@ -31,7 +31,9 @@ def test_some_of_an_experiment_can_be_chosen(name):
     whole = compose("config", [experiment])
     for group in GROUPS:
         for chosen in [list(whole[group])[:1], list(whole[group])[-1:]] if len(whole[group]) > 1 else []:
-            overrides, config = checked("config", [experiment, f"{group}=[{','.join(chosen)}]"], None, sweep=False)
+            overrides, config = settled_as_typed(
+                "config", [experiment, f"{group}=[{','.join(chosen)}]"], None, sweep=False
+            )
             assert list(config[group]) == chosen, overrides
             assert config[group][chosen[0]] == whole[group][chosen[0]], "what the experiment sets of it holds"
             assert all("_target_" in part for part in config[group].values())

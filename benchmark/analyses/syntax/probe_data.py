@@ -15,7 +15,7 @@ from benchmark.models.classifier import Classifier
 from benchmark.models.embeddings import embedding_modules
 from benchmark.models.hidden_states import word_states
 from benchmark.models.word_attention import membership, word_attention
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 from benchmark.types import Batch
 
 DISTANCES = 7

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.triggers.patterns import Trigger
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 
 
 @dataclass(frozen=True)
