@@ -1,7 +1,7 @@
 """A configuration is looked at before a class is imported or anything is computed: the first mistake that it shows is told.
 
-The settings of the comparison itself are known here, those of each object by the source of its class: their names and values,
-which have to be given, files on the disk, and what refers to another setting or to a part of the comparison.
+The settings of the comparison itself are known here, those of each object by the source of its class: their names and
+values, which have to be given, files on the disk, and what refers to another setting or to a part of the comparison.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
