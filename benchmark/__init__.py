@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from benchmark.notebook.evaluate import evaluate
     from benchmark.notebook.explain import explain
     from benchmark.notebook.lists import methods
-    from benchmark.settings.configuration import build
+    from benchmark.settings.making import build
 
 if asked_by_name("benchmark"):
     own_modules_first()  # before anything else is looked for
 
 _HOMES = {
-    "build": "benchmark.settings.configuration",
+    "build": "benchmark.settings.making",
     "compare": "benchmark.comparison",
     "evaluate": "benchmark.notebook.evaluate",
     "explain": "benchmark.notebook.explain",

@@ -17,7 +17,7 @@ from types import FrameType, ModuleType
 
 _SIBLINGS = ("conf", "methods", "tasks")
 _ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-_READERS = ("benchmark.settings.read_modules",)
+_READERS = ("benchmark.settings.sources",)
 """Who reads the source of a class, to say what its settings are, and executes nothing."""
 _MAKERS = ("hydra._internal.utils", "benchmark.engines.worker", "ray.cloudpickle.cloudpickle")
 """Who imports what a `_target_` names, and classes that came from the process where that was done."""

@@ -13,9 +13,9 @@ from torch import Tensor
 from benchmark.errors import UserError, near
 from benchmark.models import Classifier
 from benchmark.models.variants import take
+from benchmark.settings.availability import needs
 from benchmark.settings.declared import configurable
 from benchmark.settings.early import NameIn
-from benchmark.settings.extras import needs
 from benchmark.types import Attribution, Batch
 from methods.shared.input_gradients import (
     Baseline,

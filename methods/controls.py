@@ -12,8 +12,8 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
+from benchmark.randomness import generator
 from benchmark.settings.declared import AtLeast, Natural, configurable
-from benchmark.settings.randomness import generator
 from benchmark.types import Attribution, Batch, Example, Method
 
 LEAST_ORDERS = 5

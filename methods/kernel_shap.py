@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from benchmark.settings.availability import needs
 from benchmark.settings.declared import AtLeast, configurable
-from benchmark.settings.extras import needs
 from methods.shared.unit_game import MANY, UnitExplainer, UnitGame
 
 

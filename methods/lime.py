@@ -4,8 +4,8 @@ from typing import Annotated
 
 from torch import Tensor
 
+from benchmark.settings.availability import needs
 from benchmark.settings.declared import Above, AtLeast, configurable
-from benchmark.settings.extras import needs
 from methods.shared.unit_game import UnitExplainer, UnitGame
 
 

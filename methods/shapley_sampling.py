@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
+from benchmark.settings.availability import needs
 from benchmark.settings.declared import Count, configurable
-from benchmark.settings.extras import needs
 from methods.shared.unit_game import UnitExplainer, UnitGame
 
 

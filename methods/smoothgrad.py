@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
+from benchmark.randomness import generator
 from benchmark.settings.declared import Above, Count, Natural, configurable
-from benchmark.settings.randomness import generator
 from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import (
     Output,

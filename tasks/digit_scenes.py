@@ -10,9 +10,9 @@ import numpy as np
 from PIL import Image
 from PIL import __version__ as pillow
 
+from benchmark.randomness import generator
 from benchmark.settings.declared import Count, Natural, configurable
 from benchmark.settings.early import SPLITS
-from benchmark.settings.randomness import generator
 from benchmark.types import Example
 from tasks.common import check_split, digest
 from tasks.lazily import Lazily

@@ -11,8 +11,8 @@ from PIL import __version__ as pillow
 
 from benchmark.errors import UserError
 from benchmark.models.images import Losses, in_colours
+from benchmark.randomness import generator
 from benchmark.settings.declared import Count, Natural, configurable
-from benchmark.settings.randomness import generator
 from benchmark.types import Example, Task
 from tasks.common import check_split, digest
 from tasks.lazily import Lazily, labels_of

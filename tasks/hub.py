@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from benchmark.errors import NoSplit, UserError
-from benchmark.settings.hub import check_on_hub
+from benchmark.settings.availability import check_on_hub
 from tasks.local_tables import Row
 
 HubDataSet = tuple[str, str | None, str | None]

@@ -12,7 +12,7 @@ from PIL import Image
 from benchmark.errors import UserError
 from benchmark.settings.declared import configurable
 from benchmark.settings.early import SPLITS, Checkpoint, Surroundings
-from benchmark.settings.typed import typed
+from benchmark.settings.ways_out import typed
 from benchmark.types import Example
 from tasks.common import check_split, digest
 from tasks.image_files import NAMES_FILES, Listed, class_names, digests

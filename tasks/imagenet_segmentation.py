@@ -11,9 +11,9 @@ import numpy as np
 from PIL import Image
 
 from benchmark.errors import NoSplit, UserError
+from benchmark.settings.availability import needs
 from benchmark.settings.declared import configurable
 from benchmark.settings.early import ExistingFile
-from benchmark.settings.extras import needs
 from benchmark.types import Example
 from tasks.common import check_split, digest
 from tasks.image_files import class_names, digests

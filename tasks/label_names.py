@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from benchmark.errors import UserError, check_characters
-from benchmark.settings.typed import typed
+from benchmark.settings.ways_out import typed
 
 _WHOLE = re.compile(r"(-?\d+)\.0+")
 _MISSING = ("nan", "null", "<na>", "nat")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 
 
 @dataclass(frozen=True)

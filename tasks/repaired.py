@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
 from benchmark.errors import UserError
+from benchmark.randomness import generator
 from benchmark.settings.declared import Count, Distinct, Natural, Share, configurable
-from benchmark.settings.randomness import generator
 from benchmark.types import Example, Task
 from tasks.common import check_split, digest
 from tasks.planting_rules import drawn_part

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from benchmark.errors import UserError
-from benchmark.settings.typed import typed
+from benchmark.settings.ways_out import typed
 from tasks.local_tables import Row
 
 _NAME = re.compile(r"\w+([ .#-]*\w+)*")

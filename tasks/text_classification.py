@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 from benchmark.errors import NoSplit, UserError
 from benchmark.settings.declared import Distinct, SettingError, configurable
 from benchmark.settings.early import SPLITS, ExistingFolder, FilesBelow, OrGiven
-from benchmark.settings.typed import typed
+from benchmark.settings.ways_out import typed
 from benchmark.types import Example
 from tasks.common import check_split, digest
 from tasks.hub import hub_class_names, hub_fingerprints, hub_rows, hub_splits

@@ -17,7 +17,7 @@ from tests.conftest import GIVEN, REPOSITORY
 
 PACKAGES = ("benchmark", "methods", "tasks")
 WORDS = {"types", "errors"}
-BASE = WORDS | {"units", "settings", "progress", "annotations"}
+BASE = WORDS | {"units", "settings", "randomness", "progress", "annotations"}
 
 # Which parts each part may import, itself aside. A name without a package is a part of `benchmark`.
 ALLOWED: dict[str, set[str]] = {
@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "types": {"errors", "results.record", "results.wording", "units"},
     "units": {"errors"},
     "signals": set(),
+    "randomness": set(),
     "annotations": WORDS,
     "progress": {"errors", "signals"},
     "settings": WORDS | {"results.digests"},

@@ -13,13 +13,13 @@ import torch
 from omegaconf import OmegaConf
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
 
-from benchmark.commands.running import checked
+from benchmark.commands.running import settled_as_typed
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.results import store
 from benchmark.settings.checking import check
-from benchmark.settings.configuration import build, compose
-from benchmark.settings.making import make
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import build, make
 from benchmark.types import Evaluation
 from tests import text_models
 from tests.conftest import REPOSITORY
@@ -60,7 +60,7 @@ def mistake(place, out, *overrides):
     chosen, directory = settings(place, out, *overrides), str(place / "conf")
 
     def command():
-        _, config = checked("config", chosen, directory, sweep=False)
+        _, config = settled_as_typed("config", chosen, directory, sweep=False)
         check(config)
         run_comparison(config)
 

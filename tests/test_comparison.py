@@ -15,7 +15,7 @@ import pytest
 
 import benchmark
 from benchmark.analyses.context import Context
-from benchmark.commands.running import checked, prepare
+from benchmark.commands.running import prepare, settled_as_typed
 from benchmark.comparison import analyse, run_comparison
 from benchmark.evaluations.perturbation import Perturbation
 from benchmark.opened import comparison_hash
@@ -600,7 +600,7 @@ def test_each_part_is_made_once_and_each_run_folder_is_read_once(place, tmp_path
 def test_a_command_line_is_composed_once(monkeypatch):
     composed, compose_with_hydra = [], hydra.compose
     monkeypatch.setattr("hydra.compose", lambda *given: composed.append(given) or compose_with_hydra(*given))
-    overrides, config = checked("config", ["limit=3"], None, sweep=False)
+    overrides, config = settled_as_typed("config", ["limit=3"], None, sweep=False)
     assert (overrides, config.limit, len(composed)) == (["limit=3"], 3, 1)
 
 

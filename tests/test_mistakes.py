@@ -195,10 +195,10 @@ MEANT: dict[str, str] = {
 
 PROGRAM = """
 import json, sys
-from benchmark.commands import fine_tuning, running
+from benchmark.commands import running
 from benchmark.errors import UserError
 
-commands = {"config": running.looked_at, "train": fine_tuning.looked_at}
+commands = {"config": running.looked_at, "train": running.training_looked_at}
 answers = []
 for config_name, words in json.load(sys.stdin):
     try:

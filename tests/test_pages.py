@@ -22,7 +22,7 @@ from wandb.cli.cli import cli as wandb_commands
 
 from benchmark.catalogue import main as print_catalogue
 from benchmark.commands import entry
-from benchmark.commands.running import checked
+from benchmark.commands.running import settled_as_typed
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.planning.planner import make_plan
@@ -108,23 +108,23 @@ def compare(words, here):
         assert "usage:" in printed.getvalue()
         return
     if words[0] == "-m":
-        assert checked("config", words[1:], None, sweep=True)
+        assert settled_as_typed("config", words[1:], None, sweep=True)
         words = [word if "[" in word else word.partition(",")[0] for word in words[1:]]  # the first of each sweep
     directory = str(Path(words[1]).absolute()) if words[0] == "--config-dir" else None
-    run_small(checked("config", words[2:] if directory else words, directory, sweep=False)[1])
+    run_small(settled_as_typed("config", words[2:] if directory else words, directory, sweep=False)[1])
 
 
 def plan(words, here):
     """`python -m benchmark plan`: composed and checked as it stands, planned with two examples."""
     here.setattr("benchmark.planning.reporting.curve_files", lambda *_: iter(()))
-    assert run_small(checked("config", words, None, sweep=False)[1], make_plan).examples == 2
+    assert run_small(settled_as_typed("config", words, None, sweep=False)[1], make_plan).examples == 2
 
 
 def train(words, here):
     """`python -m benchmark.train`: one epoch, on the local files of the task."""
     if not words:
         return
-    config = checked("train", [*words, "task.root=data/glue/SST-2"], None, sweep=False)[1]
+    config = settled_as_typed("train", [*words, "task.root=data/glue/SST-2"], None, sweep=False)[1]
     config.out, config.recipe.epochs = "trained", 1
     assert run_training(config)["steps"] == 1
 
@@ -159,7 +159,7 @@ def write_results(words, here):
 
     def small(*overrides):
         computed.append([word for word in overrides if not word.startswith("out=")])
-        return run_small(checked("config", overrides, None, sweep=False)[1]) if "sst2" in words else None
+        return run_small(settled_as_typed("config", overrides, None, sweep=False)[1]) if "sst2" in words else None
 
     here.setattr(results, "compare", small)
     if "sst2" not in words:  # each of the others is a command of a page
@@ -240,7 +240,7 @@ def test_a_job_script_that_is_shown(script, here):
     )
     words = shown.stdout.decode().splitlines()
     assert shlex.join(words[:3]) + " " == COMPARE
-    assert checked("config", words[3:], None, sweep=False)
+    assert settled_as_typed("config", words[3:], None, sweep=False)
 
 
 OF_PYTHON = [page for page in pages.PAGES if pages.programs(page) and page.stem != "wandb"]  # which needs runs of W&B
@@ -250,7 +250,8 @@ OF_PYTHON = [page for page in pages.PAGES if pages.programs(page) and page.stem 
 def test_blocks_of_python_run(page, here):
     """Statement by statement; a comment in brackets after one is the shape of its value."""
     here.setattr(
-        "benchmark.comparison.compare", lambda *words: run_small(checked("config", words, None, sweep=False)[1])
+        "benchmark.comparison.compare",
+        lambda *words: run_small(settled_as_typed("config", words, None, sweep=False)[1]),
     )
     names = {}
     for code in pages.programs(page):
@@ -267,7 +268,7 @@ def test_blocks_of_python_run(page, here):
 def test_runs_are_read_back_from_wandb(here, monkeypatch, capsys):
     """The block of the page on a run as it was logged, in the place of W&B's server."""
     ((_, code),) = [block for block in pages.blocks(REPOSITORY / "docs" / "wandb.md") if block[0] == "python"]
-    cells = run_small(checked("config", ["evaluations=[perturbation]"], None, sweep=False)[1]).loaded
+    cells = run_small(settled_as_typed("config", ["evaluations=[perturbation]"], None, sweep=False)[1]).loaded
     rows = SimpleNamespace(type="rows", download=lambda place: print("downloaded to", place))
     runs = [
         SimpleNamespace(name=cell.method, job_type="method", summary=summary(cell), logged_artifacts=lambda: [rows])
@@ -355,7 +356,7 @@ def test_a_setting_that_is_shown(span, parts):
     """It can be given to the command, or it is one of some method or test, which takes each of the values shown; or a
     checkpoint's `config.json` holds it."""
     if re.match(r"-m |methods=|evaluations=|report\.latex\.names\.", span):
-        assert checked("config", shlex.split(span.removeprefix("-m ")), None, sweep=span.startswith("-m "))
+        assert settled_as_typed("config", shlex.split(span.removeprefix("-m ")), None, sweep=span.startswith("-m "))
         return
     if span.startswith("hydra.launcher."):
         submitit = pytest.importorskip(

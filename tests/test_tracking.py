@@ -27,7 +27,8 @@ from benchmark.report.cells import load_cells
 from benchmark.results.digests import sealed
 from benchmark.results.store import write_json
 from benchmark.results.tables import Drawing, Table, line
-from benchmark.settings.configuration import build, compose
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import build
 from benchmark.tracking import Wandb, run_id
 from benchmark.tracking.logged import plain
 from benchmark.tracking.method_run import curve_points, identity_of, summary

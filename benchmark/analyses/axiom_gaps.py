@@ -17,7 +17,7 @@ from benchmark.evaluations.base import of_class
 from benchmark.evaluations.completeness import layer_contributions
 from benchmark.models.classifier import Classifier
 from benchmark.models.variants import chunks, take
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 from benchmark.types import Batch
 
 StackedEdges = Float[Tensor, "B L H T T"]

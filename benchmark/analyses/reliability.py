@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
+from benchmark.randomness import generator
 from benchmark.results.statistics import Interval, plain_spread_interval
 from benchmark.results.statistics.bootstrap import UNBOUNDED
-from benchmark.settings.randomness import generator
 
 SPLITS = 20
 """How many times the examples are halved for the reliability of the importance itself."""

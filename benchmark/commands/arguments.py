@@ -11,8 +11,7 @@ from hydra.errors import HydraException
 
 from benchmark.errors import UserError, near
 from benchmark.settings.configuration import ALL, GROUPS, KEYED, options, own_options
-from benchmark.settings.typed import typed
-from benchmark.settings.ways_out import other_option
+from benchmark.settings.ways_out import other_option, typed
 
 _DIRECTORY = ("--config-dir", "-cd")
 _SHOW = ("--cfg", "-c")

@@ -55,16 +55,10 @@ def compare(words: Sequence[str], program: str) -> None:
 
 def plan(words: Sequence[str], program: str) -> None:
     """Tell what a comparison would take."""
-    from benchmark.commands import planning_ahead
-
-    own_modules_first()
-    own_classes_importable()
-    if {"--help", "-h", "help"} & {*words}:
-        _print(planning_ahead.PAGE.replace("{program}", program))
-    else:
+    if not _answered(words, "plan", program):
         from benchmark.commands import running
 
-        running.start(planning_ahead.plan, planning_ahead.looked_at, words)
+        running.start(running.plan, running.plan_looked_at, words)
 
 
 def compare_or_plan(words: Sequence[str], program: str) -> None:
@@ -78,9 +72,9 @@ def compare_or_plan(words: Sequence[str], program: str) -> None:
 def train(words: Sequence[str], program: str) -> None:
     """Fine-tune a model."""
     if not _answered(words, "train", program):
-        from benchmark.commands import fine_tuning, running
+        from benchmark.commands import running
 
-        running.start(fine_tuning.fine_tune, fine_tuning.looked_at, words)
+        running.start(running.fine_tune, running.training_looked_at, words)
 
 
 def report(words: Sequence[str], program: str) -> None:
@@ -118,14 +112,14 @@ _COMMANDS: dict[str, Callable[[Sequence[str], str], None]] = {
 }
 
 
-def _answered(words: Sequence[str], config_name: str, program: str) -> bool:
-    """Whether the command line asked for a page, which is printed then."""
+def _answered(words: Sequence[str], page: str, program: str) -> bool:
+    """Whether the command line asked for its page or the version, which is printed then."""
     own_modules_first()
     own_classes_importable()
-    page = pages.asked(words, config_name, program)
-    if page is not None:
-        _print(page)
-    return page is not None
+    text = pages.asked(words, page, program)
+    if text is not None:
+        _print(text)
+    return text is not None
 
 
 def _printed(

@@ -1,6 +1,6 @@
 """What `--help` and `--version` print: without Hydra, which takes half a second to import."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 
@@ -63,34 +63,59 @@ Examples
   {program} task=rte task.root=DIR model.path=BASE out=DIR recipe.epochs=5
 """
 
-_TEXTS = {
+_PLAN = """\
+What a comparison would take, before it runs: passes, seconds, memory and disk of each method, and seconds by worker count.
+
+usage: {program} [SETTING=VALUE ...]
+
+The settings are those of the comparison. A few of its examples are explained and tested in a temporary folder; the plan
+is kept in OUT/plans, and the comparison's folder then shows what was planned beside what was taken (plan.md).
+
+Flags
+  --config-dir DIR     a folder with YAMLs of your own, such as DIR/methods/NAME.yaml
+
+Examples
+  {program}
+  {program} methods=[rollout,transformer_attribution] evaluations=[perturbation] limit=50\
+"""
+
+_PAGES: Mapping[str, tuple[str, Sequence[str]]] = {
     "config": (_COMPARE, ("task", "model", "methods", "evaluations", "analyses", "tracking", "engine", "experiment")),
     "train": (_TRAIN, ("task",)),
+    "plan": (_PLAN, ()),
 }
 _KEYED = ("methods", "evaluations", "analyses")
 
 
-def asked(words: Sequence[str], config_name: str, program: str) -> str | None:
+def asked(words: Sequence[str], page: str, program: str) -> str | None:
     """What to print where a command line asks for help or for the version; None where it asks for neither."""
     if {"--help", "-h", "help"} & {*words}:
-        return help_of(config_name, program)
+        return help_of(page, program)
     return f"attention-explainer-benchmark {own_version()}" if "--version" in words else None
 
 
-def help_of(config_name: str, program: str) -> str:
-    """The whole page: usage, the names in each group, and the settings with their defaults."""
-    text, groups = _TEXTS[config_name]
+def help_of(page: str, program: str) -> str:
+    """A whole page: usage, then the names in each group and the settings with their defaults.
+
+    Args:
+        page: `config` (a comparison) or `train`, after the YAML with the settings, or `plan`, which has none of its own.
+        program: as it is typed.
+    """
+    text, groups = _PAGES[page]
+    usage = text.replace("{program}", program)
+    if not groups:
+        return usage
     listed = [
         f"  {group}: {', '.join(sorted([*(['all'] if group in _KEYED else []), *_names(group)]))}" for group in groups
     ]
     return "\n".join(
         [
-            text.replace("{program}", program),
+            usage,
             "Names in each group",
             *listed,
             "",
             "Settings and their defaults",
-            *(f"  {line}" for line in _defaults(config_name)),
+            *(f"  {line}" for line in _defaults(page)),
         ]
     )
 

@@ -1,4 +1,7 @@
-"""A comparison from the command line: settings checked before Hydra sees them, one line for a mistake, the final table."""
+"""Commands that take settings: a comparison, a plan of one, and fine-tuning.
+
+Settings are looked at before Hydra sees them, a mistake is one line, and only then what is slow is imported.
+"""
 
 import logging
 import os
@@ -11,17 +14,21 @@ from typing import TYPE_CHECKING, Any
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Override, ValueType
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from benchmark.commands.arguments import parsed, read_arguments
 from benchmark.errors import UserError, printable
 from benchmark.exits import Kept, in_one_line, kept_in, on_termination
 from benchmark.progress import step
-from benchmark.settings.checking import check
+from benchmark.settings.checking import check, check_parts
 from benchmark.settings.configuration import ALL, GROUPS, KEYED, held_to_choice, options, settled
+from benchmark.settings.early import Checkpoint, Surroundings
+from benchmark.settings.ways_out import not_set
 from benchmark.working_folder import own_classes_importable, own_modules_first
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from benchmark.comparison import Comparison
 
 _MANY = 20  # values of one setting, beyond which the first and the last are looked at
@@ -41,7 +48,35 @@ def looked_at(words: Sequence[str]) -> tuple[list[str], DictConfig | None]:
     arguments = read_arguments(words)
     if arguments.sweep:
         for combination in _combinations(_parsed(arguments.overrides, arguments.directory)):
-            check(checked("config", combination, arguments.directory, sweep=False)[1])
+            check(settled_as_typed("config", combination, arguments.directory, sweep=False)[1])
+    return overrides, config
+
+
+def plan_looked_at(words: Sequence[str]) -> tuple[list[str], DictConfig | None]:
+    """What `looked_at` gives for a plan of one comparison.
+
+    Raises:
+        UserError: the first mistake.
+    """
+    if read_arguments(words).sweep:
+        raise UserError("-m: a plan is of one comparison; leave out -m, and give each setting one value")
+    return looked_at(words)
+
+
+def training_looked_at(words: Sequence[str]) -> tuple[list[str], DictConfig | None]:
+    """What `prepare` gives for fine-tuning, after a look for mistakes.
+
+    Raises:
+        UserError: the first mistake.
+    """
+    overrides, config = prepare(words, "train")
+    if config is not None:
+        for key in ("model.path", "out"):
+            if OmegaConf.is_missing(config, key) or OmegaConf.select(config, key) is None:
+                raise UserError(not_set(key))
+        if problem := Checkpoint().mistake("model.path", str(config.model.path), Surroundings()):
+            raise UserError(problem)
+        check_parts(config, ("task", "recipe"))
     return overrides, config
 
 
@@ -79,11 +114,11 @@ def prepare(words: Sequence[str], config_name: str) -> tuple[list[str], DictConf
         UserError: an option, key, value or folder does not exist.
     """
     arguments = read_arguments(words)
-    overrides, config = checked(config_name, arguments.overrides, arguments.directory, sweep=arguments.sweep)
+    overrides, config = settled_as_typed(config_name, arguments.overrides, arguments.directory, sweep=arguments.sweep)
     return [*arguments.flags, *overrides], config if arguments.runs else None
 
 
-def checked(
+def settled_as_typed(
     config_name: str, overrides: Sequence[str], directory: str | None, *, sweep: bool
 ) -> tuple[list[str], DictConfig]:
     """The overrides as Hydra takes them, and what they compose to (`settled`), with null for the values of a sweep.
@@ -162,6 +197,22 @@ def run_guarded(config: DictConfig) -> None:
         _print(comparison)
 
 
+@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")  # type: ignore[untyped-decorator]
+def plan(config: DictConfig) -> None:
+    """Plan one comparison and print the table."""
+    with in_one_line(Kept("no plan is kept", Path(str(config.get("out"))))):
+        _plan(config)
+
+
+@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="train")  # type: ignore[untyped-decorator]
+def fine_tune(config: DictConfig) -> None:
+    """Fine-tune and say where the checkpoint lies."""
+    out = Path(str(config.get("out")))
+    sentence = f"the last checkpoint is kept beside {out}; the same command goes on from it"
+    with in_one_line(Kept(sentence, out.absolute().parent)):
+        _fine_tune(config)
+
+
 def _typed() -> str:
     """The command line as it was typed, without the folder that Python lies in."""
     program, *rest = sys.orig_argv
@@ -170,11 +221,9 @@ def _typed() -> str:
 
 def _print(comparison: "Comparison") -> None:
     """Print the leaderboard and where everything lies; of a step before `reduce` what comes next."""
-    from rich.console import Console
-
     from benchmark.report import terminal_table
 
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    console = _console()
     if not comparison.loaded:
         step, following = ("explained", "test") if comparison.step == "explain" else ("tested", "reduce")
         place = f"Everything is {step}; the same command with stage={following} goes on: {comparison.folder}"
@@ -182,3 +231,30 @@ def _print(comparison: "Comparison") -> None:
         console.print(terminal_table(comparison.loaded))
         place = f"Leaderboard, curves and heatmaps: {comparison.folder}"
     console.print(printable(place), soft_wrap=True, markup=False, emoji=False)
+
+
+def _plan(config: DictConfig) -> None:
+    from benchmark.progress.bar import shown
+
+    with shown():
+        with step("starting"):
+            from benchmark.planning.planner import make_plan
+            from benchmark.planning.printed_plan import printed_plan
+        made = make_plan(config)
+    _console().print(printed_plan(made))
+
+
+def _fine_tune(config: DictConfig) -> None:
+    from benchmark.progress.bar import shown
+
+    with shown():
+        with step("starting"):  # transformers' trainer takes seconds to import
+            from benchmark.training.finetune import run_training
+        run_training(config)
+
+
+def _console() -> "Console":
+    """Where tables are printed: as wide as the terminal; in a file or a pipe as wide as most tables."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 140)

@@ -3,21 +3,17 @@
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
 from benchmark.errors import UserError, near, shorter
-from benchmark.settings.configuration import GROUPS, KEYED, compose, options
+from benchmark.settings.configuration import GROUPS, KEYED, compose, options, yaml_of
 from benchmark.settings.declared import described
 from benchmark.settings.defaults import whole_declared
 from benchmark.settings.docstrings import Docstring, wrapped
-from benchmark.settings.mistakes import no_such_target
-from benchmark.settings.outlines import UNKNOWN, NoSuchTarget, Outline, StandIn
-from benchmark.settings.read_modules import outline_of
-from benchmark.settings.typed import typed
+from benchmark.settings.sources import UNKNOWN, Outline, StandIn, outline_at, outline_of
+from benchmark.settings.ways_out import typed
 
 _REFERS = re.compile(r"of `\w+`\.?")
 _OF_A_FILE = 120
@@ -71,7 +67,7 @@ def _described(group: str, name: str, directory: str | None) -> str:
     )
     head = [f"{name} ({group}): {chosen}", *([wrapped(comment, _columns())] if comment else [])]
     if group == "experiment":
-        return "\n\n".join([*head, _yaml(group, name, directory).read_text(encoding="utf-8")])
+        return "\n\n".join([*head, yaml_of(f"{group}/{name}", directory).read_text(encoding="utf-8")])
     composed = compose(None, [f"+{chosen}"], directory)[group]
     config: Any = whole_declared(OmegaConf.to_container(composed[name] if group in KEYED else composed, resolve=True))
     prefix = f"{group}.{name}" if group in KEYED else group
@@ -89,17 +85,10 @@ def _columns() -> int:
 def _parts(config: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any], Outline]]:
     """A configuration that names a class, and each of its parts that does: the path of its settings, they, and its class."""
     if isinstance(config, Mapping):
-        if "_target_" in config and (outline := _outline(str(config["_target_"]), path)) is not None:
+        if "_target_" in config and (outline := outline_at(path, str(config["_target_"]))) is not None:
             yield path, config, outline
         for key, value in config.items():
             yield from _parts(value, f"{path}.{key}")
-
-
-def _outline(target: str, path: str) -> Outline | None:
-    try:
-        return outline_of(target)
-    except NoSuchTarget as missing:
-        raise UserError(no_such_target(f"{path}._target_={target}", missing)) from missing
 
 
 def _in_reading_order(
@@ -160,12 +149,7 @@ def _summary(group: str, name: str, configs: Any, directory: str | None) -> str:
 
 def _comment(group: str, name: str, directory: str | None) -> str:
     """What a YAML says of itself in the lines that it begins with."""
-    lines = _yaml(group, name, directory).read_text(encoding="utf-8").splitlines()
+    lines = yaml_of(f"{group}/{name}", directory).read_text(encoding="utf-8").splitlines()
     said = [line.lstrip("# ") for line in lines if line.startswith("#") and "@package" not in line]
     first = next((number for number, line in enumerate(lines) if not line.startswith("#")), 0)
     return "\n".join(said[:first]) if first else ""
-
-
-def _yaml(group: str, name: str, directory: str | None) -> Any:
-    own = Path(directory or ".", group, f"{name}.yaml")
-    return own if directory and own.is_file() else files("conf") / group / f"{name}.yaml"

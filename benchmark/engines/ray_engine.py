@@ -15,8 +15,8 @@ from benchmark.engines.local import Here, peak_memory
 from benchmark.engines.moving import moved, portable
 from benchmark.engines.worker import Outcome
 from benchmark.models import Classifier
+from benchmark.settings.availability import needs
 from benchmark.settings.declared import Above, Count, Form, Share, configurable
-from benchmark.settings.extras import needs
 
 T = TypeVar("T")
 _AHEAD = 2  # shards that a method may have handed in, for each that the workers take at once

@@ -13,10 +13,10 @@ from torch import Tensor
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import SIGNED, Averaged, Column, as_figure, described, rated_scores, token_scores
 from benchmark.models.classifier import Classifier
+from benchmark.randomness import generator
 from benchmark.results import statistics
 from benchmark.results.record import About, Figure, Metric
 from benchmark.settings.declared import Count, Natural, configurable
-from benchmark.settings.randomness import generator
 from benchmark.types import Attribution, Batch, Method, Reads, Target
 from benchmark.units import Pool
 

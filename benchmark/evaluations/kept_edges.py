@@ -21,11 +21,11 @@ from benchmark.evaluations.edges import edge_scores, terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.models.edits import KeepEdges
 from benchmark.models.variants import run_variants
+from benchmark.randomness import generator
 from benchmark.results.graph import AttributionGraph, Construction, attribution_graph
 from benchmark.results.optimal_graph import RandomTrees
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Count, Natural, Shares, configurable
-from benchmark.settings.randomness import generator
 from benchmark.types import Attribution, Batch, Reads, Target
 
 KEPT_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.curves import counts
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 
 UNORDERED = "a score is NaN, which orders nothing"
 

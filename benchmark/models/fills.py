@@ -14,7 +14,7 @@ from benchmark.errors import UserError
 from benchmark.models.classifier import Classifier
 from benchmark.models.encoding import height_and_width
 from benchmark.models.variants import run_variants
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 from benchmark.types import Batch
 
 Pixels = Float[Tensor, "N C Y X"]

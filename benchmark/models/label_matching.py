@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from benchmark.errors import UserError, check_characters
-from benchmark.settings.typed import typed
+from benchmark.settings.ways_out import typed
 
 if TYPE_CHECKING:
     from benchmark.models.classifier import Classifier

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from benchmark.errors import UserError, one_line
-from benchmark.settings.hub import check_on_hub
+from benchmark.settings.availability import check_on_hub
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from benchmark.engines.base import Runner, Series, nothing
 from benchmark.engines.local import Here
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
+from benchmark.randomness import generator
 from benchmark.results.record import TaskRecord
 from benchmark.run.encoded import Chosen, sizes_of, uids_of
-from benchmark.settings.randomness import generator
 from benchmark.types import Batch, Target
 
 

@@ -15,6 +15,7 @@ from benchmark.errors import NoSplit, NotApplicable, UserError
 from benchmark.models import Classifier, load_model
 from benchmark.models.headless import Head
 from benchmark.models.remarks import say_how_texts_are_read
+from benchmark.randomness import generator
 from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
 from benchmark.run.arrays import STORED
@@ -25,7 +26,6 @@ from benchmark.settings.checking import check_name
 from benchmark.settings.defaults import whole
 from benchmark.settings.identity import identity
 from benchmark.settings.making import make
-from benchmark.settings.randomness import generator
 from benchmark.types import Compared, Example, Method, Task, as_compared
 
 logger = logging.getLogger(__name__)

@@ -1,17 +1,23 @@
-"""A comparison's configuration is looked at before anything is imported or computed: every mistake that it shows is told."""
+"""A configuration is looked at before a class is imported or anything is computed: the first mistake that it shows is told.
 
-from collections.abc import Sequence
+The settings of the comparison itself are known here, those of each object by the source of its class: their names and
+values, which have to be given, files on the disk, and what refers to another setting or to a part of the comparison.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from omegaconf import DictConfig
 
 from benchmark.errors import UserError, near
 from benchmark.settings.configuration import KEYED, compose, missing_keys, needed_keys, options, resolved
-from benchmark.settings.declared import AtLeast, fits
-from benchmark.settings.early import SPLITS, Surroundings
+from benchmark.settings.declared import AtLeast, Count, Natural, fits, hold
+from benchmark.settings.early import SPLITS, Surroundings, early_conditions
 from benchmark.settings.latex_settings import LatexSettings
-from benchmark.settings.mistakes import check_objects
+from benchmark.settings.sources import UNKNOWN, Outline, Parameter, StandIn, outline_at
+from benchmark.settings.ways_out import not_set
 
 _SINGLE_GROUPS = ("task", "model", "tracking", "engine")
 _NAMES = ("name", "split", "out")
@@ -19,16 +25,20 @@ _LONGEST_NAME = 150  # file systems take 255, and an ending and a hash are added
 STAGES = ("all", "explain", "test", "reduce")
 """All steps of a comparison, or one of them alone."""
 
-_LEAST = {"seed": 0, "batch_size": 1}
-_Seconds = Annotated[float, AtLeast(0)]
+_NUMBERS: Mapping[str, tuple[Any, str]] = {
+    "seed": (Natural, "a whole number of at least 0"),
+    "batch_size": (Count, "a whole number of at least 1"),
+    "checkpoint_seconds": (Annotated[float, AtLeast(0)], "a number of at least 0"),
+}
+"""Settings of the comparison itself that are numbers: what they are held to, and how it is said."""
 
 
 def check(config: DictConfig) -> None:
     """UserError for settings of a comparison that no task or model can make sense of."""
     _check_lists(config)
-    for key in (*_SINGLE_GROUPS, *_NAMES, *_LEAST, "limit", "checkpoint_seconds"):
+    for key in (*_SINGLE_GROUPS, *_NAMES, *_NUMBERS, "limit"):
         if key not in config:
-            raise UserError(f"{key} is not set; give it on the command line: {key}=...")
+            raise UserError(not_set(key))
     chosen = {group: config[group] for group in _SINGLE_GROUPS}
     chosen |= {f"{group}.{name}": part for group in KEYED for name, part in config.get(group, {}).items()}
     for path, part in chosen.items():
@@ -39,7 +49,7 @@ def check(config: DictConfig) -> None:
             form = "_target_: CLASS" if path in _SINGLE_GROUPS else "NAME: {_target_: CLASS}"
             raise UserError(f"{path} names no class; the form of a YAML in {path.partition('.')[0]}/ is {form}")
     if missing := needed_keys(config):
-        raise UserError(f"{missing[0]} is not set; give it on the command line: {missing[0]}=...")
+        raise UserError(not_set(missing[0]))
     resolved(config)
     _check_values(config)
     LatexSettings.read(config.get("report", {}).get("latex")).check_methods(list(map(str, config.methods)))
@@ -54,11 +64,18 @@ def _check_lists(config: DictConfig) -> None:
 
 
 def check_parts(config: DictConfig, parts: Sequence[str]) -> None:
-    """UserError for what the classes of these parts of a configuration do not take, before one is imported."""
+    """UserError for the first object in these parts of a configuration that its class would not take.
+
+    Classes are known by their sources: none is imported.
+    """
     plain = resolved(config)
     names: dict[str, list[str]] = {group: list(plain[group]) for group in KEYED if group in plain}
+    surroundings = Surroundings(names=names, opens=_check_opening)
     for part in parts:
-        check_objects(plain.get(part), Surroundings(names=names, opens=_check_opening), part)
+        for path, node, complete in _objects(plain.get(part), part):
+            outline = outline_at(path, str(node["_target_"]))
+            if outline is not None:
+                _check_object(path, node, outline, surroundings, complete=complete)
 
 
 def _check_opening(overrides: Sequence[str]) -> None:
@@ -86,14 +103,12 @@ def _check_values(config: DictConfig) -> None:
 
 
 def _check_numbers(config: DictConfig) -> None:
-    for key, least in _LEAST.items():
-        if not _is_whole(config[key], least):
-            raise UserError(f"{key}={config[key]} must be a whole number of at least {least}")
-    if config.limit is not None and not _is_whole(config.limit, 1):
+    for key, (hint, words) in _NUMBERS.items():
+        if not fits(hint, config[key]):
+            raise UserError(f"{key}={config[key]} must be {words}")
+    if config.limit is not None and not fits(Count, config.limit):
         problem = "leaves no example" if type(config.limit) is int else "is no whole number"
         raise UserError(f"limit={config.limit} {problem}; give a positive whole number, or null for all")
-    if not fits(_Seconds, config.checkpoint_seconds):
-        raise UserError(f"checkpoint_seconds={config.checkpoint_seconds} must be a number of at least 0")
 
 
 def check_name(key: str, name: str) -> None:
@@ -104,5 +119,57 @@ def check_name(key: str, name: str) -> None:
         )
 
 
-def _is_whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def _objects(node: Any, path: str, *, complete: bool = True) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    """Every object of a configuration, the outer one first: its path, itself, and whether all its settings have to be there.
+
+    They need not where the object above makes it (`_recursive_: false`).
+    """
+    if isinstance(node, Mapping):
+        if "_target_" in node:
+            yield path, node, complete and not node.get("_partial_")
+        complete = complete and node.get("_recursive_") is not False
+        for key, value in node.items():
+            yield from _objects(value, f"{path}.{key}", complete=complete)
+
+
+def _check_object(
+    path: str, node: Mapping[str, Any], outline: Outline, surroundings: Surroundings, *, complete: bool
+) -> None:
+    parameters = outline.parameters
+    given = {name: value for name, value in node.items() if not name.startswith("_")}
+    for name in given:
+        if name not in parameters and not outline.takes_more:
+            raise UserError(f"{path}.{name} is no setting: there is no '{name}'; {near(name, list(parameters))}")
+    hints = {name: parameter.hint for name, parameter in parameters.items()}
+    values = {name: value for name, value in given.items() if name in hints and not _is_object(value, hints[name])}
+    hold(values, hints, path)
+    for name, parameter in parameters.items():
+        if complete and parameter.default is MISSING and name not in given:
+            raise UserError(not_set(f"{path}.{name}"))
+    _check_surroundings(path, given, parameters, surroundings)
+
+
+def _check_surroundings(
+    path: str, given: Mapping[str, Any], parameters: Mapping[str, Parameter], surroundings: Surroundings
+) -> None:
+    """UserError for the first setting that does not go with the disk, other settings, or the comparison's names."""
+    defaults = {name: part.default for name, part in parameters.items() if not isinstance(part.default, StandIn)}
+    around = replace(surroundings, siblings={**defaults, **given})
+    for name, parameter in parameters.items():
+        for condition in early_conditions(parameter.hint):
+            if problem := condition.mistake(f"{path}.{name}", given.get(name, parameter.default), around):
+                raise UserError(problem)
+
+
+def _is_object(value: Any, hint: Any) -> bool:
+    """Whether a value describes an object, and its annotation speaks of such: it is looked at by itself."""
+    return isinstance(value, Mapping) and "_target_" in value and _takes_objects(hint)
+
+
+def _takes_objects(hint: Any) -> bool:
+    """Whether an annotation speaks of something else than numbers, texts, and lists of those."""
+    if hint is UNKNOWN or hint is Any:
+        return True
+    if isinstance(hint, type):
+        return hint not in (int, float, str, bool, type(None))
+    return any(_takes_objects(part) for part in get_args(hint))

@@ -1,25 +1,29 @@
-"""Compose configurations by name: what the command, the Python API and the tests share."""
+"""Compose configurations by name: what the command, the Python API and the tests share.
+
+An experiment names methods, tests, analyses, a task and a model, and sets some of their settings. A command that chooses
+among them (`methods=[rollout,random]`, `model=hf`) takes the settings of what it chose; those of the others go with them.
+"""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, cast
 
 import hydra
+import yaml  # type: ignore[import-untyped]
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError  # type: ignore[import-untyped]
 
 from benchmark.errors import UserError, near, one_line
 from benchmark.settings.defaults import additions
-from benchmark.settings.experiments import Experiment, as_chosen, experiment_of
-from benchmark.settings.making import make
-from benchmark.settings.refusals import in_plain_words
+from benchmark.settings.ways_out import in_plain_words
 
 CONFIG_MODULE = "conf"
 GROUPS = ("task", "model", "methods", "evaluations", "analyses", "tracking", "engine", "experiment")
@@ -27,6 +31,13 @@ KEYED = ("methods", "evaluations", "analyses")
 """Groups of which a comparison has several, by name."""
 
 ALL = "all"
+
+Plain = Mapping[str, Any]
+
+_SINGLE = ("task", "model")
+"""Groups of which an experiment chooses one, and sets some of its settings."""
+_OF_HYDRA = "hydra."
+"""How settings of Hydra itself begin, those of a launcher among them."""
 
 
 def compose(config_name: str | None, overrides: Sequence[str] = (), directory: str | None = None) -> DictConfig:
@@ -87,7 +98,7 @@ def _with_additions(config_name: str, overrides: Sequence[str], directory: str |
     Raises:
         UserError: a plus sign adds a setting beside all others, where nothing would read it.
     """
-    added = [text for text in overrides if text.startswith("+") and _key(text).lstrip("+") not in GROUPS]
+    added = [text for text in overrides if text.startswith("+") and _plain_key(text) not in GROUPS]
     if not added:
         return list(overrides)
     others = [text for text in overrides if text not in added and not _is_value(text)]
@@ -96,7 +107,7 @@ def _with_additions(config_name: str, overrides: Sequence[str], directory: str |
     except (UserError, _UnknownKey):
         return list(overrides)  # composing all of them says it as well
     for text in added:
-        name = _key(text).lstrip("+").partition(".")[0].partition("@")[0]
+        name = _plain_key(text).partition(".")[0]
         if name not in (*config, *GROUPS, "hydra") and not any(f"${{{name}" in other for other in overrides):
             raise UserError(f"{text}: there is no setting '{name}'; {near(name, [*map(str, config), 'experiment'])}")
     return [
@@ -104,73 +115,25 @@ def _with_additions(config_name: str, overrides: Sequence[str], directory: str |
     ]
 
 
-_OF_HYDRA = "hydra."
-"""How settings of Hydra itself begin, those of a launcher among them."""
-
-
 class _UnknownKey(Exception):  # noqa: N818 - an answer of Hydra's
     """No YAML has this key."""
 
 
 def _composed(config_name: str | None, overrides: Sequence[str], directory: str | None) -> DictConfig:
-    offer_all(directory)
+    _offer_all(directory)
     try:
         with _own_hydra():
             searched = [f"hydra.searchpath=[file://{directory}]"] if directory else []
-            experiment = experiment_of(config_name, overrides, directory)
+            experiment = _experiment_of(config_name, overrides, directory)
             _offer_own(experiment)
             config: DictConfig = hydra.compose(config_name, [*searched, *overrides])
-            if experiment is None:
-                return config
-            return as_chosen(
-                config,
-                experiment,
-                overrides,
-                lambda group, name: hydra.compose(None, [*searched, f"+{group}={name}"])[group],
-            )
-    except YAMLError as error:
+        return config if experiment is None else _as_chosen(config, experiment, overrides, directory)
+    except yaml.YAMLError as error:
         raise UserError(f"a YAML is broken: {one_line(error)}") from error
     except (HydraException, OmegaConfBaseException) as error:
         if unknown := re.match(r"Could not override '([^']+)'", str(error)):
             raise _UnknownKey(unknown[1]) from error
         raise UserError(in_plain_words(error, options)) from error
-
-
-def held_to_choice(config: DictConfig, overrides: Sequence[str], directory: str | None = None) -> DictConfig:
-    """A configuration that Hydra composed by itself, as for a job of a sweep, as `compose` gives it."""
-    experiment = experiment_of("config", overrides, directory)
-    if experiment is None:
-        return config
-    return as_chosen(
-        config, experiment, overrides, lambda group, name: compose(None, [f"+{group}={name}"], directory)[group]
-    )
-
-
-def own_options(overrides: Sequence[str], group: str, directory: str | None = None) -> list[str]:
-    """Names of the methods, tests or analyses that the experiment in these overrides makes itself."""
-    experiment = experiment_of("config", overrides, directory)
-    return [] if experiment is None else list(experiment.own(group))
-
-
-def _offer_own(experiment: Experiment | None) -> None:
-    """Make what an experiment makes itself an option, so that a command can choose it among others."""
-    if experiment is None:
-        return
-    for group in KEYED:
-        for name, part in experiment.own(group).items():
-            ConfigStore.instance().store(group=group, name=name, node={name: part}, provider="benchmark")
-
-
-def _key(override: str) -> str:
-    return override.partition("=")[0]
-
-
-def _is_value(override: str) -> bool:
-    """Whether an override sets a value deep in the configuration, which others do not depend on."""
-    key = _key(override)
-    if key.startswith(_OF_HYDRA):
-        return False
-    return "." in key and "@" not in key and key[0] not in "+~" and not key.endswith("._target_")
 
 
 @contextmanager
@@ -187,6 +150,168 @@ def _own_hydra() -> Iterator[None]:
             GlobalHydra.instance().initialize(previous)
 
 
+def _key(override: str) -> str:
+    """What stands before the equals sign of an override."""
+    return override.partition("=")[0]
+
+
+def _plain_key(override: str) -> str:
+    """What an override sets, without the signs before and the package behind it."""
+    return _key(override).lstrip("+~").partition("@")[0]
+
+
+def _names(override: str) -> list[str]:
+    """The options that an override chooses; none where it chooses several lists, or its value is no list of names."""
+    try:
+        value = yaml.safe_load(override.partition("=")[2] or "[]")
+    except yaml.YAMLError:
+        return []
+    return [str(name) for name in (value if isinstance(value, list) else [value])]
+
+
+def _is_value(override: str) -> bool:
+    """Whether an override sets a value deep in the configuration, which others do not depend on."""
+    key = _key(override)
+    if key.startswith(_OF_HYDRA):
+        return False
+    return "." in key and "@" not in key and key[0] not in "+~" and not key.endswith("._target_")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What YAMLs of `conf/experiment` say.
+
+    Attributes:
+        options: of groups with one option: which one is chosen.
+        parts: by group, what is set there.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, Plain] = field(default_factory=dict)
+
+    def own(self, group: str) -> dict[str, Plain]:
+        """The methods, tests or analyses that the experiment itself makes, by name, rather than choosing them."""
+        named = self.parts.get(group, {})
+        return {name: part for name, part in named.items() if isinstance(part, Mapping) and "_target_" in part}
+
+    def over(self, other: "Experiment") -> "Experiment":
+        """This one, read after another."""
+        groups = {*self.parts, *other.parts}
+        parts = {group: {**other.parts.get(group, {}), **self.parts.get(group, {})} for group in groups}
+        return Experiment({**other.options, **self.options}, parts)
+
+
+def held_to_choice(config: DictConfig, overrides: Sequence[str], directory: str | None = None) -> DictConfig:
+    """A configuration that Hydra composed by itself, as for a job of a sweep, as `compose` gives it."""
+    experiment = _experiment_of("config", overrides, directory)
+    return config if experiment is None else _as_chosen(config, experiment, overrides, directory)
+
+
+def own_options(overrides: Sequence[str], group: str, directory: str | None = None) -> list[str]:
+    """Names of the methods, tests or analyses that the experiment in these overrides makes itself."""
+    experiment = _experiment_of("config", overrides, directory)
+    return [] if experiment is None else list(experiment.own(group))
+
+
+def _experiment_of(config_name: str | None, overrides: Sequence[str], directory: str | None) -> Experiment | None:
+    """The experiment that overrides choose, over what the configuration itself chooses; None where there is none."""
+    names = [_names(text) for text in overrides if _plain_key(text) == "experiment"]
+    if not names or config_name is None:
+        return None
+    found = _read(config_name, directory)
+    for name in names[-1]:
+        found = _read(f"experiment/{name}", directory).over(found)
+    return found
+
+
+def _offer_own(experiment: Experiment | None) -> None:
+    """Make what an experiment makes itself an option, so that a command can choose it among others."""
+    if experiment is None:
+        return
+    for group in KEYED:
+        for name, part in experiment.own(group).items():
+            ConfigStore.instance().store(group=group, name=name, node={name: part}, provider="benchmark")
+
+
+def _as_chosen(
+    config: DictConfig, experiment: Experiment, overrides: Sequence[str], directory: str | None
+) -> DictConfig:
+    """The configuration, changed in place: without what the experiment sets of parts that the command did not choose.
+
+    What the command sets itself stays, so that a mistake in it is found. A command that adds to a list
+    (`+analyses=over_seeds`) chooses all that the experiment has.
+    """
+    typed = [_plain_key(text) for text in overrides]
+    chosen = {
+        key: _names(text)
+        for key, text in zip(typed, overrides, strict=True)
+        if key in (*KEYED, *_SINGLE) and not (text.startswith("+") and key in KEYED)
+    }
+
+    def is_typed(path: str) -> bool:
+        return any(key == path or key.startswith(f"{path}.") for key in typed)
+
+    with open_dict(config):
+        for group, names in chosen.items():
+            keys = [key for key in experiment.parts.get(group, {}) if not is_typed(f"{group}.{key}")]
+            if group in KEYED:
+                _leave_out(config, group, keys, names)
+            elif [experiment.options.get(group)] != names and len(names) == 1:
+                _put_back(config, group, keys, compose(None, [f"+{group}={names[0]}"], directory)[group])
+    return config
+
+
+def _leave_out(config: DictConfig, group: str, keys: Sequence[str], names: Sequence[str]) -> None:
+    """Delete what an experiment sets (`keys`) in a group of which the command chose these names."""
+    held = config.get(group) or {}
+    for key in keys:
+        has_class = key in held and isinstance(held[key], DictConfig) and "_target_" in held[key]
+        if key in held and key not in names and not (has_class and ALL in names):
+            del held[key]
+
+
+def _put_back(config: DictConfig, group: str, keys: Sequence[str], option: DictConfig) -> None:
+    """Give what an experiment sets (`keys`) in a group the values that the chosen option has by itself."""
+    held = config.get(group) or {}
+    for key in keys:
+        if key in option:
+            held[key] = option._get_node(key)  # an interpolation stays one
+        elif key in held:
+            del held[key]
+
+
+def _read(name: str, directory: str | None) -> Experiment:
+    """What a YAML chooses and sets, with the experiments that it begins with."""
+    content = _content(name, directory)
+    folder = name.rpartition("/")[0]
+    found = Experiment()
+    chosen: dict[str, str] = {}
+    for entry in content.get("defaults") or ():
+        if isinstance(entry, str) and entry != "_self_" and folder:
+            found = _read(f"{folder}/{entry.rpartition('/')[2]}", directory).over(found)
+        chosen |= dict(_single(entry))
+    parts = {group: content[group] for group in (*KEYED, *_SINGLE) if isinstance(content.get(group), Mapping)}
+    return Experiment(chosen, parts).over(found)
+
+
+def _single(entry: Any) -> Iterator[tuple[str, str]]:
+    """Group and option of an entry of a defaults list, where the group has one option."""
+    for key, value in entry.items() if isinstance(entry, Mapping) else ():
+        group = str(key).removeprefix("override").strip().lstrip("/")
+        if group in _SINGLE and isinstance(value, str):
+            yield group, value
+
+
+def _content(name: str, directory: str | None) -> Plain:
+    """What a YAML holds; nothing where it is not there or broken, which composing it says."""
+    file = yaml_of(name, directory)
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    except yaml.YAMLError:
+        return {}
+    return content if isinstance(content, Mapping) else {}
+
+
 def options(group: str, directory: str | None = None) -> list[str]:
     """Names of the YAMLs in a group of `conf/`, and of a further folder."""
     folders = [files(CONFIG_MODULE) / group, *([Path(directory, group)] if directory else [])]
@@ -194,7 +319,13 @@ def options(group: str, directory: str | None = None) -> list[str]:
     return sorted({name.removesuffix(".yaml") for name in names if name.endswith(".yaml")})
 
 
-def offer_all(directory: str | None = None) -> None:
+def yaml_of(name: str, directory: str | None = None) -> Traversable:
+    """The file of a name such as `methods/rollout`: that of a further folder where it has one, else that of `conf/`."""
+    own = Path(directory or ".", f"{name}.yaml")
+    return own if directory and own.is_file() else files(CONFIG_MODULE) / f"{name}.yaml"
+
+
+def _offer_all(directory: str | None) -> None:
     """Make `methods=all` stand for every YAML of the group, likewise `evaluations=all` and `analyses=all`.
 
     What cannot run without a setting that has to be given, such as the path of a file, is left out.
@@ -206,9 +337,7 @@ def offer_all(directory: str | None = None) -> None:
 
 def _is_asking(group: str, name: str, directory: str | None) -> bool:
     """Whether a YAML leaves a setting to the user (`???`)."""
-    folders = [*([Path(directory, group)] if directory else []), files(CONFIG_MODULE) / group]
-    file = next(path for folder in folders if (path := folder / f"{name}.yaml").is_file())
-    return "???" in file.read_text(encoding="utf-8")
+    return "???" in yaml_of(f"{group}/{name}", directory).read_text(encoding="utf-8")
 
 
 def resolved(config: DictConfig) -> dict[str, Any]:
@@ -243,37 +372,3 @@ def missing_keys(config: DictConfig) -> list[str]:
                 yield from walk(value, f"{path}.{key}" if path else str(key))
 
     return sorted(walk(OmegaConf.to_container(config, resolve=False), ""))
-
-
-def build(name: str, *overrides: str) -> Any:
-    """Instantiate one YAML of `conf/` by its name.
-
-    Args:
-        name: "methods/attattr", "evaluations/perturbation", "task/planted", ...
-        overrides: settings of it, such as "edges.steps=50".
-
-    Returns:
-        The object that its `_target_` makes.
-
-    Raises:
-        UserError: there is no such YAML or setting.
-
-    Example:
-        >>> rollout = benchmark.build("methods/rollout", "readout.start_layer=1")
-        >>> rollout(model, model.encode(["a fine film"]), target=[1]).tokens.shape
-        torch.Size([1, 5])
-    """
-    group, _, option = name.partition("/")
-    if group not in GROUPS or not option:
-        raise UserError(f"build('{name}'): give the name of a YAML with its group, such as 'methods/attattr'")
-    keyed = group in KEYED
-    prefix = f"{group}.{option}" if keyed else group
-    config = compose(
-        None, [f"+{group}={f'[{option}]' if keyed else option}", *(_prefixed(o, prefix) for o in overrides)]
-    )
-    return make(OmegaConf.select(config, prefix))
-
-
-def _prefixed(override: str, prefix: str) -> str:
-    sign = "++" if override.startswith("++") else override[0] if override[:1] in "+~" else ""
-    return f"{sign}{prefix}.{override[len(sign) :]}"

@@ -1,7 +1,8 @@
 """Settings held to what their annotations declare: choices (`Literal`) and ranges (`Annotated[int, AtLeast(1)]`).
 
-`@configurable` makes a frozen dataclass of a class and looks at every value when an object is made, from Python as from a
-YAML. What is wrong is a `SettingError`; `benchmark.settings.making.make` puts the user's own path before its name.
+`hold` is the one check of values, and what is wrong is a `SettingError`. A configuration is held to annotations as sources
+have them when it is read (`benchmark.settings.checking`), before a class is imported; an object to those of its class when
+it is made, from Python as from a YAML: `@configurable` sees to it.
 """
 
 import re
@@ -23,6 +24,7 @@ from typing import (
 )
 
 from benchmark.errors import UserError
+from benchmark.settings.sources import StandIn
 
 Configured = TypeVar("Configured")
 
@@ -159,25 +161,41 @@ def configurable(cls: type[Configured]) -> type[Configured]:
     """A frozen dataclass whose values are held to their annotations when an object is made, before its `__post_init__`."""
     post_init: Callable[[Any], None] | None = cls.__dict__.get("__post_init__")
 
-    def checked(self: Any) -> None:
-        hold(self)
+    def held(self: Any) -> None:
+        _hold_fields(self)
         if post_init is not None:
             post_init(self)
 
-    cls.__post_init__ = checked  # type: ignore[attr-defined]
+    cls.__post_init__ = held  # type: ignore[attr-defined]
     return dataclass(frozen=True)(cls)
 
 
-def hold(instance: Any) -> None:
-    """SettingError for the first field of a dataclass whose value its annotation does not allow; lists become tuples."""
+def _hold_fields(instance: Any) -> None:
+    """Hold the fields of a dataclass to their annotations; lists become tuples."""
     hints = get_type_hints(type(instance), include_extras=True)
-    for part in fields(instance):
-        if part.init:
-            value, hint = getattr(instance, part.name), hints[part.name]
-            if not fits(hint, value):
-                raise SettingError(part.name, value, described(hint))
-            if isinstance(value, Sequence) and not isinstance(value, str | tuple) and _items(hint) is not None:
-                object.__setattr__(instance, part.name, tuple(value))
+    values = {part.name: getattr(instance, part.name) for part in fields(instance) if part.init}
+    hold(values, hints)
+    for name, value in values.items():
+        if isinstance(value, Sequence) and not isinstance(value, str | tuple) and _items(hints[name]) is not None:
+            object.__setattr__(instance, name, tuple(value))
+
+
+def hold(values: Mapping[str, Any], hints: Mapping[str, Any], path: str = "") -> None:
+    """SettingError for the first of the settings whose annotation does not allow its value.
+
+    Args:
+        values: of settings, by name.
+        hints: their annotations, by name; a class that is not imported is its stand-in.
+        path: that leads to the object which has the settings.
+    """
+    for name, value in values.items():
+        hint = hints[name]
+        if isinstance(hint, type) and issubclass(hint, StandIn):
+            where = hint.outline.target.rpartition(".")[0].replace(".", "/")
+            allowed = f"objects, {path}.{name}._target_=CLASS ({hint.__name__} in {where}.py)"
+            raise SettingError(name, value, allowed, path)
+        if not fits(hint, value):
+            raise SettingError(name, value, described(hint), path)
 
 
 def fits(hint: Any, value: Any) -> bool:

@@ -13,8 +13,7 @@ from hydra.utils import get_object
 
 from benchmark.errors import UserError
 from benchmark.settings.declared import values_of
-from benchmark.settings.outlines import UNKNOWN, NoSuchTarget, StandIn
-from benchmark.settings.read_modules import outline_of
+from benchmark.settings.sources import UNKNOWN, NoSuchTarget, StandIn, outline_of
 from benchmark.settings.ways_out import other_setting
 
 Plain = dict[str, Any]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, get_args, runtime_checkable
 
 from benchmark.errors import UserError, near
-from benchmark.settings.read_modules import read_module
+from benchmark.settings.sources import read_module
 
 SPLITS = ("train", "validation", "test")
 _ROUNDING = 1e-9

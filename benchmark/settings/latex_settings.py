@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from benchmark.errors import UserError, near
+from benchmark.settings.declared import hold
 
 Columns = Literal["one", "two"]
 IntervalForm = Literal["half", "bounds", "none"]
@@ -43,9 +44,8 @@ class LatexSettings:
         for key in given:
             if key not in allowed:
                 raise UserError(f"{path}.{key} is no setting; {near(str(key), allowed)}")
-        for key, values in (("columns", get_args(Columns)), ("interval", get_args(IntervalForm))):
-            if key in given and given[key] not in values:
-                raise UserError(f"{path}.{key}={given[key]}: allowed are {', '.join(values)}")
+        choices = {"columns": Columns, "interval": IntervalForm}
+        hold({key: given[key] for key in choices if key in given}, choices, path)
         lists = {key: _texts(given[key], f"{path}.{key}") for key in ("metrics", "methods") if key in given}
         names = given.get("names") or {}
         if not isinstance(names, Mapping):

@@ -1,4 +1,4 @@
-"""Make the objects that a configuration describes."""
+"""Make the objects that a configuration describes, and those of the YAMLs by name."""
 
 import re
 from collections.abc import Mapping
@@ -11,10 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from benchmark.errors import UserError, one_line
-from benchmark.settings.declared import SettingError, described, fits
-from benchmark.settings.mistakes import no_such_target
-from benchmark.settings.outlines import NoSuchTarget
-from benchmark.settings.read_modules import outline_of
+from benchmark.settings.configuration import GROUPS, KEYED, compose
+from benchmark.settings.declared import SettingError, described, fits, hold
+from benchmark.settings.sources import NoSuchTarget, outline_of
 
 
 def make(config: Any, kind: type | None = None) -> Any:
@@ -41,10 +40,44 @@ def make(config: Any, kind: type | None = None) -> Any:
             raise UserError(_not_made(config, error)) from error
         raise
     path = _own_path(config)
-    _check_choices(instance, path)
+    _hold_choices(instance, path)
     if kind is not None and not fits(kind, instance):
         raise UserError(f"{path}={type(instance).__name__}: allowed are {described(kind)}")
     return instance
+
+
+def build(name: str, *overrides: str) -> Any:
+    """Instantiate one YAML of `conf/` by its name.
+
+    Args:
+        name: "methods/attattr", "evaluations/perturbation", "task/planted", ...
+        overrides: settings of it, such as "edges.steps=50".
+
+    Returns:
+        The object that its `_target_` makes.
+
+    Raises:
+        UserError: there is no such YAML or setting.
+
+    Example:
+        >>> rollout = benchmark.build("methods/rollout", "readout.start_layer=1")
+        >>> rollout(model, model.encode(["a fine film"]), target=[1]).tokens.shape
+        torch.Size([1, 5])
+    """
+    group, _, option = name.partition("/")
+    if group not in GROUPS or not option:
+        raise UserError(f"build('{name}'): give the name of a YAML with its group, such as 'methods/attattr'")
+    keyed = group in KEYED
+    prefix = f"{group}.{option}" if keyed else group
+    config = compose(
+        None, [f"+{group}={f'[{option}]' if keyed else option}", *(_prefixed(o, prefix) for o in overrides)]
+    )
+    return make(OmegaConf.select(config, prefix))
+
+
+def _prefixed(override: str, prefix: str) -> str:
+    sign = "++" if override.startswith("++") else override[0] if override[:1] in "+~" else ""
+    return f"{sign}{prefix}.{override[len(sign) :]}"
 
 
 def _not_made(config: Any, error: Exception) -> str:
@@ -59,7 +92,7 @@ def _not_made(config: Any, error: Exception) -> str:
     try:
         outline_of(str(target))
     except NoSuchTarget as missing:
-        return no_such_target(where, missing)
+        return missing.said_of(where)
     verb = "cannot be imported" if isinstance(reason, ImportError) else "does not take these settings"
     return f"{where} {verb}: {one_line(reason)}"
 
@@ -74,10 +107,10 @@ def _failed_key(error: Exception) -> str:
     return match[1] if match else ""
 
 
-def _check_choices(instance: Any, path: str) -> None:
-    """SettingError for a choice that does not exist, also in a class that does not check its own settings."""
+def _hold_choices(instance: Any, path: str) -> None:
+    """SettingError for a choice that does not exist in a dataclass that does not hold its own settings, or in its parts."""
     for part in fields(instance) if is_dataclass(instance) else ():
         value = getattr(instance, part.name)
-        _check_choices(value, f"{path}.{part.name}" if path else part.name)
-        if get_origin(part.type) is Literal and not fits(part.type, value):
-            raise SettingError(part.name, value, described(part.type), path)
+        _hold_choices(value, f"{path}.{part.name}" if path else part.name)
+        if get_origin(part.type) is Literal:
+            hold({part.name: value}, {part.name: part.type}, path)

@@ -20,9 +20,9 @@ from benchmark.errors import UserError
 from benchmark.models import AttentionEdit, Classifier, Trace
 from benchmark.models.passes import Cost
 from benchmark.models.precision import Twin, around
+from benchmark.randomness import generator
 from benchmark.results.cache import atomic_path
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, Share, configurable
-from benchmark.settings.randomness import generator
 from benchmark.training.optimisation import masked, one_pass, warm_up_and_decay
 from benchmark.training.texts import texts_of
 from benchmark.types import Batch, Example

@@ -28,8 +28,8 @@ from benchmark.models.weights import existing_source
 from benchmark.results.cache import atomic_path
 from benchmark.results.digests import digest
 from benchmark.results.locks import beside
+from benchmark.settings.availability import needs
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, configurable
-from benchmark.settings.extras import needs
 from benchmark.settings.making import make
 from benchmark.training.cached import discard_foreign
 from benchmark.training.image_training import prepare_images

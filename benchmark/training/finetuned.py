@@ -6,8 +6,8 @@ from typing import Annotated
 
 from benchmark.models.weights import existing_source
 from benchmark.results.locks import beside
+from benchmark.settings.availability import needs
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, configurable
-from benchmark.settings.extras import needs
 from benchmark.training.cached import checkpoint_directory, discard, finish, is_whole, source_digest
 from benchmark.training.finetune import Recipe, finetune
 from benchmark.training.sources import Device, Dtype, Window

@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from benchmark import progress
+from benchmark.randomness import generator
 from benchmark.settings.declared import Above, Count, Natural, configurable
-from benchmark.settings.randomness import generator
 from benchmark.training.optimisation import warm_up_and_decay, with_threads
 
 _UNKNOWN = 0

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 
 
 @contextmanager

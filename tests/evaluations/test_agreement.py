@@ -8,7 +8,8 @@ from scipy.stats import kendalltau
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.agreement import REFERENCES
-from benchmark.settings.configuration import build, compose
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import build
 from benchmark.types import Attribution
 from benchmark.units import pool
 from tests.evaluations.conftest import attribution_of, figure_of, values_of

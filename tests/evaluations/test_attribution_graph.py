@@ -9,7 +9,7 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.attribution_graph import AttributionGraphs
 from benchmark.evaluations.curves import TENTHS
 from benchmark.results.graph import agreement, attribution_graph
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from benchmark.types import Attribution
 from tests.evaluations.conftest import figure_of, values_of
 from tests.evaluations.edge_examples import bert, no_edges, same_rows, selected, served  # noqa: F401 - fixtures

@@ -13,7 +13,7 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.class_specificity import ClassSpecificity
 from benchmark.evaluations.ranks import tie_keys
 from benchmark.run.explaining import MOST_CLASSES, class_order, for_classes
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from benchmark.types import Attribution, Method
 
 

@@ -8,7 +8,7 @@ from scipy.stats import entropy as scipy_entropy
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import rated_scores
 from benchmark.evaluations.complexity import Complexity, entropy, gini, top_shares
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from benchmark.types import Attribution
 
 

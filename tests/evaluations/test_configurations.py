@@ -3,7 +3,8 @@ import dataclasses
 import pytest
 
 from benchmark.evaluations.head_pruning import Calibration
-from benchmark.settings.configuration import build, compose
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import build
 from tests.conftest import REPOSITORY
 
 NAMES = sorted(path.stem for path in (REPOSITORY / "conf" / "evaluations").glob("*.yaml"))

@@ -17,10 +17,10 @@ from benchmark.evaluations.kept_edges import (
     same_kind,
 )
 from benchmark.models.edits import KeepEdges
+from benchmark.randomness import generator
 from benchmark.results.graph import attribution_graph
 from benchmark.results.optimal_graph import RandomTrees
-from benchmark.settings.configuration import build
-from benchmark.settings.randomness import generator
+from benchmark.settings.making import build
 from tests.evaluations.conftest import figure_of, values_of
 from tests.evaluations.edge_examples import bert, no_edges, same_rows, selected, served  # noqa: F401 - fixtures
 

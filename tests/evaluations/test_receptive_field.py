@@ -7,7 +7,7 @@ import torch
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.receptive_field import ReceptiveField
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from tests.evaluations.conftest import figure_of, values_of
 from tests.evaluations.edge_examples import bert, no_edges, same_rows, selected, served  # noqa: F401 - fixtures
 

@@ -21,7 +21,7 @@ from transformers.models.auto.modeling_auto import (
 
 import benchmark
 from benchmark.errors import NotApplicable, UserError, one_line
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 
 TEXTS, IMAGES = map(
     tuple, (MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES)

@@ -11,7 +11,7 @@ from benchmark.evaluations.aopc import Aopc
 from benchmark.evaluations.completeness import layer_contributions
 from benchmark.evaluations.head_pruning import pruned_logits
 from benchmark.evaluations.perturbation import Perturbation
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from tests.text_models import save_bert
 
 LABELS = ("anger", "joy", "fear")

@@ -6,7 +6,7 @@ from functools import cache
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from benchmark.commands.running import checked
+from benchmark.commands.running import settled_as_typed
 from benchmark.settings.checking import check
 from benchmark.settings.making import make
 
@@ -17,7 +17,7 @@ FINE, DULL = "a fine film , good story", "the plot was dull"
 def _base():
     words = ["task=text_classification", "model=hf", "model.path=given", "tracking=none", "out=out", "methods=[random]",
              "evaluations=[rationale]"]  # fmt: skip
-    return checked("config", words, None, sweep=False)[1]
+    return settled_as_typed("config", words, None, sweep=False)[1]
 
 
 def composed(checkpoint, *overrides):
@@ -25,7 +25,7 @@ def composed(checkpoint, *overrides):
     groups = [text for text in overrides if text.startswith(("methods=", "evaluations="))]
     config = copy.deepcopy(_base())
     if groups:
-        chosen = checked("config", ["task=text_classification", *groups], None, sweep=False)[1]
+        chosen = settled_as_typed("config", ["task=text_classification", *groups], None, sweep=False)[1]
         for text in groups:
             group = text.partition("=")[0]
             config[group] = chosen[group]

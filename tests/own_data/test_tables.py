@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmark.commands.running import checked
+from benchmark.commands.running import settled_as_typed
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.results import store
 from benchmark.run.workbench import open_setting
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from tests import pages
 from tests.conftest import REPOSITORY
 from tests.own_data.commands import DULL, FINE, composed, table
@@ -174,7 +174,7 @@ def test_rationales_of_pairs_and_a_split_that_is_not_there(here, checkpoints):
 def test_a_method_of_another_form_ends_a_comparison_in_one_line(place, here, how, expected):
     overrides = ["task=tiny_task", "model=hf", f"model.path={place / 'bert'}", "tracking=none", "methods=[probe]",
                  "evaluations=[perturbation]", "out=out", f"methods.probe.how={how}"]  # fmt: skip
-    config = checked("config", overrides, str(place / "conf"), sweep=False)[1]
+    config = settled_as_typed("config", overrides, str(place / "conf"), sweep=False)[1]
     with pytest.raises(UserError) as caught:
         run_comparison(config)
     assert str(caught.value).startswith(expected)

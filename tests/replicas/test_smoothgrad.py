@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmark.errors import UserError
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 from methods.gradient_norm import GradientNorm
 from methods.smoothgrad import SmoothGrad
 from tests.replicas.embeddings_by_hand import check, embedded, gradient, reduced

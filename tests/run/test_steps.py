@@ -9,7 +9,7 @@ import pytest
 import benchmark
 from benchmark.errors import NotApplicable, UserError
 from benchmark.run.stages import CLASSES, PREDICTED, PREDICTED_EDGES, WITH_EDGES, Explaining, Sample, Testing, asked
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from benchmark.types import Attribution, Method, as_compared
 from tests import tiny_task
 from tests.run.test_history import contents

@@ -3,10 +3,9 @@
 import pytest
 from omegaconf import OmegaConf
 
-from benchmark.commands.running import checked, looked_at
+from benchmark.commands.running import looked_at, settled_as_typed
 from benchmark.errors import UserError
-from benchmark.settings.configuration import compose, missing_keys, options
-from benchmark.settings.experiments import as_chosen, experiment_of
+from benchmark.settings.configuration import compose, held_to_choice, missing_keys, options
 
 GROUPS = ("methods", "evaluations", "analyses")
 EXPERIMENTS = options("experiment")
@@ -22,7 +21,7 @@ def write_glue(place):
 def told(overrides, place):
     """What is still to be given, given: folders and checkpoints."""
     write_glue(place)
-    config = checked("config", overrides, None, sweep=False)[1]
+    config = settled_as_typed("config", overrides, None, sweep=False)[1]
     return [*overrides, *(f"{key}={place / 'bert' if 'checkpoint' in key else place}" for key in missing_keys(config))]
 
 
@@ -32,7 +31,9 @@ def test_some_of_an_experiment_can_be_chosen(name):
     whole = compose("config", [experiment])
     for group in GROUPS:
         for chosen in [list(whole[group])[:1], list(whole[group])[-1:]] if len(whole[group]) > 1 else []:
-            overrides, config = checked("config", [experiment, f"{group}=[{','.join(chosen)}]"], None, sweep=False)
+            overrides, config = settled_as_typed(
+                "config", [experiment, f"{group}=[{','.join(chosen)}]"], None, sweep=False
+            )
             assert list(config[group]) == chosen, overrides
             assert config[group][chosen[0]] == whole[group][chosen[0]], "what the experiment sets of it holds"
             assert all("_target_" in part for part in config[group].values())
@@ -101,9 +102,7 @@ def test_a_sweep_over_parts_of_an_experiment_is_looked_at(place):
 
 def test_a_configuration_that_hydra_composed_is_held_to_what_was_chosen():
     overrides = ["+experiment=chefer2021_imagenet", "methods=[rollout]"]
-    experiment = experiment_of("config", overrides, None)
-    config = compose("config", overrides[:1])
-    held = as_chosen(config, experiment, overrides, lambda group, name: config[group])
+    held = held_to_choice(compose("config", overrides[:1]), overrides)
     assert "attention_gradcam" not in held.methods
     assert "rollout" in held.methods
 

@@ -6,8 +6,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from benchmark.errors import UserError
-from benchmark.settings.configuration import build
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
+from benchmark.settings.making import build
 from benchmark.types import KnowsTruth, Task
 from tasks import digit_scenes
 from tasks.digit_scenes import DigitScenes

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmark.errors import UserError
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from tasks.eraser import Eraser
 from tests.conftest import shared
 

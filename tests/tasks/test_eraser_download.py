@@ -15,7 +15,7 @@ from urllib.request import Request
 import pytest
 
 from benchmark.errors import UserError
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from tasks.eraser import Eraser
 from tasks.eraser_download import DATASETS, _SameSafety
 from tests.tasks.test_archive import beyond_path_max

@@ -7,10 +7,9 @@ from transformers import ViTConfig, ViTForImageClassification
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 import benchmark
-from benchmark.commands.running import checked
+from benchmark.commands.running import settled_as_typed
 from benchmark.errors import UserError
-from benchmark.settings.configuration import build
-from benchmark.settings.making import make
+from benchmark.settings.making import build, make
 from benchmark.types import Task
 from tasks.digit_scenes import DigitScenes
 from tasks.grid import Grid
@@ -71,7 +70,7 @@ def test_quadrants_are_whole_patches():
 def test_is_nested_in_the_configuration(tmp_path):
     write_folder(tmp_path, size=(16, 8))
     words = ["task=grid", "task@task.task=image_folder", f"task.task.path={tmp_path}", "limit=2", "task.side=8"]
-    _, config = checked("config", words, None, sweep=False)
+    _, config = settled_as_typed("config", words, None, sweep=False)
     task: Task = make(config.task, Task)
     assert task.learned_from is task.task, "which of four classes is the label is drawn: nothing to learn"
     assert (task.name, task.labels) == ("grid", ("alp", "banana", "bus", "koala"))

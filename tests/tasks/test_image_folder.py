@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from benchmark.errors import NoSplit, UserError
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from benchmark.types import Task
 from tasks.image_folder import ImageFolder
 from tests.conftest import shared

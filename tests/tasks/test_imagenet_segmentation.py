@@ -6,7 +6,7 @@ import pytest
 
 import benchmark
 from benchmark.errors import NoSplit, UserError
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from tasks.imagenet_segmentation import ImagenetSegmentation
 
 KINDS = ("n02084071", "n01443537", "n99999999")
@@ -87,6 +87,6 @@ def test_what_is_refused(path, tmp_path, monkeypatch):
         file["#refs#/cell1"][0, 0] = file.create_dataset("#refs#/small", data=np.zeros((2, 3))).ref
     with pytest.raises(UserError, match="test-00001 has a mask of 3 × 2 pixels for 5 × 5"):
         _ = task.split("test")[1]
-    monkeypatch.setattr("benchmark.settings.extras.find_spec", lambda package: None)
+    monkeypatch.setattr("benchmark.settings.availability.find_spec", lambda package: None)
     with pytest.raises(UserError, match=r"task=imagenet_segmentation needs h5py, .* the extra 'vision'"):
         benchmark.build("task/imagenet_segmentation", f"path={path}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.commands.running import checked
+from benchmark.commands.running import settled_as_typed
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.rationale.rationale import Rationale
 from benchmark.models.label_matching import with_labels
@@ -16,7 +16,7 @@ from tasks.text_classification import TextClassification
 
 def task_of(file: Path, *overrides: str):
     given = ["task=text_classification", f"task.files={{test: '{file}'}}", *overrides]
-    return make(checked("config", given, None, sweep=False)[1].task)
+    return make(settled_as_typed("config", given, None, sweep=False)[1].task)
 
 
 @pytest.mark.parametrize("header", [" label", "label ", "Label", "the label", "label's", "label,s", "label$x"])

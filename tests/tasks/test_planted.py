@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmark.errors import UserError
-from benchmark.settings.configuration import build
 from benchmark.settings.declared import SettingError
+from benchmark.settings.making import build
 from benchmark.types import Example, Task
 from tasks.planted import Planted
 from tasks.planted_shortcuts import PHRASES

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from benchmark.errors import UserError
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from tasks.text_classification import TextClassification
 from tests.conftest import REPOSITORY, shared
 

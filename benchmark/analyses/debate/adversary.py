@@ -13,7 +13,7 @@ from torch import Tensor
 
 from benchmark.analyses.debate.edited_runs import Selected, Weights, taken
 from benchmark.models.divergences import entropy, jsd, total_variation
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 
 _MARGIN = 1e-4  # of the tolerance: a search that keeps to it holds in another batch too, up to rounding
 _BETAS, _TINY = (0.9, 0.999), 1e-8

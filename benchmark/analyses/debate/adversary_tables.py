@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from benchmark.analyses.means import SHARE, mean_line
 from benchmark.models.divergences import LARGEST_JSD
+from benchmark.randomness import generator
 from benchmark.results.store import Ragged
 from benchmark.results.tables import Drawing, Table, frame, line
 from benchmark.results.wording import number
-from benchmark.settings.randomness import generator
 from benchmark.types import Batch
 from benchmark.units import pool
 

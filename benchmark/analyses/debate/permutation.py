@@ -19,10 +19,10 @@ from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, ScopeNames, scope
 from benchmark.analyses.means import SHARE, mean_line
 from benchmark.analyses.resumed import Arrays, by_example
 from benchmark.models.divergences import total_variation
+from benchmark.randomness import generator
 from benchmark.results.store import Ragged
 from benchmark.results.tables import Drawing, Table, frame, line
 from benchmark.settings.declared import Count, Natural, configurable
-from benchmark.settings.randomness import generator
 from benchmark.types import Batch
 
 BINS = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.analyses.debate.edited_runs import Selected, Weights
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 
 Order = Literal["attention", "gradient", "attention × gradient", "random"]
 

@@ -13,11 +13,11 @@ from benchmark.analyses.graphs.summed_edges import SummedEdges, summed_edges
 from benchmark.analyses.means import defined_mean, mean_line
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.resumed import Arrays, by_example, explained_classes
+from benchmark.randomness import generator
 from benchmark.results.graph import Construction, attribution_graph, layer_shares, top_node
 from benchmark.results.optimal_graph import RandomTrees, allowed_cells, best_tree
 from benchmark.results.tables import Drawing, Table
 from benchmark.settings.declared import Count, Natural, Shares, configurable
-from benchmark.settings.randomness import generator
 from benchmark.types import Batch, Method, Target
 
 _GREEDY, _RANDOM = "greedy over optimum", "random tree over optimum"

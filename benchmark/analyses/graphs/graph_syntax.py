@@ -14,13 +14,13 @@ from benchmark.analyses.resumed import Arrays, by_example, explained_classes
 from benchmark.analyses.syntax.syntax_heads import share_line, share_of
 from benchmark.analyses.syntax.trees import PUNCTUATION
 from benchmark.annotations import Parse, annotated
+from benchmark.randomness import generator
 from benchmark.results import statistics
 from benchmark.results.graph import Construction, attribution_graph, top_node
 from benchmark.results.optimal_graph import RandomTrees
 from benchmark.results.statistics import interval
 from benchmark.results.tables import Drawing, Table
 from benchmark.settings.declared import Count, Natural, Shares, configurable
-from benchmark.settings.randomness import generator
 from benchmark.types import Batch, Method, Target
 
 GRAPH, CHAIN, RANDOM = "attribution graph", "each word to the next", "random trees"

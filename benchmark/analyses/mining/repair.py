@@ -26,13 +26,13 @@ from benchmark.annotations import KnowsShortcuts
 from benchmark.errors import NoSplit, NotApplicable
 from benchmark.evaluations.triggers.words import SHIPPED, exclusion
 from benchmark.models import load_model
+from benchmark.randomness import generator
 from benchmark.results.tables import Table
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.declared import Above, Count, Natural, Share, configurable, of_file
 from benchmark.settings.defaults import parameters
 from benchmark.settings.early import ExistingFile
 from benchmark.settings.making import make
-from benchmark.settings.randomness import generator
 from benchmark.training.finetune import Recipe
 from benchmark.training.finetuned import finetuned_for
 from benchmark.types import Method, Target, Task

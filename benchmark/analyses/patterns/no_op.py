@@ -25,11 +25,11 @@ from benchmark.models.divergences import total_variation
 from benchmark.models.edits import KeepEdges
 from benchmark.models.headless import needs_head
 from benchmark.models.variants import run_variants
+from benchmark.randomness import generator
 from benchmark.results.tables import Drawing, Table
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, Natural, configurable
 from benchmark.settings.early import Openings
-from benchmark.settings.randomness import generator
 from benchmark.types import Batch
 
 OTHERS = "other tokens"

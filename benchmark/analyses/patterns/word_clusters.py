@@ -23,12 +23,12 @@ from benchmark.analyses.measured import figure_line
 from benchmark.analyses.side_by_side import opened_models, read_models
 from benchmark.errors import NotApplicable
 from benchmark.models.words import hidden_states, word_states
+from benchmark.randomness import generator
 from benchmark.results import statistics
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import AtLeast, Count, Natural, configurable
 from benchmark.settings.early import Openings
-from benchmark.settings.randomness import generator
 
 _STARTS = 5
 _SILHOUETTE, _FOUND = "silhouette", "in the cluster of its group"

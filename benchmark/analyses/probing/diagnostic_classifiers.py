@@ -19,13 +19,13 @@ from benchmark.analyses.probing.probed_sentences import Probed, drawn_sentences,
 from benchmark.analyses.probing.word_finders import Sentences, trained_finders, trained_mixes
 from benchmark.analyses.side_by_side import opened_models, read_models
 from benchmark.models.classifier import Classifier
+from benchmark.randomness import generator
 from benchmark.results import statistics
 from benchmark.results.statistics.proportions import Array
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import AtLeast, Count, Natural, configurable
 from benchmark.settings.early import Openings
-from benchmark.settings.randomness import generator
 
 WORDS_ALONE, MAJORITY, VOCABULARY = "words alone", "majority", "vocabulary"
 _BEYOND = "generalisation beyond vocabulary"

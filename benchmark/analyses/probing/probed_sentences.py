@@ -16,7 +16,7 @@ from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
 from benchmark.models.embeddings import embedding_modules
 from benchmark.models.words import hidden_states, word_states
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 from benchmark.types import Batch
 
 PARTS = ("train", "test", "generalisation")

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 
 SENTENCES = 32
 """In a step of the optimisation."""

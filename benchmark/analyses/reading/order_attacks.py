@@ -28,12 +28,12 @@ from benchmark.analyses.reading.attack_tables import (
 from benchmark.analyses.reading.subject import Subject
 from benchmark.annotations import KEYS, OPTION_ATTACKS, SEGMENT_ATTACKS, Attack, Moved
 from benchmark.errors import NoSplit, NotApplicable
+from benchmark.randomness import generator
 from benchmark.results.tables import Table, line
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.declared import Count, Distinct, Natural, SettingError, configurable
 from benchmark.settings.making import make
-from benchmark.settings.randomness import generator
 from benchmark.types import Example, Task
 
 

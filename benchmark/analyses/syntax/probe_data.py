@@ -14,7 +14,7 @@ from benchmark.annotations import Parse, annotated
 from benchmark.models.classifier import Classifier
 from benchmark.models.embeddings import embedding_modules
 from benchmark.models.words import membership, word_attention, word_states
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 from benchmark.types import Batch
 
 DISTANCES = 7

@@ -20,12 +20,12 @@ from benchmark.analyses.syntax.syntax_heads import ALL
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.head_pruning import Calibration
 from benchmark.models.headless import needs_head
+from benchmark.randomness import generator
 from benchmark.results.statistics import Interval, spread_interval
 from benchmark.results.tables import Drawing, Table, frame, line
 from benchmark.run.cell import Cell
 from benchmark.settings.declared import Count, Natural, configurable
 from benchmark.settings.early import OfComparison
-from benchmark.settings.randomness import generator
 from benchmark.types import Target
 
 _RESAMPLES = 200

@@ -12,7 +12,7 @@ from benchmark.analyses.syntax.head_votes import single_sequence, visible_words
 from benchmark.annotations import Parse, annotated
 from benchmark.models.classifier import Classifier
 from benchmark.models.words import word_attention
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 from benchmark.types import Batch
 
 PUNCTUATION = "punct"

@@ -13,7 +13,7 @@ from scipy.stats import hypergeom
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import Column, rated_units, token_scores
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 from benchmark.types import Attribution, Batch
 from benchmark.units import Pool, pool
 

@@ -15,7 +15,7 @@ from benchmark.evaluations.triggers.insertion import relative_positions, segment
 from benchmark.evaluations.triggers.patterns import Placed, Search, Trigger, TriggerSearch
 from benchmark.evaluations.triggers.words import Exclusion, eligible_tokens, require_words
 from benchmark.models import Classifier
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 from benchmark.types import Batch, Compared, Method
 
 Chosen = tuple[list[int], float]

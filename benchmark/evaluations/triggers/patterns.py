@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.triggers.words import Exclusion
+from benchmark.randomness import generator
 from benchmark.results.graph import Construction
-from benchmark.settings.randomness import generator
 from benchmark.types import Batch, Compared
 
 if TYPE_CHECKING:

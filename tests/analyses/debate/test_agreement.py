@@ -24,7 +24,8 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import ranks
 from benchmark.results.statistics import interval
 from benchmark.run.workbench import open_setting
-from benchmark.settings.configuration import build, compose
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import build
 from tests import tiny_models
 from tests.records import evaluation_record
 

@@ -27,9 +27,9 @@ from benchmark.analyses.debate.guides import (
 )
 from benchmark.analyses.differences import P_VALUE
 from benchmark.errors import NoSplit, NotApplicable, UserError
+from benchmark.randomness import generator
 from benchmark.run.data import Data, DrawnClass, OneClass
 from benchmark.run.workbench import open_setting
-from benchmark.settings.randomness import generator
 from benchmark.training.guided import GuidedRecipe
 from benchmark.types import Attribution, Example, Method
 from tests import text_models

@@ -10,7 +10,7 @@ from benchmark.analyses.graphs.graph_syntax import CHAIN, GRAPH, RANDOM, GraphSy
 from benchmark.analyses.graphs.summed_edges import SummedEdges, summed_edges
 from benchmark.annotations import KEYS, Parse
 from benchmark.errors import NotApplicable
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from benchmark.types import Example
 from tests import text_models
 

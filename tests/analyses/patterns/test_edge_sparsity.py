@@ -12,7 +12,7 @@ from benchmark import load_model
 from benchmark.analyses.patterns.edge_maps import MEASURES, SHARES, shown, sparsity
 from benchmark.analyses.patterns.edge_sparsity import EdgeSparsity
 from benchmark.errors import NotApplicable
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from benchmark.types import Attribution, Method
 from tests import text_models
 

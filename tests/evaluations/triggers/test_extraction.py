@@ -13,7 +13,7 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.triggers.extraction import PaperRule, extract, patterns_of_edges, patterns_of_tokens
 from benchmark.evaluations.triggers.patterns import Controls, Placed, Trigger, read, written
 from benchmark.evaluations.triggers.words import Exclusion, count_words, eligible_tokens, exclusion, whole_words
-from benchmark.settings.configuration import build
+from benchmark.settings.making import build
 from benchmark.types import Attribution, Method
 from tests.evaluations.triggers.texts import TEXTS, edges, labelled
 

@@ -1,17 +1,41 @@
-"""Names that lead to the Hugging Face hub where no folder has them: looked up once, before libraries try again and again."""
+"""What settings ask for that may not be there: packages of the extras, and names of the Hugging Face hub.
+
+Both are looked for once and before any work: libraries fail late, or try the network again and again.
+"""
 
 import os
 from difflib import get_close_matches
 from http import HTTPStatus
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 from benchmark.errors import UserError, one_line
 
+EXTRAS = {"captum": "captum", "accelerate": "train", "h5py": "vision", "ray": "ray"}
+"""The extra of `pyproject.toml` by package."""
 _PATIENCE = 5.0  # seconds for an answer of the hub
 _ABSENT = (HTTPStatus.NOT_FOUND, HTTPStatus.UNAUTHORIZED)  # what the hub answers for a name that it does not have
 
 Kind = Literal["model", "dataset"]
+
+
+def needs(package: str, part: str) -> None:
+    """Nothing where the package is installed.
+
+    Args:
+        package: one of `EXTRAS`.
+        part: what needs it, as its user calls it.
+
+    Raises:
+        UserError: it is not installed; with the extra that brings it.
+    """
+    if find_spec(package) is None:
+        extra = EXTRAS[package]
+        raise UserError(
+            f"{part} needs {package}, which is not installed; "
+            f"install the extra '{extra}': pip install '.[{extra}]' in the benchmark's folder, or pip install {package}"
+        )
 
 
 def check_on_hub(setting: str, name: str, kind: Kind = "model") -> None:

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 
-from benchmark.settings.randomness import generator
+from benchmark.randomness import generator
 
 
 def test_every_argument_makes_other_draws():

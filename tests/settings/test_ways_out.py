@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from benchmark.commands.arguments import parsed
 from benchmark.errors import UserError
-from benchmark.settings.typed import typed
+from benchmark.settings.ways_out import typed
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("'\"\\${}[]()=,: #!`%"), max_size=12)
 KEY = "model.path"

@@ -12,8 +12,7 @@ from omegaconf import OmegaConf
 from benchmark.settings.configuration import KEYED, compose, options
 from benchmark.settings.declared import described, fits
 from benchmark.settings.defaults import declared_parameters, parameters, written
-from benchmark.settings.outlines import UNKNOWN, NoSuchTarget, StandIn
-from benchmark.settings.read_modules import outline_of
+from benchmark.settings.sources import UNKNOWN, NoSuchTarget, StandIn, outline_of
 
 PROBES = (
     0,
@@ -93,14 +92,14 @@ def write(folder, text):
 @pytest.fixture
 def strange(tmp_path, monkeypatch):
     """A package of somebody's that must not be imported."""
-    from benchmark.settings import read_modules
+    from benchmark.settings import sources
 
     monkeypatch.syspath_prepend(str(tmp_path))
-    for read in (read_modules._spec, read_modules.read_module):
+    for read in (sources._spec, sources.read_module):
         read.cache_clear()
     yield lambda text: write(tmp_path, text)
     assert "strange_package" not in sys.modules
-    for read in (read_modules._spec, read_modules.read_module):
+    for read in (sources._spec, sources.read_module):
         read.cache_clear()
 
 
