@@ -12,7 +12,6 @@ from typing import Any
 from benchmark.errors import UserError, check_characters
 from benchmark.settings.typed import typed
 
-LabelNames = Sequence[str | int | float | bool]
 _WHOLE = re.compile(r"(-?\d+)\.0+")
 _MISSING = ("nan", "null", "<na>", "nat")
 _SHOWN = 20  # names in a message

@@ -15,7 +15,7 @@ from benchmark.report.labels import Facts, distinguish, named, natural
 from benchmark.report.run_folders import Stored, read_cleaned, read_stored, unreadable
 from benchmark.results.control_names import control_order
 from benchmark.results.record import EvaluationRecord, Record
-from benchmark.results.stored_rows import StoredRows
+from benchmark.results.rows import StoredRows
 
 _log = logging.getLogger(__name__)
 _NOT_OF_THE_METHOD = ("task", "model", "split", "limit", "seed")  # sections of config.yaml

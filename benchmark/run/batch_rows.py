@@ -9,7 +9,7 @@ import pandas as pd
 
 from benchmark.models import Classifier
 from benchmark.models.guard import Look, is_ours, watched
-from benchmark.results.row_files import NO_ROWS
+from benchmark.results.rows import NO_ROWS
 from benchmark.run.arrays import selected
 from benchmark.run.offers import PreparedEvaluation
 from benchmark.types import Attribution, Batch, Compared, Evaluation

@@ -16,10 +16,8 @@ from benchmark.engines.base import Series, Work
 from benchmark.errors import Corrupt
 from benchmark.results import commits, store
 from benchmark.results.digests import sealed
-from benchmark.results.row_files import NO_ROWS
-from benchmark.results.row_writing import Share, join_rows, write_rows
+from benchmark.results.rows import CHUNK, NO_ROWS, Share, StoredRows, join_rows, write_rows
 from benchmark.results.store import Ragged
-from benchmark.results.stored_rows import CHUNK, StoredRows
 from benchmark.run import origins
 from benchmark.run.arrays import padded
 from benchmark.run.batch_rows import Extract, Rows, RowsApart, RowsOfOthers
