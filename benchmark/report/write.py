@@ -14,7 +14,7 @@ from benchmark.report.curve_figures import curve_files
 from benchmark.report.graphs import graph_files
 from benchmark.report.image_figures import image_files
 from benchmark.report.interchange import leaderboard_json
-from benchmark.report.latex_tables import latex_files
+from benchmark.report.latex import latex_files
 from benchmark.report.leaderboard import (
     CSV_COLUMNS,
     CURVE_COLUMNS,
@@ -25,7 +25,7 @@ from benchmark.report.naming import Names
 from benchmark.report.page.document import comparison_page
 from benchmark.report.pairs import MethodPairs, differences, every_pair
 from benchmark.report.planned import PLANNED
-from benchmark.report.spreadsheet import csv_bytes
+from benchmark.report.printed import csv_bytes
 from benchmark.report.unchanged import inputs, note, unchanged
 from benchmark.results.cache import atomic_path
 from benchmark.results.comparison_folders import COMMAND

@@ -10,8 +10,7 @@ import pandas as pd
 from benchmark.report.analysis_tables import printed
 from benchmark.report.drawings import drawn_panels, is_drawn
 from benchmark.report.figures import Panel
-from benchmark.report.looks import Style
-from benchmark.report.naming import Names
+from benchmark.report.naming import Names, Style
 from benchmark.report.page.overview import drawn_look
 from benchmark.report.page.packed import all_shown, significant
 from benchmark.report.page.shaded_words import shaded_words
