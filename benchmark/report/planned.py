@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmark.report.printed import csv_bytes, markdown_line
-from benchmark.results.cache import atomic_path
+from benchmark.results import store
 from benchmark.results.plans import Account, Plan
 from benchmark.results.wording import escape_markdown
 
@@ -27,8 +27,7 @@ def write_planned(plan: Plan, account: Account, folder: Path) -> None:
     """Write both files to a comparison's folder."""
     table = planned_table(plan, account)
     for name, content in (("plan.csv", csv_bytes(table)), ("plan.md", _markdown(plan, account, table).encode())):
-        with atomic_path(folder / name) as temporary:
-            temporary.write_bytes(content)
+        store.write_bytes(folder / name, content)
 
 
 def planned_table(plan: Plan, account: Account) -> pd.DataFrame:
