@@ -23,7 +23,7 @@ from benchmark.report import read_leaderboard
 from benchmark.report.analysis_tables import read_tables
 from benchmark.report.write import curve_files
 from benchmark.results import commits, store
-from benchmark.results.row_files import ROW_COLUMNS
+from benchmark.results.rows import ROW_COLUMNS
 from benchmark.results.tables import not_applicable
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
@@ -259,9 +259,8 @@ def test_rows_are_reduced_some_metrics_at_a_time_to_the_same_figures(place, tmp_
         "evaluations=[agreement,perturbation,perturbation_target,aopc,rationale,head_pruning,attribution_graph,kept_edges]",
     )
     whole = run(place, tmp_path / "whole", *tests)
-    for module in ("row_files", "row_writing"):
-        monkeypatch.setattr(f"benchmark.results.{module}.GROUP", 3)
-    for module in ("results.stored_rows", "run.testing"):
+    monkeypatch.setattr("benchmark.results.rows.GROUP", 3)
+    for module in ("results.rows", "run.testing"):
         monkeypatch.setattr(f"benchmark.{module}.CHUNK", 1)
     pieces = run(place, tmp_path / "pieces", *tests)
     one, two = (store.read_record(only_cell(comparison)).evaluations for comparison in (whole, pieces))

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmark.analyses.measured import figure_line
+from benchmark.results.rows import StoredRows
 from benchmark.results.statistics import (
     ALPHA,
     TOO_SKEWED,
@@ -23,7 +24,6 @@ from benchmark.results.statistics import (
     too_skewed,
     widened,
 )
-from benchmark.results.stored_rows import StoredRows
 from benchmark.results.tables import line
 
 Values = NDArray[np.float64]

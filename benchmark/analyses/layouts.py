@@ -10,8 +10,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from benchmark.results.record import Record
+from benchmark.results.rows import StoredRows
 from benchmark.results.statistics import Interval
-from benchmark.results.stored_rows import StoredRows
 from benchmark.results.wording import bounds, number
 
 Place = tuple[str, str]

@@ -5,8 +5,8 @@ from typing import Any
 
 from benchmark.results import store
 from benchmark.results.record import Figure, Record
+from benchmark.results.rows import StoredRows
 from benchmark.results.statistics import Interval, Range
-from benchmark.results.stored_rows import StoredRows
 from benchmark.results.tables import line
 from benchmark.run.cell import Cell
 

@@ -9,8 +9,8 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.differences import Difference, Values, columns, difference_lines, halves, of_best, of_extremes
 from benchmark.analyses.measured import tested
 from benchmark.errors import NotApplicable
+from benchmark.results.rows import StoredRows
 from benchmark.results.statistics import RESAMPLED, Source, sources
-from benchmark.results.stored_rows import StoredRows
 from benchmark.results.tables import Table
 from benchmark.settings.declared import configurable
 from benchmark.settings.early import ReadsOneOf

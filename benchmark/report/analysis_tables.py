@@ -8,11 +8,10 @@ from typing import Any
 from benchmark.errors import UserError
 from benchmark.report import markdown
 from benchmark.report.drawings import drawing_files
-from benchmark.report.latex_analyses import latex_analyses
+from benchmark.report.latex import latex_analyses
 from benchmark.report.naming import OURS, Names
-from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
+from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable, csv_bytes
 from benchmark.report.run_folders import read_cleaned, unreadable
-from benchmark.report.spreadsheet import csv_bytes
 from benchmark.results import bounded
 from benchmark.results.digests import check_seal
 from benchmark.results.tables import FIGURE_COLUMNS, PROBABILITY, TOO_SMALL, Table

@@ -1,21 +1,28 @@
-"""In which order tests and methods stand, the same in every table, and which tests are not shown."""
+"""In which order tests and methods stand, the same in every table, which tests are not shown, and what is not ranked.
+
+No rank rests on controls, nor on explanations that say nothing: maps whose rated units all have one and the same score.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from benchmark.report.cells import NamedCell
-from benchmark.report.labels import natural
+from benchmark.report.cells import NamedCell, natural
 from benchmark.results.control_names import control_order
-from benchmark.results.record import KINDS, About, EvaluationRecord, too_constant
+from benchmark.results.record import KINDS, MOST_CONSTANT, About, EvaluationRecord, too_constant
 from benchmark.results.tables import is_wide, reach_of
 
 ORDER = (
     "Methods stand in the same order in every table: by the mean of their ranks on the ranked metrics of the overview that "
     "they have a figure of, best first; controls stand below and are not ranked, nor are methods in tests in which their "
     "maps are constant on more than a tenth of the examples."
+)
+
+RULE = (
+    f"No rank, star, bold, underline, mean rank or verdict rests on a method that is constant on more than "
+    f"{MOST_CONSTANT * 100:g} % of the examples"
 )
 
 _Key = tuple[tuple[int, float, str], ...]
@@ -67,6 +74,34 @@ def control_place(method: str) -> int:
 def is_control(method: str) -> bool:
     """Whether a method's shown name is a control's."""
     return control_place(method) > 0
+
+
+def percent(share: float) -> str:
+    """A share in percent; one that is not 0 is never shown as 0."""
+    return "< 1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"
+
+
+def constant_share(cell: NamedCell, evaluation: str) -> float | None:
+    """Share of the examples on which the method's map is constant in a test; None where the test reads no such map."""
+    test = cell.evaluation(evaluation)
+    return None if test is None else test.constant
+
+
+def silent(cells: Sequence[NamedCell], evaluation: str) -> dict[str, float]:
+    """The methods on which nothing rests in a test, with the share of the examples on which their maps are constant."""
+    shares = {cell.method: constant_share(cell, evaluation) for cell in cells}
+    return {method: share for method, share in shares.items() if share is not None and too_constant(share)}
+
+
+def with_shares(shares: Mapping[str, float]) -> str:
+    """`a (92 %), b (30 %)`."""
+    return ", ".join(f"{name} ({percent(share)})" for name, share in shares.items())
+
+
+def span_of(shares: Iterable[float | None]) -> str:
+    """`92 %`, or `0 %–92 %` where tests differ; nothing where no test reads maps."""
+    ends = sorted({share for share in shares if share is not None})
+    return "–".join(dict.fromkeys(percent(share) for share in (ends[:1] + ends[-1:])))
 
 
 def ranks(

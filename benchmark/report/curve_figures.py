@@ -9,10 +9,9 @@ import pandas as pd
 from benchmark.report.cells import NamedCell
 from benchmark.report.figures import Panel, PanelSize, draw_lines, draw_panels, draw_points, figure_files
 from benchmark.report.leaderboard import groups_with_figures, known_metrics
-from benchmark.report.looks import method_look
-from benchmark.report.pretty import method_title, without_fingerprint
+from benchmark.report.naming import method_look, method_title
 from benchmark.results.record import Metric
-from benchmark.results.wording import arrow, shortened, slug, span, unique_stems
+from benchmark.results.wording import arrow, shortened, slug, span, unique_stems, without_fingerprint
 
 _TITLE = 100
 _PANEL_TITLE = 56

@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from benchmark.report.figures import NAME, Panel, PanelSize, draw_lines, draw_panels, figure_files, placed
-from benchmark.report.looks import Look, Style, series_look
-from benchmark.report.naming import OURS, Names
+from benchmark.report.naming import OURS, Look, Names, Style, series_look
 from benchmark.results.tables import Drawing, Table
 from benchmark.results.wording import number, shortened
 

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from benchmark.report.looks import Look
+from benchmark.report.naming import Look
 from benchmark.results.wording import shortened
 
 _STYLE: Any = {

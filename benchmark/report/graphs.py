@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from benchmark.report.cells import NamedCell
 from benchmark.report.figures import add_text, rendered
-from benchmark.report.pretty import method_title
+from benchmark.report.naming import method_title
 from benchmark.report.run_folders import unreadable
 from benchmark.results.graph import AttributionGraph
 from benchmark.results.wording import shortened, slug, unique_stems

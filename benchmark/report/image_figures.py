@@ -20,8 +20,7 @@ from benchmark.report.image_maps import Grid, ImageScores, Picture, enlarged, re
 from benchmark.report.leaderboard import groups_with_figures
 from benchmark.report.naming import Names
 from benchmark.report.page.showcase import Example, examples
-from benchmark.report.pretty import without_fingerprint
-from benchmark.results.wording import shortened, slug, unique_stems
+from benchmark.results.wording import shortened, slug, unique_stems, without_fingerprint
 
 MOST_IMAGES = 6
 """Rows of a figure."""

@@ -12,16 +12,18 @@ import numpy as np
 import pandas as pd
 
 from benchmark.report.arrangement import (
+    RULE,
     is_control,
     method_order,
     ordered_tests,
     ranked_values,
     ranks,
     repeats,
+    span_of,
     too_wide,
+    with_shares,
 )
 from benchmark.report.cells import NamedCell, load_cells
-from benchmark.report.constant_maps import RULE, span_of, with_shares
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.results.record import KINDS, UNDECLARED, EvaluationRecord, Metric, too_constant
 from benchmark.results.tables import TOO_SMALL

@@ -16,7 +16,7 @@ from benchmark.report.leaderboard import (
     scalar_columns,
 )
 from benchmark.report.pairs import MethodPairs
-from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
+from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable, markdown_line
 from benchmark.report.verdicts import calibration
 from benchmark.results.record import KINDS, About, EvaluationRecord
 from benchmark.results.statistics import ALPHA
@@ -43,10 +43,6 @@ def _entry(entry: PrintedEntry) -> str:
     return " ".join(filter(None, [value, bounds(entry.low, entry.high), f"({words})" if words else "", mark]))
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
 def _title(heading: Heading) -> str:
     name = f"{heading.group}: {heading.name}" if heading.group else heading.name
     return f"{escape(name)} {arrow(heading.higher_is_better)}".rstrip()
@@ -62,14 +58,14 @@ def table_lines(table: PrintedTable) -> list[str]:
 
     def line(row: PrintedRow) -> str:
         last = [row.constant] * table.has_constant + [row.examples] * table.counted
-        return _line([*map(escape, row.labels), *map(_entry, row.entries), *map(escape, last)])
+        return markdown_line([*map(escape, row.labels), *map(_entry, row.entries), *map(escape, last)])
 
     leading, figures = len(table.labels), len(table.columns) + table.counted + table.has_constant
     last = ["constant maps"] * table.has_constant + ["n"] * table.counted
     names = [*map(escape, table.labels), *map(_head, table.columns), *last]
-    lines = [_line(names), _line(["---"] * leading + ["---:"] * figures)]
+    lines = [markdown_line(names), markdown_line(["---"] * leading + ["---:"] * figures)]
     for place, (group, rows) in enumerate(table.groups.items()):
-        lines += [_line([f"*{group}*", *[""] * (leading + figures - 1)])] if place and rows else []
+        lines += [markdown_line([f"*{group}*", *[""] * (leading + figures - 1)])] if place and rows else []
         lines += map(line, rows)
     if table.notes:
         lines += ["", *(f"[{place}] {escape(note)}  " for place, note in enumerate(table.notes, 1))]

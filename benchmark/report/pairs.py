@@ -7,9 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from benchmark.report.arrangement import is_control
+from benchmark.report.arrangement import is_control, silent, with_shares
 from benchmark.report.cells import NamedCell
-from benchmark.report.constant_maps import constant_share, says_too_little, with_shares
 from benchmark.report.gains import Gain, gains_of
 from benchmark.report.leaderboard import MetricColumn, groups_with_figures, judged_columns
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
@@ -129,16 +128,12 @@ def pairs(cells: Sequence[NamedCell], column: MetricColumn) -> MethodPairs | Non
     shown = with_figure(cells, column)
     sign = -1 if column.higher_is_better else 1
     figures = {cell.method: figure_of(cell, column) for cell in shown}
-    test = column.evaluation
-    silent = {
-        cell.method: constant_share(cell, test) or 0.0
-        for cell in shown
-        if not is_control(cell.method) and says_too_little(cell, test)
-    }
-    real = [cell for cell in shown if not is_control(cell.method) and cell.method not in silent]
+    methods = [cell for cell in shown if not is_control(cell.method)]
+    constant = silent(methods, column.evaluation)
+    real = [cell for cell in methods if cell.method not in constant]
     best_first = sorted(real, key=lambda cell: sign * getattr(figures[cell.method], "value", 0.0))
     ordered = [*best_first, *(cell for cell in shown if is_control(cell.method))]
-    if column.higher_is_better is None or len(ordered) + len(silent) < 2:
+    if column.higher_is_better is None or len(ordered) + len(constant) < 2:
         return None
     chosen = {f"{i} {j}": (ordered[i], ordered[j]) for i, j in combinations(range(len(ordered)), 2)}
     by_name = gains_of(chosen, column)
@@ -151,7 +146,7 @@ def pairs(cells: Sequence[NamedCell], column: MetricColumn) -> MethodPairs | Non
         comparisons=comparisons,
         adjusted=holm(p),
         random=against_random(cells, column),
-        constant=silent,
+        constant=constant,
     )
 
 

@@ -1,13 +1,13 @@
 """What a planned comparison took, beside what it was planned to take: `plan.csv` and `plan.md` in its folder."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 
-from benchmark.report.spreadsheet import csv_bytes
-from benchmark.results.cache import atomic_path
+from benchmark.report.printed import csv_bytes, markdown_line
+from benchmark.results import store
 from benchmark.results.plans import Account, Plan
 from benchmark.results.wording import escape_markdown
 
@@ -27,8 +27,7 @@ def write_planned(plan: Plan, account: Account, folder: Path) -> None:
     """Write both files to a comparison's folder."""
     table = planned_table(plan, account)
     for name, content in (("plan.csv", csv_bytes(table)), ("plan.md", _markdown(plan, account, table).encode())):
-        with atomic_path(folder / name) as temporary:
-            temporary.write_bytes(content)
+        store.write_bytes(folder / name, content)
 
 
 def planned_table(plan: Plan, account: Account) -> pd.DataFrame:
@@ -59,10 +58,16 @@ def planned_table(plan: Plan, account: Account) -> pd.DataFrame:
 def _markdown(plan: Plan, account: Account, table: pd.DataFrame) -> str:
     heads = ("", "seconds", "", "", "forward passes", "", "backward passes", "", "memory", "", "disk", "")
     kinds = ("method", "planned", "actual", "ratio", *("planned", "actual") * 4)
-    lines = ["# Planned and actual", "", _line(heads), _line(["---", *["---:"] * 11]), _line(kinds)]
+    lines = [
+        "# Planned and actual",
+        "",
+        markdown_line(heads),
+        markdown_line(["---", *["---:"] * 11]),
+        markdown_line(kinds),
+    ]
     for row in table.to_dict("records"):
         lines.append(
-            _line(
+            markdown_line(
                 [
                     escape_markdown(str(row["method"])) + (f" ({escape_markdown(row['note'])})" if row["note"] else ""),
                     *_pair(row["planned_seconds"], row["seconds"]),
@@ -75,7 +80,7 @@ def _markdown(plan: Plan, account: Account, table: pd.DataFrame) -> str:
         )
     rest = [""] * 8
     for name, planned, actual in _totals(plan, account, table):
-        lines.append(_line([name, *_pair(planned, math.nan if actual is None else actual), *rest]))
+        lines.append(markdown_line([name, *_pair(planned, math.nan if actual is None else actual), *rest]))
     n = f"{plan.examples} examples; the plan was made in {plan.pilot_seconds:.1f} s on {plan.pilot_examples} of them."
     unplanned = [f"Not planned: {what}." for what in plan.not_planned]
     return "\n\n".join(["\n".join(lines), n, *unplanned, _SENTENCES]) + "\n"
@@ -117,7 +122,3 @@ def _pair(planned: float, actual: float) -> list[str]:
 
 def _counts(*counts: float) -> list[str]:
     return ["–" if math.isnan(count) else f"{count:,.0f}" for count in counts]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

@@ -1,10 +1,17 @@
-"""Tables as every format prints them: lines of figures under headings, in groups, with footnotes."""
+"""Tables as every format prints them: lines of figures under headings, in groups, with footnotes.
+
+And what several files share of how a table is written: lines of Markdown, and CSV that a spreadsheet shows as it is.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import pandas as pd
+
 from benchmark.results.wording import arrow, span
+
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four: full-width forms
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,17 @@ class PrintedTable:
         return tuple(row for rows in self.groups.values() for row in rows)
 
     @property
+    def examples(self) -> str:
+        """How many examples its figures rest on; a range where they differ."""
+        return span(entry.n for row in self.rows for entry in row.entries if entry.n)
+
+    @property
+    def footnotes(self) -> list[tuple[int, str]]:
+        """Number and words of the footnotes that its figures have; a part of a table has not all of them."""
+        used = {entry.mark for row in self.rows for entry in row.entries}
+        return [(place, note) for place, note in enumerate(self.notes, 1) if place in used]
+
+    @property
     def has_constant(self) -> bool:
         """Whether a column says on how many of the examples a method's map is constant: where one is on any."""
         return any(row.constant for row in self.rows)
@@ -134,3 +152,30 @@ class PrintedTable:
             for name, rows in self.groups.items()
         }
         return replace(self, columns=tuple(self.columns[place] for place in places), groups=groups)
+
+
+def markdown_line(cells: Sequence[str]) -> str:
+    """A line of a table in Markdown."""
+    return "| " + " | ".join(cells) + " |"
+
+
+def as_text(cell: object) -> object:
+    """A name that a spreadsheet would compute, with an apostrophe before it; numbers and other names as they are.
+
+    `=HYPERLINK(...)` and its kind are executed when a table is opened. The apostrophe makes a cell text (OWASP, "CSV
+    injection").
+    """
+    if not isinstance(cell, str) or not cell.lstrip().startswith(_FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return "'" + cell
+    return cell
+
+
+def csv_bytes(table: pd.DataFrame) -> bytes:
+    """The table as CSV in UTF-8, without its index."""
+    names = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
+    safe = table.assign(**{name: table[name].map(as_text) for name in names})
+    return safe.rename(columns=as_text).to_csv(index=False, lineterminator="\n").encode()

@@ -17,7 +17,7 @@ from benchmark.report.arrangement import repeated_line, repeats
 from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import MetricColumn, frame, groups_with_figures, headline_columns, make_board
 from benchmark.report.printed import Heading, PrintedEntry, PrintedTable
-from benchmark.results.wording import arrow, bounds, number, span
+from benchmark.results.wording import arrow, bounds, number
 
 MARKS = {1: "★", 2: "☆"}
 """The best and the second among methods: seen in a pipe, in a log and without colours too."""
@@ -110,14 +110,13 @@ class _Board:
         count = fitting(bounded=True)
         bounded = count >= min(_ENOUGH, len(columns))
         count = count if bounded else fitting(bounded=False)
-        counted = span(entry.n for row in board.rows for entry in row.entries if entry.n)
-        yield Text(f"{board.title}{f', n = {counted}' if counted else ''}", style="bold")
+        counted = f", n = {board.examples}" if board.examples else ""
+        yield Text(f"{board.title}{counted}", style="bold")
         yield _cut(board, kinds, count, bounded=bounded)
         yield from (Text(line, style="dim") for line in self._below(board, count, bounded=bounded))
 
     def _below(self, board: PrintedTable, count: int, *, bounded: bool) -> Iterator[str]:
-        used = {entry.mark for row in board.rows for entry in row.entries[:count]}
-        yield from (f"[{place}] {note}" for place, note in enumerate(board.notes, 1) if place in used)
+        yield from (f"[{place}] {note}" for place, note in board.part(range(count)).footnotes)
         if left := [heading.short or heading.title for heading in board.columns[count:]]:
             more = f"{len(left)} more headline metrics" if len(left) > 1 else "One more headline metric"
             yield f"{more} in leaderboard.md: {', '.join(left)}."

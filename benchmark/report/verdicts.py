@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmark.report.arrangement import is_control
+from benchmark.report.arrangement import is_control, silent, with_shares
 from benchmark.report.cells import NamedCell
-from benchmark.report.constant_maps import constant_share, says_too_little, with_shares
 from benchmark.report.gains import Gain, gains_of
 from benchmark.report.leaderboard import MetricColumn
 from benchmark.report.samples import figure_of, sample
@@ -55,12 +54,13 @@ def calibration(cells: Sequence[NamedCell], column: MetricColumn) -> str:
     controls = controls_of(cells, column)
     if lacking := [name for name in _CALIBRATED if not controls[name]]:
         return f"calibration not assessed (no figure of {' and '.join(lacking)})"
-    tests = [cell.evaluation(column.evaluation) for name in _CALIBRATED for cell in controls[name]]
+    stepped = [cell for name in _CALIBRATED for cell in controls[name]]
+    tests = [cell.evaluation(column.evaluation) for cell in stepped]
     remarks = {test and test.remark for test in tests}
     if None not in remarks:
         return f"calibration does not apply ({'; '.join(sorted(escape_markdown(str(remark)) for remark in remarks))})"
-    if silent := _constant_controls(controls, column):
-        return f"calibration not assessed (constant maps: {with_shares(silent)})"
+    if constant := silent(stepped, column.evaluation):  # as `inverted` is where negative scores are cut
+        return f"calibration not assessed (constant maps: {with_shares(constant)})"
     steps = [("oracle", "random"), ("random", "inverted")]
     wrong = [("constant", "random")] if controls["constant"] else []
     gains = gains_of({better: (controls[better], controls[worse]) for better, worse in steps + wrong}, column)
@@ -70,16 +70,6 @@ def calibration(cells: Sequence[NamedCell], column: MetricColumn) -> str:
     if reason := too_few(min(comparison.gain.n for comparison in paired.values()), 1, "the controls"):
         return f"calibration not assessed ({reason})"
     return _calibrated(steps, wrong, paired)
-
-
-def _constant_controls(controls: Mapping[str, Sequence[NamedCell]], column: MetricColumn) -> dict[str, float]:
-    """The controls of the two steps whose maps are too often constant, as `inverted` is where negative scores are cut."""
-    return {
-        cell.method: constant_share(cell, column.evaluation) or 0.0
-        for name in _CALIBRATED
-        for cell in controls[name]
-        if says_too_little(cell, column.evaluation)
-    }
 
 
 _Step = tuple[str, str]
@@ -114,7 +104,7 @@ class AgainstRandom:
         below: worse.
         missing: they have a figure, but no rows that give it.
         skewed: their differences would be significant and are too skewed for that; they are hypotheses all the same.
-        constant: their maps are too often constant (`constant_maps`): they are not compared. Names with shares.
+        constant: their maps are too often constant (`arrangement.silent`): they are not compared. Names with shares.
         n: examples of the comparison that has the fewest.
         draws: random draws whose mean is meant by random.
     """
@@ -164,13 +154,9 @@ def against_random(cells: Sequence[NamedCell], column: MetricColumn) -> AgainstR
     """Every real method against the mean of all random cells, Holm-corrected over the methods; None without either."""
     random = controls_of(cells, column)["random"]
     real = [cell for cell in with_figure(cells, column) if not is_control(cell.method)]
-    silent = {
-        cell.method: constant_share(cell, column.evaluation) or 0.0
-        for cell in real
-        if says_too_little(cell, column.evaluation)
-    }
-    gains = gains_of({cell.method: (cell, random) for cell in real if cell.method not in silent}, column)
-    if not gains and not (silent and random):
+    constant = silent(real, column.evaluation)
+    gains = gains_of({cell.method: (cell, random) for cell in real if cell.method not in constant}, column)
+    if not gains and not (constant and random):
         return None
     paired = {method: comparison for method, comparison in gains.items() if comparison is not None}
     beyond, skewed = decided(paired)
@@ -182,5 +168,5 @@ def against_random(cells: Sequence[NamedCell], column: MetricColumn) -> AgainstR
         n=min((comparison.gain.n for comparison in paired.values()), default=0),
         draws=1 if (mean := sample(random, column)) is None else mean.draws,
         skewed=tuple(skewed),
-        constant=tuple(silent.items()),
+        constant=tuple(constant.items()),
     )

@@ -1,36 +1,45 @@
-"""Everything that a report consists of, written to a folder."""
+"""Everything that a report consists of, written to a folder; what lies there already is not drawn twice."""
 
+import math
+import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from benchmark import progress
-from benchmark.errors import printable
+from benchmark.errors import Corrupt, Missing, printable
 from benchmark.report.analysis_tables import read_tables, table_files
+from benchmark.report.arrangement import ORDER, is_control, ordered_tests, repeats
 from benchmark.report.cells import NamedCell
 from benchmark.report.curve_figures import curve_files
 from benchmark.report.graphs import graph_files
 from benchmark.report.image_figures import image_files
-from benchmark.report.interchange import leaderboard_json
-from benchmark.report.latex_tables import latex_files
-from benchmark.report.leaderboard import (
-    CSV_COLUMNS,
-    CURVE_COLUMNS,
-    frame,
-)
+from benchmark.report.latex import latex_files
+from benchmark.report.leaderboard import CSV_COLUMNS, CURVE_COLUMNS, frame, groups
 from benchmark.report.markdown import markdown
 from benchmark.report.naming import Names
 from benchmark.report.page.document import comparison_page
 from benchmark.report.pairs import MethodPairs, differences, every_pair
 from benchmark.report.planned import PLANNED
-from benchmark.report.spreadsheet import csv_bytes
-from benchmark.report.unchanged import inputs, note, unchanged
-from benchmark.results.cache import atomic_path
+from benchmark.report.printed import csv_bytes
+from benchmark.results import store
 from benchmark.results.comparison_folders import COMMAND
+from benchmark.results.digests import digest, sealed
+from benchmark.results.record import EvaluationRecord
 from benchmark.results.tables import Table
 from benchmark.settings.latex_settings import LatexSettings
+
+VERSION = 1
+"""Of `leaderboard.json`: raised where a reader of an earlier one would misread the file."""
+
+SCHEMA = Path(__file__).with_name("leaderboard.schema.json")
+"""JSON Schema (draft 2020-12) of that file."""
 
 _DESCRIPTIONS = {
     "leaderboard.md": "all tables, calibration of the tests, methods against random and against each other",
@@ -45,6 +54,19 @@ _DESCRIPTIONS = {
     "analyses.tex": "the same as LaTeX tables",
 }
 _COST = ("seconds", "forward_passes", "backward_passes", "peak_memory_bytes")
+
+_NOTE = Path("drawn", "report.json")
+"""Written last: a digest of all that the report was made from, and the SHA-256 of each of its files.
+
+A report that a kill left half-written, a file that was changed or removed, other inputs and other code all differ from it.
+"""
+
+_PACKAGE = Path(__file__).parents[1]
+_DRAWING = (
+    "matplotlib", "numpy", "pandas", "scipy", "pillow", "contourpy", "kiwisolver", "fonttools", "jinja2", "networkx",
+)  # fmt: skip
+_READ = ("heatmap.json", "graphs.json")
+"""Files of a run folder that a report reads after its record and rows."""
 
 
 def _cost(cells: Sequence[NamedCell]) -> pd.DataFrame:
@@ -88,6 +110,73 @@ def text_files(
     yield from latex_files(cells, table, pairs, latex)
 
 
+def leaderboard_json(cells: Sequence[NamedCell], table: pd.DataFrame) -> bytes:
+    """All scalar figures with what they rest on, for other programs, as `SCHEMA` says; numbers not finite are null.
+
+    Args:
+        cells: named cells.
+        table: their figures (`leaderboard.frame`).
+    """
+    content = {"version": VERSION, "order": ORDER, "comparisons": [_compared(*group, table) for group in groups(cells)]}
+    return store.json_bytes(content)
+
+
+def _compared(task: str, model: str, members: Sequence[NamedCell], table: pd.DataFrame) -> dict[str, Any]:
+    """One task and model: the tests, and the methods from best to worst."""
+    rows = table[(table["task"] == task) & (table["model"] == model) & table["x"].isna() & (table["metric"] != "")]
+    by_method: dict[str, list[Mapping[Any, Any]]] = {}
+    for row in rows.to_dict("records"):
+        by_method.setdefault(str(row["method"]), []).append(row)
+    named = {cell.method: cell for cell in members}
+    order = dict.fromkeys(table.loc[(table["task"] == task) & (table["model"] == model), "method"])
+    record, repeated = members[0].record, repeats(members)
+    return {
+        "task": {"shown": task, **asdict(record.task)},
+        "model": {"shown": model, **asdict(record.model)},
+        "tests": {name: _test(test, repeated.get(name)) for name, test in ordered_tests(members).items()},
+        "methods": [_method(named[str(method)], by_method.get(str(method), [])) for method in order],
+    }
+
+
+def _test(test: EvaluationRecord, repeated: str | None) -> dict[str, Any]:
+    metrics = {name: metric for name, metric in test.metrics.items() if metric.x is None}
+    told = ("higher_is_better", "headline", "title", "short", "meaning")
+    return {
+        "name": test.name,
+        "kind": test.about.kind,
+        "title": test.about.title,
+        "version": test.version,
+        "digest": test.digest,
+        "statistics": test.statistics,
+        "target": test.target,
+        "repeats": repeated,
+        "metrics": {
+            name: {key: getattr(metric, key) for key in told}
+            | {"bounds": [None if math.isinf(end) else end for end in metric.bounds]}
+            for name, metric in metrics.items()
+        },
+    }
+
+
+def _method(cell: NamedCell, rows: Sequence[Mapping[Any, Any]]) -> dict[str, Any]:
+    record = cell.record
+    return {
+        "shown": cell.method,
+        "name": record.method.name,
+        "version": record.method.version,
+        "control": is_control(cell.method),
+        "hash": record.hash,
+        "git_commit": record.git_commit,
+        "versions": dict(record.versions),
+        "cost": asdict(record.cost),
+        "figures": [
+            {"test": row["evaluation"]}
+            | {key: row[key] for key in ("metric", "value", "low", "high", "n", "dash", "remark", "constant", "tied")}
+            for row in rows
+        ],
+    }
+
+
 def _command(folder: Path) -> str:
     """The command that made a comparison's folder; empty where none is kept."""
     path = folder / COMMAND
@@ -114,10 +203,10 @@ def write_report(cells: Sequence[NamedCell], folder: Path, latex: LatexSettings 
     """
     tables, latex, command = read_tables(folder), latex or LatexSettings(), _command(folder)
     planned = all((folder / name).is_file() for name in PLANNED)
-    made_from = inputs(
+    made_from = _inputs(
         cells, [table.to_json() for table in tables], asdict(latex), command, *([True] if planned else [])
     )
-    if (there := unchanged(folder, made_from)) is not None:
+    if (there := _unchanged(folder, made_from)) is not None:
         return there
     contents: dict[str, bytes] = {}
     with progress.step("making files", unit="files") as advance:
@@ -125,7 +214,59 @@ def write_report(cells: Sequence[NamedCell], folder: Path, latex: LatexSettings 
             contents[name] = content
             advance(1)
     for name, content in contents.items():
-        with atomic_path(folder / name) as temporary:
-            temporary.write_bytes(content)
-    note(folder, made_from, contents)
+        store.write_bytes(folder / name, content)
+    _note(folder, made_from, contents)
     return [folder / name for name in contents]
+
+
+def _inputs(cells: Sequence[NamedCell], *others: Any) -> str:
+    """Digest of what a report is made from: the cells, these further values, the code, and the packages that draw."""
+    return digest([[_of_cell(cell) for cell in cells], *others, _code(), _versions()])
+
+
+def _unchanged(folder: Path, made_from: str) -> list[Path] | None:
+    """The files of the report in `folder`; None where it was made from anything else, or is not all there as written."""
+    if not (folder / _NOTE).is_file():
+        return None
+    try:
+        said = store.read_sealed(folder / _NOTE)
+    except (Corrupt, Missing):
+        return None
+    files: Mapping[str, str] = said["files"]
+    whole = said["inputs"] == made_from and all(_is(folder / name, known) for name, known in files.items())
+    return [folder / name for name in files] if whole else None
+
+
+def _note(folder: Path, made_from: str, contents: Mapping[str, bytes]) -> None:
+    """Say of which inputs the report in `folder` was made; all of its files lie there already."""
+    files = {name: sha256(content).hexdigest() for name, content in contents.items()}
+    store.write_json(folder / _NOTE, sealed({"inputs": made_from, "files": files}))
+
+
+def _is(path: Path, known: str) -> bool:
+    return path.is_file() and store.hash_of(path) == known
+
+
+def _of_cell(cell: NamedCell) -> list[Any]:
+    """What a report reads of a cell. Rows are those of its record, which was compared with them when they were read."""
+    folder = cell.stored.folder
+    read = {name: store.hash_of(folder / name) for name in _READ if (folder / name).is_file()}
+    tests = [list(cell.evaluations.items()), list(cell.record.evaluations)]  # in their order
+    return [cell.task, cell.model, cell.method, str(folder), cell.record.to_json(), tests, read]
+
+
+@cache
+def _code() -> str:
+    """Digest of the package: of its modules, templates and scripts."""
+    paths = sorted(path for path in _PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return digest([[path.relative_to(_PACKAGE).as_posix(), store.hash_of(path)] for path in paths])
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in _DRAWING:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

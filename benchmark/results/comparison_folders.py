@@ -13,7 +13,7 @@ from benchmark.results.annotated import as_dataclass
 from benchmark.results.cache import atomic_path
 from benchmark.results.digests import sealed
 from benchmark.results.locks import beside
-from benchmark.results.wording import slug
+from benchmark.results.wording import slug, without_fingerprint
 
 COMMAND = "command.txt"
 """Holds the command that made the folder."""
@@ -22,7 +22,6 @@ FACTS = "comparison.json"
 """Holds which run folders and tests the comparison is of."""
 
 _LETTERS = 40
-_FINGERPRINT = re.compile(r"-[0-9a-f]{12,}$")
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class ComparisonFolder:
             command: what made the comparison; kept where the folder holds none yet.
         """
         with beside(self.root / self.hash, f"comparison {self.hash}"):
-            called = _words(self.name, self.task, _FINGERPRINT.sub("", self.model), date.today().isoformat(), self.hash)
+            called = _words(self.name, self.task, without_fingerprint(self.model), date.today().isoformat(), self.hash)
             folder = self.find() or self.root / called
             folder.mkdir(parents=True, exist_ok=True)
         if command and not (folder / COMMAND).exists():

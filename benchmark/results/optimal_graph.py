@@ -5,7 +5,7 @@ of cells in which every token is a key at most once, `top` never, and i is `top`
 before: l' > l, or l' = l and i' < i. Every attribution graph is one (docs/protocols.md, section 4).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -30,17 +30,6 @@ def allowed_cells(
 def comes_before(first: Cell, second: Cell) -> bool:
     """Whether the key of the first cell has appeared when the second, whose query it is, is walked."""
     return (-first[0], first[1]) < (-second[0], second[1])
-
-
-def is_tree(cells: Iterable[Cell], top: int) -> bool:
-    """Whether the cells are a tree below `top`."""
-    chosen = list(cells)
-    keys = {cell[2]: cell for cell in chosen}
-    if len(keys) < len(chosen) or top in keys:
-        return False
-    return all(
-        cell[1] == top or (cell[1] in keys and comes_before(keys[cell[1]], cell)) for cell in chosen
-    )  # the order strictly rises from a cell to those below, so that there is no cycle
 
 
 def best_tree(cells: Sequence[Cell], weights: Float[NDArray, " n"], top: int) -> list[int]:

@@ -28,12 +28,11 @@ from benchmark.errors import Corrupt, Missing, UserError, one_line
 from benchmark.results import bounded
 from benchmark.results.cache import atomic_path
 from benchmark.results.digests import DAMAGE, arrays_digest, check_arrays, check_seal, finite
-from benchmark.results.packing import packed, unpacked
 from benchmark.results.record import SCHEMA, Record
-from benchmark.results.row_files import File, held
-from benchmark.results.stored_rows import StoredRows
+from benchmark.results.rows import File, StoredRows, held
 
 _PATIENCE = (0.0, 0.02, 0.1, 0.5)  # seconds before each look at a folder that another process may be writing
+_HIGH, _LOW = ".high", ".low"  # halves of an array whose numbers need no more than 24 bits
 NOT_AS_RECORDED = "it is not what was written: its SHA-256 is not the one in record.json"
 
 
@@ -236,7 +235,7 @@ class Ragged:
     cost: Mapping[str, float]
 
     def write(self, path: Path) -> None:
-        """Write a safetensors file atomically; numbers of 24 bits take three bytes there (`results.packing`)."""
+        """Write a safetensors file atomically; numbers of 24 bits take three bytes there (`packed`)."""
         metadata = {"uids": json.dumps(self.uids), "cost": json.dumps(dict(self.cost))}
         metadata["sha256"] = arrays_digest(self.uids, self.arrays, self.cost)
         with atomic_path(path) as temporary:
@@ -263,3 +262,39 @@ class Ragged:
         arrays = {name: np.concatenate([part.arrays[name] for part in parts]) for name in parts[0].arrays}
         cost = {name: sum(part.cost[name] for part in parts) for name in parts[0].cost}
         return Ragged(tuple(uid for part in parts for uid in part.uids), arrays, cost)
+
+
+def packed(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays, those of float32 whose last byte is 0 throughout as their first two bytes and their third: without loss.
+
+    `NAME.high` (uint16) and `NAME.low` (uint8) stand for NAME: its bits are `high << 16 | low << 8`.
+    """
+    content = {}
+    for name, array in arrays.items():
+        array = np.ascontiguousarray(array)
+        bits = array.view(np.uint32) if array.dtype == np.float32 and array.size else None
+        if bits is None or (bits & 0xFF).any():
+            content[name] = array
+        else:
+            content[name + _HIGH] = (bits >> 16).astype(np.uint16)
+            content[name + _LOW] = (bits >> 8 & 0xFF).astype(np.uint8)
+    return content
+
+
+def unpacked(content: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays that were `packed`.
+
+    Raises:
+        ValueError: half of an array is missing, or the halves do not fit.
+    """
+    arrays = {}
+    for name, array in content.items():
+        stem = name.removesuffix(_HIGH)
+        if stem == name and not name.endswith(_LOW):
+            arrays[name] = array
+        elif stem != name:
+            low = content.get(stem + _LOW)
+            if low is None or low.shape != array.shape:
+                raise ValueError(f"half of {stem} is missing")
+            arrays[stem] = (array.astype(np.uint32) << 16 | low.astype(np.uint32) << 8).view(np.float32)
+    return arrays

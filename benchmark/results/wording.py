@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 ABOVE, BELOW = "↑", "↓"
+_FINGERPRINT = re.compile(r"-[0-9a-f]{12,}$")
 _STEM = 100  # characters; file systems allow 255 bytes, and two names may stand in one
 
 
@@ -41,6 +42,11 @@ def span(counts: Iterable[int]) -> str:
 def slug(name: str) -> str:
     """A name as part of a file name: letters, digits, dots and underscores, hyphens for the rest."""
     return re.sub(r"[^\w.]+", "-", name, flags=re.ASCII).strip("-")[:_STEM].rstrip("-")
+
+
+def without_fingerprint(model: str) -> str:
+    """A model's name without the digits that tell its weights: `tiny-c99fb17447543bba` is tiny."""
+    return _FINGERPRINT.sub("", model)
 
 
 def unique_stems(stems: Iterable[str]) -> Iterator[str]:

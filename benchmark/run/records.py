@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from benchmark.errors import Corrupt, NotApplicable, UserError, one_line
 from benchmark.results import bounded, commits, statistics, store
 from benchmark.results.record import ROWS, CostRecord, EvaluationRecord, MethodRecord, ModelRecord, Record
-from benchmark.results.row_writing import NOTHING, Share, write_rows
+from benchmark.results.rows import NOTHING, Share, write_rows
 from benchmark.results.store import Ragged
 from benchmark.run.cell import Cell
 from benchmark.run.origins import origins_of, today

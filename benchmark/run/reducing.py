@@ -10,8 +10,7 @@ from benchmark.evaluations.ties import ties_of
 from benchmark.results import statistics
 from benchmark.results.control_names import control_order
 from benchmark.results.record import WORDS, EvaluationRecord, Figure
-from benchmark.results.row_files import NO_ROWS
-from benchmark.results.row_writing import NOTHING, Share
+from benchmark.results.rows import NO_ROWS, NOTHING, Share
 from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell
 from benchmark.run.testing import rows_of_test

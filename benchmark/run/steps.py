@@ -20,7 +20,7 @@ from benchmark.engines.base import ShardError
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.guard import ModelChangedError
 from benchmark.results import commits
-from benchmark.results.row_writing import NOTHING
+from benchmark.results.rows import NOTHING
 from benchmark.run.cell import Cell
 from benchmark.run.records import State, keep
 from benchmark.run.reducing import evaluate

@@ -23,10 +23,8 @@ from benchmark.models import Classifier
 from benchmark.models.guard import Look, is_ours, watched
 from benchmark.results import commits, store
 from benchmark.results.digests import sealed
-from benchmark.results.row_files import NO_ROWS
-from benchmark.results.row_writing import Share, join_rows, write_rows
+from benchmark.results.rows import CHUNK, NO_ROWS, Share, StoredRows, join_rows, write_rows
 from benchmark.results.store import Ragged
-from benchmark.results.stored_rows import CHUNK, StoredRows
 from benchmark.run import origins
 from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell

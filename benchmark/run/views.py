@@ -16,7 +16,7 @@ from benchmark.evaluations.rationale.rationale import Rationale
 from benchmark.models import Classifier, pictures
 from benchmark.results.graph import attribution_graph
 from benchmark.results.record import EvaluationRecord
-from benchmark.results.row_writing import Share
+from benchmark.results.rows import Share
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell

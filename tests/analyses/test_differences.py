@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from benchmark.analyses.differences import P_VALUE, Difference, columns, difference_lines, halves, of_best, of_extremes
+from benchmark.results.rows import StoredRows
 from benchmark.results.statistics import Source, holm, interval, sign_flip_p
-from benchmark.results.stored_rows import StoredRows
 
 
 def asked(values, **more):

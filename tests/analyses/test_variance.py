@@ -11,8 +11,8 @@ import pytest
 from benchmark.analyses.layouts import Measure, Value, best, layout, read
 from benchmark.analyses.variance import OF_MEANS, SOURCES, decompose
 from benchmark.results.record import Figure
+from benchmark.results.rows import StoredRows
 from benchmark.results.statistics import Interval, spread_interval
-from benchmark.results.stored_rows import StoredRows
 from tests.records import evaluation_record
 
 

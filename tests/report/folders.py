@@ -26,11 +26,9 @@ from benchmark.results.record import (
     Record,
     TaskRecord,
 )
-from benchmark.results.row_files import NO_ROWS, TYPES
-from benchmark.results.row_writing import rows_bytes
+from benchmark.results.rows import NO_ROWS, TYPES, StoredRows
 from benchmark.results.statistics import Interval, f1_of_means, interval
-from benchmark.results.stored_rows import StoredRows
-from tests.records import evaluation_record
+from tests.records import evaluation_record, rows_bytes
 
 FRACTIONS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 SKILL = {

@@ -12,7 +12,7 @@ from benchmark.report.markdown import markdown
 from benchmark.report.pairs import every_pair
 from benchmark.results import commits, store
 from benchmark.results.record import About
-from benchmark.results.row_writing import rows_bytes
+from tests.records import rows_bytes
 from tests.report.folders import Plan, write_cells
 
 METHODS = ("attattr", "rollout", "lrp", "random", "oracle")

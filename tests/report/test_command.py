@@ -1,10 +1,13 @@
+import json
 import subprocess
 import sys
 
+import jsonschema
 import pytest
 
 from benchmark.report.__main__ import main
-from tests.report.folders import Plan, write_cell, write_cells
+from benchmark.report.write import SCHEMA
+from tests.report.folders import Plan, changed, write_cell, write_cells
 
 
 def test_it_writes_beside_the_runs_and_prints_the_table(tmp_path, capsys):
@@ -74,3 +77,55 @@ def test_the_command_starts_without_torch(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def machines(tmp_path, change=None, **plan):
+    """Run folders of two machines; those of the second with another plan, or another record."""
+    write_cells(tmp_path / "one", [Plan("rollout"), Plan("random")])
+    for folder in write_cells(tmp_path / "two", [Plan("attattr", **plan), Plan("oracle", **plan)]):
+        if change is not None:
+            changed(folder, change)
+    return [str(tmp_path / "one"), str(tmp_path / "two"), "--out", str(tmp_path / "out")]
+
+
+def test_folders_of_several_machines_make_one_leaderboard(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+    assert main(machines(tmp_path)) == 0
+    content = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(content)
+    (only,) = content["comparisons"]
+    assert {method["name"] for method in only["methods"]} == {"rollout", "random", "attattr", "oracle"}
+
+
+def of_evaluation(record):
+    record["evaluations"]["rationale"]["version"] = 7
+
+
+def of_benchmark(record):
+    record["versions"]["benchmark"] = "9"
+
+
+@pytest.mark.parametrize(
+    ("plan", "change", "what"),
+    [
+        ({"task": {"name": "sst2"}}, None, "the task differs: planted version 1 in "),
+        ({"task": {"fingerprint": "e" * 16}}, None, "the data differs"),
+        ({"n": 40}, None, "the choice of examples differs"),
+        ({"model": {"fingerprint": "n" * 16}}, None, "the model differs"),
+        ({}, of_evaluation, "the test rationale differs"),
+        ({}, of_benchmark, "the version of benchmark differs"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_unless_told_to(tmp_path, capsys, monkeypatch, plan, change, what):
+    monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+    arguments = machines(tmp_path, change, **plan)
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert what in told
+    assert "--mixed" in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+    assert main([*arguments, "--mixed"]) == 0
+    assert (tmp_path / "out" / "index.html").exists()

@@ -12,12 +12,9 @@ from rich.console import Console
 
 from benchmark.analyses.measured import figure_line
 from benchmark.report.analysis_tables import printed, table_files
-from benchmark.report.arrangement import ranks
+from benchmark.report.arrangement import ranks, span_of
 from benchmark.report.cells import load_cells
-from benchmark.report.constant_maps import span_of
-from benchmark.report.interchange import SCHEMA, leaderboard_json
-from benchmark.report.latex import figure
-from benchmark.report.latex_tables import latex_files
+from benchmark.report.latex import figure, latex_files
 from benchmark.report.leaderboard import MetricColumn, frame, make_board, scalar_columns
 from benchmark.report.markdown import markdown
 from benchmark.report.naming import Names
@@ -26,6 +23,7 @@ from benchmark.report.pairs import differences, every_pair, pairs
 from benchmark.report.printed import PrintedEntry
 from benchmark.report.terminal import terminal_table
 from benchmark.report.verdicts import against_random, calibration
+from benchmark.report.write import SCHEMA, leaderboard_json
 from benchmark.results.statistics import interval
 from benchmark.results.tables import PROBABILITY, Table, line, reach_of
 from benchmark.settings.latex_settings import LatexSettings

@@ -12,7 +12,7 @@ from rich.console import Console
 from benchmark.errors import UserError
 from benchmark.report import load_cells, read_leaderboard, terminal_table, write_report
 from benchmark.report.latex import escape as escape_latex
-from benchmark.report.looks import style_of
+from benchmark.report.naming import style_of
 from benchmark.report.printed import PrintedEntry
 from benchmark.results import commits, store
 from benchmark.results.record import Figure, Metric

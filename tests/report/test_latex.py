@@ -9,11 +9,9 @@ from omegaconf import OmegaConf
 
 from benchmark.errors import UserError
 from benchmark.report.cells import load_cells
-from benchmark.report.latex import escape
-from benchmark.report.latex_tables import latex_files
+from benchmark.report.latex import escape, latex_files
 from benchmark.report.leaderboard import frame
 from benchmark.report.pairs import every_pair
-from benchmark.report.pretty import method_title, without_fingerprint
 from benchmark.settings.latex_settings import LatexSettings
 from tests.report.folders import Plan, write_cells
 
@@ -116,25 +114,6 @@ def test_settings_come_from_a_configuration():
     )
     assert LatexSettings.read(config) == LatexSettings("two", ("a",), (), "none", {"a": "A"})
     assert LatexSettings.read(None) == LatexSettings()
-
-
-@pytest.mark.parametrize(
-    ("name", "title"),
-    [
-        ("transformer_attribution", "Transformer attribution"),
-        ("lrp_alpha_beta", "LRP α β"),
-        ("gradient_x_input (steps=5)", "Gradient × input (steps=5)"),
-        ("attattr", "ATTATTR"),
-        ("mine", "Mine"),
-    ],
-)
-def test_names_in_words(name, title):
-    assert method_title(name) == title
-
-
-def test_a_fingerprint_is_no_part_of_a_name():
-    assert without_fingerprint("tiny-c99fb17447543bba") == "tiny"
-    assert without_fingerprint("bert-base-uncased") == "bert-base-uncased"
 
 
 def test_a_float_of_many_methods_is_cut_and_says_so(tmp_path):

@@ -1,7 +1,8 @@
-"""What people read in place of code names in analyses: in tables, sentences and figures; CSV files keep the code names."""
+"""What people read in place of code names, and how methods look; CSV files keep the code names."""
 
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -10,15 +11,18 @@ from benchmark.report.analysis_tables import printed, table_files
 from benchmark.report.cells import load_cells
 from benchmark.report.drawings import draw_table
 from benchmark.report.figures import fixed_style
-from benchmark.report.looks import style_of
-from benchmark.report.naming import OURS, Names
+from benchmark.report.naming import KNOWN, OURS, Names, looks_of, method_look, method_title, series_look, style_of
+from benchmark.results.control_names import CONTROLS
 from benchmark.results.tables import Drawing, Table, line
+from benchmark.results.wording import without_fingerprint
+from benchmark.settings.configuration import options
 from benchmark.settings.latex_settings import LatexSettings
 from tests.report.folders import Plan, write_cells
 
 NAMES = Names(
     {"attattr": "ATTATTR", "raw_attention": "Raw attention", "random": "Random"}, {"aopc: compr": "comprehensiveness"}
 )
+MANY = [*KNOWN, *CONTROLS]
 READOUTS = (
     "last_layer",
     "mean_layers",
@@ -129,3 +133,78 @@ def test_tex_sets_wide_long_and_wordy_tables_without_an_overfull_box(tmp_path, c
     assert done.returncode == 0, done.stdout[-2000:]
     assert [text for text in ("Overfull", "Float too large") if text in done.stdout] == []
     assert files["analyses.tex"].count(rb"\begin{table") == 6, "two halves of the heat map, 100 lines, questions"
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("transformer_attribution", "Transformer attribution"),
+        ("lrp_alpha_beta", "LRP α β"),
+        ("gradient_x_input (steps=5)", "Gradient × input (steps=5)"),
+        ("attattr", "ATTATTR"),
+        ("mine", "Mine"),
+    ],
+)
+def test_names_in_words(name, title):
+    assert method_title(name) == title
+
+
+def test_a_fingerprint_is_no_part_of_a_name():
+    assert without_fingerprint("tiny-c99fb17447543bba") == "tiny"
+    assert without_fingerprint("bert-base-uncased") == "bert-base-uncased"
+
+
+def test_every_method_of_ours_has_a_colour_and_marker_of_its_own():
+    assert {*KNOWN} == {*options("methods")} - {*CONTROLS}
+    pairs = [(style.colour, style.marker) for style in map(style_of, KNOWN)]
+    assert len(pairs) == len(set(pairs))
+    first = [style_of(name) for name in KNOWN[:8]]
+    assert len({style.colour for style in first}) == 7
+    assert len({(style.colour, style.marker, str(style.line)) for style in first}) == 8
+
+
+def test_a_method_looks_the_same_unless_another_one_has_its_colour():
+    one, other = (method_look(names) for names in (["rollout", "mine", "random"], ["lrp", "mine", "rollout"]))
+    assert one["rollout"] == other["rollout"]
+    assert one["mine"] == style_of("mine")
+    assert style_of("mine").colour == style_of("lrp").colour
+    assert other["lrp"] == style_of("lrp")
+    assert other["mine"] == replace(style_of("mine"), colour=other["mine"].colour)
+    assert len({style.colour for style in other.values()}) == 3
+    assert series_look(["rollout", "random"])["rollout"] == style_of("rollout")
+    assert len({style.colour for style in series_look(["0.1", "0.2", "0.3"]).values()}) == 3
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["attattr", "attattr_fast", "accuracy_difference", "rollout", "random"],
+        ["attention_gradcam", "attattr", "oracle"],
+        [*KNOWN[:9], *CONTROLS],
+        KNOWN[14:23],
+    ],
+)
+def test_methods_of_a_figure_have_colours_of_their_own_in_whatever_order(names):
+    look, backwards = method_look(names), method_look(names[::-1])
+    assert look == backwards
+    real = [name for name in names if name not in CONTROLS]
+    assert len({look[name].colour for name in real}) == len(real)
+    assert series_look(names) == look
+    mixed = series_look([*names, "theory", "whole"])
+    assert {name: mixed[name] for name in names} == look
+    others = {mixed[name].colour for name in ("theory", "whole")}
+    assert len(others) == 2
+    assert others.isdisjoint(style.colour for style in look.values())
+
+
+def test_sixteen_methods_have_sixteen_colours():
+    look = looks_of(KNOWN[:16])
+    assert len({style.colour for style in look.values()}) == 16
+
+
+def test_of_many_methods_the_best_five_and_the_controls_stand_out():
+    look = method_look(MANY)
+    assert [name for name, style in look.items() if style.named] == [*KNOWN[:5], *CONTROLS]
+    assert len({look[name].colour for name in KNOWN[5:]}) == 1
+    assert all(style.named for style in method_look([*KNOWN[:9], *CONTROLS]).values())
+    assert all(len({look[name].colour[i : i + 2] for i in (1, 3, 5)}) == 1 for name in CONTROLS), "greys"

@@ -26,7 +26,7 @@ from benchmark.report import load_cells, terminal_table, write_report
 from benchmark.report.__main__ import main
 from benchmark.report.latex import escape as escape_latex
 from benchmark.report.page.document import comparison_page
-from benchmark.report.spreadsheet import as_text
+from benchmark.report.printed import as_text
 from benchmark.results.digests import sealed
 from benchmark.results.graph import AttributionGraph
 from benchmark.results.wording import escape_markdown

@@ -7,8 +7,8 @@ from benchmark.report.cells import load_cells
 from benchmark.report.gains import Gain, gains_of
 from benchmark.report.leaderboard import MetricColumn
 from benchmark.report.verdicts import against_random, calibration
+from benchmark.results.rows import StoredRows
 from benchmark.results.statistics import Interval
-from benchmark.results.stored_rows import StoredRows
 from tests.report.folders import Plan, replaced_rows, write_cells
 
 LOWER = MetricColumn("perturbation", "positive_auc", False)

@@ -12,21 +12,18 @@ from benchmark.errors import UserError
 from benchmark.notebook.boards import leaderboard
 from benchmark.report.analysis_tables import read_tables
 from benchmark.report.cells import load_cells
-from benchmark.report.run_folders import read_config
+from benchmark.report.run_folders import check_rows, read_config
 from benchmark.results import commits, statistics, store
-from benchmark.results.checks import check_rows
 from benchmark.results.comparison_folders import Compared
 from benchmark.results.digests import sealed
 from benchmark.results.plans import Account, Plan, PlannedCell, Spent, found
 from benchmark.results.record import About, Figure, Metric
-from benchmark.results.row_files import ROW_COLUMNS
-from benchmark.results.row_writing import rows_bytes
+from benchmark.results.rows import ROW_COLUMNS, StoredRows
 from benchmark.results.store import Ragged
-from benchmark.results.stored_rows import StoredRows
 from benchmark.results.tables import not_applicable
 from tests import tiny_task
 from tests.load.jobs import Place
-from tests.records import evaluation_record
+from tests.records import evaluation_record, rows_bytes
 
 FLIPS = 400
 NAN = float("nan")

@@ -6,17 +6,15 @@ from typing import Any
 
 import pandas as pd
 
-from benchmark.report.arrangement import is_control, ordered_tests
+from benchmark.report.arrangement import constant_share, is_control, ordered_tests, span_of
 from benchmark.report.cells import NamedCell
-from benchmark.report.constant_maps import constant_share, span_of
 from benchmark.report.leaderboard import (
     headline_columns,
     known_metrics,
     make_board,
     scalar_columns,
 )
-from benchmark.report.looks import Style, looks_of
-from benchmark.report.naming import Names
+from benchmark.report.naming import Names, Style, looks_of
 from benchmark.report.page.packed import all_shown, significant, whole
 from benchmark.report.printed import PrintedEntry
 from benchmark.results.record import CostRecord, Metric, too_constant

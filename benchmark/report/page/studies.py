@@ -1,7 +1,7 @@
 """The analyses of a comparison: their sentences, their tables in columns, and what their figures draw."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +10,16 @@ import pandas as pd
 from benchmark.report.analysis_tables import printed
 from benchmark.report.drawings import drawn_panels, is_drawn
 from benchmark.report.figures import Panel
-from benchmark.report.looks import Style
-from benchmark.report.naming import Names
+from benchmark.report.naming import Names, Style
 from benchmark.report.page.overview import drawn_look
 from benchmark.report.page.packed import all_shown, significant
-from benchmark.report.page.shaded_words import shaded_words
-from benchmark.results.tables import Table
+from benchmark.results.tables import Drawing, Table
+
+Line = Mapping[str, Mapping[Hashable, Any]]
+"""The rows of a table that have all labels in common, by metric."""
 
 _MOST_POINTS = 500  # lines of a table that is only drawn; its CSV holds all of them
+_MOST_PANELS = 12  # examples whose words are drawn, the first ones of the table; its CSV holds all of them
 
 
 def studies(tables: Sequence[Table], names: Names) -> list[dict[str, Any]]:
@@ -80,7 +82,7 @@ def _figure(table: Table, names: Names) -> dict[str, Any] | None:
     if table.drawing is None or not is_drawn(table):
         return None
     if table.drawing.kind == "words":
-        return shaded_words(table, table.drawing, names)
+        return _shaded_words(table, table.drawing, names)
     panels, look = drawn_panels(table, table.drawing, names)
     make = _MAKERS[table.drawing.kind]
     return {
@@ -150,6 +152,42 @@ def _heat(panel: Panel, _look: Mapping[str, Style]) -> dict[str, Any]:
         cells = rows.pivot(index="y", columns="x", values=name).reindex(index=down, columns=across)
         grids[name] = [all_shown(None if math.isnan(v) else v for v in line) for line in cells.to_numpy(dtype=float)]
     return {"across": [str(name) for name in across], "down": [str(name) for name in down], **grids}
+
+
+def _shaded_words(table: Table, drawing: Drawing, names: Names) -> dict[str, Any]:
+    """What is drawn of a table of the kind `words`: a panel per example, with its words and a row per metric."""
+    parts = list(table.rows.groupby(list(drawing.panels), sort=False)) if drawing.panels else [((), table.rows)]
+    panels = []
+    for values, part in parts[:_MOST_PANELS]:
+        title = " · ".join(map(names.label, drawing.panels, values))
+        panels.append({"title": title, **_shaded_panel(table, drawing, names, part)})
+    return {"kind": "words", "panels": panels, "left_out": len(parts) - len(panels)}
+
+
+def _shaded_panel(table: Table, drawing: Drawing, names: Names, part: pd.DataFrame) -> dict[str, Any]:
+    """Words and rows; what all labels of the table name together is a word, or without a value something beside them."""
+    lines: dict[tuple[str, ...], dict[str, Mapping[Hashable, Any]]] = {}
+    for row in part[part["metric"].isin(drawing.y)].to_dict("records"):
+        lines.setdefault(tuple(str(row[label]) for label in table.labels), {})[row["metric"]] = row
+    words: list[Line] = []
+    aside: list[Line] = []
+    for line in lines.values():
+        (words if any(math.isfinite(row["value"]) for row in line.values()) else aside).append(line)
+    return {
+        "words": [_word(line, drawing) or "▢" for line in words],
+        "rows": [
+            {
+                "name": names.heading(table, metric),
+                "values": [significant(line[metric]["value"]) if metric in line else None for line in words],
+                "notes": [f"{_word(line, drawing)}: {line[metric]['note']}" for line in aside if metric in line],
+            }
+            for metric in drawing.y
+        ],
+    }
+
+
+def _word(line: Line, drawing: Drawing) -> str:
+    return str(next(iter(line.values()))[drawing.x])
 
 
 _MAKERS: Mapping[str, Callable[[Panel, Mapping[str, Style]], dict[str, Any]]] = {

@@ -1,18 +1,25 @@
 """Files of rows: whole metrics are read without the others, whatever the order they came in, and what is broken is said."""
 
-import io
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from benchmark.errors import Corrupt
 from benchmark.evaluations.base import connected
-from benchmark.results import row_files, row_writing, stored_rows
-from benchmark.results.row_files import NO_ROWS, ROW_COLUMNS, FileRows, FrameRows
-from benchmark.results.row_writing import RowsWriter, Share, join_rows, rows_bytes, write_rows
-from benchmark.results.stored_rows import StoredRows
+from benchmark.results import rows
+from benchmark.results.rows import (
+    NO_ROWS,
+    ROW_COLUMNS,
+    FileRows,
+    FrameRows,
+    RowsWriter,
+    Share,
+    StoredRows,
+    join_rows,
+    write_rows,
+)
 from benchmark.run.resumable import Resumable
+from tests.records import rows_bytes
 
 UIDS = [f"e{number}" for number in range(7)]
 METRICS = ("auc", "curve", "tau")
@@ -44,9 +51,8 @@ def unnamed(frame):
 @pytest.fixture
 def small(monkeypatch):
     """Groups of four rows, and chunks of nine: the paths of large files over a few rows."""
-    for module in (row_files, row_writing):
-        monkeypatch.setattr(module, "GROUP", 4)
-    monkeypatch.setattr(stored_rows, "CHUNK", 9)
+    monkeypatch.setattr(rows, "GROUP", 4)
+    monkeypatch.setattr(rows, "CHUNK", 9)
 
 
 @pytest.fixture
@@ -134,9 +140,8 @@ def test_names_shown_in_place_of_stored_ones(stored):
 
 @pytest.mark.parametrize("groups", [1 << 16, 4, 1])
 def test_groups_and_chunks_do_not_change_what_is_read(both, monkeypatch, tmp_path, groups):
-    for module in (row_files, row_writing):
-        monkeypatch.setattr(module, "GROUP", groups)
-    monkeypatch.setattr(stored_rows, "CHUNK", groups)
+    monkeypatch.setattr(rows, "GROUP", groups)
+    monkeypatch.setattr(rows, "CHUNK", groups)
     (tmp_path / "rows.parquet").write_bytes(rows_bytes(both))
     pd.testing.assert_frame_equal(StoredRows.read_from(tmp_path / "rows.parquet").frame(), sorted_as_stored(both))
 
@@ -194,8 +199,8 @@ def test_a_metric_that_was_changed_is_found_when_it_is_read_and_not_before(small
     changed = both.copy()
     place = changed.index[(changed["evaluation"] == "one") & (changed["metric"] == "tau")][0]
     changed.loc[place, "value"] += 1.0
-    wanted, writer, buffer = StoredRows.of(both), RowsWriter(other := io.BytesIO()), io.BytesIO()
-    forged = RowsWriter(buffer)
+    path, whole, wanted = tmp_path / "rows.parquet", tmp_path / "whole.parquet", StoredRows.of(both)
+    writer, forged = RowsWriter(whole), RowsWriter(path)
     for test in wanted.tests:
         for part, false in zip(wanted.chunks(test), StoredRows.of(changed).chunks(test), strict=True):
             writer.add(test, part)
@@ -203,14 +208,11 @@ def test_a_metric_that_was_changed_is_found_when_it_is_read_and_not_before(small
     forged._index = writer._index
     forged.close()
     writer.close()
-    path = tmp_path / "rows.parquet"
-    path.write_bytes(buffer.getvalue())
     read = StoredRows.read_from(path)
     assert read.read("one", "auc")["value"].tolist() == wanted.read("one", "auc")["value"].tolist()
     with pytest.raises(Corrupt, match="it is not what was written: its digest does not fit"):
         read.read("one", "tau")
-    path.write_bytes(other.getvalue())
-    assert len(StoredRows.read_from(path).frame()) == len(both)
+    assert len(StoredRows.read_from(whole).frame()) == len(both)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"no parquet at all" * 20])
@@ -227,8 +229,8 @@ def test_a_parquet_file_that_says_nothing_of_what_it_holds_is_refused(both, tmp_
 
 
 def test_more_rows_than_the_examples_can_have_are_refused(monkeypatch, both, tmp_path):
-    monkeypatch.setattr("benchmark.results.bounded.MAX_ROWS", 10)
     (tmp_path / "rows.parquet").write_bytes(rows_bytes(both))
+    monkeypatch.setattr("benchmark.results.bounded.MAX_ROWS", 10)
     with pytest.raises(Corrupt, match="rows"):
         StoredRows.read_from(tmp_path / "rows.parquet")
 

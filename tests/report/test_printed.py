@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from benchmark.report.spreadsheet import as_text, csv_bytes
+from benchmark.report.printed import as_text, csv_bytes
 
 
 @pytest.mark.parametrize("name", ["=1+1", " =1+1", "\t@SUM(A1)", "\n-2+3", "\u3000\uff1d1+1", "+A1"])

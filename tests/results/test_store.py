@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmark.results.packing import packed, unpacked
-from benchmark.results.store import Ragged
+from benchmark.results.store import Ragged, packed, unpacked
 from benchmark.run.arrays import in_24_bits
 
 VALUES = np.float32([0.0, -0.0, 1.0, -1.0, np.pi, 1e-38, -1e-42, 3.3e38, 1 + 2.0**-16, 1 + 3 * 2.0**-17])

@@ -1,11 +1,10 @@
-"""How methods look in figures, which curves are drawn, and how."""
+"""Which curves are drawn, and how: panels, legends, points of classes, what is said beside them."""
 
 import io
 from dataclasses import replace
 from itertools import combinations
 
 import pandas as pd
-import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -13,12 +12,11 @@ from benchmark.report.cells import load_cells
 from benchmark.report.curve_figures import curve_files, curves, not_drawn
 from benchmark.report.figures import Panel, draw_panels, draw_points, placed
 from benchmark.report.leaderboard import frame
-from benchmark.report.looks import KNOWN, looks_of, method_look, series_look, style_of
 from benchmark.report.markdown import markdown
+from benchmark.report.naming import KNOWN, method_look, series_look
 from benchmark.report.pairs import every_pair
 from benchmark.results import commits, store
 from benchmark.results.control_names import CONTROLS
-from benchmark.settings.configuration import options
 from tests.report.folders import Plan, write_cells
 
 MANY = [*KNOWN, *CONTROLS]
@@ -31,54 +29,6 @@ def described(folder, **changes):
     metrics = {name: replace(metric, **changes.get(name, {})) for name, metric in test.metrics.items()}
     tests = {**record.evaluations, "perturbation": replace(test, metrics=metrics)}
     commits.write_record(folder, replace(record, evaluations=tests))
-
-
-def test_every_method_of_ours_has_a_colour_and_marker_of_its_own():
-    assert {*KNOWN} == {*options("methods")} - {*CONTROLS}
-    pairs = [(style.colour, style.marker) for style in map(style_of, KNOWN)]
-    assert len(pairs) == len(set(pairs))
-    first = [style_of(name) for name in KNOWN[:8]]
-    assert len({style.colour for style in first}) == 7
-    assert len({(style.colour, style.marker, str(style.line)) for style in first}) == 8
-
-
-def test_a_method_looks_the_same_unless_another_one_has_its_colour():
-    one, other = (method_look(names) for names in (["rollout", "mine", "random"], ["lrp", "mine", "rollout"]))
-    assert one["rollout"] == other["rollout"]
-    assert one["mine"] == style_of("mine")
-    assert style_of("mine").colour == style_of("lrp").colour
-    assert other["lrp"] == style_of("lrp")
-    assert other["mine"] == replace(style_of("mine"), colour=other["mine"].colour)
-    assert len({style.colour for style in other.values()}) == 3
-    assert series_look(["rollout", "random"])["rollout"] == style_of("rollout")
-    assert len({style.colour for style in series_look(["0.1", "0.2", "0.3"]).values()}) == 3
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["attattr", "attattr_fast", "accuracy_difference", "rollout", "random"],
-        ["attention_gradcam", "attattr", "oracle"],
-        [*KNOWN[:9], *CONTROLS],
-        KNOWN[14:23],
-    ],
-)
-def test_methods_of_a_figure_have_colours_of_their_own_in_whatever_order(names):
-    look, backwards = method_look(names), method_look(names[::-1])
-    assert look == backwards
-    real = [name for name in names if name not in CONTROLS]
-    assert len({look[name].colour for name in real}) == len(real)
-    assert series_look(names) == look
-    mixed = series_look([*names, "theory", "whole"])
-    assert {name: mixed[name] for name in names} == look
-    others = {mixed[name].colour for name in ("theory", "whole")}
-    assert len(others) == 2
-    assert others.isdisjoint(style.colour for style in look.values())
-
-
-def test_sixteen_methods_have_sixteen_colours():
-    look = looks_of(KNOWN[:16])
-    assert len({style.colour for style in look.values()}) == 16
 
 
 def test_panels_stand_in_lines_and_comparable_ones_show_one_range():
@@ -99,14 +49,6 @@ def test_panels_stand_in_lines_and_comparable_ones_show_one_range():
     one, two, three = (axes.get_ylim() for axes in figure.axes)
     assert one == two != three
     assert one[1] > 3
-
-
-def test_of_many_methods_the_best_five_and_the_controls_stand_out():
-    look = method_look(MANY)
-    assert [name for name, style in look.items() if style.named] == [*KNOWN[:5], *CONTROLS]
-    assert len({look[name].colour for name in KNOWN[5:]}) == 1
-    assert all(style.named for style in method_look([*KNOWN[:9], *CONTROLS]).values())
-    assert all(len({look[name].colour[i : i + 2] for i in (1, 3, 5)}) == 1 for name in CONTROLS), "greys"
 
 
 def test_the_legend_of_many_methods_is_no_taller_than_the_plot():

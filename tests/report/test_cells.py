@@ -1,6 +1,6 @@
 import pytest
 
-from benchmark.report.labels import distinguish, named, natural
+from benchmark.report.cells import distinguish, named, natural
 
 
 def test_one_variant_needs_no_detail():
