@@ -4,14 +4,18 @@ An experiment names methods, tests, analyses, a task and a model, and sets some 
 among them (`methods=[rollout,random]`, `model=hf`) takes the settings of what it chose; those of the others go with them.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, open_dict
+
+logger = logging.getLogger(__name__)
 
 Plain = Mapping[str, Any]
 
@@ -60,8 +64,8 @@ def as_chosen(
 ) -> DictConfig:
     """A composed configuration without what the experiment sets of parts that the command did not choose.
 
-    What the command sets itself stays, so that a mistake in it is found. A command that adds to a list
-    (`+analyses=over_seeds`) chooses all that the experiment has.
+    What the command sets itself stays, so that a mistake in it is found, and what is left out of a task or a model is told.
+    A command that adds to a list (`+analyses=over_seeds`) chooses all that the experiment has.
 
     Args:
         config: composed, changed in place.
@@ -72,7 +76,9 @@ def as_chosen(
     chosen = {
         key_of(text): text
         for text in overrides
-        if key_of(text) in (*_LISTS, *_SINGLE) and not (text.startswith("+") and key_of(text) in _LISTS)
+        if key_of(text) in (*_LISTS, *_SINGLE)
+        and "@" not in text.partition("=")[0]  # a part of a part, such as the task whose examples a task is made of
+        and not (text.startswith("+") and key_of(text) in _LISTS)
     }
     typed = [key_of(text) for text in overrides]
 
@@ -86,7 +92,15 @@ def as_chosen(
                 _leave_out(config, group, keys, _names(text))
             elif [experiment.options.get(group)] != (names := _names(text)) and len(names) == 1:
                 _put_back(config, group, keys, option(group, names[0]))
+                if keys:
+                    said = ", ".join(f"{group}.{key}={experiment.parts[group][key]}" for key in keys)
+                    _tell(f"{group}={names[0]} is not the experiment's {group}, whose settings are left out: {said}")
     return config
+
+
+@cache  # a command composes its configuration more than once
+def _tell(line: str) -> None:
+    logger.warning("%s", line)
 
 
 def _leave_out(config: DictConfig, group: str, keys: Sequence[str], names: Sequence[str]) -> None:
