@@ -4,10 +4,12 @@ An experiment names methods, tests, analyses, a task and a model, and sets some 
 among them (`methods=[rollout,random]`, `model=hf`) takes the settings of what it chose; those of the others go with them.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -24,6 +26,8 @@ from omegaconf.errors import OmegaConfBaseException
 from benchmark.errors import UserError, near, one_line
 from benchmark.settings.defaults import additions
 from benchmark.settings.ways_out import in_plain_words
+
+logger = logging.getLogger(__name__)
 
 CONFIG_MODULE = "conf"
 GROUPS = ("task", "model", "methods", "evaluations", "analyses", "tracking", "engine", "experiment")
@@ -245,7 +249,9 @@ def _as_chosen(
     chosen = {
         key: _names(text)
         for key, text in zip(typed, overrides, strict=True)
-        if key in (*KEYED, *_SINGLE) and not (text.startswith("+") and key in KEYED)
+        if key in (*KEYED, *_SINGLE)
+        and "@" not in text.partition("=")[0]  # a part of a part, such as the task whose examples a task is made of
+        and not (text.startswith("+") and key in KEYED)
     }
 
     def is_typed(path: str) -> bool:
@@ -258,7 +264,15 @@ def _as_chosen(
                 _leave_out(config, group, keys, names)
             elif [experiment.options.get(group)] != names and len(names) == 1:
                 _put_back(config, group, keys, compose(None, [f"+{group}={names[0]}"], directory)[group])
+                if keys:
+                    said = ", ".join(f"{group}.{key}={experiment.parts[group][key]}" for key in keys)
+                    _tell(f"{group}={names[0]} is not the experiment's {group}, whose settings are left out: {said}")
     return config
+
+
+@cache  # a command composes its configuration more than once
+def _tell(line: str) -> None:
+    logger.warning("%s", line)
 
 
 def _leave_out(config: DictConfig, group: str, keys: Sequence[str], names: Sequence[str]) -> None:

@@ -117,3 +117,17 @@ def test_experiments_of_a_folder_of_ones_own(tmp_path):
     assert list(config.methods) == ["random"]
     assert config.model == compose("config", ["model=tiny_vit"]).model
     assert compose("config", ["+experiment=mine"], str(tmp_path)).model.steps == 10
+
+
+def test_what_is_left_out_of_a_task_is_told_once(caplog):
+    words = ["+experiment=mine_and_repair", "task=planted_feature", "task@task.task=planted", "task.shortcut_rate=0.7"]
+    for _ in range(2):
+        assert "shortcuts" not in compose("config", words).task
+    assert caplog.messages == [
+        "task=planted_feature is not the experiment's task, whose settings are left out: "
+        "task.shortcuts=6, task.shortcut_strength=0.95, task.shortcut_splits=['train']"
+    ]
+    caplog.clear()
+    assert compose("config", ["+experiment=mine_and_repair", "methods=[rollout]"]).task.shortcuts == 6
+    compose("config", ["+experiment=planted_real", "task@task.task=planted"])
+    assert caplog.messages == []
