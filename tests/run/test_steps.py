@@ -8,7 +8,8 @@ import pytest
 
 import benchmark
 from benchmark.errors import NotApplicable, UserError
-from benchmark.run.stages import CLASSES, PREDICTED, PREDICTED_EDGES, WITH_EDGES, Explaining, Sample, Testing, asked
+from benchmark.run import stages
+from benchmark.run.stages import CLASSES, PREDICTED, PREDICTED_EDGES, WITH_EDGES, Explaining, Sample, asked
 from benchmark.settings.making import build
 from benchmark.types import Attribution, Method, as_compared
 from tests import tiny_task
@@ -68,11 +69,11 @@ def test_stages_are_named_by_what_they_are():
     }
     assert {stage.name: stage for stage in names.values()} == names
     assert len({stage.label for stage in names.values()}) == len(names)
-    assert Testing(build("evaluations/rationale")).name.startswith("rows-")
+    assert stages.Testing(build("evaluations/rationale")).name.startswith("rows-")
 
 
 @pytest.mark.parametrize(
-    ("name", "stages"),
+    ("name", "expected"),
     [
         ("rationale", [PREDICTED]),
         ("perturbation_target", [PREDICTED, Explaining(which="label")]),
@@ -82,8 +83,8 @@ def test_stages_are_named_by_what_they_are():
         ("triggers", []),
     ],
 )
-def test_a_test_asks_for_what_it_reads(name, stages):
-    assert list(asked(build(f"evaluations/{name}"))) == stages
+def test_a_test_asks_for_what_it_reads(name, expected):
+    assert list(asked(build(f"evaluations/{name}"))) == expected
 
 
 class FitsOtherwise:
