@@ -1,8 +1,13 @@
-"""Records of tests with invented figures."""
+"""Records of tests with invented figures, and their rows as a file."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import pandas as pd
+
 from benchmark.results.record import EvaluationRecord
+from benchmark.results.rows import Share, StoredRows, write_rows
 
 
 def evaluation_record(**given: Any) -> EvaluationRecord:
@@ -13,3 +18,12 @@ def evaluation_record(**given: Any) -> EvaluationRecord:
         "rows": "",
     }  # fmt: skip
     return EvaluationRecord(**{**nothing, **given})
+
+
+def rows_bytes(table: pd.DataFrame) -> bytes:
+    """The file of a table in memory, see `StoredRows.of`."""
+    rows = StoredRows.of(table)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "rows.parquet")
+        write_rows(path, {test: Share(rows, test) for test in rows.tests})
+        return path.read_bytes()
