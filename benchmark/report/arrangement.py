@@ -13,6 +13,7 @@ from benchmark.report.cells import NamedCell, natural
 from benchmark.results.control_names import control_order
 from benchmark.results.record import KINDS, MOST_CONSTANT, About, EvaluationRecord, too_constant
 from benchmark.results.tables import is_wide, reach_of
+from benchmark.results.wording import span
 
 ORDER = (
     "Methods stand in the same order in every table: by the mean of their ranks on the ranked metrics of the overview that "
@@ -100,8 +101,7 @@ def with_shares(shares: Mapping[str, float]) -> str:
 
 def span_of(shares: Iterable[float | None]) -> str:
     """`92 %`, or `0 %–92 %` where tests differ; nothing where no test reads maps."""
-    ends = sorted({share for share in shares if share is not None})
-    return "–".join(dict.fromkeys(percent(share) for share in (ends[:1] + ends[-1:])))
+    return span((share for share in shares if share is not None), percent)
 
 
 def ranks(

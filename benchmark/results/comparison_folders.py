@@ -9,7 +9,6 @@ from pathlib import Path
 
 from benchmark.errors import Corrupt, UserError
 from benchmark.results import store
-from benchmark.results.annotated import as_dataclass
 from benchmark.results.cache import atomic_path
 from benchmark.results.digests import sealed
 from benchmark.results.locks import beside
@@ -49,11 +48,10 @@ class Compared:
         """
         path = folder / FACTS
         try:
-            found: Compared = as_dataclass(Compared, store.read_sealed(path), "")
-        except (Corrupt, ValueError) as error:
-            reason = error.reason if isinstance(error, Corrupt) else str(error)
-            raise UserError(f"{path} is corrupt ({reason}); the command of the comparison writes it again") from error
-        return found
+            return store.read_object(Compared, path)
+        except Corrupt as error:
+            told = f"{path} is corrupt ({error.reason}); the command of the comparison writes it again"
+            raise UserError(told) from error
 
 
 @dataclass(frozen=True)

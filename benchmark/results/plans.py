@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from benchmark.errors import Corrupt, Missing
 from benchmark.results import store
-from benchmark.results.annotated import as_dataclass
 from benchmark.results.digests import sealed
 
 T = TypeVar("T")
@@ -102,7 +101,7 @@ class Plan:
         Raises:
             UserError: it is something else; the message names the file.
         """
-        return _read(Plan, path)
+        return store.read_object(Plan, path)
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,7 @@ class Account:
     @staticmethod
     def read(path: Path) -> "Account":
         """What `write` wrote; UserError where it is something else."""
-        return _read(Account, path)
+        return store.read_object(Account, path)
 
 
 def plan_path(out: Path, identified: str) -> Path:
@@ -165,11 +164,3 @@ def found(read: Callable[[Path], T], path: Path) -> T | None:
         reason = error.reason if isinstance(error, Corrupt) else "it is gone"
         _log.warning("%s is left aside: %s", path, reason)
         return None
-
-
-def _read(kind: type[T], path: Path) -> T:
-    try:
-        content: T = as_dataclass(kind, store.read_sealed(path), "")
-        return content
-    except ValueError as error:
-        raise Corrupt(path, str(error)) from error

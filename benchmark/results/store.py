@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -26,10 +26,13 @@ from safetensors.numpy import save_file
 
 from benchmark.errors import Corrupt, Missing, UserError, one_line
 from benchmark.results import bounded
+from benchmark.results.annotated import as_dataclass
 from benchmark.results.cache import atomic_path
 from benchmark.results.digests import DAMAGE, arrays_digest, check_arrays, check_seal, finite
 from benchmark.results.record import SCHEMA, Record
 from benchmark.results.rows import File, StoredRows, held
+
+T = TypeVar("T")
 
 _PATIENCE = (0.0, 0.02, 0.1, 0.5)  # seconds before each look at a folder that another process may be writing
 _HIGH, _LOW = ".high", ".low"  # halves of an array whose numbers need no more than 24 bits
@@ -80,6 +83,15 @@ def read_sealed(path: Path) -> dict[str, Any]:
         check_seal(content)
     except ValueError as error:
         raise _corrupt(path, error) from error
+    return content
+
+
+def read_object(kind: type[T], path: Path) -> T:
+    """Read a sealed dataclass; UserError naming the file where it is something else."""
+    try:
+        content: T = as_dataclass(kind, read_sealed(path), "")
+    except ValueError as error:
+        raise Corrupt(path, str(error)) from error
     return content
 
 

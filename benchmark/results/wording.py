@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 ABOVE, BELOW = "↑", "↓"
@@ -33,10 +33,10 @@ def arrow(higher_is_better: bool | None) -> str:  # noqa: FBT001 - the metric's 
     return {True: ABOVE, False: BELOW, None: ""}[higher_is_better]
 
 
-def span(counts: Iterable[int]) -> str:
-    """`60`, or `58–60` where counts differ; nothing without one."""
-    ends = sorted(set(counts))
-    return "–".join(map(str, dict.fromkeys(ends[:1] + ends[-1:])))
+def span(values: Iterable[float], told: Callable[[float], str] = str) -> str:
+    """`60`, or `58–60` where values differ as they are told; nothing without one."""
+    ends = sorted(set(values))
+    return "–".join(dict.fromkeys(map(told, ends[:1] + ends[-1:])))
 
 
 def slug(name: str) -> str:
