@@ -101,7 +101,7 @@ class AttentionTrained(Loading, ABC):
     The checkpoint is an ordinary directory in the cache under a digest of the task, the base model and the settings. It has
     the base's tokenizer and label names, and `training.json`: accuracies, seconds, settings, and the base's fingerprint.
     Until it is finished its state lies beside it, and after a kill the same call goes on from there to the same weights.
-    Training is in float32.
+    Training is in float32, on the device, with the threads and within the limits that the comparison has for the model.
 
     Attributes:
         base: another source, or the directory or hub id of a checkpoint.

@@ -48,8 +48,8 @@ class Loading:
     """How a comparison loads and runs the checkpoint of a source; every source of `conf/model` has these settings.
 
     Attributes:
-        dtype: precision in which the model computes; it is trained in float32, whatever this says.
-        device: where it is trained and run; `auto` is a GPU where there is one.
+        dtype: precision in which the model computes; what is trained on first use is trained in float32.
+        device: where the model computes; `auto` is a GPU where there is one.
         threads: of the process; null for as many as there are.
         window: tokens that texts are cut to; null for as many as the model can read.
         max_tokens: tokens of one forward pass of many variants of the examples; null for what suits the device.
