@@ -8,10 +8,9 @@ from benchmark.working_folder import asked_by_name, own_modules_first
 if TYPE_CHECKING:
     from benchmark.comparison import compare
     from benchmark.models import load_model
-    from benchmark.notebook.boards import leaderboard
     from benchmark.notebook.evaluate import evaluate
     from benchmark.notebook.explain import explain
-    from benchmark.notebook.lists import methods
+    from benchmark.notebook.tables import leaderboard, methods
     from benchmark.settings.making import build
 
 if asked_by_name("benchmark"):
@@ -22,9 +21,9 @@ _HOMES = {
     "compare": "benchmark.comparison",
     "evaluate": "benchmark.notebook.evaluate",
     "explain": "benchmark.notebook.explain",
-    "leaderboard": "benchmark.notebook.boards",
+    "leaderboard": "benchmark.notebook.tables",
     "load_model": "benchmark.models",
-    "methods": "benchmark.notebook.lists",
+    "methods": "benchmark.notebook.tables",
 }
 __all__ = ["build", "compare", "evaluate", "explain", "leaderboard", "load_model", "methods"]
 

@@ -10,7 +10,7 @@ class _Listed(ModuleType):
     """This package, which is also the function that lists what it holds: both are `benchmark.evaluations`."""
 
     def __call__(self) -> Any:
-        return import_module("benchmark.notebook.lists").evaluations()
+        return import_module("benchmark.notebook.tables").evaluations()
 
 
 sys.modules[__name__].__class__ = _Listed

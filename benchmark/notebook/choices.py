@@ -1,21 +1,36 @@
-"""Methods and tests as a person names them: names, settings, configured objects, functions, or a mapping of those."""
+"""Methods and tests as a person names them: names, settings, configured objects, functions, or a mapping of those.
 
+A function becomes a method, `(model, batch, target) -> Attribution`, and so do scores that are there already.
+"""
+
+import inspect
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
+import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
 
-from benchmark.errors import UserError, near
-from benchmark.notebook.adapters import Unserved, of_callable
+from benchmark.errors import NotApplicable, UserError, near
+from benchmark.models import Classifier
+from benchmark.notebook.given import finite, numbers
 from benchmark.settings.checking import check_name
 from benchmark.settings.configuration import ALL, compose, missing_keys, options
 from benchmark.settings.making import make
-from benchmark.types import Compared, Evaluation, Method, as_compared
+from benchmark.types import Attribution, Batch, Compared, Evaluation, Method, as_compared
+from benchmark.units import spread
 
 Group = Literal["methods", "evaluations"]
 _UNFITTED = "it looks at training examples first, and there are none; give method.fit(examples) in its place"
 _SEARCH = "a search scores no words"
+_FORMS = (
+    "a function of a text that gives one score per word, or of (model, batch, target) that gives a "
+    "benchmark.types.Attribution"
+)
 
 
 def choose(group: Group, given: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,7 +40,7 @@ def choose(group: Group, given: Any, inputs: Mapping[str, Any]) -> dict[str, Any
         group: of the YAMLs that names stand for.
         given: a name, an object, or a list of them; with settings among the names (`methods.rollout.readout.start_layer=2`,
             or without the group before it). `all` is every name that needs no setting. Or a mapping of names of one's own
-            to names or objects. A method may be a function, see `adapters.of_callable`.
+            to names or objects. A method may be a function, see `of_callable`.
         inputs: what functions of a text are called with, by identifier.
 
     Raises:
@@ -125,3 +140,120 @@ def _object(group: Group, name: str, value: Any, given: Any, inputs: Mapping[str
     if not callable(value):
         raise UserError(f"methods: {type(value).__name__} '{name}' is no method; give a name, a function or an object")
     return of_callable(name, value, inputs)
+
+
+@dataclass(frozen=True)
+class OfText(Method):
+    """A function of an input (as it was given) that gives one score per word (patch); a word's tokens share its score.
+
+    Attributes:
+        name: for messages.
+        function: `input -> scores`.
+        inputs: by identifier.
+    """
+
+    name: str
+    function: Callable[[Any], Any]
+    inputs: Mapping[str, Any]
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = False
+
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """What the function says of each input; UserError where that is not one finite number per word."""
+        rows = []
+        for row, (uid, words) in enumerate(zip(batch.uids, batch.words, strict=True)):
+            what = f"what {self.name} gives for text {uid}"
+            rows.append(finite(numbers(self.function(self.inputs[uid]), words, what), batch, row, what))
+        return Attribution(target=target, tokens=spread(rows, batch.units))
+
+
+@dataclass(frozen=True)
+class OfBatch(Method):
+    """A function with a method's own contract, whose result is checked.
+
+    Attributes:
+        name: for messages.
+        function: `(model, batch, target) -> Attribution`.
+    """
+
+    name: str
+    function: Callable[[Classifier, Batch, Tensor], Any]
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = True
+
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """What the function says; UserError where shapes are wrong or a score is not finite."""
+        found = self.function(model, batch, target)
+        if not isinstance(found, Attribution):
+            raise UserError(f"{self.name} gives {type(found).__name__}; give a benchmark.types.Attribution")
+        expected = {
+            "tokens": tuple(batch.units.shape),
+            "heads": (len(batch), model.n_layers, model.n_heads),
+        }
+        if found.tokens is None and found.heads is None:
+            raise UserError(f"{self.name} gives an Attribution without scores; give tokens, heads or both")
+        for name, shape in expected.items():
+            self._check(name, getattr(found, name), shape, batch)
+        return Attribution(target=target, tokens=found.tokens, heads=found.heads)
+
+    def _check(self, name: str, scores: Any, shape: tuple[int, ...], batch: Batch) -> None:
+        if scores is None:
+            return
+        if not isinstance(scores, Tensor) or tuple(scores.shape) != shape:
+            kind = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+            raise UserError(f"{self.name} gives {name} of shape {kind}; give a tensor of shape {list(shape)}")
+        counted = scores[batch.attention_mask.to(scores.device)] if name == "tokens" else scores
+        if not bool(torch.isfinite(counted).all()):
+            raise UserError(f"{self.name} gives {name} scores that are not finite (NaN or infinity)")
+
+
+@dataclass(frozen=True)
+class Given(Method):
+    """Scores that were made elsewhere, by identifier; the same for every class."""
+
+    name: str
+    scores: Mapping[str, NDArray]
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = False
+
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """Every token with the score of its word; UserError where a score is not finite."""
+        whose = enumerate(batch.uids)
+        rows = [finite(self.scores[uid], batch, row, f"scores['{self.name}'] of text {uid}") for row, uid in whose]
+        return Attribution(target=target, tokens=spread(rows, batch.units))
+
+
+@dataclass(frozen=True)
+class Unserved(Method):
+    """A method that cannot serve here, with the reason."""
+
+    reason: str
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = False
+
+    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+        """NotApplicable with the reason."""
+        raise NotApplicable(self.reason)
+
+
+def of_callable(name: str, function: Callable[..., Any], inputs: Mapping[str, Any]) -> OfText | OfBatch:
+    """The method that a function is, by what it can be called with; UserError where that is neither form."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{name} does not say what it takes; wrap it in {_FORMS}") from error
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [part for part in signature.parameters.values() if part.kind in kinds and part.default is part.empty]
+    if len(required) > 1 and _takes(signature, 3):
+        return OfBatch(name, function)
+    if _takes(signature, 1):
+        return OfText(name, function, inputs)
+    raise UserError(f"{name}{signature} can be called neither way; give {_FORMS}")
+
+
+def _takes(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True

@@ -1,22 +1,36 @@
-"""A heatmap of words or of an image as HTML for anybody's page: its style is scoped, and it needs no network."""
+"""What is shown of an explained text: a heatmap as HTML, for words or an image, and words with scores for a terminal.
+
+The HTML is for anybody's page: its style is scoped, and it needs no network.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader
 from numpy.typing import NDArray
+from rich.cells import cell_len, set_cell_size
 
+from benchmark.errors import printable
 from benchmark.models.pictures import data_url
 
-MOST_TEXTS = 20
+MOST_DRAWN = 20
 """How many texts are drawn."""
+
+MOST_PRINTED = 5
+"""How many texts are printed."""
+
+MOST_WORDS = 60
+"""How many words of a text are printed."""
 
 _RED, _BLUE = "178,24,43", "67,147,195"  # of ColorBrewer's red-blue scale; laid over the page's own background
 _COVER = 0.8  # of the image, under the largest score
 _STRONGEST = 0.55  # of the colour: text in the page's own colour stays legible over it, on white as on black
+_LONGEST_WORD = 24  # in cells of the terminal
+_LONGEST_NAME = 28
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +74,14 @@ class View:
 
 
 def html(texts: tuple[Shown, ...], views: Sequence[View] = ()) -> str:
-    """The heatmap of at most `MOST_TEXTS` texts, or images with a view of each."""
+    """The heatmap of at most `MOST_DRAWN` texts, or images with a view of each."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"scaled": scaled, "signed": signed, "share": share}
     template = environment.get_template("heatmap.html.jinja")
     return template.render(
-        texts=texts[:MOST_TEXTS], views=views, more=len(texts) - MOST_TEXTS, shade=shade, finite=math.isfinite
+        texts=texts[:MOST_DRAWN], views=views, more=len(texts) - MOST_DRAWN, shade=shade, finite=math.isfinite
     )
 
 
@@ -102,3 +116,55 @@ def signed(value: float, largest: float) -> str:
 def share(value: float) -> str:
     """A share in per cent; nothing where there is none."""
     return f"{100 * value:.0f} %" if math.isfinite(value) else ""
+
+
+def terminal(texts: Sequence[Shown]) -> str:
+    """A block for each of the first texts: words down, methods across, in as many tables as the width asks for."""
+    lines = [line for place, text in enumerate(texts[:MOST_PRINTED]) for line in _block(text, place, len(texts))]
+    if len(texts) > MOST_PRINTED:
+        lines.append(f"... {len(texts) - MOST_PRINTED} more texts; .table() has them all")
+    return "\n".join(lines)
+
+
+def _block(text: Shown, place: int, count: int) -> Iterator[str]:
+    which = f"text {place}: " if count > 1 else ""
+    explained = f"{which}explained {text.target}, predicted {text.predicted} (p = {text.probability:.3f})"
+    yield printable(explained)
+    words = [printable(word) or "?" for word in text.words[:MOST_WORDS]]
+    left = [set_cell_size(word, min(cell_len(word), _LONGEST_WORD)) for word in words]
+    labels = ["", *left, "special tokens"]
+    columns = [_column(line, len(words)) for line in text.lines if line.scores is not None]
+    yield from _tables(labels, columns)
+    if len(text.words) > MOST_WORDS:
+        yield f"... {len(text.words) - MOST_WORDS} more words; .table() has them all"
+    for line in text.lines:
+        if line.scores is None:
+            yield printable(f"{line.method}: – {line.reason}")
+
+
+def _column(line: Line, n_words: int) -> list[str]:
+    """Heading, scores of the words, and the share of special tokens."""
+    assert line.scores is not None
+    scores = [scaled(score, line.largest) if np.isfinite(score) else "–" for score in line.scores[:n_words].tolist()]
+    name = printable(line.method)
+    return [set_cell_size(name, min(cell_len(name), _LONGEST_NAME)), *scores, share(line.special) or "–"]
+
+
+def _tables(labels: Sequence[str], columns: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The columns beside the labels, in blocks that fit the terminal."""
+    width = max(map(cell_len, labels))
+    room = max(40, shutil.get_terminal_size((100, 24)).columns) - width
+    pending = list(columns)
+    while pending:
+        block: list[Sequence[str]] = []
+        used = 0
+        while pending and (not block or used + 2 + _wide(pending[0]) <= room):
+            used += 2 + _wide(pending[0])
+            block.append(pending.pop(0))
+        for row, label in enumerate(labels):
+            cells = [" " * (2 + _wide(column) - cell_len(column[row])) + column[row] for column in block]
+            yield (set_cell_size(label, width) + "".join(cells)).rstrip()
+
+
+def _wide(column: Sequence[str]) -> int:
+    return max(map(cell_len, column))

@@ -1,6 +1,6 @@
 """A model that predicts as its base does while its attention differs (Wiegreffe & Pinter 2019)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from jaxtyping import Float
@@ -9,9 +9,7 @@ from torch import Tensor
 from benchmark.models import Classifier, Trace
 from benchmark.models.divergences import MEASURES, Divergence, attention_divergence, even_rows, total_variation
 from benchmark.settings.declared import AtLeast, configurable
-from benchmark.training.attended import Objective
-from benchmark.training.attention_trained import AttentionTrained
-from benchmark.training.starts import Fresh, Start
+from benchmark.training.attended import AttentionTrained, Objective
 from benchmark.types import Batch
 
 
@@ -34,14 +32,8 @@ class Adversarial(AttentionTrained):
 
     kind: ClassVar[str] = "adversarial"
 
-    start: Start = field(default_factory=Fresh)
     divergence: Divergence = "kl_adversary_base"
     divergence_weight: Annotated[float, AtLeast(0)] = 0.1
-
-    @property
-    def begins(self) -> Start:
-        """`start`."""
-        return self.start
 
     def objective(self, base: Classifier) -> Objective:
         """The loss against this base."""

@@ -12,8 +12,7 @@ from benchmark.errors import UserError
 from benchmark.models import Classifier, Trace
 from benchmark.models.divergences import even_rows, over_rows
 from benchmark.settings.declared import AtLeast, configurable
-from benchmark.training.attended import Objective
-from benchmark.training.attention_trained import AttentionTrained
+from benchmark.training.attended import AttentionTrained, Objective
 from benchmark.training.starts import FromBase, Start
 from benchmark.types import Batch, Example, Task
 
@@ -32,7 +31,6 @@ class Deceptive(AttentionTrained):
     the rationale marks; an example without one has m = 0.
 
     Attributes:
-        start: the first weights.
         penalty_weight: λ.
         heads: `mean` of log(1 − m) over heads, or `max`, the head with the most mass.
         rows: queries whose attention counts: `read`, the token that the classifier reads, or `all`, the mean over queries.
@@ -48,11 +46,6 @@ class Deceptive(AttentionTrained):
     heads: Heads = "mean"
     rows: Rows = "read"
     layers: Layers = "last"
-
-    @property
-    def begins(self) -> Start:
-        """`start`."""
-        return self.start
 
     def check(self, task: Task) -> None:
         """UserError where no example of the training split has a rationale with a word in it."""

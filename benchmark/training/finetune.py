@@ -1,11 +1,11 @@
-"""Fine-tune a base model for a task, so that a comparison can explain it."""
+"""Fine-tune a base model for a task, so that a comparison can explain it: as a command, and on first use as a source."""
 
 import json
 import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,10 +31,10 @@ from benchmark.results.locks import beside
 from benchmark.settings.availability import needs
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, configurable
 from benchmark.settings.making import make
-from benchmark.training.cached import discard_foreign
-from benchmark.training.image_training import prepare_images
-from benchmark.training.prepared import config_for
-from benchmark.training.text_training import prepare_texts
+from benchmark.training.cached import checkpoint_directory, discard, discard_foreign, is_whole, source_digest
+from benchmark.training.cached import finish as finish_checkpoint
+from benchmark.training.prepared import config_for, prepare_images, prepare_texts
+from benchmark.training.sources import Loading
 from benchmark.types import Task
 
 logger = logging.getLogger(__name__)
@@ -64,6 +64,27 @@ class Recipe:
     checks_per_epoch: Count = 2
     patience: Count = 4
     seed: Natural = 0
+
+
+@configurable
+class FineTuned(Recipe, Loading):
+    """A checkpoint fine-tuned for the task by `benchmark.training.finetune.finetune`, kept in the cache.
+
+    Attributes:
+        base: directory or hub id of an encoder or a classifier.
+        task: from which it learns; None: the comparison's.
+
+    Raises:
+        UserError: accelerate is not installed; and what `finetune` raises.
+    """
+
+    base: str = field(kw_only=True)
+    task: Task | None = None
+
+    def resolve(self, task: Task) -> str:
+        """Directory of the checkpoint for the comparison's task, or for its own; trains it where the cache has none."""
+        recipe = Recipe(**{part.name: getattr(self, part.name) for part in fields(Recipe)})
+        return finetuned_for(self.task or task, self.base, recipe)
 
 
 def run_training(config: DictConfig) -> dict[str, Any]:
@@ -120,6 +141,32 @@ def finetune(
         return _finished(out, about) if out.exists() else _trained(task, source, out, work, recipe, about, finish)
     finally:
         lock.release()
+
+
+def finetuned_for(task: Task, base: str, recipe: Recipe, *, told: bool = True) -> str:
+    """Directory in the cache of a base that is fine-tuned for a task; trained where it is not there.
+
+    Args:
+        task: gives the training and validation splits.
+        base: directory or hub id.
+        recipe: how to train.
+        told: whether accuracies are logged; of dozens of trainings they are not.
+    """
+    needs("accelerate", "model=finetuned")
+    digest = source_digest(existing_source(base))
+    covered = [1, task.fingerprint, list(task.labels), base, digest, asdict(recipe)]
+    directory = checkpoint_directory("finetuned", covered)
+    if not is_whole(directory):
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with beside(directory, "the fine-tuned model"):
+            discard(directory, "the fine-tuned model")
+        level = logger.level
+        logger.setLevel(level if told else logging.WARNING)
+        try:
+            finetune(task, base, directory, recipe, finish_checkpoint)
+        finally:
+            logger.setLevel(level)
+    return str(directory)
 
 
 def _trained(

@@ -1,7 +1,7 @@
 """A model that learns with attention that cannot: uniform, or with queries and keys that keep their first values."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
@@ -13,9 +13,8 @@ from benchmark.models import AttentionEdit, Classifier, Trace
 from benchmark.models.edits import UniformLayers
 from benchmark.models.precision import around
 from benchmark.settings.declared import Natural, configurable
-from benchmark.training.attended import Objective
-from benchmark.training.attention_trained import AttentionTrained
-from benchmark.training.starts import Fresh, Start
+from benchmark.training.attended import AttentionTrained, Objective
+from benchmark.training.starts import Start
 from benchmark.types import Batch
 
 _QUERY_KEY = ("query", "key", "q_proj", "k_proj", "q_lin", "k_lin")
@@ -31,7 +30,6 @@ class FixedAttention(AttentionTrained):
     attention still depends on the states that they read. `learned`: as usual, for comparison.
 
     Attributes:
-        start: the first weights.
         attention: `learned`, `uniform` or `frozen`.
         layers: where, counted from 0; None for all.
 
@@ -40,7 +38,6 @@ class FixedAttention(AttentionTrained):
 
     kind: ClassVar[str] = "fixed-attention"
 
-    start: Start = field(default_factory=Fresh)
     attention: Literal["learned", "uniform", "frozen"] = "uniform"
     layers: Sequence[Natural] | None = None
 

@@ -14,10 +14,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from benchmark import progress
 from benchmark.randomness import generator
 from benchmark.settings.declared import Above, Count, Natural, configurable
-from benchmark.training.optimisation import warm_up_and_decay, with_threads
+from benchmark.training.trainer import descend, with_threads
 
 _UNKNOWN = 0
 _AT_ONCE = 64  # texts that are classified at once
@@ -159,20 +158,17 @@ class GuidedRecipe:
         guides = 1 if train.weights is None else len(train.weights)
         network, ids = WordMlps(len(known) + 1, classes, self.hidden, seeds, guides), train.ids(known)
         optimizer = torch.optim.AdamW(network.parameters(), lr=self.learning_rate, fused=True)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, warm_up_and_decay(self.steps))
-        with (
-            torch.enable_grad(),
-            progress.step(f"training {guides} word classifiers", self.steps, unit="steps") as advance,
-        ):
-            for rows in self._batches(seeds, len(label)):
-                logits = network(*_inputs(train, ids, rows))
-                of_classes = label[rows][:, None].expand(logits.shape[:-1])
-                loss = nn.functional.cross_entropy(logits.flatten(0, 2), of_classes.flatten(), reduction="sum")
-                optimizer.zero_grad()
-                (loss / self.batch_size).backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-                schedule.step()
-                advance(1)
+        batches = self._batches(seeds, len(label))
+
+        def learn(step: int) -> None:
+            rows = batches[step]
+            logits = network(*_inputs(train, ids, rows))
+            of_classes = label[rows][:, None].expand(logits.shape[:-1])
+            loss = nn.functional.cross_entropy(logits.flatten(0, 2), of_classes.flatten(), reduction="sum")
+            torch.autograd.backward(loss / self.batch_size)
+
+        with torch.enable_grad():
+            descend(network, optimizer, self.steps, learn, f"training {guides} word classifiers", clip=None)
 
         def classify(texts: GuidedTexts) -> Int[Tensor, "S G M"]:
             numbers = texts.ids(known)

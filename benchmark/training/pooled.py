@@ -6,7 +6,7 @@ self-attention in place of the recurrent network. Defined in docs/protocols.md, 
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -16,11 +16,9 @@ from jaxtyping import Bool, Float, Int
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from benchmark import progress
 from benchmark.settings.declared import Above, Count, Natural, SettingError, configurable
 from benchmark.training.cached import checkpoint_directory, trained_once, write_record
-from benchmark.training.optimisation import one_pass, warm_up_and_decay, with_threads
-from benchmark.training.texts import texts_of
+from benchmark.training.trainer import descend, passes, texts_of, with_threads
 from benchmark.types import Example, Task
 
 _VERSION = 1  # enters the cache's key: raise it when the training changes
@@ -162,29 +160,16 @@ class PooledRecipe:
         label = torch.tensor([example.label for example in train])
         network = model.network.train()
         optimizer = torch.optim.AdamW(network.parameters(), lr=self.learning_rate)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, warm_up_and_decay(self.steps))
-        with progress.step(f"training a word model of {layers} contextual layers", self.steps, unit="steps") as advance:
-            for rows in self._batches(mask.sum(1).tolist()):
-                longest = int(mask[rows].sum(1).max())
-                part, seen = ids[rows, :longest], mask[rows, :longest]
-                logits, _ = network(network.embeddings(part), seen)
-                loss = nn.functional.cross_entropy(logits, label[rows])
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-                optimizer.step()
-                schedule.step()
-                advance(1)
+        batches = passes(mask.sum(1).tolist(), self.batch_size)
 
-    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """As many batches as there are steps, over as many passes as that takes."""
-        done = 0
-        while True:
-            for rows in one_pass(lengths, self.batch_size):
-                if done == self.steps:
-                    return
-                yield rows
-                done += 1
+        def learn(step: int) -> None:
+            rows = next(batches)
+            longest = int(mask[rows].sum(1).max())
+            part, seen = ids[rows, :longest], mask[rows, :longest]
+            logits, _ = network(network.embeddings(part), seen)
+            torch.autograd.backward(nn.functional.cross_entropy(logits, label[rows]))
+
+        descend(network, optimizer, self.steps, learn, f"training a word model of {layers} contextual layers")
 
 
 def _words(example: Example) -> list[str]:

@@ -1,14 +1,39 @@
-"""What a trainer needs of a base model and a task: a new classifier, encoded examples, and what encodes them."""
+"""A base model and a task made ready for transformers' trainer: a new classifier, encoded examples, and frozen blocks.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+Texts are truncated as the comparison truncates them. Images are read as pixels, or as what the frozen blocks make of them.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import AutoConfig
+from jaxtyping import Float
+from PIL import Image
+from torch import Tensor, nn
+from transformers import (
+    AutoConfig,
+    AutoModelForImageClassification,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    DataCollatorWithPadding,
+    default_data_collator,
+)
 
+from benchmark import progress
+from benchmark.errors import UserError
+from benchmark.models.blocks import Reached
+from benchmark.models.checkpoints import image_processor
+from benchmark.models.images import Losses, in_colours
+from benchmark.models.loading import NO_LIMIT
+from benchmark.models.special_tokens import read_as_words
 from benchmark.models.weights import from_source, load_weights
-from benchmark.types import Task
+from benchmark.training.trainer import texts_of
+from benchmark.types import Example, Task
+
+_AT_ONCE = 32  # images that the frozen blocks read at once
 
 
 @dataclass(frozen=True)
@@ -43,7 +68,200 @@ def config_for(task: Task, source: str) -> Any:
     return config
 
 
-def new_classifier(auto: Any, source: str, config: Any, seed: int) -> Any:
+def _new_classifier(auto: Any, source: str, config: Any, seed: int) -> Any:
     """The base in float32, with a classifier that is drawn by the seed where the base has none of this size."""
     torch.manual_seed(seed)
     return load_weights(auto, source, fresh_head=True, config=config, dtype=torch.float32)
+
+
+def prepare_texts(task: Task, source: str, config: Any, seed: int, max_length: int | None, freeze: int) -> Prepared:
+    """A text classifier and the task's texts, truncated to its window or to `max_length`.
+
+    With `freeze`, so many blocks and all that comes before them are left as they are; they still run, with dropout.
+
+    Raises:
+        UserError: the base has no tokenizer or fewer blocks, or an example holds no text.
+    """
+    model = _new_classifier(AutoModelForSequenceClassification, source, config, seed)
+    tokenizer = from_source(AutoTokenizer, source)
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # transformers makes an empty one where no file is found
+        raise UserError(f"model.path={source} has no tokenizer; fine-tuning needs a base with its tokenizer files")
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    model.config.pad_token_id = tokenizer.pad_token_id
+    window = max_length or min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))
+    train, validation = (
+        _encode(tokenizer, task.split(split), min(window, NO_LIMIT)) for split in ("train", "validation")
+    )
+    collate = DataCollatorWithPadding(tokenizer)
+    if freeze:
+        inputs = {name: tensor for name, tensor in collate(train[:1]).items() if name != "labels"}
+        _freeze_before(model, _last_frozen(model, source, freeze), inputs)
+    return Prepared(model, tokenizer, train, validation, collate)
+
+
+def _encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> list[dict[str, Any]]:
+    """Token ids and label of each example, truncated as the comparison truncates."""
+    texts = [texts_of(example) for example in examples]
+    if len({len(parts) for parts in texts}) != 1:
+        raise UserError("the task mixes single texts and pairs, which one model cannot be trained on")
+    encoded = read_as_words(copy.deepcopy(tokenizer))(
+        *map(list, zip(*texts, strict=True)),
+        truncation="longest_first",
+        max_length=max_length,
+    )
+    return [
+        {**{name: encoded[name][row] for name in encoded}, "labels": example.label}
+        for row, example in enumerate(examples)
+    ]
+
+
+def prepare_images(task: Task, source: str, config: Any, seed: int, freeze: int) -> Prepared:
+    """An image classifier and the task's images.
+
+    With `freeze`, all that comes before the output of so many blocks is left as it is: it reads every image once, without
+    dropout, and training goes on from there. The states are held in memory, 4 bytes × tokens × hidden size an image.
+
+    Raises:
+        UserError: the base has no image processor or fewer blocks, or an example is no image or has no label.
+    """
+    processor = image_processor(source)
+    if processor is None:
+        raise UserError(f"model.path={source} has no image processor; fine-tuning needs its preprocessor_config.json")
+    model = _new_classifier(AutoModelForImageClassification, source, config, seed)
+    channels = getattr(model.config, "num_channels", 3)
+    train, validation = (Images(task.split(split), processor, channels) for split in ("train", "validation"))
+    if freeze == 0:
+        return Prepared(model, processor, train, validation, default_data_collator)
+    last = _last_frozen(model, source, freeze)
+    model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    states, held_out = (_states(model, last, images) for images in (train, validation))
+    _freeze_before(model, last, {"pixel_values": train[0]["pixel_values"][None]})
+    _go_on_from(model, last, train[0]["pixel_values"].shape)
+    return Prepared(model, processor, states, held_out, default_data_collator)
+
+
+@dataclass(frozen=True)
+class Images:
+    """Examples as the model reads them, processed when they are asked for.
+
+    Attributes:
+        examples: images with labels.
+        processor: of the checkpoint.
+        channels: of the images that the model reads.
+        losses: says what images lose on their way to the model.
+    """
+
+    examples: Sequence[Example]
+    processor: Any
+    channels: int = 3
+    losses: Losses = field(default_factory=Losses, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """Pixel values [3, H, W] and label; UserError for what has none."""
+        example = self.examples[index]
+        if not isinstance(example.inputs, Image.Image):
+            raise UserError(f"example '{example.uid}' holds no image to train on; use a base that reads texts")
+        if example.label < 0:
+            raise UserError(f"example '{example.uid}' has no label to train on")
+        image = in_colours(example.inputs, example.uid, self.losses, self.channels)
+        return {
+            "pixel_values": self.processor(images=[image], return_tensors="pt")["pixel_values"][0],
+            "labels": example.label,
+        }
+
+
+def _states(model: nn.Module, last: nn.Module, images: Images) -> list[dict[str, Any]]:
+    """What the frozen blocks make of each image, and its label."""
+    kept: list[dict[str, Any]] = []
+    with progress.step("reading the images once", len(images), unit="images") as advance, torch.no_grad():
+        for start in range(0, len(images), _AT_ONCE):
+            items = [images[index] for index in range(start, min(start + _AT_ONCE, len(images)))]
+            states = _output_of(model, last, {"pixel_values": torch.stack([item["pixel_values"] for item in items])})
+            kept += [
+                {"states": state.cpu(), "labels": item["labels"]} for state, item in zip(states, items, strict=True)
+            ]
+            advance(len(items))
+    return kept
+
+
+def _go_on_from(model: Any, last: nn.Module, shape: Sequence[int]) -> None:
+    """Let the model's forward take the states behind `last`: the blocks up to it pass on what they are given.
+
+    Everything before them still runs, on black pixels, and its outcome is replaced.
+    """
+    blocks = next(part for part in model.modules() if isinstance(part, nn.ModuleList) and last in part)
+    frozen = blocks[: list(blocks).index(last) + 1]
+    whole = model.forward
+
+    def forward(states: Tensor, labels: Tensor | None = None) -> Any:
+        given = states.to(next(model.parameters()).device)
+
+        def passed_on(_: nn.Module, __: Any, output: Any) -> Any:
+            return (given, *output[1:]) if isinstance(output, tuple) else given
+
+        handle = last.register_forward_hook(passed_on)
+        try:
+            return whole(pixel_values=given.new_zeros((len(given), *shape)), labels=labels)
+        finally:
+            handle.remove()
+
+    for block in frozen:
+        block.forward = lambda hidden, *_, **__: hidden
+    model.forward = forward
+
+
+def _last_frozen(model: nn.Module, source: str, freeze: int) -> nn.Module:
+    """The last of the first `freeze` blocks.
+
+    Raises:
+        UserError: the model has fewer.
+    """
+    layers = int(model.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
+    lists = [part for part in model.modules() if isinstance(part, nn.ModuleList) and len(part) == layers]
+    if not lists or freeze > layers:
+        raise UserError(f"recipe.freeze={freeze}: the model '{source}' has {layers} blocks; allowed are 0 to {layers}")
+    return lists[0][freeze - 1]
+
+
+def _output_of(model: nn.Module, block: nn.Module, inputs: Mapping[str, Tensor]) -> Float[Tensor, "B T D"]:
+    """The states behind a block; the pass ends there."""
+
+    def stop(_: nn.Module, __: Any, output: Any) -> None:
+        raise Reached(output[0] if isinstance(output, tuple) else output)
+
+    device = next(model.parameters()).device
+    handle = block.register_forward_hook(stop)
+    try:
+        model(**{name: tensor.to(device) for name, tensor in inputs.items()})
+    except Reached as reached:
+        return reached.output
+    finally:
+        handle.remove()
+    raise AssertionError("the block was not called")
+
+
+def _freeze_before(model: nn.Module, last: nn.Module, inputs: Mapping[str, Tensor]) -> None:
+    """Freeze the weights of every module that is called until `last` is done with these inputs."""
+    called: dict[int, nn.Module] = {}
+    with _noting(model, called), torch.no_grad():
+        _output_of(model, last, inputs)
+    for module in called.values():
+        for weight in module.parameters(recurse=False):
+            weight.requires_grad = False
+
+
+@contextmanager
+def _noting(model: nn.Module, called: dict[int, nn.Module]) -> Iterator[None]:
+    def note(module: nn.Module, _: Any) -> None:
+        called[id(module)] = module
+
+    handles = [module.register_forward_pre_hook(note) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

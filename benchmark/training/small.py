@@ -1,99 +1,162 @@
-"""What the small models share that are trained for a task on first use: their place in the cache, training and record."""
+"""What the small models of the embedded defaults share: they are trained from scratch on first use, then cached."""
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark import progress
 from benchmark.errors import UserError
 from benchmark.models.checkpoints import quiet_transformers
+from benchmark.settings.declared import Above, AtLeast, Count, Natural, Share
 from benchmark.training.cached import checkpoint_directory, is_whole, trained_once, write_record
-from benchmark.training.optimisation import warm_up_and_decay, with_threads
-from benchmark.types import Task
+from benchmark.training.sources import Loading
+from benchmark.training.trainer import descend, with_threads
+from benchmark.types import Example, Task
 
 logger = logging.getLogger(__name__)
 
-LOADING = ("dtype", "device", "threads", "max_tokens", "memory_budget")
-"""Settings that say how a comparison loads and runs a model; no weight depends on them."""
+AT_ONCE = 64
+"""Examples that are encoded or classified at once."""
 
 
-def trained_for(
-    task: Task, name: str, version: int, settings: Mapping[str, Any], train: Callable[[Path], None], what: str
-) -> str:
-    """Directory of the checkpoint for a task; trained on one thread where the cache has none, from the seed in `settings`.
+@dataclass(frozen=True, kw_only=True)
+class Small(Loading, ABC):
+    """A classifier trained on the task's training split, in float32 on the CPU with AdamW, linear warm-up and decay.
 
-    Args:
-        task: what it learns.
-        name: of the kind of model, in the cache.
-        version: of its training.
-        settings: all that its weights depend on beside the task.
-        train: writes the checkpoint to the folder that it is given.
-        what: is trained, for those who wait.
+    The same settings give the same weights on the same machine. The random state of the process is left as it was. The
+    checkpoint is an ordinary directory in the cache, under a digest of task and settings; `training.json` beside the weights
+    holds accuracies, seconds and settings.
 
-    Raises:
-        UserError: the task has fewer than two labels.
+    Attributes:
+        seed: of the weights, the order of examples and what is hidden in training.
+        layers, heads, hidden, intermediate: shape of the encoder.
+        steps, batch_size, learning_rate, weight_decay: the training.
+        mask_share: largest share of tokens (patches) hidden in training.
     """
-    directory = checkpoint_directory(name, [version, task.fingerprint, list(task.labels), settings])
-    if len(task.labels) < 2 and not is_whole(directory):
-        raise UserError(f"task {task.name} has the labels {list(task.labels)}; a classifier needs at least two")
 
-    def train_on_one_thread(temporary: Path) -> None:
-        with with_threads(1):
-            torch.manual_seed(settings["seed"])
-            train(temporary)
+    kind: ClassVar[str]
+    """Of the model, in the cache."""
 
-    return trained_once(directory, what, train_on_one_thread)
+    what: ClassVar[str]
+    """What is trained, for those who wait."""
+
+    training_version: ClassVar[int] = 1
+    """Enters the cache's key: a kind raises it when its training changes."""
+
+    seed: Natural = 0
+    layers: Count
+    heads: Count = 4
+    hidden: Count = 64
+    intermediate: Count = 128
+    steps: Count
+    batch_size: Count = 32
+    learning_rate: Annotated[float, Above(0)]
+    weight_decay: Annotated[float, AtLeast(0)]
+    mask_share: Share = 0.15
+    threads: Count | None = 1
+
+    @abstractmethod
+    def _new_encoder(self, train: Sequence[Example]) -> Any:
+        """What makes inputs of examples: a tokenizer or an image processor."""
+
+    @abstractmethod
+    def _new_model(self, labels: Sequence[str], encoder: Any) -> Any:
+        """A model of transformers with its first weights, drawn from torch's generator."""
+
+    @abstractmethod
+    def _encoded(self, encoder: Any, examples: Sequence[Example]) -> Any:
+        """The inputs of all examples; UserError where one is of another kind."""
+
+    @abstractmethod
+    def _optimizer(self, model: Any) -> torch.optim.Optimizer:
+        """AdamW, with the peaks of its learning rates."""
+
+    @abstractmethod
+    def _losses(self, model: Any, inputs: Any, labels: Int[Tensor, "N"]) -> Iterator[Float[Tensor, ""]]:
+        """The loss of one batch after another, without end."""
+
+    @abstractmethod
+    def _predicted(self, model: Any, inputs: Any) -> Int[Tensor, "N"]:
+        """The class that the model gives each example."""
+
+    def _kept(self, encoder: Any) -> Any:
+        """The encoder as transformers writes it beside the weights."""
+        return encoder
+
+    def resolve(self, task: Task) -> str:
+        """Directory of the checkpoint for a task; trains it on one thread where the cache has none.
+
+        Raises:
+            UserError: the task has examples of another kind, or fewer than two labels.
+        """
+        covered = [self.training_version, task.fingerprint, list(task.labels), self.of_weights()]
+        directory = checkpoint_directory(self.kind, covered)
+        if len(task.labels) < 2 and not is_whole(directory):
+            raise UserError(f"task {task.name} has the labels {list(task.labels)}; a classifier needs at least two")
+
+        def train(temporary: Path) -> None:
+            with with_threads(1):
+                torch.manual_seed(self.seed)
+                self._train(task, temporary)
+
+        return trained_once(directory, self.what, train)
+
+    def _train(self, task: Task, directory: Path) -> None:
+        """Train on the task's training split; write the checkpoint, its encoder and `training.json`."""
+        train = task.split("train")
+        encoder = self._new_encoder(train)
+        model = self._new_model(task.labels, encoder)
+        inputs = self._encoded(encoder, train)
+        started = time.monotonic()
+        self._fit(model, inputs, _labels(train))
+        seconds = time.monotonic() - started
+        accuracies = {split: self._accuracy(model, encoder, task.split(split)) for split in ("validation", "test")}
+        took = progress.duration(seconds)
+        logger.info("%s was trained in %s: %.1f %% test accuracy", self.what, took, 100 * accuracies["test"])
+        with quiet_transformers():
+            model.save_pretrained(directory)
+        facts = {"accuracy": accuracies, "seconds": round(seconds, 1), "examples": len(train)}
+        write_record(directory, {**facts, "settings": self.of_weights()})
+        self._kept(encoder).save_pretrained(directory)
+
+    def _fit(self, model: Any, inputs: Any, labels: Int[Tensor, "N"]) -> None:
+        logger.info("training %s, once for this task: %d steps", self.what, self.steps)
+        model.train()
+        losses = self._losses(model, inputs, labels)
+
+        def learn(_: int) -> None:
+            torch.autograd.backward(next(losses))
+
+        descend(model, self._optimizer(model), self.steps, learn, f"training {self.what}")
+        model.eval()
+
+    def _accuracy(self, model: Any, encoder: Any, examples: Sequence[Example]) -> float:
+        inputs = self._encoded(encoder, examples)
+        with torch.no_grad():
+            correct = self._predicted(model, inputs) == _labels(examples)
+        return int(correct.sum()) / len(examples)
+
+    def _config(self, labels: Sequence[str]) -> dict[str, Any]:
+        """Shape and classes, as configurations of transformers name them; nothing is dropped out."""
+        return {
+            "hidden_size": self.hidden,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "intermediate_size": self.intermediate,
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+            "id2label": dict(enumerate(labels)),
+            "label2id": {label: index for index, label in enumerate(labels)},
+        }
 
 
-def descend(model: Any, optimizer: torch.optim.Optimizer, steps: int, loss: Callable[[], Tensor], what: str) -> None:
-    """Train a model: `steps` steps down the loss of the next batch, with warm-up, decay and clipped gradients."""
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, warm_up_and_decay(steps))
-    logger.info("training %s, once for this task: %d steps", what, steps)
-    model.train()
-    with progress.step(f"training {what}", steps, unit="steps") as advance:
-        for _ in range(steps):
-            optimizer.zero_grad()
-            loss().backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
-            advance(1)
-    model.eval()
-
-
-def save_trained(
-    model: Any,
-    directory: Path,
-    what: str,
-    *,
-    started: float,
-    accuracy: Callable[[str], float],
-    record: Mapping[str, Any],
-) -> None:
-    """Write the weights, and `training.json` beside them with seconds and accuracies; say how well it went.
-
-    Args:
-        model: which is trained.
-        directory: of the checkpoint.
-        what: was trained.
-        started: when training began, on the monotonic clock.
-        accuracy: on a split of the task.
-        record: what else is written.
-    """
-    seconds = time.monotonic() - started
-    accuracies = {split: accuracy(split) for split in ("validation", "test")}
-    took = progress.duration(seconds)
-    logger.info("%s was trained in %s: %.1f %% test accuracy", what, took, 100 * accuracies["test"])
-    with quiet_transformers():
-        model.save_pretrained(directory)
-    write_record(directory, {"accuracy": accuracies, "seconds": round(seconds, 1), **record})
-
-
-def named_classes(labels: Sequence[str]) -> dict[str, dict[Any, Any]]:
-    """The names of the classes, as a configuration of transformers has them."""
-    return {"id2label": dict(enumerate(labels)), "label2id": {label: index for index, label in enumerate(labels)}}
+def _labels(examples: Sequence[Example]) -> Int[Tensor, "N"]:
+    return torch.tensor([example.label for example in examples])

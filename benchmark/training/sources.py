@@ -1,11 +1,12 @@
 """Where a comparison's model comes from: the options of the configuration group `model`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Protocol, runtime_checkable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from benchmark.settings.declared import AtLeast, Count, Form
 from benchmark.settings.early import Checkpoint
+from benchmark.settings.identity import identity
 from benchmark.types import Task
 
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
@@ -42,20 +43,56 @@ class Foretold(Protocol):
         """Of the model that `resolve` gives."""
 
 
-@dataclass(frozen=True)
-class HubOrDirectory:
-    """A checkpoint that is there: a directory, or a model of the Hugging Face hub (`model.path=`).
+@dataclass(frozen=True, kw_only=True)
+class Loading:
+    """How a comparison loads and runs the checkpoint of a source; every source of `conf/model` has these settings.
 
-    `labels` are names of its classes in the order of its outputs, in place of those in its `config.json`.
+    Attributes:
+        dtype: precision in which the model computes; what is trained on first use is trained in float32.
+        device: where the model computes; `auto` is a GPU where there is one.
+        threads: of the process; null for as many as there are.
+        window: tokens that texts are cut to; null for as many as the model can read.
+        max_tokens: tokens of one forward pass of many variants of the examples; null for what suits the device.
+        memory_budget: bytes that a method may let attention-sized tensors take at once; null for what suits the device.
     """
 
-    path: Annotated[str, Checkpoint()]
     dtype: Dtype = "float32"
     device: Device = "auto"
     threads: Count | None = None
     window: Window | None = None
     max_tokens: Count | None = None
     memory_budget: Count | None = None
+
+    def of_weights(self, *, but: str = "") -> dict[str, Any]:
+        """Identities of the settings that trained weights may depend on, by name: of all but those of `_RUNNING`.
+
+        Args:
+            but: one more that is left out.
+        """
+        left_out = {*_RUNNING, but}
+        return {part.name: identity(getattr(self, part.name)) for part in fields(self) if part.name not in left_out}
+
+
+LOADING = tuple(part.name for part in fields(Loading))
+"""Settings that say how a comparison loads and runs a model."""
+
+_RUNNING = tuple(name for name in LOADING if name != "window")
+"""Those that no weight depends on. The window stays: it cuts the texts that a model is trained on."""
+
+
+def load_arguments(source: Any) -> dict[str, Any]:
+    """The settings of a source that `load_model` takes, by name; threads are set for the whole process."""
+    return {name: getattr(source, name) for name in LOADING if name != "threads"}
+
+
+@dataclass(frozen=True)
+class HubOrDirectory(Loading):
+    """A checkpoint that is there: a directory, or a model of the Hugging Face hub (`model.path=`).
+
+    `labels` are names of its classes in the order of its outputs, in place of those in its `config.json`.
+    """
+
+    path: Annotated[str, Checkpoint()]
     labels: Sequence[str | int | float | bool] | None = None
 
     def resolve(self, task: Task) -> str:

@@ -10,7 +10,7 @@ from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.models.attention_interface import IMPLEMENTATION
 from benchmark.settings.declared import AtLeast, Natural, configurable
-from benchmark.training.local_heads import look_nearby
+from benchmark.training.tiny import look_nearby
 
 
 class Start(Protocol):

@@ -1,22 +1,17 @@
 """The small model of the embedded default: a BERT trained from scratch for a task on first use, then cached."""
 
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmark.settings.declared import Above, AtLeast, Count, Natural, SettingError, Share, configurable
-from benchmark.training.local_heads import look_nearby
-from benchmark.training.optimisation import masked, one_pass
-from benchmark.training.small import LOADING, descend, named_classes, save_trained, trained_for
-from benchmark.training.sources import Device, Dtype, Shape, Window
-from benchmark.training.texts import texts_of
-from benchmark.training.wordpiece import train_vocabulary
-from benchmark.types import Example, Task
+from benchmark.settings.declared import Above, AtLeast, Count, SettingError, configurable
+from benchmark.training.small import AT_ONCE, Small
+from benchmark.training.sources import Shape
+from benchmark.training.trainer import adamw, masked, passes, texts_of
+from benchmark.types import Example
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -24,14 +19,17 @@ if TYPE_CHECKING:
 EncodedText = tuple[list[int], list[int]]
 """Token ids and segment ids of an example."""
 
-_WHAT = "the tiny model"
-_VERSION = 1  # enters the cache's key: raise it when the training changes
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _PAD, _MASK = 0, 4
 
+_OFFSETS = (1, 2, 3, 5)  # tokens back: a word's pieces, and the negator or intensifier before it
+_LONGEST_WAVE = 300.0  # in units of a token / 2π
+_POSITION_SCALE = 2.0  # positions louder than words, relative to the spread of the word embeddings
+_SHARPNESS = 1.5
+
 
 @configurable
-class TinyModel:
+class TinyModel(Small):
     """A `BertForSequenceClassification` and a lower-casing WordPiece tokenizer, both trained on the task's training split.
 
     Trained in float32 on the CPU with AdamW, linear warm-up and decay; the same settings give the same weights on the
@@ -43,35 +41,21 @@ class TinyModel:
     weights holds accuracies, seconds and settings.
 
     Attributes:
-        seed: of the weights, the order of examples and the masks.
-        layers, heads, hidden, intermediate: shape of the encoder.
         vocab_size: entries of the WordPiece vocabulary; a small one splits words.
         max_length: window in tokens.
-        steps, batch_size, learning_rate, weight_decay: the training.
         embedding_learning_rate: of the word embeddings, whose gradients are sparse.
-        mask_share: largest share of tokens masked in training.
-        dtype, device, threads, window, max_tokens, memory_budget: how the comparison loads and runs it.
     """
 
-    seed: Natural = 0
+    kind: ClassVar[str] = "tiny"
+    what: ClassVar[str] = "the tiny model"
+
     layers: Count = 4
-    heads: Count = 4
-    hidden: Count = 64
-    intermediate: Count = 128
     vocab_size: Count = 700
     max_length: Count = 256
     steps: Count = 700
-    batch_size: Count = 32
     learning_rate: Annotated[float, Above(0)] = 1e-3
     embedding_learning_rate: Annotated[float, Above(0)] = 5e-3
     weight_decay: Annotated[float, AtLeast(0)] = 0.01
-    mask_share: Share = 0.15
-    dtype: Dtype = "float32"
-    device: Device = "auto"
-    threads: Count | None = 1
-    window: Window | None = None
-    max_tokens: Count | None = None
-    memory_budget: Count | None = None
 
     def __post_init__(self) -> None:
         if self.hidden % (2 * self.heads):
@@ -82,78 +66,63 @@ class TinyModel:
         """Of the model, before it is trained."""
         return Shape(self.layers, self.heads, self.vocab_size)
 
-    def resolve(self, task: Task) -> str:
-        """Directory of the checkpoint for a task; trains it where the cache has none.
+    def _new_encoder(self, train: Sequence[Example]) -> "Tokenizer":
+        return _train_tokenizer([" ".join(texts_of(example)) for example in train], self.vocab_size, self.max_length)
 
-        Raises:
-            UserError: the task has no texts, or fewer than two labels.
-        """
-        settings = {name: value for name, value in asdict(self).items() if name not in LOADING}
-        return trained_for(task, "tiny", _VERSION, settings, lambda folder: self._train(task, settings, folder), _WHAT)
-
-    def _train(self, task: Task, settings: dict[str, Any], directory: Path) -> None:
-        """Train on the task's training split and write checkpoint, tokenizer and `training.json`."""
-        train = task.split("train")
-        tokenizer = _train_tokenizer(
-            [" ".join(texts_of(example)) for example in train], self.vocab_size, self.max_length
-        )
-        model = self._new_model(task.labels, tokenizer.get_vocab_size())
-        started = time.monotonic()
-        self._fit(model, _encode(tokenizer, train), torch.tensor([example.label for example in train]))
-
-        def accuracy(split: str) -> float:
-            examples = task.split(split)
-            return _accuracy(model, _encode(tokenizer, examples), [example.label for example in examples])
-
-        record = {"examples": len(train), "settings": settings}
-        save_trained(model, directory, _WHAT, started=started, accuracy=accuracy, record=record)
-        _as_pretrained(tokenizer, self.max_length).save_pretrained(directory)
-
-    def _new_model(self, labels: Sequence[str], vocabulary: int) -> Any:
+    def _new_model(self, labels: Sequence[str], encoder: "Tokenizer") -> Any:
         from transformers import BertConfig, BertForSequenceClassification
 
         config = BertConfig(
-            vocab_size=vocabulary,
-            hidden_size=self.hidden,
-            num_hidden_layers=self.layers,
-            num_attention_heads=self.heads,
-            intermediate_size=self.intermediate,
+            vocab_size=encoder.get_vocab_size(),
             max_position_embeddings=self.max_length,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
             initializer_range=0.05,
-            **named_classes(labels),
+            **self._config(labels),
         )
         model = BertForSequenceClassification(config)
         model.set_attn_implementation("sdpa")
         look_nearby(model.bert, layers=min(2, self.layers))
         return model
 
-    def _fit(self, model: Any, encoded: Sequence[EncodedText], labels: Tensor) -> None:
-        embeddings = model.bert.embeddings.word_embeddings.weight
-        others = [parameter for parameter in model.parameters() if parameter is not embeddings]
-        groups: list[dict[str, Any]] = [
-            {"params": [embeddings], "lr": self.embedding_learning_rate},
-            {"params": others},
-        ]
-        optimizer = torch.optim.AdamW(groups, self.learning_rate, (0.9, 0.98), weight_decay=self.weight_decay)
-        batches = _batches([len(ids) for ids, _ in encoded], self.batch_size)
+    def _encoded(self, encoder: "Tokenizer", examples: Sequence[Example]) -> list[EncodedText]:
+        """Token ids and segment ids of each example."""
+        texts: list[Any] = [parts[0] if len(parts) == 1 else parts for parts in map(texts_of, examples)]
+        return [(encoding.ids, encoding.type_ids) for encoding in encoder.encode_batch(texts)]
 
-        def loss() -> Tensor:
-            rows = next(batches)
-            tensors = _pad([encoded[row] for row in rows])
+    def _optimizer(self, model: Any) -> torch.optim.Optimizer:
+        return adamw(model, self.learning_rate, self.embedding_learning_rate, self.weight_decay)
+
+    def _losses(
+        self, model: Any, inputs: Sequence[EncodedText], labels: Int[Tensor, "N"]
+    ) -> Iterator[Float[Tensor, ""]]:
+        for rows in passes([len(ids) for ids, _ in inputs], self.batch_size):
+            tensors = _pad([inputs[row] for row in rows])
             ids = tensors["input_ids"]
             tensors["input_ids"] = masked(ids, ids >= len(_SPECIAL), _MASK, self.mask_share)
-            found: Tensor = model(**tensors, labels=labels[rows]).loss
-            return found
+            yield model(**tensors, labels=labels[rows]).loss
 
-        descend(model, optimizer, self.steps, loss, _WHAT)
+    def _predicted(self, model: Any, inputs: Sequence[EncodedText]) -> Int[Tensor, "N"]:
+        order = sorted(range(len(inputs)), key=lambda row: len(inputs[row][0]))
+        predicted = torch.empty(len(order), dtype=torch.long)
+        for start in range(0, len(order), AT_ONCE):
+            rows = order[start : start + AT_ONCE]
+            predicted[rows] = model(**_pad([inputs[row] for row in rows])).logits.argmax(1)
+        return predicted
+
+    def _kept(self, encoder: "Tokenizer") -> Any:
+        from transformers import PreTrainedTokenizerFast
+
+        encoder.no_truncation()
+        return PreTrainedTokenizerFast(
+            tokenizer_object=encoder,
+            model_max_length=self.max_length,
+            **{f"{token.strip('[]').lower()}_token": token for token in _SPECIAL},
+        )
 
 
 def _train_tokenizer(texts: Sequence[str], vocab_size: int, max_length: int) -> "Tokenizer":
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-    vocabulary = train_vocabulary(texts, vocab_size, _SPECIAL)
+    vocabulary = _train_vocabulary(texts, vocab_size)
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -166,21 +135,31 @@ def _train_tokenizer(texts: Sequence[str], vocab_size: int, max_length: int) -> 
     return tokenizer
 
 
-def _as_pretrained(tokenizer: "Tokenizer", max_length: int) -> Any:
-    from transformers import PreTrainedTokenizerFast
+def _train_vocabulary(texts: Sequence[str], size: int) -> dict[str, int]:
+    """Entries of a lower-case WordPiece vocabulary trained on texts, by number; it is the same in every process.
 
-    tokenizer.no_truncation()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        model_max_length=max_length,
-        **{f"{token.strip('[]').lower()}_token": token for token in _SPECIAL},
+    The library's trainer numbers the pieces within words ("##a") in the order of a hash map and breaks ties between
+    merges by these numbers, so that it gives another vocabulary in every process
+    (https://github.com/huggingface/tokenizers/issues/1794). Here these pieces are handed to it in alphabetical order.
+
+    Args:
+        texts: the corpus.
+        size: entries, special tokens included, which come first.
+    """
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+    normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
+    words = {word for text in texts for word in text.split()}
+    pieces = {piece for word in words for piece, _ in splitter.pre_tokenize_str(normalizer.normalize_str(word))}
+    inner = sorted({letter for piece in pieces for letter in piece[1:]})
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
+    first_entries = [*_SPECIAL, *(f"##{letter}" for letter in inner)]
+    tokenizer.train_from_iterator(
+        texts, trainers.WordPieceTrainer(vocab_size=size, special_tokens=first_entries, show_progress=False)
     )
-
-
-def _encode(tokenizer: "Tokenizer", examples: Sequence[Example]) -> list[EncodedText]:
-    """Token ids and segment ids of each example."""
-    texts: list[Any] = [parts[0] if len(parts) == 1 else parts for parts in map(texts_of, examples)]
-    return [(encoding.ids, encoding.type_ids) for encoding in tokenizer.encode_batch(texts)]
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    return vocabulary
 
 
 def _pad(encoded: Sequence[EncodedText]) -> dict[str, Tensor]:
@@ -191,18 +170,42 @@ def _pad(encoded: Sequence[EncodedText]) -> dict[str, Tensor]:
     return {"input_ids": ids, "token_type_ids": types, "attention_mask": (ids != _PAD).long()}
 
 
-def _batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    """Endless passes over the examples in random order, examples of similar length together."""
-    while True:
-        yield from one_pass(lengths, batch_size)
+def look_nearby(encoder: Any, layers: int) -> None:
+    """Let the heads of the first layers start as windows on preceding tokens; every weight is trained afterwards.
 
+    Position p starts as (sin ω_k p, cos ω_k p) over pairs of dimensions. A head's keys start as the pairs of the d/2
+    frequencies it has room for. Its queries start as the same pairs turned back by δ tokens, so that its score is largest
+    at offset −δ. From a random start, thousands of examples more are needed before a negator is tied to its word.
 
-def _accuracy(model: Any, encoded: Sequence[EncodedText], labels: Sequence[int]) -> float:
-    order = sorted(range(len(encoded)), key=lambda row: len(encoded[row][0]))
-    correct = 0
+    Args:
+        encoder: a `BertModel`; changed in place.
+        layers: how many of its first layers.
+    """
+    config = encoder.config
+    position = encoder.embeddings.position_embeddings.weight
+    pairs = config.hidden_size // 2
+    frequency = _LONGEST_WAVE ** (-torch.arange(pairs) / pairs)
     with torch.no_grad():
-        for start in range(0, len(order), 64):
-            rows = order[start : start + 64]
-            predicted = model(**_pad([encoded[row] for row in rows])).logits.argmax(dim=1)
-            correct += sum(int(predicted[i]) == labels[row] for i, row in enumerate(rows))
-    return correct / len(order)
+        angle = torch.arange(len(position))[:, None] * frequency
+        scale = _POSITION_SCALE * config.initializer_range
+        position[:, 0::2], position[:, 1::2] = scale * angle.sin(), scale * angle.cos()
+        size = config.hidden_size // config.num_attention_heads
+        for layer in encoder.encoder.layer[:layers]:
+            attention = layer.attention.self
+            for head in range(config.num_attention_heads):
+                query, key = _shift(frequency[::2][: size // 2], _OFFSETS[head % len(_OFFSETS)], config.hidden_size)
+                rows = slice(head * size, head * size + 2 * (size // 2))
+                attention.query.weight[rows] = _SHARPNESS * query
+                attention.key.weight[rows] = _SHARPNESS * key
+
+
+def _shift(frequency: Float[Tensor, "K"], offset: int, width: int) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R D"]]:
+    """Query and key projections [2K, width] whose product is largest `offset` positions back, at every other frequency."""
+    query, key = torch.zeros(2 * len(frequency), width), torch.zeros(2 * len(frequency), width)
+    for index, turn in enumerate((offset * frequency).tolist()):
+        sine, cosine = torch.sin(torch.tensor(turn)), torch.cos(torch.tensor(turn))
+        row, column = 2 * index, 4 * index
+        key[row, column] = key[row + 1, column + 1] = 1
+        query[row, column], query[row, column + 1] = cosine, -sine
+        query[row + 1, column], query[row + 1, column + 1] = sine, cosine
+    return query, key

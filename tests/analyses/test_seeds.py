@@ -160,7 +160,7 @@ def test_models_of_another_kind_are_refused_before_any_is_trained(place, context
     def trained(*_, **__):
         raise AssertionError("a model was trained, or opened")
 
-    monkeypatch.setattr("benchmark.training.tiny.trained_for", trained)
+    monkeypatch.setattr("benchmark.training.small.trained_once", trained)
     monkeypatch.setattr(opening, "open_setting", trained)
     analysis = make({"two": ["model=tiny", "model.seed=1", *tiny]})
     assert analysis.reads(context) == {}

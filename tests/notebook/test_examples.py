@@ -7,14 +7,14 @@ import pytest
 
 import benchmark
 from benchmark.comparison import run_comparison
-from benchmark.notebook import lists
+from benchmark.notebook import tables
 from benchmark.settings.configuration import compose
 from benchmark.types import Attribution
 from tests import tiny_task
 
 NAMES = {
     **{name: getattr(benchmark, name) for name in benchmark.__all__},
-    "evaluations": lists.evaluations,
+    "evaluations": tables.evaluations,
     "Attribution.words": Attribution.words,
 }
 

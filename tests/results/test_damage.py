@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from benchmark.errors import UserError
-from benchmark.notebook.boards import leaderboard
+from benchmark.notebook.tables import leaderboard
 from benchmark.report.analysis_tables import read_tables
 from benchmark.report.cells import load_cells
 from benchmark.report.run_folders import check_rows, read_config

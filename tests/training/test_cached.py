@@ -10,8 +10,7 @@ import pytest
 from benchmark.errors import UserError
 from benchmark.training import cached
 from benchmark.training.cached import checkpoint_directory, discard_foreign, flaw, trained_once
-from benchmark.training.finetune import Recipe
-from benchmark.training.finetuned import finetuned_for
+from benchmark.training.finetune import Recipe, finetuned_for
 from benchmark.training.pooled import PooledRecipe
 from benchmark.training.tiny import TinyModel
 from tasks.planted import Planted

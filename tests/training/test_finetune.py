@@ -19,8 +19,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 from benchmark.errors import UserError
 from benchmark.models import load_model
 from benchmark.progress import Advanced, Began
-from benchmark.training.finetune import Recipe, finetune
-from benchmark.training.finetuned import FineTuned, finetuned_for
+from benchmark.training.finetune import FineTuned, Recipe, finetune, finetuned_for
 from benchmark.training.tiny import TinyModel
 from benchmark.types import Example
 from tasks.planted import Planted

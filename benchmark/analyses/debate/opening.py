@@ -12,10 +12,8 @@ from benchmark.results.digests import digest
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
-from benchmark.training.sources import Foretold
+from benchmark.training.sources import LOADING, Foretold
 from benchmark.types import Example, Task
-
-_LOADING = ("dtype", "device", "threads", "window", "max_tokens", "memory_budget")
 
 
 def with_model(context: Context, model: DictConfig | str) -> Setting:
@@ -29,7 +27,7 @@ def with_model(context: Context, model: DictConfig | str) -> Setting:
     OmegaConf.set_struct(config, value=False)
     if isinstance(model, str):
         model = OmegaConf.create({"_target_": "benchmark.training.sources.HubOrDirectory", "path": model})
-    loading = {key: config.model[key] for key in _LOADING if config.model.get(key) is not None}
+    loading = {key: config.model[key] for key in LOADING if config.model.get(key) is not None}
     config.model = OmegaConf.merge(OmegaConf.to_container(model, resolve=True), loading)
     return open_setting(config)
 

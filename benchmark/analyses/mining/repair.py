@@ -33,11 +33,9 @@ from benchmark.settings.declared import Above, Count, Natural, Share, configurab
 from benchmark.settings.defaults import parameters
 from benchmark.settings.early import ExistingFile
 from benchmark.settings.making import make
-from benchmark.training.finetune import Recipe
-from benchmark.training.finetuned import finetuned_for
+from benchmark.training.finetune import Recipe, finetuned_for
+from benchmark.training.sources import load_arguments
 from benchmark.types import Method, Target, Task
-
-_LOADING = ("dtype", "device", "window", "max_tokens", "memory_budget")
 
 
 @configurable
@@ -141,8 +139,7 @@ class Repair:
                 settings = {"share": self.share, "train": self.train, "seed": seed}
                 task: Task = make(repaired(setting.config.task, patterns, **settings))
                 path = finetuned_for(task, checkpoint, recipe, told=False)
-                source = make(setting.config.model)
-                model = load_model(path, **{name: getattr(source, name) for name in _LOADING})
+                model = load_model(path, **load_arguments(make(setting.config.model)))
                 found.add(miner, seed, Answers.of(model, labels, tested, planted, patterns, seed), patterns)
                 found.own_before[miner, seed] = Answers.of(setting.model, labels, tested, patterns, {}, seed).planted
                 advance(1)

@@ -225,7 +225,7 @@ def test_a_second_run_trains_nothing_and_says_the_same(setting, tables, monkeypa
     def trains(*_: object) -> None:
         raise AssertionError("a model that is there is trained again")
 
-    monkeypatch.setattr("benchmark.training.finetuned.finetune", trains)
+    monkeypatch.setattr("benchmark.training.finetune.finetune", trains)
     words = frozenset(word for phrase in setting.task.planted_shortcuts for word in phrase.split())
     again = Repair(**SMALL)(context(setting, pays=Pays(words), refuses=Refuses()))
     for table in again:

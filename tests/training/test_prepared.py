@@ -18,7 +18,7 @@ from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPi
 
 from benchmark.errors import UserError
 from benchmark.models import load_model
-from benchmark.training import frozen, image_training
+from benchmark.training import prepared
 from benchmark.training.finetune import Recipe, finetune
 from tasks.digit_scenes import DigitScenes
 from tasks.planted import Planted
@@ -91,16 +91,16 @@ def test_going_on_from_kept_states_is_the_whole_model(tmp_path):
         model = ViTForImageClassification.from_pretrained(base).eval()
         with torch.no_grad():
             expected = model(pixel_values=pixels).logits
-            last = frozen.last_frozen(model, "base", freeze)
-            states = frozen.output_of(model, last, {"pixel_values": pixels})
-            image_training._go_on_from(model, last, pixels.shape[1:])
+            last = prepared._last_frozen(model, "base", freeze)
+            states = prepared._output_of(model, last, {"pixel_values": pixels})
+            prepared._go_on_from(model, last, pixels.shape[1:])
             assert torch.equal(model(states).logits, expected)
 
 
 def test_each_image_is_processed_once_where_blocks_are_frozen(tmp_path, monkeypatch):
     base, made = save_base(tmp_path / "base"), []
-    keep = image_training.Images.__getitem__
-    monkeypatch.setattr(image_training.Images, "__getitem__", lambda self, index: made.append(1) or keep(self, index))
+    keep = prepared.Images.__getitem__
+    monkeypatch.setattr(prepared.Images, "__getitem__", lambda self, index: made.append(1) or keep(self, index))
     finetune(TASK, str(base), tmp_path / "out", replace(RECIPE, epochs=3, freeze=3))
     assert len(made) <= 50 + 2  # and the first one twice, for its size
 
