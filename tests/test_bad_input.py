@@ -271,7 +271,9 @@ def test_what_lacks_a_part_of_its_protocol():
     """Said when it is made, before anything is loaded."""
     choosy = {"_target_": "tests.test_bad_input.Choosy"}
     tested = OmegaConf.create({"evaluations": {"mine": choosy}}).evaluations.mine
-    with pytest.raises(UserError, match=r"^evaluations\.mine=Choosy: allowed are objects with metrics, reads, reduce"):
+    with pytest.raises(
+        UserError, match=r"^evaluations\.mine=Choosy: allowed are subclasses of benchmark\.types\.Evaluation$"
+    ):
         make(tested, Evaluation)
     explainer = {"_target_": "methods.attention_explainer.AttentionExplainer", "edges": choosy}
     with pytest.raises(

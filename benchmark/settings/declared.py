@@ -216,7 +216,7 @@ def fits(hint: Any, value: Any) -> bool:
     if hint in _SCALARS:
         kinds, _ = _SCALARS[hint]
         return isinstance(value, kinds) and (hint is bool or not isinstance(value, bool))
-    return not _is_protocol(hint) or not _lacking(value, hint)
+    return not is_protocol(hint) or not _lacking(value, hint)
 
 
 def described(hint: Any) -> str:
@@ -241,7 +241,7 @@ def described(hint: Any) -> str:
         )
     if (item := _items(hint)) is not None:
         return f"lists of {described(item)}"
-    if _is_protocol(hint):
+    if is_protocol(hint):
         where = hint.__module__.replace(".", "/")
         return f"objects with {', '.join(_members(hint))} ({hint.__name__} in {where}.py says what each is)"
     return _SCALARS[hint][1] if hint in _SCALARS else getattr(hint, "__name__", str(hint))
@@ -263,17 +263,18 @@ def _lacking(value: Any, protocol: type) -> list[str]:
 
 def _members(protocol: type) -> list[str]:
     """Public attributes and methods of a protocol and of those that it extends."""
-    bases = [base for base in protocol.__mro__ if _is_protocol(base)]
+    bases = [base for base in protocol.__mro__ if is_protocol(base)]
     names = {name for base in bases for name in (*vars(base), *vars(base).get("__annotations__", {}))}
     return sorted(name for name in names if not name.startswith("_"))
 
 
 def _is_class(hint: Any) -> bool:
     """Whether an annotation is a class of its own."""
-    return isinstance(hint, type) and hint not in _SCALARS and not _is_protocol(hint)
+    return isinstance(hint, type) and hint not in _SCALARS and not is_protocol(hint)
 
 
-def _is_protocol(hint: Any) -> bool:
+def is_protocol(hint: Any) -> bool:
+    """Whether an annotation is a protocol, which objects fulfil by what they have."""
     return isinstance(hint, type) and getattr(hint, "_is_protocol", False)
 
 

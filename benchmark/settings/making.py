@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from benchmark.errors import UserError, one_line
 from benchmark.settings.configuration import GROUPS, KEYED, compose
-from benchmark.settings.declared import SettingError, described, fits, hold
+from benchmark.settings.declared import SettingError, described, fits, hold, is_protocol
 from benchmark.settings.sources import NoSuchTarget, outline_of
 
 
@@ -21,10 +21,10 @@ def make(config: Any, kind: type | None = None) -> Any:
 
     Args:
         config: `_target_` and its settings.
-        kind: the protocol that it has to fulfil, if any.
+        kind: the protocol that it has to fulfil, or the class that it has to be of, if any.
 
     Raises:
-        UserError: the target does not exist, does not take these settings, or lacks a member of the protocol.
+        UserError: the target does not exist, does not take these settings, or is nothing of that kind.
     """
     try:
         instance = instantiate(config)
@@ -41,8 +41,9 @@ def make(config: Any, kind: type | None = None) -> Any:
         raise
     path = _own_path(config)
     _hold_choices(instance, path)
-    if kind is not None and not fits(kind, instance):
-        raise UserError(f"{path}={type(instance).__name__}: allowed are {described(kind)}")
+    if kind is not None and not (fits(kind, instance) and (is_protocol(kind) or isinstance(instance, kind))):
+        allowed = described(kind) if is_protocol(kind) else f"subclasses of {kind.__module__}.{kind.__name__}"
+        raise UserError(f"{path}={type(instance).__name__}: allowed are {allowed}")
     return instance
 
 

@@ -260,7 +260,7 @@ def test_importance_by_example_follows_each_examples_own_order(context):
 
     cell = context.cells["raw_attention"]
     evaluation = HeadPruning(calibration="each")
-    own = rows_of_test(cell, evaluation, scoped=evaluation).whole
+    own = rows_of_test(cell, evaluation).whole
     uids = np.unique(own["uid"])
     assert len(uids) == sum(len(batch) for batch in context.setting.data.batches)
     heads = cell.head_scores("same", "label")

@@ -27,6 +27,9 @@ class Example(Averaged):
     def derived(self):
         return {"ratio": Derived(("hits", "size"), lambda m: m[..., 0] / m[..., 1], ("size",))}
 
+    def rows(self, model, batch, attribution):
+        raise NotImplementedError
+
 
 def rows_of(n=12, seed=0):
     generator = np.random.default_rng(seed)

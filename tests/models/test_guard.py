@@ -26,7 +26,7 @@ from benchmark.run.explaining import Checked, Explain
 from benchmark.run.steps import UnfinishedError
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
-from benchmark.types import Attribution, Method
+from benchmark.types import Attribution, Method, as_compared
 from tests import text_models, tiny_task
 
 pytestmark = pytest.mark.mistyped  # beartype's own draws change the random state that the guard watches
@@ -235,7 +235,7 @@ def test_what_is_changed_for_a_while_is_no_fault(model):
 
     torch.manual_seed(0)
     for _ in range(2):
-        Checked("mine", method)(model, batch, target)
+        Checked("mine", as_compared(method))(model, batch, target)
     assert drawn[0] == drawn[1]
 
 

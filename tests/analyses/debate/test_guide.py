@@ -29,6 +29,7 @@ from benchmark.analyses.differences import P_VALUE
 from benchmark.errors import NoSplit, NotApplicable, UserError
 from benchmark.randomness import generator
 from benchmark.run.data import Data, DrawnClass, OneClass
+from benchmark.run.stages import Explaining
 from benchmark.run.workbench import open_setting
 from benchmark.training.guided import GuidedRecipe
 from benchmark.types import Attribution, Example, Method
@@ -128,7 +129,7 @@ def test_scores_are_those_of_visible_rated_words(plain, tmp_path):
     found = texts.explained(context.cells["noise"], "predicted", "max")
     number = 0
     for batch in context.setting.data.batches:
-        tokens = Noise()(None, batch, None).tokens
+        tokens = Noise().explain(None, batch, None).tokens
         for b, words in enumerate(batch.words):
             for place_, _ in enumerate(words):
                 of_word = [float(tokens[b, t]) for t, unit in enumerate(batch.units[b].tolist()) if unit == place_]
@@ -156,8 +157,8 @@ def test_other_classes_are_explained_for_themselves(plain, tmp_path, monkeypatch
     context = opened(plain, tmp_path, Leaking, limit=10)
     data, cell, other = context.setting.data, context.cells["leaking"], opened(plain, tmp_path, limit=10, batch_size=3)
     predicted = cell.explain("predicted").arrays["target"]
-    asked, explain = [], Leaking.__call__
-    monkeypatch.setattr(Leaking, "__call__", lambda *given: asked.append(len(given[2])) or explain(*given))
+    asked, explain = [], Leaking.explain
+    monkeypatch.setattr(Leaking, "explain", lambda *given: asked.append(len(given[2])) or explain(*given))
     for which in (OneClass(1), DrawnClass(2)):
         of_uid = {}
         asked.clear()
@@ -168,8 +169,8 @@ def test_other_classes_are_explained_for_themselves(plain, tmp_path, monkeypatch
         stored = cell.explain(which)
         assert dict(zip(stored.uids, stored.arrays["target"].tolist(), strict=True)) == of_uid
         assert sum(asked) == (stored.arrays["target"] != predicted).sum()
-        assert cell.holds(f"attributions-{which}")
-        first = Leaking()(None, data.batches[0], data.target(0, which)).tokens
+        assert cell.holds(Explaining(which=which))
+        first = Leaking().explain(None, data.batches[0], data.target(0, which)).tokens
         lengths = stored.arrays["lengths"]
         assert stored.arrays["tokens"][: lengths[0]].tolist() == first[0, : lengths[0]].tolist()
     assert set(of_uid.values()) == {0, 1}

@@ -19,7 +19,7 @@ from benchmark.errors import NotApplicable
 from benchmark.run.cell import Cell
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
-from benchmark.types import Attribution
+from benchmark.types import Attribution, Method
 from tasks.planting_rules import Rules
 
 
@@ -65,13 +65,13 @@ def test_where_one_side_says_everything_or_neither_anything():
 
 
 @dataclass(frozen=True)
-class Marks:
+class Marks(Method):
     """Scores 3 for planted words and 1 for others."""
 
     version: int = 1
     class_specific: bool = False
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         scores = torch.ones(batch.units.shape)
         for row, planted in enumerate(planted_units(batch)):
             for token, unit in enumerate(batch.units[row].tolist()):
@@ -80,13 +80,13 @@ class Marks:
 
 
 @dataclass(frozen=True)
-class NoTokens:
+class NoTokens(Method):
     """Scores nothing."""
 
     version: int = 1
     class_specific: bool = False
 
-    def __call__(self, model, batch, target):
+    def explain(self, model, batch, target):
         raise NotApplicable("it scores nothing")
 
 

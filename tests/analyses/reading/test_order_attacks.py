@@ -330,6 +330,7 @@ class Given(ByPlace):
     """Scores that a file would give for the examples of a comparison."""
 
     name: str = "given"
+    explains_others: ClassVar[bool] = False
 
     def check(self, batches):
         raise AssertionError("it is not asked for others")
@@ -348,7 +349,7 @@ def test_random_scores_do_not_follow_words(setting):
     class Drawn(ByPlace):
         name: str = "drawn"
 
-        def __call__(self, model, batch, target):
+        def explain(self, model, batch, target):
             drawn = [np.random.default_rng(list(map(ord, uid))).random(batch.units.shape[1]) for uid in batch.uids]
             return Attribution(target, torch.from_numpy(np.array(drawn)))
 
