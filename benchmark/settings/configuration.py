@@ -71,6 +71,7 @@ def settled(
     Raises:
         UserError: an option, key or value does not exist; one line, with near matches.
     """
+    _tell_left_out(config_name, overrides, directory)
     if config_name is not None:
         overrides = _with_additions(config_name, overrides, directory)
     try:
@@ -245,6 +246,17 @@ def _as_chosen(
     What the command sets itself stays, so that a mistake in it is found. A command that adds to a list
     (`+analyses=over_seeds`) chooses all that the experiment has.
     """
+    with open_dict(config):
+        for group, names, keys in _not_chosen(experiment, overrides):
+            if group in KEYED:
+                _leave_out(config, group, keys, names)
+            else:
+                _put_back(config, group, keys, compose(None, [f"+{group}={names[0]}"], directory)[group])
+    return config
+
+
+def _not_chosen(experiment: Experiment, overrides: Sequence[str]) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Groups in which a command chooses for itself, what it chooses there, and what it does not set of the experiment's."""
     typed = [_plain_key(text) for text in overrides]
     chosen = {
         key: _names(text)
@@ -257,17 +269,19 @@ def _as_chosen(
     def is_typed(path: str) -> bool:
         return any(key == path or key.startswith(f"{path}.") for key in typed)
 
-    with open_dict(config):
-        for group, names in chosen.items():
-            keys = [key for key in experiment.parts.get(group, {}) if not is_typed(f"{group}.{key}")]
-            if group in KEYED:
-                _leave_out(config, group, keys, names)
-            elif [experiment.options.get(group)] != names and len(names) == 1:
-                _put_back(config, group, keys, compose(None, [f"+{group}={names[0]}"], directory)[group])
-                if keys:
-                    said = ", ".join(f"{group}.{key}={experiment.parts[group][key]}" for key in keys)
-                    _tell(f"{group}={names[0]} is not the experiment's {group}, whose settings are left out: {said}")
-    return config
+    for group, names in chosen.items():
+        if group in KEYED or ([experiment.options.get(group)] != names and len(names) == 1):
+            yield group, names, [key for key in experiment.parts.get(group, {}) if not is_typed(f"{group}.{key}")]
+
+
+def _tell_left_out(config_name: str | None, overrides: Sequence[str], directory: str | None) -> None:
+    """Tell which settings of an experiment's task or model do not hold, since the command chooses another one."""
+    if (experiment := _experiment_of(config_name, overrides, directory)) is None:
+        return
+    for group, names, keys in _not_chosen(experiment, overrides):
+        if keys and group in _SINGLE:
+            said = ", ".join(f"{group}.{key}={experiment.parts[group][key]}" for key in keys)
+            _tell(f"{group}={names[0]} is not the experiment's {group}, whose settings are left out: {said}")
 
 
 @cache  # a command composes its configuration more than once

@@ -128,6 +128,9 @@ def test_what_is_left_out_of_a_task_is_told_once(caplog):
         "task.shortcuts=6, task.shortcut_strength=0.95, task.shortcut_splits=['train']"
     ]
     caplog.clear()
+    every = ["shortcuts=6", "shortcut_strength=0.9", "shortcut_rate=0.5", "shortcut_splits=[train]"]
+    again = compose("config", [*words[:3], *(f"task.{setting}" for setting in every)]).task
+    assert (again.shortcuts, again.shortcut_rate) == (6, 0.5)
     assert compose("config", ["+experiment=mine_and_repair", "methods=[rollout]"]).task.shortcuts == 6
     compose("config", ["+experiment=planted_real", "task@task.task=planted"])
     assert caplog.messages == []
