@@ -136,7 +136,8 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
             commits.clean(folder)
             Compared(tuple(str(path.relative_to(out)) for path in comparison.cells), tests).write(folder)
             if given_up is None:
-                analyse(opened.analyses, Context(setting.entire(), opened.cells(STEPS), evaluations, folder), folder)
+                entire = {name: replace(cell, steps=STEPS) for name, cell in cells.items()}
+                analyse(opened.analyses, Context(setting.entire(), entire, evaluations, folder), folder)
             spending.analysed()
             start = time.monotonic()
             with progress.scope("report", "tables and figures"):

@@ -1,7 +1,7 @@
 """A comparison before anything of it is computed: its parts made, its task and model loaded, its name known."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from logging import getLogger
 
 from omegaconf import DictConfig
@@ -12,7 +12,7 @@ from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.results import statistics
 from benchmark.results.digests import digest
-from benchmark.run.cell import Cell, Step
+from benchmark.run.cell import Cell
 from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.identity import identity
 from benchmark.settings.making import make
@@ -42,10 +42,9 @@ class Opened:
         """Of everything that the comparison depends on."""
         return comparison_hash(self.setting, self.methods, self.evaluations, self.analyses)
 
-    def cells(self, steps: Sequence[Step] | None = None) -> dict[str, Cell]:
-        """The cell of each method, for some steps; None: those that the command is for."""
-        cells = {name: self.setting.cell(name, method) for name, method in self.methods.items()}
-        return cells if steps is None else {name: replace(cell, steps=steps) for name, cell in cells.items()}
+    def cells(self) -> dict[str, Cell]:
+        """The cell of each method."""
+        return {name: self.setting.cell(name, method) for name, method in self.methods.items()}
 
 
 def open_comparison(config: DictConfig) -> Opened:

@@ -260,9 +260,7 @@ class Cell:
 
     def _targets(self, which: Explained) -> Int[np.ndarray, "N"]:
         """The class of each scored example that is explained."""
-        targets = [self.data.target(index, which) for index in range(len(self.data.batches))]
-        found: Int[np.ndarray, N] = torch.cat(targets).cpu().numpy()
-        return found
+        return np.concatenate([self.data.target(index, which).cpu().numpy() for index in range(len(self.data.batches))])
 
     def _store(self, stage: Explaining, result: Ragged) -> None:
         path = self.path(stage)
