@@ -95,7 +95,7 @@ class Cell:
         predicted = self.explained(PREDICTED)
         if which == "predicted":
             return predicted
-        return overlaid(predicted, self.explained(Explaining(which=which)), self._targets(which))
+        return overlaid(predicted, self.explained(Explaining(which=which), predicted), self._targets(which))
 
     def edges(self, which: Explained) -> Ragged:
         """Edge scores of all scored examples, summed over heads; reused where they are stored.
@@ -125,23 +125,29 @@ class Cell:
             raise NotApplicable("the method does not score heads")
         return torch.as_tensor(stored.arrays["heads"])
 
-    def explained(self, stage: Explaining) -> Ragged:
+    def explained(self, stage: Explaining, predicted: Ragged | None = None) -> Ragged:
         """What lies on disk of a stage when it is done; it is computed where it is not there.
 
         Of another class than the predicted one there are the examples whose class is another: `explain` has all of them.
 
+        Args:
+            stage: what is asked for.
+            predicted: the attributions for the predicted classes, where whoever asks has read them.
+
         Raises:
             NotApplicable: the method does not give it, with the reason.
         """
+        if predicted is None and stage.of_others:
+            predicted = self.explained(PREDICTED)
         if not self.holds(stage):
             with self.lock:
                 if not self.holds(stage):  # another process may have been at it
-                    result, resumable = self._computed(stage)
+                    result, resumable = self._computed(stage, predicted)
                     self._store(stage, result)
                     resumable.clear()
                     return result
         stored = Ragged.read(self.path(stage))
-        if stored.uids != self._uids(stage):
+        if stored.uids != self._uids(stage, predicted):
             raise Corrupt(self.path(stage), "it holds other examples than this comparison asks for")
         return stored
 
@@ -202,7 +208,7 @@ class Cell:
     def _refusal(self, stage: Stage) -> Path:
         return self.folder / "parts" / f"{stage.name}.refused.json"
 
-    def _computed(self, stage: Explaining) -> tuple[Ragged, Resumable[Ragged]]:
+    def _computed(self, stage: Explaining, predicted: Ragged | None = None) -> tuple[Ragged, Resumable[Ragged]]:
         """The result of a stage, and its parts, to be cleared when the result is stored."""
         if (reason := self.refused(stage)) is not None:
             raise NotApplicable(reason)
@@ -218,18 +224,20 @@ class Cell:
         )
         before = Look(self.model)
         try:
-            work, inputs = self._work(stage)
+            work, inputs = self._work(stage, predicted)
             results = partial(self.data.runner.results, Series(self.model, work(self._explainer), batches, inputs))
             result = Ragged.merge(resumable.parts(sizes_of(batches), results, stage.name, stage.label))
         except NotApplicable as reason:
             self.refuse(stage, str(reason))
             raise
         before.check(f"methods.{self.name}")
-        if result.uids != self._uids(stage):
+        if result.uids != self._uids(stage, predicted):
             raise Corrupt(resumable.folder, "its parts do not hold each example once")
         return result, resumable
 
-    def _work(self, stage: Explaining) -> tuple[Callable[[Checked], Work[Ragged]], Callable[[int], tuple[object, ...]]]:
+    def _work(
+        self, stage: Explaining, predicted: Ragged | None
+    ) -> tuple[Callable[[Checked], Work[Ragged]], Callable[[int], tuple[object, ...]]]:
         """What is done with each batch of a stage, and what that needs beside the batch."""
         data = self.data
         if stage.sample is not None:
@@ -241,21 +249,21 @@ class Cell:
             return ScoreEdges, lambda index: (data.target(index, stage.which),)
         if stage in (PREDICTED, WITH_EDGES):
             return Explain if stage == PREDICTED else ExplainWithEdges, lambda index: (data.target(index, "predicted"),)
-        predicted = self.explained(PREDICTED)
+        known = self.explained(PREDICTED) if predicted is None else predicted
 
         def base(index: int) -> Attribution:
-            return padded(predicted, data.start(index), data.batches[index])
+            return padded(known, data.start(index), data.batches[index])
 
         if stage == CLASSES:
             return ExplainClasses, lambda index: (class_order(data.logits(index)), base(index))
         return ExplainAnother, lambda index: (data.target(index, stage.which), base(index))
 
-    def _uids(self, stage: Explaining) -> tuple[str, ...]:
+    def _uids(self, stage: Explaining, predicted: Ragged | None) -> tuple[str, ...]:
         """The examples that a stage gives something of, in order."""
         uids = uids_of(stage.batches(self.data))
-        if stage.gives != "attributions" or stage.sample is not None or stage == PREDICTED:
+        if predicted is None or not stage.of_others:
             return uids
-        changed = self._targets(stage.which) != self.explained(PREDICTED).arrays["target"]
+        changed = self._targets(stage.which) != predicted.arrays["target"]
         return tuple(compress(uids, changed & self.method.class_specific))
 
     def _targets(self, which: Explained) -> Int[np.ndarray, "N"]:

@@ -66,6 +66,11 @@ class Explaining:
             return "explaining calibration examples"
         return f"explaining {_said(self.which)}"
 
+    @property
+    def of_others(self) -> bool:
+        """Whether it gives something of those scored examples alone whose class is another than the predicted one."""
+        return self.gives == "attributions" and self.sample is None and self.which != "predicted"
+
     def batches(self, data: Data) -> Sequence[Batch]:
         """What it goes over."""
         return data.batches if self.sample is None else data.calibration(self.sample.split, self.sample.limit)
