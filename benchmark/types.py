@@ -20,13 +20,11 @@ from torch import Tensor
 from benchmark.errors import NotApplicable, UserError
 from benchmark.results.record import About, Derivation, Figure, Metric
 from benchmark.results.wording import span
+from benchmark.targets import TARGET_FIELDS, ClassTarget, Target, TargetName, target_from
 from benchmark.units import Pool, pool
 
 if TYPE_CHECKING:
     from benchmark.models.classifier import Classifier
-
-Target = Literal["predicted", "label"]
-"""Which class is explained: the one that the model predicts, or the annotated one."""
 
 Aggregate = Callable[[Float[Tensor, "N L H"]], Float[Tensor, "L H"]]
 """Head importance from the head scores of N examples."""
@@ -218,7 +216,7 @@ class Attribution:
     of each example; one with dimensions T has nothing at padding.
 
     Attributes:
-        target: the explained class of each example.
+        target: what is explained of each example; class indices [B] stand for the target of these classes.
         tokens: one score per token (0 at padding; special tokens may be scored, evaluations read units only), or None.
         heads: one score per layer and head, or None.
         orders: head scores under K − 1 other draws of equal standing (random orders); given to evaluations that read heads.
@@ -232,7 +230,7 @@ class Attribution:
             the others from `tokens`.
     """
 
-    target: Int[Tensor, "B"]
+    target: Target
     tokens: Float[Tensor, "B T"] | None = None
     heads: Float[Tensor, "B L H"] | None = None
     orders: Float[Tensor, "K L H"] | None = None
@@ -243,9 +241,19 @@ class Attribution:
     classes: Float[Tensor, "B K T"] | None = None
     pixels: Float[Tensor, "B Y X"] | None = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.target, Tensor):
+            object.__setattr__(self, "target", ClassTarget(self.target))
+
+    @staticmethod
+    def of_stored(values: Mapping[str, Tensor]) -> "Attribution":
+        """From what the fields hold (`of_examples`)."""
+        target = target_from({name: value for name, value in values.items() if name in TARGET_FIELDS})
+        return Attribution(target, **{name: value for name, value in values.items() if name not in TARGET_FIELDS})
+
     def cpu(self) -> "Attribution":
         """The same on the CPU."""
-        return replace(self, **{name: value.cpu() for name, value in self._held.items()})
+        return replace(self, target=self.target.to("cpu"), **{name: value.cpu() for name, value in self._held.items()})
 
     def words(self, batch: Batch, how: Pool = "max") -> list[pd.Series]:
         """Each example's words (patches) with their scores: NaN beyond the model's window.
@@ -274,29 +282,39 @@ class Attribution:
         return [pd.Series(row[: len(words)], index=list(words), name=uid) for row, words, uid in rows]
 
     def __repr__(self) -> str:
-        return f"Attribution({', '.join(f'{name} {list(value.shape)}' for name, value in self._held.items())})"
+        held = {**self.target.stored, **self._held}
+        return f"Attribution({', '.join(f'{name} {list(value.shape)}' for name, value in held.items())})"
 
     @property
     def _held(self) -> dict[str, Tensor]:
-        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+        """The scores that are given."""
+        return {f.name: value for f in fields(self)[1:] if (value := getattr(self, f.name)) is not None}
 
     @property
     def of_examples(self) -> dict[str, Tensor]:
-        """The fields that are given and hold something of each example."""
-        return {name: value for name, value in self._held.items() if layouts()[name].of_examples}
+        """What says something of each example, by the name under which it is stored: the target, and scores."""
+        return {
+            **self.target.stored,
+            **{name: value for name, value in self._held.items() if layouts()[name].of_examples},
+        }
 
     def select(self, rows: Sequence[int]) -> "Attribution":
         """The attributions of these examples, in this order; with `Batch.select`."""
-        index = torch.as_tensor(list(rows), dtype=torch.long, device=self.target.device)
-        return replace(self, **{name: value[index] for name, value in self.of_examples.items()})
+        index = torch.as_tensor(list(rows), dtype=torch.long)
+        scores = {name: value for name, value in self._held.items() if layouts()[name].of_examples}
+        return replace(
+            self,
+            target=self.target[index.to(self.target.classes.device)],
+            **{name: value[index.to(value.device)] for name, value in scores.items()},
+        )
 
 
 @cache
 def layouts() -> Mapping[str, Layout]:
-    """How every field of an `Attribution` lies, from its annotation."""
+    """How what is stored of an `Attribution` lies: the target, and every field with scores, from its annotation."""
     hints = get_type_hints(Attribution)
-    found = {}
-    for one in fields(Attribution):
+    found = {name: Layout(("B",)) for name in TARGET_FIELDS}
+    for one in fields(Attribution)[1:]:
         hint = next(arm for arm in (hints[one.name], *get_args(hints[one.name])) if hasattr(arm, "dim_str"))
         found[one.name] = Layout(tuple(hint.dim_str.split()), one.metadata.get("rounded", False))
     return found
@@ -324,26 +342,32 @@ class Compared:
         """
 
 
-def as_target(model: "Classifier", batch: Batch, target: Sequence[int] | Int[Tensor, "B"]) -> Int[Tensor, "B"]:
-    """The classes as a tensor on the model's device.
+Explainable = Target | Sequence[int] | Int[Tensor, "B"]
+"""A target, or the class of each example."""
+
+
+def as_target(model: "Classifier", batch: Batch, target: Explainable) -> Target:
+    """What is explained, on the model's device; of classes the target of these classes.
 
     Raises:
         UserError: there is not one class for each example, or the model has none of that number.
     """
+    if isinstance(target, Target):
+        if len(target) != len(batch):
+            raise UserError(f"target is of {len(target)} examples, and the batch has {len(batch)}")
+        return target.to(model.device)
     classes = torch.as_tensor(target, device=model.device)
     if classes.shape != (len(batch),):
         raise UserError(f"target={target} must hold one class for each of the {len(batch)} examples")
-    if isinstance(target, Tensor):
-        return classes
-    if unknown := sorted(set(target) - set(range(len(model.labels)))):
+    if not isinstance(target, Tensor) and (unknown := sorted(set(target) - set(range(len(model.labels))))):
         raise UserError(f"target holds {unknown[0]}, but the model's classes are 0 to {len(model.labels) - 1}")
-    return classes
+    return ClassTarget(classes)
 
 
 class Method(Compared, ABC):
     """An explainer: a subclass says how to `explain`, and may say more; what it does not say has a default.
 
-    It is called as `method(model, batch, target)`, with the target as a tensor or as a list of classes.
+    It is called as `method(model, batch, target)`, with a `Target`, or with the class of each example as a tensor or a list.
     """
 
     fitted: ClassVar[bool] = False
@@ -352,13 +376,17 @@ class Method(Compared, ABC):
     explains_others: ClassVar[bool] = True
     """Whether it can explain other examples, and other models, than those of its comparison."""
 
-    def __call__(self, model: "Classifier", batch: Batch, target: Sequence[int] | Int[Tensor, "B"]) -> Attribution:
-        """Explain class `target[b]` of every example b."""
+    def __call__(self, model: "Classifier", batch: Batch, target: Explainable) -> Attribution:
+        """Explain the target, or class `target[b]`, of every example b."""
         return self.explain(model, batch, as_target(model, batch, target))
 
     @abstractmethod
-    def explain(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
-        """What `__call__` gives, with the target as a tensor on the model's device.
+    def explain(self, model: "Classifier", batch: Batch, target: Target) -> Attribution:
+        """What `__call__` gives, with the target as a `Target` on the model's device.
+
+        Where a backward pass starts is `target.seed(logits)`, and the number that is explained `target.value(logits)`, or
+        `target.probability(logits)`, so that a method serves classes and contrasts alike. Class indices are
+        `target.classes`.
 
         Raises:
             NotApplicable: it cannot explain here, with the reason.
@@ -375,7 +403,7 @@ class Method(Compared, ABC):
         """A copy that has seen these examples of the training split, which explains; asked of one that is `fitted` alone."""
         return self
 
-    def edge_scores(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L H T T"]:
+    def edge_scores(self, model: "Classifier", batch: Batch, target: Target) -> Float[Tensor, "B L H T T"]:
         """One score per layer, head, query and key; a method without scores per head has one head dimension of 1.
 
         Raises:
@@ -383,7 +411,7 @@ class Method(Compared, ABC):
         """
         raise NotApplicable("the method does not score edges")
 
-    def with_edges(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def with_edges(self, model: "Classifier", batch: Batch, target: Target) -> Attribution:
         """What `explain` gives, with `edges`: those of `edge_scores` summed over heads, 0 at padding, from the same pass.
 
         Raises:
@@ -414,7 +442,7 @@ class PlainMethod(Method):
     """A callable `f(model, batch, target)` as a method; of its other attributes `version` and `class_specific` are read.
 
     Args:
-        function: gives an `Attribution`; the target is the class of each example.
+        function: gives an `Attribution`; it is given the class of each example as a tensor [B].
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -426,10 +454,26 @@ class PlainMethod(Method):
         """What the callable says, True where it says nothing."""
         return bool(getattr(self.function, "class_specific", True))
 
-    def explain(self, model: "Classifier", batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
-        """What the callable gives."""
-        answer: Attribution = self.function(model, batch, target)  # `run.explaining.Checked` looks at its form
+    def explain(self, model: "Classifier", batch: Batch, target: Target) -> Attribution:
+        """What the callable gives.
+
+        Raises:
+            NotApplicable: a contrast is asked for, and it explains classes.
+        """
+        classes = class_indices(target) if self.class_specific else target.classes
+        answer: Attribution = self.function(model, batch, classes)  # `run.explaining.Checked` looks at its form
         return answer
+
+
+def class_indices(target: Target) -> Int[Tensor, "B"]:
+    """The class of each example, for a callable that explains classes.
+
+    Raises:
+        NotApplicable: something else than a class is asked for.
+    """
+    if not isinstance(target, ClassTarget):
+        raise NotApplicable("it explains classes alone: a subclass of benchmark.types.Method can explain a contrast")
+    return target.classes
 
 
 def as_compared(value: Any) -> Compared:
@@ -482,7 +526,8 @@ class Evaluation(ABC):
     Attributes:
         version: enters the identity of stored rows: raise it when the numbers change.
         reads: what it is given of a method.
-        target: which class is explained.
+        target: what is explained: the predicted class, the annotated one ("label"), or the predicted class rather than the
+            one with the second largest logit ("contrast").
         calibration: examples that head importance, or what a test takes from a method, comes from. It has `split` and
             `limit`: the first examples of that split which are not scored. A test of heads may have `same` (importance
             over the scored examples) or `each` (the importance of every example by itself).
@@ -495,7 +540,7 @@ class Evaluation(ABC):
     reads: ClassVar[Reads]
     of_images: ClassVar[bool] = False
     averaged: ClassVar[bool] = False
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     calibration: Any = "same"
 
     @property

@@ -3,11 +3,12 @@
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 
 Queries = Literal["mean", "read"]
@@ -37,14 +38,14 @@ class AttCat(Method):
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Token scores, in chunks that keep attention within the memory budget."""
         scores = [self._scores(model, part, target[rows]) for part, rows in model.parts(batch)]
         return Attribution(target=target, tokens=torch.cat(scores))
 
-    def _scores(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B T"]:
+    def _scores(self, model: Classifier, batch: Batch, target: Target) -> Float[Tensor, "B T"]:
         trace = model.run(batch, record=("attentions", "hidden"), grad=True)
-        gradients = model.gradients(trace.logits, trace.hidden, weights=model.one_hot(target))
+        gradients = model.gradients(trace.logits, trace.hidden, weights=target.seed(trace.logits))
         weights, streams = self._query_weights(model, batch), model.streams
         scores = torch.zeros_like(weights).repeat(streams.count, 1, 1)
         ends = zip(streams.queries, streams.keys, strict=True)

@@ -1,16 +1,16 @@
 """An attention explainer is an edge score and a readout (docs/protocols.md, sections 2 and 3)."""
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch, Method, as_target
+from benchmark.targets import Target
+from benchmark.types import Attribution, Batch, Explainable, Method, as_target
 from methods.edges.base import EdgeScore, comes_layer_by_layer
 from methods.readouts.base import ChecksLayers, Readout
 from methods.readouts.reading import HeadReadout, Reading
@@ -50,7 +50,7 @@ class AttentionExplainer(Method):
         if isinstance(self.readout, ChecksLayers):
             self.readout.check_layers(model.n_layers)
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Attributions of a batch, computed in chunks that keep attention-sized tensors within the memory budget.
 
         Of an input so long that one example alone exceeds the budget several times, no more than a layer is held at once
@@ -58,18 +58,16 @@ class AttentionExplainer(Method):
         """
         return self._explained(model, batch, target, sums=False)
 
-    def with_edges(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def with_edges(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """What `explain` gives, with `edges` from the same scores: their sums over heads [B L T T], 0 at padding."""
         return self._explained(model, batch, target, sums=True)
 
-    def edge_scores(
-        self, model: Classifier, batch: Batch, target: Sequence[int] | Int[Tensor, "B"]
-    ) -> Float[Tensor, "B L H T T"]:
+    def edge_scores(self, model: Classifier, batch: Batch, target: Explainable) -> Float[Tensor, "B L H T T"]:
         """The scores of all edges at once, with one head where they know none; mind the memory for long inputs."""
-        target = as_target(model, batch, target)
-        return torch.stack([layer.to(model.scores_dtype) for layer in self.edges(model, batch, target)], dim=1)
+        layers = self.edges(model, batch, as_target(model, batch, target))
+        return torch.stack([layer.to(model.scores_dtype) for layer in layers], dim=1)
 
-    def _explained(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], *, sums: bool) -> Attribution:
+    def _explained(self, model: Classifier, batch: Batch, target: Target, *, sums: bool) -> Attribution:
         read = []
         for part, rows in model.parts(batch):
             own = target[rows]
@@ -82,11 +80,15 @@ class AttentionExplainer(Method):
                 for layer, edges in enumerate(scores):
                     reading.add(layer, edges)
             read.append(reading.attribution(own))
-        return _concatenate(read)
+        return _concatenate(read, target)
 
 
-def _concatenate(parts: Sequence[Attribution]) -> Attribution:
+def _concatenate(parts: Sequence[Attribution], target: Target) -> Attribution:
     if len(parts) == 1:
         return parts[0]
-    columns = {f.name: [getattr(part, f.name) for part in parts] for f in fields(Attribution)}
-    return Attribution(**{name: torch.cat(rows) for name, rows in columns.items() if rows[0] is not None})
+    return Attribution.of_stored(
+        {
+            **{name: torch.cat([part.of_examples[name] for part in parts]) for name in parts[0].of_examples},
+            **target.stored,
+        }
+    )

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.models.removal import tokens_of
 from benchmark.models.variants import run_variants
 from benchmark.settings.declared import configurable
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import Output, output_drops
 from methods.shared.unit_scores import logits_of_each, unit_attribution, visible_units
@@ -50,7 +51,7 @@ class AttentionMasking(Method):
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Token scores."""
         visible = visible_units(batch)
         one_each = torch.eye(visible.shape[1], dtype=torch.bool, device=visible.device)[:, None, :] & visible

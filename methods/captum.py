@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.errors import UserError, near
@@ -16,6 +16,7 @@ from benchmark.models.variants import take
 from benchmark.settings.availability import needs
 from benchmark.settings.declared import configurable
 from benchmark.settings.early import NameIn
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch
 from methods.shared.input_gradients import (
     Baseline,
@@ -80,7 +81,7 @@ class Captum(UnitExplainer):
         ]:
             raise UserError(f"arguments.{missing[0]} is not set, and captum's {self.algorithm} needs it")
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Token scores; raises UserError for an operator or a baseline token that the model does not have."""
         from captum.attr import GradientAttribution  # where captum is installed
 
@@ -101,7 +102,7 @@ class Captum(UnitExplainer):
     def _values(self, game: UnitGame) -> Float[Tensor, "1 V"]:
         return self._attribute(game, game.everything, perturbations_per_eval=MANY)
 
-    def _over_embeddings(self, model: Classifier, one: Batch, target: Int[Tensor, "1"]) -> Float[Tensor, "1 P"]:
+    def _over_embeddings(self, model: Classifier, one: Batch, target: Target) -> Float[Tensor, "1 P"]:
         def forward(embeddings: Tensor) -> Tensor:
             rows = torch.zeros(len(embeddings), dtype=torch.long, device=embeddings.device)
             tensors = {name: tensor[rows] for name, tensor in one.tensors.items()}

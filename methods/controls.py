@@ -7,21 +7,20 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.randomness import generator
 from benchmark.settings.declared import AtLeast, Natural, configurable
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Example, Method
 
 LEAST_ORDERS = 5
 
 
-def _from_units(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"], scores: Callable[[int], np.ndarray]
-) -> Attribution:
+def _from_units(model: Classifier, batch: Batch, target: Target, scores: Callable[[int], np.ndarray]) -> Attribution:
     """Every token with the score of its unit; `scores(b)` scores all units of example b."""
     rows = [torch.as_tensor(scores(b), dtype=model.scores_dtype, device=model.device) for b in range(len(batch))]
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
@@ -55,7 +54,7 @@ class Random(Method):
         seeds = [[self.seed, order] if order else self.seed for order in range(self.orders)]
         return torch.as_tensor(np.stack([np.random.default_rng(seed).random((n_layers, n_heads)) for seed in seeds]))
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Random scores in [0, 1)."""
         n_units = batch.n_units.tolist()
         tokens = _from_units(
@@ -85,7 +84,7 @@ class Oracle(Method):
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """The rationale; raises NotApplicable where there is none."""
         return _from_units(model, batch, target, lambda b: _rationale(batch, b))
 
@@ -101,7 +100,7 @@ class Inverted(Method):
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """The negated rationale; raises NotApplicable where there is none."""
         return _from_units(model, batch, target, lambda b: -_rationale(batch, b))
 
@@ -122,7 +121,7 @@ class Constant(Method):
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Zeros."""
         return Attribution(target=target, tokens=torch.zeros_like(batch.units, dtype=model.scores_dtype))
 
@@ -138,7 +137,7 @@ class Position(Method):
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Scores in (−1, 0]."""
         n_units = batch.n_units.tolist()
         return _from_units(model, batch, target, lambda b: -np.arange(n_units[b]) / n_units[b])
@@ -171,7 +170,7 @@ class Frequency(Method):
                 counts.update(word.lower() for word in (part.split() if isinstance(part, str) else part))
         return replace(self, counts=counts)
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Scores at most 0."""
         return _from_units(model, batch, target, lambda b: self._scores(batch.words[b]))
 

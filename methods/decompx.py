@@ -3,11 +3,12 @@
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.propagation.block_parts import refuse_cross_attention
 from methods.propagation.decomposed import Decomposed, decomposed, settled
@@ -49,12 +50,12 @@ class DecompX(Method):
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Token scores."""
         return Attribution(target=target, tokens=self.contributions(model, batch, target)[0] * batch.attention_mask)
 
     def contributions(
-        self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]
+        self, model: Classifier, batch: Batch, target: Target
     ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B"]]:
         """(s, what belongs to no token): together they sum to the target's logit.
 
@@ -67,7 +68,7 @@ class DecompX(Method):
         for rows in torch.split(torch.arange(len(batch)), self._examples_per_chunk(model, batch)):
             chunk = batch.select(rows.tolist())
             hidden = model.run(chunk, record=("hidden",)).hidden[0]
-            contributions.append(decompose(model, chunk, target[rows.to(target.device)], hidden))
+            contributions.append(decompose(model, chunk, target[rows.to(batch.units.device)], hidden))
         tokens, rest = zip(*contributions, strict=True)
         return torch.cat(tokens), torch.cat(rest)
 
@@ -79,7 +80,7 @@ class DecompX(Method):
         return max(1, model.memory_budget // per_example)
 
     def _by_part(
-        self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], hidden: Float[Tensor, "B T D"]
+        self, model: Classifier, batch: Batch, target: Target, hidden: Float[Tensor, "B T D"]
     ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B"]]:
         """One part per token and one for the rest, forward."""
         n_tokens = hidden.shape[1]
@@ -90,7 +91,7 @@ class DecompX(Method):
         return parts[:-1].T, parts[-1]
 
     def _by_gradient(
-        self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], hidden: Float[Tensor, "B T D"]
+        self, model: Classifier, batch: Batch, target: Target, hidden: Float[Tensor, "B T D"]
     ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B"]]:
         """All tokens as one part forward; its Jacobian by x_j, and by a factor 1 on the biases that belong to a token."""
         with torch.enable_grad():
@@ -108,11 +109,11 @@ class DecompX(Method):
 
     @staticmethod
     def _logit_parts(
-        model: Classifier, batch: Batch, target: Int[Tensor, "B"], start: Decomposed, mode: Parts, *, grad: bool = False
+        model: Classifier, batch: Batch, target: Target, start: Decomposed, mode: Parts, *, grad: bool = False
     ) -> Float[Tensor, "N B"]:
         """The parts of the target's logit."""
         with propagating(model.model, mode):
             logits = model.run(batch, start=(0, start), grad=grad).logits
         model.cost.forward_passes += len(batch) * len(start.parts)
         assert isinstance(logits, Decomposed)
-        return settled(logits).parts.gather(2, target.expand(len(start.parts), -1).unsqueeze(-1)).squeeze(-1)
+        return target.value(settled(logits).parts)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.propagation.mode import propagating
 from methods.propagation.multipliers import RescaleRule
@@ -42,7 +43,7 @@ class DeepLift(Method):
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Token scores; raises UserError for a missing baseline token, NotApplicable for an operation without a rule."""
         embeddings = embeddings_of(model, batch.tensors)
         start = baseline_embeddings(model, batch, embeddings, self.baseline)
@@ -57,7 +58,7 @@ class DeepLift(Method):
 def _multipliers(
     model: Classifier,
     batch: Batch,
-    target: Int[Tensor, "B"],
+    target: Target,
     embeddings: Float[Tensor, "N P D"],
     rows: Int[Tensor, "R"],
 ) -> Float[Tensor, "R P D"]:
@@ -67,5 +68,6 @@ def _multipliers(
     with propagating(model.model, RescaleRule()):
         trace = model.run(tensors, embedding_edit=lambda _: embeddings, grad=True)
     n = len(rows)
-    (multipliers,) = model.gradients(trace.logits[:n], [embeddings], weights=model.one_hot(target[rows]))
+    logits = trace.logits[:n]
+    (multipliers,) = model.gradients(logits, [embeddings], weights=target[rows].seed(logits))
     return multipliers[:n]

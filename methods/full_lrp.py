@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from benchmark.errors import NotApplicable
@@ -12,6 +12,7 @@ from benchmark.models import Classifier
 from benchmark.models.embeddings import embedding_modules
 from benchmark.models.precision import Precision
 from benchmark.settings.declared import configurable
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.propagation.relevance import RelevancePart, relevance_parts
 from methods.propagation.rule_sets import RuleName, Rules, rule_set
@@ -45,7 +46,7 @@ class FullLrp(Method):
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Scores of pixels and patches, from one forward and one relevance pass."""
         if batch.grid is None or batch.patch is None:
             raise NotApplicable("the method scores the pixels of images")

@@ -8,12 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from jaxtyping import Int
-from torch import Tensor
-
 from benchmark.errors import UserError, one_line, shorter
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable, of_file
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from benchmark.units import spread
 
@@ -91,7 +89,7 @@ class Scores(Method):
         for uid, words in pairs:
             self._scores(uid, words)
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Every token with the score of its word."""
         self.check([batch])
         rows = [self._scores(uid, words) for uid, words in zip(batch.uids, batch.words, strict=True)]

@@ -2,11 +2,9 @@
 
 from typing import ClassVar, Literal
 
-from jaxtyping import Int
-from torch import Tensor
-
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import Output, gradient_at_input, reduce_dimensions, token_attribution
 
@@ -31,7 +29,7 @@ class GradientNorm(Method):
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Token scores, from one forward and one backward pass."""
         _, gradients = gradient_at_input(model, batch, target, self.output)
         return token_attribution(batch, target, reduce_dimensions(gradients, "l1" if self.p == 1 else "l2"))

@@ -3,12 +3,13 @@
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.models.attention_interface import hold_constant
 from benchmark.settings.declared import SettingError, configurable
+from benchmark.targets import ClassTarget, Target
 from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import Output, Reduce, gradient_at_input, reduce_dimensions, token_attribution
 
@@ -51,15 +52,15 @@ class GradientXInput(Method):
         """A sum over all classes is the same for each of them."""
         return self.outputs == "explained"
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Token scores, from one forward and one backward pass, or from one of each for every class."""
         if self.outputs == "explained":
             return token_attribution(batch, target, self._scores(model, batch, target))
-        classes = range(len(model.labels))
-        scores = torch.stack([self._scores(model, batch, torch.full_like(target, c)) for c in classes]).sum(0)
+        every = [ClassTarget(torch.full_like(target.classes, c)) for c in range(len(model.labels))]
+        scores = torch.stack([self._scores(model, batch, one) for one in every]).sum(0)
         return token_attribution(batch, target, scores)
 
-    def _scores(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B P"]:
+    def _scores(self, model: Classifier, batch: Batch, target: Target) -> Float[Tensor, "B P"]:
         """Of one class of each example."""
         edits = [hold_constant] if self.attention == "constant" else []
         embeddings, gradients = gradient_at_input(model, batch, target, self.output, edits)

@@ -3,11 +3,10 @@
 from typing import ClassVar
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import Count, configurable
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import (
     Baseline,
@@ -53,7 +52,7 @@ class IntegratedGradients(Method):
     def __post_init__(self) -> None:
         nodes_and_weights(self.quadrature, self.steps)
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Token scores; raises UserError for a baseline token that the model does not have."""
         embeddings = embeddings_of(model, batch.tensors)
         start = baseline_embeddings(model, batch, embeddings, self.baseline)

@@ -3,12 +3,12 @@
 from typing import ClassVar
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.models.precision import Precision
 from benchmark.settings.declared import configurable
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.propagation.relevance import relevances
 from methods.propagation.rule_sets import RuleName, Rules, rule_set
@@ -38,7 +38,7 @@ class Lrp(Method):
     version: ClassVar[int] = 3
     class_specific: ClassVar[bool] = True
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Token scores, from one forward and one relevance pass."""
         rules, streams = rule_set(self.rules), model.streams
         sums = relevances(model, batch, target, rules, "hidden", precision=self.precision, reduce=_sum)

@@ -10,6 +10,7 @@ from benchmark.models import Classifier
 from benchmark.models.removal import OperatorName, logits_without, operator_for
 from benchmark.settings.declared import Count, SettingError, configurable
 from benchmark.settings.early import AtMostSetting
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import Change, output_drops
 from methods.shared.unit_scores import logits_of_each, patch_grid, unit_attribution, visible_units
@@ -50,7 +51,7 @@ class Occlusion(Method):
         if self.stride > self.window:  # units would be left out
             raise SettingError("stride", self.stride, f"whole numbers from 1 to window={self.window}")
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Token scores; raises UserError for an operator that cannot serve the model."""
         operator = operator_for(self.operator, model, batch, "operator")
         windows = self.windows(model, batch)

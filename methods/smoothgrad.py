@@ -3,12 +3,13 @@
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.randomness import generator
 from benchmark.settings.declared import Above, Count, Natural, configurable
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import (
     Output,
@@ -56,7 +57,7 @@ class SmoothGrad(Method):
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Token scores."""
         embeddings = embeddings_of(model, batch.tensors)
         masks = batch.attention_mask[:, batch.units.shape[1] - embeddings.shape[1] :]

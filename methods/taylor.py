@@ -4,11 +4,12 @@ from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 
 
@@ -21,7 +22,7 @@ class Taylor(Method):
     mean over examples is divided by its L2 norm in each layer.
 
     Attributes:
-        objective: "loss" (cross-entropy of the target class, Michel 2019) or "logits" (the sum of all logits, which the
+        objective: "loss" (cross-entropy of the target, Michel 2019) or "logits" (the sum of all logits, which the
             published ATTATTR script differentiates).
 
     Source: Michel et al. 2019, eq. 2; Molchanov et al. 2017.
@@ -32,13 +33,11 @@ class Taylor(Method):
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Head scores, from one forward and one backward pass."""
         trace = model.run(batch, record=("attentions",), grad=True)
-        if self.objective == "loss":
-            objective = F.cross_entropy(trace.logits, target, reduction="none")
-        else:
-            objective = trace.logits.sum(-1)
+        loss = self.objective == "loss"
+        objective = -target.log_probability(trace.logits) if loss else trace.logits.sum(-1)
         gradients = model.gradients(objective, trace.attentions)
         queries = batch.attention_mask[:, None, :, None]
         products = [

@@ -13,11 +13,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.errors import NotApplicable
-from benchmark.evaluations.base import of_class
 from benchmark.evaluations.completeness import layer_contributions
 from benchmark.models.classifier import Classifier
 from benchmark.models.variants import chunks, take
 from benchmark.randomness import generator
+from benchmark.targets import Target
 from benchmark.types import Batch
 
 StackedEdges = Float[Tensor, "B L H T T"]
@@ -49,7 +49,7 @@ def require_equal_heads(attentions: Sequence[Float[Tensor, "B H T T"]]) -> None:
 
 
 def completeness(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"], scores: StackedEdges
+    model: Classifier, batch: Batch, target: Target, scores: StackedEdges
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "B"]]:
     """Mean over layers of `|Σ E_l − (F(A_l) − F(0·A_l))|` and of `|F(A_l) − F(0·A_l)|`; their ratio is the gap."""
     contributions = layer_contributions(model, batch, target)
@@ -131,7 +131,7 @@ def sample_edges(
 def removal_effects(
     model: Classifier,
     batch: Batch,
-    target: Int[Tensor, "B"],
+    target: Target,
     edges: Removals,
     *,
     all_heads: bool = False,
@@ -140,7 +140,7 @@ def removal_effects(
 
     With `all_heads` the edge is taken out of every head of its layer, for methods that score heads together.
     """
-    before = of_class(model.run(batch).probabilities, target)
+    before = model.probability(model.run(batch).logits, target)
     effects = torch.zeros(len(edges.layer), dtype=before.dtype, device=before.device)
     lengths = batch.attention_mask.sum(1)[edges.example]
     for rows in chunks(lengths, model):
@@ -156,9 +156,9 @@ def removal_effects(
                 edited[places, edges.head[edge], edges.query[edge], edges.key[edge]] = 0
             return edited
 
-        after = model.run(tensors, edits=[remove]).probabilities
+        after = model.run(tensors, edits=[remove]).logits
         example = edges.example[rows]
-        effects[rows] = before[example] - of_class(after, target[example])
+        effects[rows] = before[example] - model.probability(after, target[example])
     return effects
 
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -21,7 +20,8 @@ from benchmark.models.precision import batch_for
 from benchmark.results import statistics
 from benchmark.results.tables import Table, frame, line
 from benchmark.settings.declared import AtLeast, Count, Natural, configurable
-from benchmark.types import Batch, Method, Target
+from benchmark.targets import Target, TargetName
+from benchmark.types import Batch, Method
 
 COMPLETENESS, SENSITIVITY, DUMMY, SYMMETRY = "completeness", "sensitivity(a)", "dummy", "symmetry"
 INVARIANCE = "implementation invariance: "
@@ -106,7 +106,7 @@ class Axioms:
     completeness_tolerance: Annotated[float | int, AtLeast(0)] = 0.05
     tolerance: Annotated[float | int, AtLeast(0)] = 1e-6
     seed: Natural = 0
-    target: Target = "predicted"
+    target: TargetName = "predicted"
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """One table: a gap and a verdict per method and axiom."""
@@ -124,7 +124,7 @@ class Axioms:
                     rows += _outcome_lines(name, outcome)
         return [self._table(rows, sorted(set(context.cells) - set(methods)))]
 
-    def outcomes(self, twins: Twins, method: Method, chosen: Sequence[tuple[Batch, Tensor]]) -> list[Outcome]:
+    def outcomes(self, twins: Twins, method: Method, chosen: Sequence[tuple[Batch, Target]]) -> list[Outcome]:
         """Every axiom for one method on the chosen examples."""
         values: Pairs = {}
         reasons: dict[str, str] = {}
@@ -137,9 +137,7 @@ class Axioms:
                         reasons[axiom] = str(answer)
         return [self._outcome(axiom, values, reasons) for axiom in AXIOMS]
 
-    def _tests(
-        self, twins: Twins, method: Method, batch: Batch, target: Int[Tensor, "B"]
-    ) -> Mapping[str, Callable[[], Tensor]]:
+    def _tests(self, twins: Twins, method: Method, batch: Batch, target: Target) -> Mapping[str, Callable[[], Tensor]]:
         """By axiom: what measures it, one row of numbers per example."""
         base = twins.base
         memory: list[Tensor] = []

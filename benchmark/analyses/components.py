@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -14,13 +14,13 @@ from benchmark.analyses.ablation import ABLATIONS, ablated_logits, ablation_plan
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
-from benchmark.evaluations.base import of_class
 from benchmark.models.classifier import Classifier
 from benchmark.models.parts import blocks_parts
 from benchmark.results import statistics
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.settings.declared import Count, configurable
-from benchmark.types import Batch, Target
+from benchmark.targets import Target, TargetName
+from benchmark.types import Batch
 
 PATHS = ("attention", "feed-forward", "residual")
 ALL_LAYERS = "all"
@@ -32,7 +32,7 @@ class ComponentShares(Protocol):
 
     version: ClassVar[int]
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L 3"]:
+    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Float[Tensor, "B L 3"]:
         """Rows sum to 1; raises NotApplicable with a reason where the model cannot be served."""
 
 
@@ -71,14 +71,14 @@ class Components:
 
     shares: ComponentShares
     limit: Count | None = None
-    target: Target = "predicted"
+    target: TargetName = "predicted"
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """The shares of relevance and the ablations."""
         chosen = list(context.first_examples(self.limit, self.target))
         return [self._shares(context.setting.model, chosen), self._ablations(context.setting.model, chosen)]
 
-    def _shares(self, model: Classifier, chosen: Sequence[tuple[Batch, Tensor]]) -> Table:
+    def _shares(self, model: Classifier, chosen: Sequence[tuple[Batch, Target]]) -> Table:
         try:
             rows = share_rows(np.concatenate([_numpy(self.shares(model, batch, target)) for batch, target in chosen]))
         except NotApplicable as answer:
@@ -92,7 +92,7 @@ class Components:
             Drawing(kind="bars", x="layer", y=("share",), series="path"),
         )
 
-    def _ablations(self, model: Classifier, chosen: Sequence[tuple[Batch, Tensor]]) -> Table:
+    def _ablations(self, model: Classifier, chosen: Sequence[tuple[Batch, Target]]) -> Table:
         try:
             parts = [ablation_drops(model, batch, target) for batch, target in chosen]
             rows = ablation_rows(np.concatenate([drop for drop, _ in parts]), np.concatenate([a for _, a in parts]))
@@ -109,7 +109,7 @@ class Components:
 
 
 def ablation_drops(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"]
+    model: Classifier, batch: Batch, target: Target
 ) -> tuple[Float[NDArray[np.float64], "B K"], Float[NDArray[np.float64], "B K"]]:
     """Drops of the target's probability and of correctness (NaN without a label) in the runs of `ablation_plan`.
 
@@ -120,7 +120,7 @@ def ablation_drops(
     """
     plan = ablation_plan(model.n_layers)
     logits = ablated_logits(model, batch, blocks_parts(model, batch), plan)
-    probability = of_class(model.probabilities(logits), target)
+    probability = model.probability(logits, target)
     correct = (logits.argmax(-1) == batch.label).to(logits.dtype).masked_fill(batch.label < 0, torch.nan)
     return _numpy((probability[:1] - probability[1:]).T), _numpy((correct[:1] - correct[1:]).T)
 

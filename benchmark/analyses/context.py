@@ -5,14 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
 
-from jaxtyping import Int
-from torch import Tensor
-
 from benchmark.results.tables import Table
 from benchmark.run.cell import Cell
 from benchmark.run.workbench import Setting
 from benchmark.settings.identity import digests_of
-from benchmark.types import Batch, Evaluation, Target
+from benchmark.targets import Target, TargetName
+from benchmark.types import Batch, Evaluation
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,8 @@ class Context:
         """Name and identity of the comparison's tests; a cell may hold those of other comparisons too."""
         return digests_of(self.evaluations)
 
-    def first_examples(self, count: int | None, target: Target) -> Iterator[tuple[Batch, Int[Tensor, "B"]]]:
-        """The first `count` scored examples (None: all) in their batches, each with the classes that are explained."""
+    def first_examples(self, count: int | None, target: TargetName) -> Iterator[tuple[Batch, Target]]:
+        """The first `count` scored examples (None: all) in their batches, each with what is explained."""
         data = self.setting.data
         remaining = len(data.uids) if count is None else count
         for index, batch in enumerate(data.batches):

@@ -15,7 +15,8 @@ from benchmark.run.data import Data
 from benchmark.run.encoded import sizes_of, uids_of
 from benchmark.run.resumable import Resumable
 from benchmark.settings.identity import digest_of
-from benchmark.types import Batch, Target
+from benchmark.targets import Target, TargetName
+from benchmark.types import Batch
 
 Arrays = Mapping[str, NDArray[Any]]
 """What is computed for a batch, by name; the first dimension goes over the examples, or over what they hold."""
@@ -68,13 +69,10 @@ def by_example(
     return found
 
 
-def explained_classes(data: Data, target: Target) -> Mapping[str, int]:
-    """By uid the class that is explained, for what is computed batch by batch."""
-    return {
-        uid: chosen
-        for index, uids in enumerate(_uids_by_batch(data.batches))
-        for uid, chosen in zip(uids, data.target(index, target).tolist(), strict=True)
-    }
+def explained_of(data: Data, which: TargetName) -> Callable[[Batch], Target]:
+    """What is explained of some of the scored examples, for what is computed batch by batch."""
+    targets, places = data.targets(which), {uid: place for place, uid in enumerate(data.uids)}
+    return lambda batch: targets[[places[uid] for uid in batch.uids]].to(batch.units.device)
 
 
 def kept_file(folder: Path, analysis: Any) -> Path:

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from torch import Tensor
 
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import SIGNED, Averaged, Column, as_figure, described, rated_scores, token_scores
@@ -17,7 +16,8 @@ from benchmark.randomness import generator
 from benchmark.results import statistics
 from benchmark.results.record import About, Figure, Metric
 from benchmark.settings.declared import Count, Natural, configurable
-from benchmark.types import Attribution, Batch, Method, Reads, Target
+from benchmark.targets import Target, TargetName
+from benchmark.types import Attribution, Batch, Method, Reads
 from benchmark.units import Pool
 
 REFERENCES = {
@@ -77,13 +77,13 @@ class Agreement(Averaged):
     gradient: Method
     gradient_attached: Method
     leave_one_out: Method
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     pool: Pool = "max"
     permutations: Count = 10
     seed: Natural = 0
 
     @cached_property
-    def _memory(self) -> OrderedDict[tuple[str, str, int], Reference]:
+    def _memory(self) -> OrderedDict[tuple[str, str, tuple[int, ...]], Reference]:
         """Not a field: what is remembered is no setting."""
         return OrderedDict()
 
@@ -162,8 +162,8 @@ class Agreement(Averaged):
             (uid, f"{name}_tau_null", np.nan, float(np.mean(null))),
         ]
 
-    def _references(self, model: Classifier, batch: Batch, target: Tensor) -> list[Reference]:
-        keys = [(model.fingerprint, uid, int(t)) for uid, t in zip(batch.uids, target, strict=True)]
+    def _references(self, model: Classifier, batch: Batch, target: Target) -> list[Reference]:
+        keys = [(model.fingerprint, uid, chosen) for uid, chosen in zip(batch.uids, target.ids, strict=True)]
         if not all(key in self._memory for key in keys):
             for key, reference in zip(keys, self._computed(model, batch, target), strict=True):
                 self._memory[key] = reference
@@ -172,7 +172,7 @@ class Agreement(Averaged):
             self._memory.popitem(last=False)
         return references
 
-    def _computed(self, model: Classifier, batch: Batch, target: Tensor) -> list[Reference]:
+    def _computed(self, model: Classifier, batch: Batch, target: Target) -> list[Reference]:
         importance = {}
         for name, pool in zip(REFERENCES, (self.pool, self.pool, "max"), strict=True):
             attribution = getattr(self, name)(model, batch, target.to(batch.units.device))

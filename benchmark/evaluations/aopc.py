@@ -7,18 +7,19 @@ from typing import ClassVar
 
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import SIGNED, Averaged, Rows, higher, lower, of_class
+from benchmark.evaluations.base import SIGNED, Averaged, Rows, higher, lower
 from benchmark.evaluations.perturbation import rank_units
 from benchmark.evaluations.rationale.documents import rationale_share
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import OperatorName, logits_without, operator_for
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Natural, Share, Shares, configurable
-from benchmark.types import Attribution, Batch, Reads, Target
+from benchmark.targets import ClassTarget, Target, TargetName
+from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool
 
 THRESHOLDS = (0.01, 0.05, 0.1, 0.2, 0.5)
@@ -33,6 +34,7 @@ class Erasure:
         without: after the best share of the units is removed.
         only: after all other rated units are removed.
         rated: whether the example has a rated unit at all.
+        target: what is followed: the predicted class, or the contrast that is explained.
         hard: `without` and `only` [2 B C] at the task's mean rationale share, or None.
     """
 
@@ -40,12 +42,8 @@ class Erasure:
     without: Float[Tensor, "Q B C"]
     only: Float[Tensor, "Q B C"]
     rated: Bool[Tensor, "B"]
+    target: Target
     hard: Float[Tensor, "2 B C"] | None = None
-
-    @property
-    def predicted(self) -> Int[Tensor, "B"]:
-        """The predicted class ŷ."""
-        return self.whole.argmax(-1)
 
     def drops(self) -> tuple[Float[Tensor, "B Q"], Float[Tensor, "B Q"]]:
         """Comprehensiveness p(ŷ|x) − p(ŷ|without) and sufficiency p(ŷ|x) − p(ŷ|only) at each share."""
@@ -56,7 +54,7 @@ class Erasure:
         return () if self.hard is None else tuple(self._drop(after[None]) for after in self.hard)
 
     def _drop(self, after: Float[Tensor, "Q B C"]) -> Float[Tensor, "B Q"]:
-        return of_class(self.whole, self.predicted)[:, None] - of_class(after, self.predicted).T
+        return self.target.among(self.whole)[:, None] - self.target.among(after).T
 
 
 @configurable
@@ -72,7 +70,8 @@ class Aopc(Averaged):
     above their AOPC.
 
     Attributes:
-        target: the class that is explained; ŷ is the predicted one in any case.
+        target: what is explained. Where it is a class, ŷ is the predicted one in any case; where it is a contrast, its
+            probability stands in place of p(ŷ).
         operator: `auto`, or a name in `removal.OPERATORS`.
         fractions: the shares q, increasing.
         hard_share: the one q; None for the mean share of the annotations that are scored (`over`).
@@ -84,7 +83,7 @@ class Aopc(Averaged):
     reads: ClassVar[Reads] = "tokens"
     about: ClassVar[About] = About("faithfulness", 20, "Comprehensiveness and sufficiency")
 
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     operator: OperatorName = "auto"
     fractions: Shares = THRESHOLDS
     hard_share: Share | None = None
@@ -126,7 +125,9 @@ class Aopc(Averaged):
         probabilities, q = model.probabilities(logits.double()), len(self.fractions)
         without, only = probabilities[1 : len(top) + 1], probabilities[len(top) + 1 :]
         hard_probabilities = torch.stack([without[-1], only[-1]]) if hard_shares else None
-        return Erasure(probabilities[0], without[:q], only[:q], ranking.n > 0, hard_probabilities)
+        predicted = ClassTarget(probabilities[0].argmax(-1))
+        watched = predicted if isinstance(attribution.target, ClassTarget) else attribution.target
+        return Erasure(probabilities[0], without[:q], only[:q], ranking.n > 0, watched, hard_probabilities)
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Both measures of each example; NotApplicable where the method scores no tokens.
@@ -176,4 +177,4 @@ def stored_erasure(
     without, only = (torch.stack([column(name, float(q)) for q in shares]) for name in ("without", "only"))
     if any(bool(part.isnan().any()) for part in (whole, without, only, hard)):
         return None
-    return Erasure(whole, without, only, torch.ones(len(uids), dtype=torch.bool), hard)
+    return Erasure(whole, without, only, torch.ones(len(uids), dtype=torch.bool), ClassTarget(whole.argmax(-1)), hard)

@@ -16,7 +16,8 @@ from benchmark.models.classifier import Classifier
 from benchmark.results.graph import Construction, agreement, attribution_graph
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Shares, configurable
-from benchmark.types import Attribution, Batch, Reads, Target
+from benchmark.targets import TargetName
+from benchmark.types import Attribution, Batch, Reads
 
 _SIZES = {
     "nodes": "number of tokens in the attribution graph",
@@ -50,7 +51,7 @@ class AttributionGraphs(Averaged):
     reads: ClassVar[Reads] = "edges"
     about: ClassVar[About] = About("plausibility", 20, "Attribution graph")
 
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     construction: Construction = "paper"
     thresholds: Shares = TENTHS
 

@@ -145,11 +145,6 @@ def token_scores(batch: Batch, attribution: Attribution) -> Float[Tensor, "B T"]
     return attribution.tokens.to(batch.units.device)
 
 
-def of_class(values: Float[Tensor, "*n C"], classes: Int[Tensor, "*m"]) -> Float[Tensor, "*n"]:
-    """The entry of one class in each row; `classes` is broadcast to the rows."""
-    return values.gather(-1, classes.expand(values.shape[:-1])[..., None])[..., 0]
-
-
 def correctness(logits: Float[Tensor, "*n C"], label: Int[Tensor, "*m"]) -> Float[Tensor, "*n"]:
     """1 where the label has the largest logit, else 0, in float64; NaN where a logit is NaN, which is no prediction."""
     correct = (logits.argmax(-1) == label).double()

@@ -5,26 +5,27 @@ from typing import ClassVar
 
 import pandas as pd
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.errors import NotApplicable
-from benchmark.evaluations.base import UNBOUNDED, Averaged, Derived, Rows, lower, of_class
+from benchmark.evaluations.base import UNBOUNDED, Averaged, Derived, Rows, lower
 from benchmark.evaluations.head_pruning import pruned_logits
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.results.statistics import ratio
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch, Reads, Target
+from benchmark.targets import Target, TargetName
+from benchmark.types import Attribution, Batch, Reads
 
 
-def layer_contributions(model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L"]:
+def layer_contributions(model: Classifier, batch: Batch, target: Target) -> Float[Tensor, "B L"]:
     """`F(A_l) − F(0·A_l)`: how the target's probability falls when all attention of layer l is set to 0."""
     n_layers, shape = model.n_layers, (len(batch), model.n_layers, model.n_heads)
     keep = torch.ones(1 + n_layers, *shape, dtype=torch.bool, device=batch.units.device)
     keep[torch.arange(1, n_layers + 1), :, torch.arange(n_layers)] = False
     logits = pruned_logits(model, batch, keep)
-    probability = of_class(model.probabilities(logits), target.to(logits.device))
+    probability = model.probability(logits, target)
     return (probability[:1] - probability[1:]).T
 
 
@@ -47,7 +48,7 @@ class Completeness(Averaged):
     reads: ClassVar[Reads] = "tokens"
     about: ClassVar[About] = About("faithfulness", 70, "Completeness of each layer's attribution")
 
-    target: Target = "predicted"
+    target: TargetName = "predicted"
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

@@ -15,7 +15,8 @@ from benchmark.evaluations.base import UNBOUNDED, Averaged, Rows, described, rat
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Shares, configurable
-from benchmark.types import Attribution, Batch, Reads, Target
+from benchmark.targets import TargetName
+from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool
 
 _ROUNDING = 1e-9  # 0.1 · 30 is no more than 3
@@ -48,7 +49,7 @@ class Complexity(Averaged):
     about: ClassVar[About] = About("descriptive", 25, "Complexity")
     nothing: ClassVar[str] = "no example has a score other than 0"
 
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     shares: Shares = (0.01, 0.05, 0.1)
     pool: Pool = "max"
 

@@ -18,7 +18,8 @@ from benchmark.evaluations.base import SIGNED, Averaged, higher, rated_scores, t
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch, Method, Reads, Target
+from benchmark.targets import TargetName
+from benchmark.types import Attribution, Batch, Method, Reads
 from benchmark.units import Pool
 
 
@@ -42,7 +43,7 @@ class Convergence(Averaged):
     about: ClassVar[About] = About("descriptive", 30, "Convergence to a reference method")
 
     reference: Method
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     pool: Pool = "max"
 
     @cached_property

@@ -12,14 +12,15 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import SIGNED, Averaged, Rows, connected, correctness, higher, lower, of_class
+from benchmark.evaluations.base import SIGNED, Averaged, Rows, connected, correctness, higher, lower
 from benchmark.models.attention_interface import PruneHeads
 from benchmark.models.classifier import Classifier
 from benchmark.models.variants import run_variants
 from benchmark.results.record import About, Figure, Metric
 from benchmark.results.statistics import RESAMPLED, Interval, matrix, sources, widened
 from benchmark.settings.declared import Count, Natural, SettingError, Shares, configurable
-from benchmark.types import Aggregate, Attribution, Batch, Reads, Target
+from benchmark.targets import ClassTarget, TargetName
+from benchmark.types import Aggregate, Attribution, Batch, Reads
 
 Scope = Literal["global", "layer"]
 PRUNED_SHARES = tuple(k / 10 for k in range(11))
@@ -112,7 +113,7 @@ class HeadPruning(Averaged):
     version: ClassVar[int] = 4  # 4: with calibration=each, ties are broken in each example by a permutation of its own
     reads: ClassVar[Reads] = "heads"
 
-    target: Target = "label"
+    target: TargetName = "label"
     scope: Scope = "global"
     fractions: Shares = PRUNED_SHARES
     calibration: Calibration | Mapping[str, Any] | Literal["same", "each"] = Calibration()
@@ -226,8 +227,9 @@ class HeadPruning(Averaged):
         self, rows: Rows, model: Classifier, batch: Batch, logits: Float[Tensor, "B K C"], prefix: str
     ) -> None:
         """Curves and areas of each example under one order; names begin with the prefix."""
-        labelled, label = batch.label >= 0, batch.label.clamp(min=0)[:, None]
-        correct, probability = correctness(logits, label), of_class(model.probabilities(logits), label)
+        labelled, by_share = batch.label >= 0, logits.transpose(0, 1)
+        correct = correctness(logits, batch.label.clamp(min=0)[:, None])
+        probability = model.probability(by_share, ClassTarget(batch.label)).T
         areas = []
         for side, direction in enumerate(("low_first", "high_first")):
             at = slice(side * len(self.fractions), (side + 1) * len(self.fractions))

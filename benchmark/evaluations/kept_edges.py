@@ -5,7 +5,7 @@ best ones. All of them are masks of the edges that are kept.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import SIGNED, UNBOUNDED, Averaged, Rows, correctness, described, higher, of_class
+from benchmark.evaluations.base import SIGNED, UNBOUNDED, Averaged, Rows, correctness, described, higher
 from benchmark.evaluations.edges import edge_scores, terminals, unpadded
 from benchmark.models.classifier import Classifier
 from benchmark.models.edits import KeepEdges
@@ -26,7 +26,8 @@ from benchmark.results.graph import AttributionGraph, Construction, attribution_
 from benchmark.results.optimal_graph import RandomTrees
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Count, Natural, Shares, configurable
-from benchmark.types import Attribution, Batch, Reads, Target
+from benchmark.targets import Target, TargetName
+from benchmark.types import Attribution, Batch, Reads
 
 KEPT_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _SETS = {
@@ -105,7 +106,7 @@ class KeptEdges(Averaged):
     reads: ClassVar[Reads] = "edges"
     about: ClassVar[About] = About("faithfulness", 50, "Keeping some attention edges")
 
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     construction: Construction = "paper"
     thresholds: Shares = curves.TENTHS
     fractions: Shares = KEPT_SHARES
@@ -155,8 +156,7 @@ class KeptEdges(Averaged):
         edge_scores(batch, attribution)
         frames = []
         for rows in _parts(batch, model.n_layers):
-            chosen = replace(attribution, target=attribution.target[rows], edges=attribution.edges[rows])  # type: ignore[index]
-            frames.append(self._part(model, batch.select(rows), chosen))
+            frames.append(self._part(model, batch.select(rows), attribution.select(rows)))
         return pd.concat(frames, ignore_index=True)
 
     def _part(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
@@ -232,7 +232,7 @@ class _Measure:
 
     model: Classifier
     batch: Batch
-    target: Tensor
+    target: Target
     cells: Keep
     settings: KeptEdges
 
@@ -241,9 +241,9 @@ class _Measure:
         self_edges = self.cells & diagonal(self.cells)
         keeps = (mask | self_edges for mask in masks) if self.settings.keep_self else masks
         logits = kept_logits(self.model, self.batch, keeps, renormalise=self.settings.renormalise)
-        logits = logits.transpose(0, 1).double()
-        probability = of_class(self.model.probabilities(logits), self.target[:, None])
-        return torch.stack([probability, correctness(logits, self.batch.label[:, None])], dim=-1)
+        exact = logits.double()
+        probability = self.model.probability(exact, self.target)
+        return torch.stack([probability, correctness(exact, self.batch.label)], dim=-1).transpose(0, 1)
 
     def add(self, rows: Rows, name: str, values: Float[Tensor, "B X 2"], x: Sequence[float | int]) -> None:
         """Rows of a curve's probability and accuracy."""

@@ -13,7 +13,8 @@ from benchmark.evaluations.maps import IMAGES, NO_MASK, masked_maps, rounding
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch, Reads, Target
+from benchmark.targets import TargetName
+from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool
 
 _MEASURES = {
@@ -57,7 +58,7 @@ class Localisation(Averaged):
     nothing: ClassVar[str] = NO_MASK
     of_images: ClassVar[Literal[True]] = True
 
-    target: Target = "label"
+    target: TargetName = "label"
     pool: Pool = "max"
 
     @property

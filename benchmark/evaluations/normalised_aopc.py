@@ -27,7 +27,8 @@ from benchmark.models.removal import Operator, OperatorName, logits_without, ope
 from benchmark.models.variants import take
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Count, Natural, Within, configurable
-from benchmark.types import Attribution, Batch, Reads, Target
+from benchmark.targets import Target, TargetName
+from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool
 
 MOST_EXHAUSTIVE = 16
@@ -93,7 +94,7 @@ class NormalisedAopc(Averaged):
     reads: ClassVar[Reads] = "tokens"
     about: ClassVar[About] = About("faithfulness", 30, "Comprehensiveness and sufficiency, normalised")
 
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     operator: OperatorName = "auto"
     exhaustive: Annotated[int, Within(0, MOST_EXHAUSTIVE)] = 8
     beam: Count | None = 5
@@ -144,8 +145,8 @@ class NormalisedAopc(Averaged):
         operator = operator_for(self.operator, model, batch, "evaluations.normalised_aopc.operator")
         frames = []
         for b, n in enumerate(ranking.n.tolist()):
-            target = int(attribution.target[b])
-            if n == 0 or target < 0:
+            target = attribution.target[b : b + 1]
+            if n == 0 or not bool(target.known):
                 continue
             values = self._values(model, batch.select([b]), _one(ranking, b), operator, target)
             values["left_out"] = float("normalised_comprehensiveness" not in values)
@@ -153,7 +154,7 @@ class NormalisedAopc(Averaged):
         return pd.concat(frames, ignore_index=True) if frames else table((), "left_out", torch.zeros(0))
 
     def _values(
-        self, model: Classifier, example: Batch, ranking: Ranking, operator: Operator, target: int
+        self, model: Classifier, example: Batch, ranking: Ranking, operator: Operator, target: Target
     ) -> dict[str, float]:
         """The measures of one example; empty where it has none."""
         units = ranking.rated[0].nonzero()[:, 0].cpu()
@@ -200,25 +201,25 @@ def _drops(
     units: Tensor,
     n_columns: int,
     operator: Operator,
-    target: int,
+    target: Target,
 ) -> Drops:
-    """How much the probability of a class falls when sets of an example's rated units are removed."""
+    """How much the probability of the target falls when sets of an example's rated units are removed."""
 
     def probability(removed: Bool[Tensor, "K U"]) -> NDArray[np.float64]:
         columns = torch.zeros(len(removed), 1, n_columns, dtype=torch.bool, device=example.units.device)
         columns[:, 0, units] = removed.to(columns.device)
         logits = logits_without(model, example, columns, operator)
-        probabilities: NDArray[np.float64] = model.probabilities(logits[:, 0])[:, target].double().cpu().numpy()
+        probabilities: NDArray[np.float64] = model.probability(logits, target)[:, 0].double().cpu().numpy()
         return probabilities
 
     unperturbed = cache(lambda: probability(torch.zeros(1, len(units), dtype=torch.bool)))
     return lambda removed: unperturbed() - probability(torch.from_numpy(removed))
 
 
-def _key(model: Classifier, example: Batch, units: Tensor, target: int) -> bytes:
-    """What bounds depend on beside the settings: the model, its precision, the input, its rated units, and the class."""
+def _key(model: Classifier, example: Batch, units: Tensor, target: Target) -> bytes:
+    """What bounds depend on beside the settings: the model, its precision, the input, its rated units, and the target."""
     tensors, tokens = take(example, torch.zeros(1, dtype=torch.long, device=example.units.device))
-    digest = hashlib.blake2b(f"{model.fingerprint} {model.dtype} {target}".encode(), digest_size=16)
+    digest = hashlib.blake2b(f"{model.fingerprint} {model.dtype} {target.ids}".encode(), digest_size=16)
     for name, tensor in sorted({**tensors, "units": tokens, "rated": units}.items()):
         digest.update(f"{name} {tuple(tensor.shape)}".encode() + tensor.contiguous().cpu().numpy().tobytes())
     return digest.digest()

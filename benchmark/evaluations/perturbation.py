@@ -14,7 +14,8 @@ from benchmark.models.classifier import Classifier
 from benchmark.models.removal import OperatorName, logits_without, operator_for
 from benchmark.results.record import About
 from benchmark.settings.declared import Natural, Shares, configurable
-from benchmark.types import Attribution, Batch, Reads, Target
+from benchmark.targets import TargetName
+from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool, pool
 
 
@@ -70,7 +71,7 @@ class Perturbation(RemovalCurves):
     named: ClassVar[str] = "perturbation"
     removed: ClassVar[str] = "words or patches"
 
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     operator: OperatorName = "auto"
     fractions: Shares = curves.TENTHS
     area: curves.Area = "mean"

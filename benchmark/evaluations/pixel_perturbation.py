@@ -12,7 +12,8 @@ from benchmark.models.classifier import Classifier
 from benchmark.models.fills import FillName, fill_for, logits_painted
 from benchmark.results.record import About
 from benchmark.settings.declared import Natural, Shares, configurable
-from benchmark.types import Attribution, Batch, Reads, Target
+from benchmark.targets import TargetName
+from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool
 
 
@@ -45,7 +46,7 @@ class PixelPerturbation(RemovalCurves):
     apart_in_short: ClassVar[str] = " px"
     of_images: ClassVar[Literal[True]] = True
 
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     fill: FillName = "auto"
     fractions: Shares = curves.TENTHS
     area: curves.Area = "mean"

@@ -15,7 +15,8 @@ from benchmark.models.classifier import Classifier
 from benchmark.results.graph import THRESHOLD, layer_shares
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Share, Shares, configurable
-from benchmark.types import Attribution, Batch, Reads, Target
+from benchmark.targets import TargetName
+from benchmark.types import Attribution, Batch, Reads
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9)
 
@@ -53,7 +54,7 @@ class ReceptiveField(Averaged):
     about: ClassVar[About] = About("descriptive", 40, "Receptive field")
     nothing: ClassVar[str] = "no example has an edge above the threshold"
 
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     threshold: Share = THRESHOLD
     quantiles: Shares = QUANTILES
     self_edges: bool = True

@@ -10,10 +10,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
-from benchmark.evaluations.base import Averaged, Rows, correctness, higher, lower, of_class
+from benchmark.evaluations.base import Averaged, Rows, correctness, higher, lower
 from benchmark.models.classifier import Classifier
 from benchmark.results.record import Metric
-from benchmark.types import Batch, Target
+from benchmark.targets import Target, TargetName
+from benchmark.types import Batch
 
 _SHORT = {"accuracy": "acc.", "probability": "prob.", "logit": "logit"}
 
@@ -37,7 +38,7 @@ class RemovalCurves(Averaged):
     apart: ClassVar[str] = ""
     apart_in_short: ClassVar[str] = " first"
 
-    target: Target
+    target: TargetName
     fractions: Sequence[float | int]
     area: curves.Area
 
@@ -78,11 +79,11 @@ class RemovalCurves(Averaged):
 
     def setting(self, field: str) -> str:
         """What messages call one of the settings."""
-        return f"evaluations.{self.named}{'' if self.target == 'predicted' else '_target'}.{field}"
+        return f"evaluations.{self.named}{'_target' if self.target == 'label' else ''}.{field}"
 
     @property
     def _of_class(self) -> str:
-        return "" if self.target == "predicted" else ", annotated class"
+        return ", annotated class" if self.target == "label" else ""
 
     @property
     def points(self) -> tuple[float, ...]:
@@ -116,7 +117,7 @@ class RemovalCurves(Averaged):
         return torch.cat([ranks.best(ranked, count), ranks.worst(ranked, count)])
 
     def curve_rows(
-        self, model: Classifier, batch: Batch, logits: Float[Tensor, "K B C"], target: Tensor, rated: Bool[Tensor, "B"]
+        self, model: Classifier, batch: Batch, logits: Float[Tensor, "K B C"], target: Target, rated: Bool[Tensor, "B"]
     ) -> pd.DataFrame:
         """Curves and areas of each example from the logits after `removals`.
 
@@ -130,8 +131,7 @@ class RemovalCurves(Averaged):
         positive, negative = logits.transpose(0, 1).tensor_split(2, dim=1)
         rows = Rows(batch.uids)
         for direction, values in (("positive", positive), ("negative", negative)):
-            probability = of_class(model.probabilities(values), target.to(logits.device).clamp(min=0)[:, None])
-            self._add_direction(rows, batch, direction, values, probability, target.to(logits.device), rated)
+            self._add_direction(rows, batch, direction, values, model, target.to(logits.device), rated)
         return rows.frame()
 
     def _add_direction(
@@ -139,17 +139,17 @@ class RemovalCurves(Averaged):
         rows: Rows,
         batch: Batch,
         direction: str,
-        logits: Tensor,
-        probability: Tensor,
-        target: Tensor,
+        logits: Float[Tensor, "B K C"],
+        model: Classifier,
+        target: Target,
         rated: Tensor,
     ) -> None:
-        column = target.clamp(min=0)[:, None]
-        labelled, targeted = rated & (batch.label >= 0), rated & (target >= 0)
+        labelled, targeted = rated & (batch.label >= 0), rated & target.known
+        by_point = logits.transpose(0, 1)
         for name, values, defined in (
             ("accuracy", correctness(logits, batch.label[:, None]), labelled),
-            ("probability", probability, targeted),
-            ("logit", of_class(logits, column), targeted),
+            ("probability", model.probability(by_point, target).T, targeted),
+            ("logit", target.value(by_point).T, targeted),
         ):
             curve, area = values.double(), self._area(values.double())
             rows.add(f"{direction}_{name}", curve, x=self.points, defined=defined)

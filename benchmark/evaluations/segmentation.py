@@ -17,7 +17,8 @@ from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Metric
 from benchmark.results.statistics import mean_of_ratios, ratio
 from benchmark.settings.declared import configurable
-from benchmark.types import Attribution, Batch, Reads, Target
+from benchmark.targets import TargetName
+from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool
 
 _POOLED = {
@@ -83,7 +84,7 @@ class Segmentation(Averaged):
     nothing: ClassVar[str] = NO_MASK
     of_images: ClassVar[Literal[True]] = True
 
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     pool: Pool = "max"
 
     @property

@@ -19,11 +19,12 @@ from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.models.encoding import Encoder
 from benchmark.models.families import Family, read_weights
 from benchmark.models.label_matching import label_map
-from benchmark.models.passes import Cost, Trace, probabilities_of, share_of_tokens
+from benchmark.models.passes import Cost, Trace, share_of_tokens
 from benchmark.models.precision import Magnitudes, Twin
 from benchmark.models.read_rows import Narrow, Rows, lone_rows
 from benchmark.models.remarks import say_how_texts_are_read
 from benchmark.models.streams import Streams
+from benchmark.targets import Target, TargetName, probabilities_of, target_of
 from benchmark.types import Batch, Example
 
 Tensors = Mapping[str, Tensor]
@@ -263,6 +264,10 @@ class Classifier:
         """What the model's logits say of its classes: `softmax(y)`, or `σ(y_c)` of each label c of several at a time."""
         return probabilities_of(logits, multilabel=self.multilabel)
 
+    def probability(self, logits: Float[Tensor, "*n B C"], target: Target) -> Float[Tensor, "*n B"]:
+        """What the model's logits say of a target, on the scale of probabilities (`Target.probability`)."""
+        return target.probability(logits, multilabel=self.multilabel)
+
     def needs_distribution(self, what: str) -> None:
         """NotApplicable where the labels have a probability each, over which `what` is not defined."""
         if self.multilabel:
@@ -296,9 +301,13 @@ class Classifier:
         pairs = zip(inputs, gradients, strict=True)
         return tuple((torch.zeros_like(x) if grad is None else grad).to(self.scores_dtype) for x, grad in pairs)
 
-    def one_hot(self, target: Int[Tensor, "B"]) -> Float[Tensor, "B C"]:
-        """The seed of a backward pass: 1 at the target class of each example."""
-        return nn.functional.one_hot(target, len(self.labels)).to(self.scores_dtype)
+    def target(self, batch: Batch, which: TargetName) -> Target:
+        """What a setting asks for of these examples; the model is run where its answer matters.
+
+        Raises:
+            NotApplicable: there is no second class, or each label has a probability of its own.
+        """
+        return target_of(which, batch.label, lambda: self.run(batch).logits, multilabel=self.multilabel)
 
     def predict(self, batch: Batch) -> Int[Tensor, "B"]:
         """The class (the label) with the largest logit, which is the most probable one."""

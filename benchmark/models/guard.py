@@ -33,6 +33,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.classifier import Classifier
 from benchmark.models.precision import Twin
+from benchmark.targets import Target
 from benchmark.types import Batch
 
 _OURS = ("methods", "benchmark")
@@ -101,7 +102,7 @@ def _is_foreign(value: Any) -> bool:
 
 
 @contextmanager
-def watched(who: str, model: Classifier, batches: Sequence[Batch], target: Tensor | None = None) -> Iterator[None]:
+def watched(who: str, model: Classifier, batches: Sequence[Batch], target: Target | None = None) -> Iterator[None]:
     """What a foreign method does in the block is undone where it would outlive it, and said.
 
     torch's own random state may be drawn from: it is set before every call (`explaining.measured`) and put back.
@@ -547,9 +548,10 @@ class _Array:
 class _Inputs:
     """What a method is given beside the model."""
 
-    def __init__(self, batches: Sequence[Batch], target: Tensor | None) -> None:
+    def __init__(self, batches: Sequence[Batch], target: Target | None) -> None:
         self._mappings = [(cast("dict[str, Tensor]", batch.tensors), dict(batch.tensors)) for batch in batches]
-        self._arrays = [] if target is None else [_Array.of("the target", target)]
+        targets = () if target is None else target.stored.values()
+        self._arrays = [_Array.of("the target", numbers) for numbers in targets]
         for batch in batches:
             given: dict[str, Any] = {f"{name} of the batch": tensor for name, tensor in batch.tensors.items()}
             given |= {f"{name} of the batch": getattr(batch, name) for name in ("units", "n_units", "label")}
@@ -576,7 +578,7 @@ class _Kept:
 
     model: Classifier
     batches: Sequence[Batch]
-    target: Tensor | None
+    target: Target | None
     _parts: list[Any] = field(init=False)
     _twin: Twin = field(init=False)
     _magnitudes: dict[int, Any] = field(init=False)

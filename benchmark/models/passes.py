@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 from jaxtyping import Float
 from torch import Tensor
 
+from benchmark.targets import probabilities_of
+
 
 @dataclass
 class Cost:
@@ -29,11 +31,6 @@ def share_of_tokens(tensors: Mapping[str, Tensor]) -> float:
     """The share of a text's tokens that a pass computes: less than 1 where keys and values of earlier ones are known."""
     ids, mask = tensors.get("input_ids"), tensors.get("attention_mask")
     return 1.0 if ids is None or mask is None else ids.shape[1] / mask.shape[1]
-
-
-def probabilities_of(logits: Float[Tensor, "*n C"], *, multilabel: bool) -> Float[Tensor, "*n C"]:
-    """`softmax(y)` over the classes; with several labels at a time `σ(y_c)` of each label c, and no sum of 1."""
-    return logits.sigmoid() if multilabel else logits.softmax(-1)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Int
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
@@ -21,7 +20,8 @@ from benchmark.notebook.given import finite, numbers
 from benchmark.settings.checking import check_name
 from benchmark.settings.configuration import ALL, compose, missing_keys, options
 from benchmark.settings.making import make
-from benchmark.types import Attribution, Batch, Compared, Evaluation, Method, as_compared
+from benchmark.targets import Target
+from benchmark.types import Attribution, Batch, Compared, Evaluation, Method, as_compared, class_indices
 from benchmark.units import spread
 
 Group = Literal["methods", "evaluations"]
@@ -158,7 +158,7 @@ class OfText(Method):
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """What the function says of each input; UserError where that is not one finite number per word."""
         rows = []
         for row, (uid, words) in enumerate(zip(batch.uids, batch.words, strict=True)):
@@ -181,9 +181,9 @@ class OfBatch(Method):
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """What the function says; UserError where shapes are wrong or a score is not finite."""
-        found = self.function(model, batch, target)
+        found = self.function(model, batch, class_indices(target))
         if not isinstance(found, Attribution):
             raise UserError(f"{self.name} gives {type(found).__name__}; give a benchmark.types.Attribution")
         expected = {
@@ -216,7 +216,7 @@ class Given(Method):
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Every token with the score of its word; UserError where a score is not finite."""
         whose = enumerate(batch.uids)
         rows = [finite(self.scores[uid], batch, row, f"scores['{self.name}'] of text {uid}") for row, uid in whose]
@@ -231,7 +231,7 @@ class Unserved(Method):
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """NotApplicable with the reason."""
         raise NotApplicable(self.reason)
 

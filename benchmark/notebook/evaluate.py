@@ -28,6 +28,7 @@ from benchmark.run.cell import Cell
 from benchmark.run.data import Data
 from benchmark.run.encoded import Encoded
 from benchmark.run.steps import finish
+from benchmark.targets import ClassTarget
 from benchmark.types import Batch, Evaluation
 
 DEFAULTS = ("perturbation", "aopc")
@@ -310,9 +311,10 @@ def _explained(explanation: Explanation, words: Sequence[Sequence[str]]) -> Mapp
         raise UserError(
             "the explanation is of other texts than those that are tested; give the same texts in the same order"
         )
-    if bool((explanation.target != explanation.probabilities.argmax(-1)).any()):
+    if bool(explanation.target.differs(ClassTarget(explanation.probabilities.argmax(-1))).any()):
         raise UserError(
-            "the explanation is of another class than the predicted one, which most tests look at; explain without target"
+            "the explanation is of something else than the predicted class, which most tests look at; explain without "
+            "target and against"
         )
     return explanation.scores()
 

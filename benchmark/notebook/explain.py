@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -23,11 +23,12 @@ from benchmark.models import Classifier
 from benchmark.models.guard import Look, forget
 from benchmark.models.pictures import data_url, visible
 from benchmark.notebook.choices import choose
-from benchmark.notebook.given import Inputs, batch_size_of, checked_model, classes
+from benchmark.notebook.given import Inputs, batch_size_of, checked_model, target_of
 from benchmark.notebook.heatmap import MOST_DRAWN, Line, Shown, View, html, overlay, terminal
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.explaining import Checked, Explain
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 
 DEFAULTS = ("attattr", "rollout", "gradient_x_input")
@@ -47,7 +48,7 @@ class Explanation:
         words: of each text; the tokens of ready ids, and row and column of patches.
         classes: the model's, in its order.
         probabilities: of each text's classes.
-        target: the class that is explained of each text.
+        target: what is explained of each text.
         methods: the names, in the order given.
         attributions: what each method gave, by name: scores of tokens, heads, ... for the whole batch.
         reasons: why a method gave nothing, by name.
@@ -59,7 +60,7 @@ class Explanation:
     words: tuple[tuple[str, ...], ...]
     classes: tuple[str, ...]
     probabilities: Float[Tensor, "B C"]
-    target: Int[Tensor, "B"]
+    target: Target
     methods: tuple[str, ...]
     attributions: Mapping[str, Attribution]
     reasons: Mapping[str, str]
@@ -107,11 +108,11 @@ class Explanation:
     @property
     def shown(self) -> tuple[Shown, ...]:
         """What is printed and drawn of each text."""
-        special = self.special_tokens()
+        special, named = self.special_tokens(), self.target.names(self.classes)
         return tuple(
             Shown(
                 words=words,
-                target=self.classes[int(self.target[b])],
+                target=named[b],
                 predicted=self.classes[int(self.probabilities[b].argmax())],
                 probability=float(self.probabilities[b].max()),
                 lines=tuple(
@@ -164,7 +165,13 @@ class Explanation:
 
 
 def explain(
-    model: Classifier, texts: Any, methods: Any = DEFAULTS, target: Any = None, *, batch_size: int = 16
+    model: Classifier,
+    texts: Any,
+    methods: Any = DEFAULTS,
+    target: Any = None,
+    *,
+    against: Any = None,
+    batch_size: int = 16,
 ) -> Explanation:
     """Explain texts with several methods, as a comparison does, without folders.
 
@@ -177,6 +184,7 @@ def explain(
             objects that `benchmark.build` makes, functions; or a mapping of names of your own to those. A function takes a
             text and gives one score per word, or takes `(model, batch, target)` and gives an `Attribution`.
         target: the class that is explained: a name, an index, or a list of one for each text. None: the predicted one.
+        against: a class in the same forms: explained is then why the target rather than that one (`targets.Contrast`).
         batch_size: texts explained at once; changes no result beyond rounding.
 
     Returns:
@@ -201,7 +209,6 @@ def explain(
     model, size = checked_model(model), batch_size_of(batch_size)
     inputs = Inputs.of(texts, images=model.encoder.patch is not None)
     batch = model.encode(inputs.values)
-    given = None if target is None else classes(model, target, len(batch), "target")
     chosen = choose("methods", methods, dict(zip(batch.uids, inputs.values, strict=True)))
     attributions: dict[str, Attribution] = {}
     reasons: dict[str, str] = {}
@@ -209,7 +216,7 @@ def explain(
     parts = [batch.select(rows[start : start + size]) for start in rows[::size]]
     with repeatable(model):
         logits = torch.cat([model.run(part).logits for part in parts])
-        explained = logits.argmax(-1) if given is None else given
+        explained = target_of(model, target, against, logits.argmax(-1))
         for name, method in chosen.items():
             try:
                 attributions[name] = _explained(model, name, method, batch, parts, explained)
@@ -220,7 +227,7 @@ def explain(
         words=_labelled(model, batch),
         classes=model.labels,
         probabilities=model.probabilities(logits.detach().double()).cpu(),
-        target=explained.cpu(),
+        target=explained.to("cpu"),
         methods=tuple(chosen),
         attributions=attributions,
         reasons=reasons,
@@ -230,7 +237,7 @@ def explain(
 
 
 def _explained(
-    model: Classifier, name: str, method: Method, batch: Batch, parts: list[Batch], target: Int[Tensor, "B"]
+    model: Classifier, name: str, method: Method, batch: Batch, parts: list[Batch], target: Target
 ) -> Attribution:
     """The attribution of the whole batch, explained part by part; ModelChangedError where the method changed the model."""
     stored, start, before, explain_part = list[Ragged](), 0, Look(model), Explain(Checked(name, method))

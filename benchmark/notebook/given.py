@@ -14,6 +14,7 @@ from torch import Tensor
 
 from benchmark.errors import UserError, near, shorter
 from benchmark.models import Classifier
+from benchmark.targets import NO_CONTRAST, ClassTarget, Contrast, Target
 from benchmark.types import Batch
 
 logger = logging.getLogger(__name__)
@@ -100,6 +101,23 @@ def classes(model: Classifier, given: Any, n: int, what: str) -> Int[Tensor, "B"
         advice = "; give the text once for each class" if n == 1 and what == "target" else ""
         raise UserError(f"{what} has {len(indices)} classes for {n} text{'s' if n > 1 else ''}{advice}")
     return torch.tensor(indices, device=model.device)
+
+
+def target_of(model: Classifier, target: Any, against: Any, predicted: Int[Tensor, "B"]) -> Target:
+    """What is explained of each text: the predicted class or a given one, or that class rather than another.
+
+    Raises:
+        UserError: the model has no such class, there is not one for each text, or a class is contrasted with itself.
+    """
+    own = predicted if target is None else classes(model, target, len(predicted), "target")
+    if against is None:
+        return ClassTarget(own)
+    others = classes(model, against, len(predicted), "against")
+    if bool((own == others).any()):
+        raise UserError(f"against={_shown(against)}: the class that is explained cannot be contrasted with itself")
+    if model.multilabel:
+        raise UserError(f"against={_shown(against)}: {NO_CONTRAST}")
+    return Contrast(own, others)
 
 
 def _is_sequence(value: Any) -> bool:

@@ -159,7 +159,7 @@ def _tokens(batches: Sequence[Batch]) -> int:
 def _differing(rounds: Sequence[Round]) -> float:
     """The share of the pilot's examples whose label is not the predicted class."""
     pairs = [
-        (each.data.target(index, "predicted"), batch.label)
+        (each.data.target(index, "predicted").classes, batch.label)
         for each in rounds
         for index, batch in enumerate(each.data.batches)
     ]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.results.store import Ragged
+from benchmark.targets import TARGET_FIELDS, Target
 from benchmark.types import Attribution, Batch, Layout, layouts
 
 STORED = 2
@@ -88,11 +89,11 @@ def padded(stored: Ragged, start: int, batch: Batch) -> Attribution:
         full[kept] = part
         return _tokens_back(full, layout).to(batch.units.device)
 
-    return Attribution(**{name: read(name) for name in stored.arrays if name != "lengths"})
+    return Attribution.of_stored({name: read(name) for name in stored.arrays if name != "lengths"})
 
 
-def overlaid(stored: Ragged, others: Ragged, target: Int[np.ndarray, "N"]) -> Ragged:
-    """The examples of `stored` with the class `target`, and for those that are in `others` what stands there.
+def overlaid(stored: Ragged, others: Ragged, target: Target) -> Ragged:
+    """The examples of `stored` with another target, and for those that are in `others` what stands there.
 
     The cost is that of the others.
     """
@@ -101,13 +102,14 @@ def overlaid(stored: Ragged, others: Ragged, target: Int[np.ndarray, "N"]) -> Ra
     known = np.array([places.get(uid, -1) for uid in stored.uids])
     arrays = {"lengths": stored.arrays["lengths"]}
     for name, array in stored.arrays.items():
-        if name != "lengths":
+        if name not in ("lengths", *TARGET_FIELDS):
             power = layouts()[name].of_tokens
             arrays[name] = array.copy()
             arrays[name][np.repeat(known >= 0, lengths**power)] = others.arrays[name][
                 _places(known[known >= 0], of_others**power)
             ]
-    return Ragged(stored.uids, {**arrays, "target": np.asarray(target)}, others.cost)
+    targets = {name: numbers.cpu().numpy() for name, numbers in target.stored.items()}
+    return Ragged(stored.uids, {**arrays, **targets}, others.cost)
 
 
 def _places(examples: Int[np.ndarray, "K"], sizes: Int[np.ndarray, "N"]) -> Int[np.ndarray, "S"]:

@@ -7,9 +7,8 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.engines.base import Series, Work
@@ -21,7 +20,7 @@ from benchmark.results.digests import digest, sealed
 from benchmark.results.store import Ragged
 from benchmark.run import origins
 from benchmark.run.arrays import overlaid, padded
-from benchmark.run.data import Data, Explained
+from benchmark.run.data import Data
 from benchmark.run.encoded import sizes_of, uids_of
 from benchmark.run.explaining import (
     Checked,
@@ -42,7 +41,8 @@ from benchmark.run.stages import (
     Stage,
     heads_from,
 )
-from benchmark.types import Attribution, Compared, Method, Target
+from benchmark.targets import Explained, TargetName
+from benchmark.types import Attribution, Compared, Method
 
 Step = Literal["explain", "test", "reduce"]
 """What brings a cell up to date, one after the other: attributions, then rows of tests, then figures."""
@@ -95,7 +95,7 @@ class Cell:
         predicted = self.explained(PREDICTED)
         if which == "predicted":
             return predicted
-        return overlaid(predicted, self.explained(Explaining(which=which), predicted), self._targets(which))
+        return overlaid(predicted, self.explained(Explaining(which=which), predicted), self.data.targets(which))
 
     def edges(self, which: Explained) -> Ragged:
         """Edge scores of all scored examples, summed over heads; reused where they are stored.
@@ -113,8 +113,8 @@ class Cell:
         """
         return self.explained(CLASSES)
 
-    def head_scores(self, calibration: Any, which: Target) -> Float[Tensor, "N L H"]:
-        """Head scores of each calibration example, explained for its label (`same`: of each scored one).
+    def head_scores(self, calibration: Any, which: TargetName) -> Float[Tensor, "N L H"]:
+        """Head scores of each calibration example (`same`: of each scored one), see `stages.heads_from`.
 
         Raises:
             NotApplicable: the method does not score heads.
@@ -161,7 +161,7 @@ class Cell:
                 both, resumable = self._computed(WITH_EDGES)
             except NotApplicable:
                 return  # one of the two may serve all the same: each is asked for by itself
-            edges = {name: both.arrays[name] for name in ("target", "lengths", "edges")}
+            edges = {name: both.arrays[name] for name in ("target", "lengths", "edges")}  # of the predicted class
             tokens = {name: array for name, array in both.arrays.items() if name != "edges"}
             for stage, arrays in ((PREDICTED, tokens), (PREDICTED_EDGES, edges)):
                 self._store(stage, replace(both, arrays=arrays))
@@ -241,8 +241,9 @@ class Cell:
         """What is done with each batch of a stage, and what that needs beside the batch."""
         data = self.data
         if stage.sample is not None:
-            batches = stage.batches(data)
-            return Explain, lambda index: (batches[index].label,)
+            batches, which = stage.batches(data), stage.which
+            assert isinstance(which, str)  # `stages.heads_from`
+            return Explain, lambda index: (self.model.target(batches[index], which),)
         if stage.gives == "edges":
             if not isinstance(self.method, Method) or not self.method.scores_edges:
                 raise NotApplicable("the method does not score edges")
@@ -263,12 +264,9 @@ class Cell:
         uids = uids_of(stage.batches(self.data))
         if predicted is None or not stage.of_others:
             return uids
-        changed = self._targets(stage.which) != predicted.arrays["target"]
-        return tuple(compress(uids, changed & self.method.class_specific))
-
-    def _targets(self, which: Explained) -> Int[np.ndarray, "N"]:
-        """The class of each scored example that is explained."""
-        return np.concatenate([self.data.target(index, which).cpu().numpy() for index in range(len(self.data.batches))])
+        if not self.method.class_specific:
+            return ()
+        return tuple(compress(uids, self.data.targets(stage.which).differs(self.data.targets("predicted")).tolist()))
 
     def _store(self, stage: Explaining, result: Ragged) -> None:
         path = self.path(stage)

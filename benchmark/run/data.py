@@ -7,7 +7,7 @@ from itertools import accumulate
 from threading import Lock
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.engines.base import Runner, Series, nothing
@@ -17,39 +17,8 @@ from benchmark.models import Classifier
 from benchmark.randomness import generator
 from benchmark.results.record import TaskRecord
 from benchmark.run.encoded import Chosen, sizes_of, uids_of
-from benchmark.types import Batch, Target
-
-
-@dataclass(frozen=True)
-class OneClass:
-    """The same class is explained for every example.
-
-    Attributes:
-        index: of the class, in the model's order.
-    """
-
-    index: int
-
-    def __str__(self) -> str:
-        return f"class-{self.index}"
-
-
-@dataclass(frozen=True)
-class DrawnClass:
-    """The class that is explained is drawn for every example, each of the model's classes alike; nothing else is asked.
-
-    Attributes:
-        seed: of the draws; an example's also hangs on its identifier, and on nothing else.
-    """
-
-    seed: int
-
-    def __str__(self) -> str:
-        return f"drawn-{self.seed}"
-
-
-Explained = Target | OneClass | DrawnClass
-"""Which class of each example is explained; its text names what is stored."""
+from benchmark.targets import ClassTarget, DrawnClass, Explained, OneClass, Target, joined, target_of
+from benchmark.types import Batch
 
 
 @dataclass
@@ -72,6 +41,7 @@ class Data:
     labels: tuple[str, ...]
     runner: Runner = field(default_factory=Here)
     _logits: dict[int, Tensor] = field(default_factory=dict, init=False)
+    _targets: dict[Explained, Target] = field(default_factory=dict, init=False, repr=False, compare=False)
     _guard: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     @property
@@ -87,21 +57,29 @@ class Data:
     def _starts(self) -> list[int]:
         return [0, *accumulate(sizes_of(self.batches))]
 
-    def target(self, index: int, which: Explained) -> Int[Tensor, "B"]:
-        """The class of each example of a batch that is explained: the predicted, the annotated, a given or a drawn one."""
+    def target(self, index: int, which: Explained) -> Target:
+        """What is explained of each example of a batch.
+
+        Raises:
+            NotApplicable: there is no such thing: an example has no label, the model no second class.
+        """
         batch = self.batches[index]
         if isinstance(which, OneClass):
-            return torch.full_like(batch.label, which.index)
+            return ClassTarget(torch.full_like(batch.label, which.index))
         if isinstance(which, DrawnClass):
             classes = len(self.model.labels)
-            return batch.label.new_tensor(
-                [int(generator(which.seed, "explained class", uid).integers(classes)) for uid in batch.uids]
-            )
-        if which == "label":
-            if bool((batch.label < 0).any()):
-                raise NotApplicable("some examples have no label")
-            return batch.label
-        return self.logits(index).argmax(-1)
+            drawn = [int(generator(which.seed, "explained class", uid).integers(classes)) for uid in batch.uids]
+            return ClassTarget(batch.label.new_tensor(drawn))
+        if which == "label" and bool((batch.label < 0).any()):
+            raise NotApplicable("some examples have no label")
+        return target_of(which, batch.label, lambda: self.logits(index), multilabel=self.model.multilabel)
+
+    def targets(self, which: Explained) -> Target:
+        """What is explained of all examples, in the order of the batches; gathered once."""
+        if which not in self._targets:
+            found = [self.target(index, which).to("cpu") for index in range(len(self.batches))]
+            self._targets[which] = joined(found)
+        return self._targets[which]
 
     def logits(self, index: int) -> Float[Tensor, "B C"]:
         """Logits of a batch, computed once for all methods; where several batches are computed at a time, those of all."""

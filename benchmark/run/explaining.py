@@ -20,6 +20,7 @@ from benchmark.models import Classifier
 from benchmark.models.guard import is_ours, watched
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import flat, without_padding
+from benchmark.targets import TARGET_FIELDS, ClassTarget, Target
 from benchmark.types import Attribution, Batch, Method, layouts
 
 MOST_CLASSES = 10
@@ -64,10 +65,10 @@ class Checked:
         """Whether the method and its parts come from this project."""
         return is_ours(self.method)
 
-    def _watched(self, model: Classifier, batch: Batch, target: Tensor) -> AbstractContextManager[None]:
+    def _watched(self, model: Classifier, batch: Batch, target: Target) -> AbstractContextManager[None]:
         return nullcontext() if self.ours else watched(f"methods.{self.name}", model, [batch], target)
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """The method's attributions.
 
         Raises:
@@ -77,7 +78,7 @@ class Checked:
             answer = self.method.explain(model, batch, target)
         return self._checked(answer, model, batch, "the method")
 
-    def with_edges(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def with_edges(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """The same with edge scores, of a method whose edges come along.
 
         Raises:
@@ -87,7 +88,7 @@ class Checked:
             answer = self.method.with_edges(model, batch, target)
         return self._checked(answer, model, batch, "with_edges")
 
-    def edge_scores(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L H T T"]:
+    def edge_scores(self, model: Classifier, batch: Batch, target: Target) -> Float[Tensor, "B L H T T"]:
         """The method's edge scores.
 
         Raises:
@@ -112,7 +113,7 @@ class Checked:
                 f"with tokens of shape {list(batch.units.shape)}, one score for each token of each example"
             )
         for name, shape in _shapes(answer, model, batch).items():
-            value = getattr(answer, name)
+            value = answer.of_examples[name]
             if not isinstance(value, Tensor) or not _fits(value, shape):
                 found = _described(value)
                 raise self._mistake(
@@ -129,8 +130,7 @@ def _shapes(answer: Attribution, model: Classifier, batch: Batch) -> Mapping[str
     n_examples, width = batch.units.shape
     sizes = {"B": n_examples, "T": width, "L": model.n_layers, "H": model.n_heads}
     sizes |= dict(zip("YX", batch.size or (0, 0), strict=True))
-    given = {"target": None, **answer.of_examples}
-    return {name: tuple(map(sizes.get, layouts()[name].dimensions)) for name in given}
+    return {name: tuple(map(sizes.get, layouts()[name].dimensions)) for name in answer.of_examples}
 
 
 def _fits(value: Tensor, shape: tuple[int | None, ...]) -> bool:
@@ -155,7 +155,7 @@ def _described(value: Any) -> str:
 
 
 def for_target(
-    method: Method | Checked, model: Classifier, batch: Batch, target: Int[Tensor, "B"], base: Attribution
+    method: Method | Checked, model: Classifier, batch: Batch, target: Target, base: Attribution
 ) -> Attribution:
     """Attributions for `target`, from those of `base` for another target.
 
@@ -165,14 +165,14 @@ def for_target(
     if not changed:
         return replace(base, target=target)
     fresh = method(model, batch.select(changed), target[changed])
-    rows = torch.tensor(changed, device=base.target.device)
-    scores = {name: old.index_copy(0, rows, getattr(fresh, name)) for name, old in base.of_examples.items()}
-    return Attribution(**{**scores, "target": target})
+    rows = torch.tensor(changed, device=target.classes.device)
+    scores = {name: getattr(base, name) for name in base.of_examples if name not in TARGET_FIELDS}
+    return Attribution(target, **{name: old.index_copy(0, rows, getattr(fresh, name)) for name, old in scores.items()})
 
 
-def _changed(method: Method | Checked, target: Int[Tensor, "B"], base: Attribution) -> list[int]:
+def _changed(method: Method | Checked, target: Target, base: Attribution) -> list[int]:
     """The examples whose explanation for `target` is another than that of `base`."""
-    return (base.target != target).nonzero().flatten().tolist() if method.class_specific else []
+    return target.differs(base.target).nonzero().flatten().tolist() if method.class_specific else []
 
 
 def for_classes(
@@ -184,15 +184,15 @@ def for_classes(
         NotApplicable: the method gives no token scores.
     """
     scores = []
-    for target in order.unbind(1):
-        tokens = for_target(method, model, batch, target, base).tokens
+    for classes in order.unbind(1):
+        tokens = for_target(method, model, batch, ClassTarget(classes), base).tokens
         if tokens is None:
             raise NotApplicable("the method gives no token scores")
         scores.append(tokens)
     return Attribution(target=base.target, classes=torch.stack(scores, dim=1))
 
 
-def edge_sums(method: Method | Checked, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+def edge_sums(method: Method | Checked, model: Classifier, batch: Batch, target: Target) -> Attribution:
     """Edge scores summed over heads, in chunks that keep attention-sized tensors within the memory budget."""
     parts = model.parts(batch)
     sums = [without_padding(method.edge_scores(model, part, target[rows]), part) for part, rows in parts]
@@ -233,7 +233,7 @@ class Explain:
 
     method: Checked
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Ragged:
+    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Ragged:
         """The attributions, with their cost."""
         with costing(model) as cost:
             attribution = self.method(model, batch, target).cpu()
@@ -250,7 +250,7 @@ class ExplainAnother:
 
     method: Checked
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], base: Attribution) -> Ragged:
+    def __call__(self, model: Classifier, batch: Batch, target: Target, base: Attribution) -> Ragged:
         """The attributions of these examples, of none where the method does not look at the class; with their cost."""
         changed = _changed(self.method, target, base)
         part = batch.select(changed)
@@ -286,7 +286,7 @@ class ScoreEdges:
 
     method: Checked
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Ragged:
+    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Ragged:
         """The scores, with their cost."""
         with costing(model) as cost:
             attribution = edge_sums(self.method, model, batch, target).cpu()
@@ -303,7 +303,7 @@ class ExplainWithEdges:
 
     method: Checked
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Ragged:
+    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Ragged:
         """Both, with what they cost together."""
         with costing(model) as cost:
             attribution = self.method.with_edges(model, batch, target).cpu()

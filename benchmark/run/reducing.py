@@ -9,7 +9,7 @@ from benchmark.errors import NotApplicable
 from benchmark.evaluations.ties import ties_of
 from benchmark.results import statistics
 from benchmark.results.control_names import control_order
-from benchmark.results.record import WORDS, EvaluationRecord, Figure
+from benchmark.results.record import WORDS, About, EvaluationRecord, Figure, Metric
 from benchmark.results.rows import NO_ROWS, NOTHING, Share
 from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell
@@ -21,7 +21,14 @@ READ_TIES = ("tokens", "classes")
 """What a test reads of a method where its units may share a score."""
 
 SAME_FOR_EVERY_CLASS = "1 by construction: the method does not look at the class"
-NOT_OF_THE_CLASS = "the test explains the annotated class, and the method does not look at the class"
+NOT_OF_THE_CLASS = {
+    "label": "the test explains the annotated class, and the method does not look at the class",
+    "contrast": "the test explains why one class rather than another, and the method does not look at the class",
+}
+OF_CONTRAST = (
+    "explained is why the predicted class rather than the one with the second largest logit, and the probability is that "
+    "of the first where only these two are possible"
+)
 
 
 def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None) -> tuple[EvaluationRecord, Share]:
@@ -57,19 +64,39 @@ def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None
         identity=identity(evaluation),
         statistics=statistics.VERSION,
         target=evaluation.target,
-        metrics=dict(scoped.metrics),
+        metrics=metrics_of(scoped),
         averaged=evaluation.averaged,
         figures=figures,
         dash=dash,
         remark=remark,
         derived={} if rows is NOTHING else scoped.parts,
         rows=rows.digest,
-        about=evaluation.about,
+        about=about_of(evaluation),
         constant=constant,
         tied=tied,
     )
     record.check(name, cell.data.facts.n)
     return record, rows
+
+
+def metrics_of(evaluation: Evaluation) -> dict[str, Metric]:
+    """The metrics of a test as reports name them: those of explanations of a contrast say so."""
+    if evaluation.target != "contrast":
+        return dict(evaluation.metrics)
+
+    def named(metric: Metric) -> Metric:
+        title, short = (said and f"{said}, contrast" for said in (metric.title, metric.short))
+        meaning = f"{metric.meaning.rstrip('.')}; {OF_CONTRAST}".removeprefix("; ")
+        return replace(metric, title=title, short=short, meaning=meaning)
+
+    return {name: named(metric) for name, metric in evaluation.metrics.items()}
+
+
+def about_of(evaluation: Evaluation) -> About:
+    """Kind, place and title of a test; the title of one of explanations of a contrast says so."""
+    about = evaluation.about
+    contrast = evaluation.target == "contrast" and about.title
+    return replace(about, title=f"{about.title}, contrast") if contrast else about
 
 
 def remark_of(cell: Cell, evaluation: Evaluation) -> str | None:
@@ -83,7 +110,7 @@ def remark_of(cell: Cell, evaluation: Evaluation) -> str | None:
         return None
     if evaluation.reads == "classes":
         return SAME_FOR_EVERY_CLASS
-    return NOT_OF_THE_CLASS if evaluation.target != "predicted" and not control_order(cell.name) else None
+    return None if control_order(cell.name) else NOT_OF_THE_CLASS.get(evaluation.target)
 
 
 def shares_of_ties(cell: Cell, evaluation: Evaluation) -> tuple[float, float] | tuple[None, None]:
@@ -105,13 +132,13 @@ def shares_of_ties(cell: Cell, evaluation: Evaluation) -> tuple[float, float] | 
 
 def reworded(cell: Cell, test: EvaluationRecord, evaluation: Evaluation) -> EvaluationRecord:
     """The record with the words that the test has for itself, its metrics and its remark today; figures stay."""
-    today = evaluation.metrics
+    today = metrics_of(evaluation)
     metrics = {
         name: replace(metric, **{word: getattr(today[name], word) for word in WORDS}) if name in today else metric
         for name, metric in test.metrics.items()
     }
     remark = remark_of(cell, evaluation) if test.dash is None else None
-    return replace(test, metrics=metrics, about=evaluation.about, remark=remark)
+    return replace(test, metrics=metrics, about=about_of(evaluation), remark=remark)
 
 
 def reduced(evaluation: Evaluation, tested: Share) -> list[Figure]:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from benchmark.run.data import Data, DrawnClass, Explained, OneClass
+from benchmark.run.data import Data
 from benchmark.settings.identity import digest_of
+from benchmark.targets import DrawnClass, Explained, OneClass, TargetName
 from benchmark.types import Batch, Evaluation
 
 Gives = Literal["attributions", "edges", "classes", "attributions and edges"]
@@ -30,11 +31,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Explaining:
-    """A method explains: the scored examples, or with a `sample` others, for their labels.
+    """A method explains: the scored examples, or with a `sample` others.
 
     Attributes:
         gives: what is kept. "attributions and edges" is both from one pass, which are then kept apart.
-        which: the class that is explained; "classes" explains several, whatever this says.
+        which: what is explained; "classes" explains several, whatever this says. A sample has labels or contrasts.
         sample: the examples; None: the scored ones.
     """
 
@@ -50,7 +51,8 @@ class Explaining:
         if self.gives == "classes":
             return "classes"
         if self.sample is not None:
-            return f"{self.gives}-calibration-{self.sample.split}-{self.sample.limit}"
+            of = "" if self.which == "label" else f"-{self.which}"
+            return f"{self.gives}-calibration-{self.sample.split}-{self.sample.limit}{of}"
         return f"{self.gives}-{self.which}"
 
     @property
@@ -68,7 +70,7 @@ class Explaining:
 
     @property
     def of_others(self) -> bool:
-        """Whether it gives something of those scored examples alone whose class is another than the predicted one."""
+        """Whether it gives something of those scored examples alone that have another target than the predicted class."""
         return self.gives == "attributions" and self.sample is None and self.which != "predicted"
 
     def batches(self, data: Data) -> Sequence[Batch]:
@@ -117,11 +119,13 @@ def heads_from(calibration: Any, which: Explained) -> Explaining:
 
     Args:
         calibration: "same", or what has `split` and `limit`.
-        which: the explained class of the scored examples.
+        which: what is explained of the scored examples. Calibration examples are explained for their labels, or where a
+            contrast is asked for, for that.
     """
     if calibration == "same":
         return Explaining(which=which)
-    return Explaining(which="label", sample=Sample(calibration.split, calibration.limit))
+    of_sample: TargetName = "contrast" if which == "contrast" else "label"
+    return Explaining(which=of_sample, sample=Sample(calibration.split, calibration.limit))
 
 
 def asked(evaluation: Evaluation) -> tuple[Explaining, ...]:
@@ -142,4 +146,4 @@ def _said(which: Explained) -> str:
         return "one class"
     if isinstance(which, DrawnClass):
         return "a drawn class"
-    return "the predicted class" if which == "predicted" else "the label"
+    return {"predicted": "the predicted class", "label": "the label", "contrast": "the contrast"}[which]

@@ -242,7 +242,7 @@ def _known(cell: Cell, evaluation: Evaluation) -> Share | None:
 
 def _alike(cell: Cell, index: int) -> Bool[Tensor, "B"]:
     """Which examples of a batch have the annotated class predicted."""
-    return cell.data.target(index, "label") == cell.data.target(index, "predicted")
+    return cell.data.target(index, "label").differs(cell.data.target(index, "predicted")).logical_not()
 
 
 def taken_from_method(cell: Cell, evaluation: Evaluation) -> Mapping[str, Any]:

@@ -1,11 +1,11 @@
 """What a run folder holds for people and other tools: heatmaps, attribution graphs, and predictions for ERASER."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark import units
@@ -23,7 +23,8 @@ from benchmark.run.cell import Cell
 from benchmark.run.data import Data
 from benchmark.run.explaining import class_order
 from benchmark.run.stages import CLASSES, Explaining
-from benchmark.types import Attribution, Batch, Target
+from benchmark.targets import Target, TargetName
+from benchmark.types import Attribution, Batch
 
 HEATMAP_EXAMPLES = 1_000
 HEATMAP_WORDS = 50_000
@@ -53,12 +54,11 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
         attribution = padded(stored, cell.data.start(index), batch)
         assert attribution.tokens is not None
         scores, present = units.pool(attribution.tokens, batch.units)
-        predicted = cell.data.target(index, "predicted")
-        probabilities = cell.model.probabilities(cell.data.logits(index))
+        logits, of_model = cell.data.logits(index), cell.data.target(index, "predicted")
+        probabilities = cell.model.probability(logits, of_model)
+        predicted, explained = of_model.names(cell.model.labels), attribution.target.names(cell.model.labels)
         several = None if classes is None else padded(classes, cell.data.start(index), batch)
-        pair = (
-            None if several is None else _other_class(cell, batch, attribution.target, several, cell.data.logits(index))
-        )
+        pair = None if several is None else _other_class(cell, batch, attribution.target, several, logits)
         for b in (b for b in range(len(batch)) if cell.data.start(index) + b in shown):
             if room <= 0:
                 break
@@ -72,9 +72,9 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
                     "words": list(words),
                     "scores": [float(scores[b, u]) if scored[u] else None for u in range(len(words))],
                     "label": cell.model.labels[label] if label >= 0 else None,
-                    "predicted": cell.model.labels[int(predicted[b])],
-                    "probability": float(probabilities[b, predicted[b]]),
-                    "target": cell.model.labels[int(attribution.target[b])],
+                    "predicted": predicted[b],
+                    "probability": float(probabilities[b]),
+                    "target": explained[b],
                     "rationale": None if rationale is None else [bool(r) for r in rationale],
                 }
             )
@@ -112,14 +112,14 @@ def _picture(cell: Cell, batch: Batch, attribution: Attribution, b: int) -> dict
 
 
 def _other_class(
-    cell: Cell, batch: Batch, explained: Int[Tensor, "B"], several: Attribution, logits: Float[Tensor, "B C"]
+    cell: Cell, batch: Batch, explained: Target, several: Attribution, logits: Float[Tensor, "B C"]
 ) -> list[dict[str, Any]] | None:
     """Scores for the most probable class of each image but the explained one, of a method that looks at the class."""
     if batch.grid is None or several.classes is None or not cell.method.class_specific:
         return None
     order, probabilities = class_order(logits)[:, :2].tolist(), cell.model.probabilities(logits)
     found = []
-    for b, target in enumerate(explained.tolist()):
+    for b, target in enumerate(explained.classes.tolist()):
         rank = int(order[b][0] == target)
         scores, _ = units.pool(several.classes[b : b + 1, rank], batch.units[b : b + 1])
         other = order[b][rank]
@@ -196,13 +196,12 @@ def _exported_rows(
     return exported
 
 
-def stored_target(cell: Cell) -> Target | None:
-    """The class for which the cell keeps edge scores, the predicted one where it keeps both; None without any."""
-    targets: tuple[Target, ...] = ("predicted", "label")
-    return next((which for which in targets if cell.holds(Explaining("edges", which))), None)
+def stored_target(cell: Cell) -> TargetName | None:
+    """What the cell keeps edge scores for, the predicted class where it keeps several; None without any."""
+    return next((which for which in get_args(TargetName) if cell.holds(Explaining("edges", which))), None)
 
 
-def graphs(cell: Cell, which: Target) -> list[dict[str, Any]]:
+def graphs(cell: Cell, which: TargetName) -> list[dict[str, Any]]:
     """Graphs (`paper`, τ = 0.4) of the first few examples, from the edge scores that tests of edges left.
 
     Each with `uid`, `label`, `predicted` and `target` as in `heatmap.json`, and `graph` (`AttributionGraph.to_json`).
@@ -214,7 +213,8 @@ def graphs(cell: Cell, which: Target) -> list[dict[str, Any]]:
             break
         rows = list(range(min(len(batch), GRAPH_EXAMPLES - len(pages))))
         attribution = padded(stored, cell.data.start(index), batch)
-        predicted, ends = cell.data.target(index, "predicted"), terminals(cell.model, batch)
+        predicted = cell.data.target(index, "predicted").names(labels)
+        explained, ends = attribution.target.names(labels), terminals(cell.model, batch)
         for b, scores in zip(rows, unpadded(batch, attribution), strict=False):
             graph = attribution_graph(
                 scores,
@@ -227,8 +227,8 @@ def graphs(cell: Cell, which: Target) -> list[dict[str, Any]]:
                 {
                     "uid": batch.uids[b],
                     "label": labels[label] if label >= 0 else None,
-                    "predicted": labels[int(predicted[b])],
-                    "target": labels[int(attribution.target[b])],
+                    "predicted": predicted[b],
+                    "target": explained[b],
                     "graph": graph.to_json(),
                 }
             )

@@ -10,10 +10,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.errors import UserError
-from benchmark.models import Classifier, Trace
+from benchmark.models import Classifier
 from benchmark.models.read_rows import spread
 from benchmark.models.recomputing import is_long
 from benchmark.settings.declared import Above, Count, configurable
+from benchmark.targets import Target
 from benchmark.types import Batch
 from methods.edges.base import LayerVisitor, LayerwiseScore
 from methods.shared.quadrature import Quadrature, nodes_and_weights
@@ -58,11 +59,11 @@ class AttAttr(LayerwiseScore):
         elif self.quadrature != "gauss_legendre":
             raise UserError(f"steps=auto needs quadrature=gauss_legendre, not {self.quadrature}")
 
-    def visit(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], visit: LayerVisitor) -> None:
+    def visit(self, model: Classifier, batch: Batch, target: Target, visit: LayerVisitor) -> None:
         """Attributions of the L layers, from about m (L + 1) / 2 forward and backward passes."""
         once_more = is_long(model, batch.units.shape[1])
         trace = model.run(batch, record=("hidden",) if once_more else ("attentions", "hidden"), rows="read")
-        probability, index = _of_class(trace, target), model.read_rows(batch.tensors)
+        probability, index = model.probability(trace.logits, target), model.read_rows(batch.tensors)
         for layer, hidden in enumerate(trace.hidden):
             attention = _attention(model, batch, layer, hidden) if once_more else trace.attentions[layer]
             path = _Path(model, batch.tensors, target, layer, attention, hidden)
@@ -96,7 +97,7 @@ class _Path:
 
     Attributes:
         model: whose probability is integrated.
-        tensors, target: the batch, and the class of each example.
+        tensors, target: the batch, and what is explained of each example.
         layer: l.
         attention: A_l, of the rows that are read.
         hidden: input of block l.
@@ -104,7 +105,7 @@ class _Path:
 
     model: Classifier
     tensors: Mapping[str, Tensor]
-    target: Int[Tensor, "B"]
+    target: Target
     layer: int
     attention: Float[Tensor, "B H _ T"]
     hidden: Float[Tensor, "B T D"]
@@ -112,8 +113,8 @@ class _Path:
     def select(self, rows: Int[Tensor, "R"]) -> "_Path":
         """The same for some of the examples."""
         tensors = {name: tensor[rows] for name, tensor in self.tensors.items()}
-        target, attention, hidden = (x[rows] for x in (self.target, self.attention, self.hidden))
-        return replace(self, tensors=tensors, target=target, attention=attention, hidden=hidden)
+        attention, hidden = self.attention[rows], self.hidden[rows]
+        return replace(self, tensors=tensors, target=self.target[rows], attention=attention, hidden=hidden)
 
     def without(self) -> Float[Tensor, "B"]:
         """`F(0·A_l)`."""
@@ -143,7 +144,7 @@ class _Path:
             grad=grad,
             start=(self.layer, _repeat(self.hidden, times)),
         )
-        return _of_class(run, self.target.repeat(times))
+        return self.model.probability(run.logits, self.target.repeat(times))
 
 
 def _attention(model: Classifier, batch: Batch, layer: int, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B H _ T"]:
@@ -159,10 +160,6 @@ def _attention(model: Classifier, batch: Batch, layer: int, hidden: Float[Tensor
 
     model.run(batch, edits=[keep], start=(layer, hidden))
     return kept[0]
-
-
-def _of_class(run: Trace, target: Int[Tensor, "N"]) -> Float[Tensor, "N"]:
-    return run.probabilities.gather(1, target.to(run.logits.device)[:, None])[:, 0]
 
 
 def _repeat(tensor: Tensor, times: int) -> Tensor:

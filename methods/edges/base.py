@@ -4,12 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.models.read_rows import Rows
 from benchmark.models.recomputing import is_long, visit_gradients
+from benchmark.targets import Target
 from benchmark.types import Batch
 
 Edges = tuple[Float[Tensor, "B H T T"], ...]
@@ -33,7 +34,7 @@ class EdgeScore(Protocol):
         """Whether the scores depend on the target class."""
         ...
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
+    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Edges:
         """Scores of the L layers."""
         ...
 
@@ -46,10 +47,10 @@ class LayerwiseScore(ABC):
     """An edge score that can be had one layer at a time, so that nothing holds [B L H T T]."""
 
     @abstractmethod
-    def visit(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], visit: LayerVisitor) -> None:
+    def visit(self, model: Classifier, batch: Batch, target: Target, visit: LayerVisitor) -> None:
         """Call `visit` with the scores of each layer, once for each, in any order."""
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
+    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Edges:
         """Scores of the L layers."""
         layers: dict[int, Tensor] = {}
         self.visit(model, batch, target, layers.__setitem__)
@@ -89,24 +90,24 @@ def visit_attention(model: Classifier, batch: Batch, visit: LayerVisitor) -> Non
 def visit_attention_and_gradient(
     model: Classifier,
     batch: Batch,
-    target: Int[Tensor, "B"],
+    target: Target,
     visit: Callable[[int, Float[Tensor, "B H _ T"], Float[Tensor, "B H _ T"]], None],
     rows: Rows = "all",
 ) -> None:
     """`visit(l, A_l, ∂y_t/∂A_l)` for every layer; of a long input block by block, which computes each block twice."""
     if is_long(model, batch.units.shape[1]):
-        visit_gradients(model, batch, lambda _: model.one_hot(target), visit, rows=rows)
+        visit_gradients(model, batch, target.seed, visit, rows=rows)
         return
     for layer, pair in enumerate(zip(*attention_and_gradient(model, batch, target, rows), strict=True)):
         visit(layer, *pair)
 
 
 def attention_and_gradient(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"], rows: Rows = "all"
+    model: Classifier, batch: Batch, target: Target, rows: Rows = "all"
 ) -> tuple[Narrowed, Narrowed]:
     """(A, ∂y_t/∂A) of every layer, from one forward and one backward pass; `rows` as in `Classifier.run`."""
     trace = model.run(batch, record=("attentions",), grad=True, rows=rows)
-    gradients = model.gradients(trace.logits, trace.attentions, weights=model.one_hot(target))
+    gradients = model.gradients(trace.logits, trace.attentions, weights=target.seed(trace.logits))
     return tuple(layer.detach() for layer in trace.attentions), gradients
 
 

@@ -2,11 +2,12 @@
 
 from typing import ClassVar, Literal
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
+from benchmark.targets import Target
 from benchmark.types import Batch
 from methods.edges.base import LayerVisitor, LayerwiseScore, visit_attention_and_gradient
 
@@ -30,7 +31,7 @@ class GradCam(LayerwiseScore):
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = True
 
-    def visit(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], visit: LayerVisitor) -> None:
+    def visit(self, model: Classifier, batch: Batch, target: Target, visit: LayerVisitor) -> None:
         """Weighted attention of the L layers, from one forward and one backward pass."""
         cells = self._cells(model, batch)
 

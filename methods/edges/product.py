@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from jaxtyping import Int
 from torch import Tensor
 
 from benchmark.models import Classifier
@@ -11,6 +10,7 @@ from benchmark.models.precision import Precision, precise
 from benchmark.models.read_rows import everywhere, spread
 from benchmark.models.recomputing import attention_gradients, is_long
 from benchmark.settings.declared import Distinct, configurable
+from benchmark.targets import Target
 from benchmark.types import Batch
 from methods.edges.base import (
     LayerVisitor,
@@ -98,7 +98,7 @@ class FactorProduct(LayerwiseScore):
         """Attention alone knows no class."""
         return self.factors != ("attention",)
 
-    def visit(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], visit: LayerVisitor) -> None:
+    def visit(self, model: Classifier, batch: Batch, target: Target, visit: LayerVisitor) -> None:
         """Products of the L layers, from the passes that the factors need."""
 
         def part(layer: int, scores: Tensor) -> None:
@@ -111,7 +111,7 @@ class FactorProduct(LayerwiseScore):
         else:
             self._with_gradient(model, batch, target, part)
 
-    def _with_gradient(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], visit: LayerVisitor) -> None:
+    def _with_gradient(self, model: Classifier, batch: Batch, target: Target, visit: LayerVisitor) -> None:
         index = model.read_rows(batch.tensors)
 
         def multiply(layer: int, attention: Tensor, gradient: Tensor) -> None:
@@ -120,7 +120,7 @@ class FactorProduct(LayerwiseScore):
 
         visit_attention_and_gradient(model, batch, target, multiply, rows="read")
 
-    def _with_relevance(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], visit: LayerVisitor) -> None:
+    def _with_relevance(self, model: Classifier, batch: Batch, target: Target, visit: LayerVisitor) -> None:
         rules, twin = rule_set(self.rules), precise(model, self.precision)
         by_gradient = "gradient" in self.factors
         if is_long(twin, batch.units.shape[1]):
@@ -144,11 +144,11 @@ class FactorProduct(LayerwiseScore):
         for layer, product in enumerate(scores):
             visit(layer, product)
 
-    def _block_by_block(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], visit: LayerVisitor) -> None:
+    def _block_by_block(self, model: Classifier, batch: Batch, target: Target, visit: LayerVisitor) -> None:
         """The same for a long input; a layer's gradient is computed when its relevance is there."""
         index, gradient_of = model.read_rows(batch.tensors), None
         if "gradient" in self.factors:
-            gradient_of = attention_gradients(model, batch, lambda _: model.one_hot(target), "read")
+            gradient_of = attention_gradients(model, batch, target.seed, "read")
 
         def multiply(layer: int, attention: Tensor, relevance: Tensor) -> None:
             product = self._product(attention, relevance, None).to(model.scores_dtype)

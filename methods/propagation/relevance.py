@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.models import Classifier, Trace
@@ -18,6 +18,7 @@ from benchmark.models.attention_interface import AttentionEdit, hold_constant
 from benchmark.models.precision import Precision, batch_for, precise
 from benchmark.models.read_rows import everywhere
 from benchmark.models.recomputing import Recorded, Visitor, is_long, visit_gradients
+from benchmark.targets import Target
 from benchmark.types import Batch
 from methods.propagation.conservative import FrozenNorms
 from methods.propagation.mode import Propagation, propagating
@@ -33,7 +34,7 @@ def _whole(_recorded: Tensor, relevance: Tensor, _gradient: Tensor | None) -> Te
 def relevances(
     model: Classifier,
     batch: Batch,
-    target: Int[Tensor, "B"],
+    target: Target,
     rules: Rules,
     record: Recorded,
     *,
@@ -87,7 +88,7 @@ def relevances(
 def _reduced_one_by_one(
     model: Classifier,
     batch: Batch,
-    target: Int[Tensor, "B"],
+    target: Target,
     rules: Rules,
     record: Recorded,
     reduce: Callable[[Tensor, Tensor, Tensor | None], Tensor],
@@ -112,7 +113,7 @@ def _reduced_one_by_one(
 def visit_relevances(
     model: Classifier,
     batch: Batch,
-    target: Int[Tensor, "B"],
+    target: Target,
     rules: Rules,
     record: Recorded,
     visit: Visitor,
@@ -136,7 +137,7 @@ def visit_relevances(
     visit_gradients(
         model,
         batch_for(model, batch),
-        lambda logits: _seed(rules, model.one_hot(target), logits),
+        lambda logits: _seed(rules, target, logits),
         product,
         record=record,
         rows="read",
@@ -153,8 +154,9 @@ def _edits(rules: Rules) -> tuple[AttentionEdit, ...]:
     return (hold_constant,) if isinstance(rules, Conservative) else ()
 
 
-def _seed(rules: Rules, one_hot: Float[Tensor, "B C"], logits: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]:
-    return one_hot * logits if isinstance(rules, RuleSet) and rules.seed == "logit" else one_hot
+def _seed(rules: Rules, target: Target, logits: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]:
+    seed = target.seed(logits)
+    return seed * logits if isinstance(rules, RuleSet) and rules.seed == "logit" else seed
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ class RelevancePart:
 def relevance_parts(
     model: Classifier,
     batch: Batch,
-    target: Int[Tensor, "B"],
+    target: Target,
     rules: Rules,
     record: Recorded,
     precision: Precision,
@@ -193,7 +195,7 @@ def relevance_parts(
 
 
 def relevance_pass(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"], rules: Rules, record: Recorded, *, gradient: bool = False
+    model: Classifier, batch: Batch, target: Target, rules: Rules, record: Recorded, *, gradient: bool = False
 ) -> RelevancePart:
     """Relevance of every recorded tensor for the target class, seeded at its logit as the rule set says.
 
@@ -215,11 +217,13 @@ def relevance_pass(
     phases = two_phases() if gradient else nullcontext(Phase())
     with phases as phase, keeping(model.magnitudes), propagating(model.model, _mode(rules)):
         trace = model.run(batch, record=(record,), grad=True, rows="read", edits=_edits(rules))
-    recorded, one_hot = _recorded(trace, record), model.one_hot(target)
+    recorded = _recorded(trace, record)
     phase.gradient = gradient
-    gradients = model.gradients(trace.logits, recorded, weights=one_hot, again=True) if gradient else ()
+    gradients = (
+        model.gradients(trace.logits, recorded, weights=target.seed(trace.logits), again=True) if gradient else ()
+    )
     phase.gradient = False
-    relevance = model.gradients(trace.logits, recorded, weights=_seed(rules, one_hot, trace.logits.detach()))
+    relevance = model.gradients(trace.logits, recorded, weights=_seed(rules, target, trace.logits.detach()))
     if isinstance(rules, Conservative):
         relevance = tuple(slope * tensor.detach() for slope, tensor in zip(relevance, recorded, strict=True))
     return RelevancePart(model, batch, trace, relevance, gradients)

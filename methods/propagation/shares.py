@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.errors import NotApplicable, UserError
@@ -13,6 +13,7 @@ from benchmark.models import Classifier
 from benchmark.models.parts import Block, blocks_parts
 from benchmark.models.precision import Precision, batch_for, precise
 from benchmark.settings.declared import configurable
+from benchmark.targets import Target
 from benchmark.types import Batch
 from methods.propagation.mode import propagating
 from methods.propagation.relevance_mode import RelevancePropagation
@@ -63,7 +64,7 @@ class RelevanceShares:
             raise UserError(f"rules={self.rules} has no rule for additions; use another rule set")
         return rules
 
-    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Float[Tensor, "B L 3"]:
+    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Float[Tensor, "B L 3"]:
         """Shares of B examples, in chunks that keep the relevance pass within the memory budget.
 
         Raises:
@@ -76,7 +77,7 @@ class RelevanceShares:
         return shares.to(model.scores_dtype)
 
     def _shares(
-        self, model: Classifier, batch: Batch, target: Int[Tensor, "B"], blocks: tuple[Block, ...]
+        self, model: Classifier, batch: Batch, target: Target, blocks: tuple[Block, ...]
     ) -> Float[Tensor, "B L 3"]:
         additions = relevance_of_operands(model, batch, target, self._rule_set())
         if len(additions) != 2 * len(blocks):
@@ -90,9 +91,7 @@ class RelevanceShares:
 Operands = tuple[Float[Tensor, "B T D"], Float[Tensor, "B T D"]]
 
 
-def relevance_of_operands(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"], rules: RuleSet
-) -> tuple[Operands, ...]:
+def relevance_of_operands(model: Classifier, batch: Batch, target: Target, rules: RuleSet) -> tuple[Operands, ...]:
     """Relevance of both operands of every addition of two hidden states, in the order of the forward pass."""
     operands: list[tuple[Tensor, Tensor]] = []
     mode = RelevancePropagation(replace(rules, add=RecordedAdd(rules.add, operands)))
@@ -100,7 +99,7 @@ def relevance_of_operands(
         trace = model.run(batch, record=("hidden",), grad=True)
     shape = trace.hidden[0].shape
     flat = [operand for pair in operands if pair[0].shape == shape == pair[1].shape for operand in pair]
-    relevances = model.gradients(trace.logits, flat, weights=model.one_hot(target))
+    relevances = model.gradients(trace.logits, flat, weights=target.seed(trace.logits))
     return tuple(zip(relevances[::2], relevances[1::2], strict=True))
 
 

@@ -3,10 +3,11 @@
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.models import Classifier
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch
 from methods.readouts.base import Readout, read_rows, reads_layer_by_layer
 
@@ -57,7 +58,7 @@ class Reading:
             self.of_heads[layer] = self._of_heads(edges)
         self._give_readout(layer, self.model.streams.join(layer, edges))
 
-    def attribution(self, target: Int[Tensor, "B"]) -> Attribution:
+    def attribution(self, target: Target) -> Attribution:
         """What was read, once every layer was added."""
         layers = [self.of_readout[layer] for layer in sorted(self.of_readout)]
         combine = self.readout.combine if reads_layer_by_layer(self.readout) else self.readout

@@ -13,10 +13,11 @@ from torch import Tensor
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.models.attention_interface import AttentionEdit
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch
 
 Output = Literal["logit", "probability"]
-"""What is explained: the target's logit y_t, or its probability p_t (`Classifier.probabilities`)."""
+"""What is explained: the target's logit y_t, or its probability p_t (`Target.value`, `Target.probability`)."""
 
 Change = Literal[Output, "total_variation"]
 """What of an output changes: y_t, p_t, or the distribution over all classes, ½ Σ_c |p_c − p'_c|."""
@@ -31,15 +32,14 @@ _NOT_CALLED = "the model's embedding module is not called in its forward pass"
 
 
 def target_output(
-    model: Classifier, logits: Float[Tensor, "B C"], target: Int[Tensor, "B"], output: Output
-) -> Float[Tensor, "B"]:
+    model: Classifier, logits: Float[Tensor, "*n B C"], target: Target, output: Output
+) -> Float[Tensor, "*n B"]:
     """`y_t` or `p_t` of each row."""
-    values = logits if output == "logit" else model.probabilities(logits)
-    return values.gather(1, target[:, None])[:, 0]
+    return target.value(logits) if output == "logit" else model.probability(logits, target)
 
 
 def output_drops(
-    model: Classifier, logits: Float[Tensor, "N B C"], target: Int[Tensor, "B"], output: Change
+    model: Classifier, logits: Float[Tensor, "N B C"], target: Target, output: Change
 ) -> Float[Tensor, "K B"]:
     """`F(x) − F(x_k)`, or the total variation, for the K = N − 1 inputs x_1, ... that follow x.
 
@@ -49,12 +49,12 @@ def output_drops(
     Raises:
         NotApplicable: total variation of labels that have a probability each.
     """
-    exact, classes = logits.detach().cpu().double(), target.cpu()
+    exact = logits.detach().cpu().double()
     if output == "total_variation":
         model.needs_distribution("total variation")
         probabilities = exact.softmax(-1)
         return (0.5 * (probabilities[0] - probabilities[1:]).abs().sum(-1)).to(logits)
-    values = target_output(model, exact.flatten(0, 1), classes.repeat(len(exact)), output).view(len(exact), -1)
+    values = target_output(model, exact, target, output)
     return (values[0] - values[1:]).to(logits)
 
 
@@ -101,7 +101,7 @@ def _baseline_token(model: Classifier, batch: Batch, baseline: Baseline) -> int:
 def summed_gradients(
     model: Classifier,
     batch: Batch,
-    target: Int[Tensor, "B"],
+    target: Target,
     points: Callable[[Int[Tensor, "R"], Int[Tensor, "R"]], Float[Tensor, "R P D"]],
     weights: Float[Tensor, "K"],
     output: Output,
@@ -130,7 +130,7 @@ def summed_gradients(
 
 
 def gradient_at_input(
-    model: Classifier, batch: Batch, target: Int[Tensor, "B"], output: Output, edits: Sequence[AttentionEdit] = ()
+    model: Classifier, batch: Batch, target: Target, output: Output, edits: Sequence[AttentionEdit] = ()
 ) -> tuple[Float[Tensor, "B P D"], Float[Tensor, "B P D"]]:
     """(e, ∂F/∂e) with these edits of the attention, from one forward and one backward pass."""
     parts = []
@@ -164,7 +164,7 @@ def reduce_dimensions(values: Float[Tensor, "B P D"], how: Reduce) -> Float[Tens
     return values.sum(-1) if how == "dot" else values.sum(-1).abs()
 
 
-def token_attribution(batch: Batch, target: Int[Tensor, "B"], scores: Float[Tensor, "B P"]) -> Attribution:
+def token_attribution(batch: Batch, target: Target, scores: Float[Tensor, "B P"]) -> Attribution:
     """Scores of the embeddings as scores of the tokens: 0 at padding, and at an image's tokens that are no patch."""
     missing = batch.units.shape[1] - scores.shape[1]  # they stand first
     tokens = torch.cat([scores.new_zeros(len(batch), missing), scores], dim=1)

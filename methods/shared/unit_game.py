@@ -12,6 +12,7 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.models.removal import Operator, OperatorName, logits_without, operator_for
 from benchmark.settings.declared import Natural, configurable
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import Output, target_output
 from methods.shared.seeds import seeded
@@ -27,7 +28,7 @@ class UnitGame:
     Attributes:
         model: the classifier.
         batch: one example.
-        target: its class.
+        target: what is explained of it.
         operator: how units are removed.
         output: what F is.
         units: indices of the V units that take part.
@@ -36,7 +37,7 @@ class UnitGame:
 
     model: Classifier
     batch: Batch
-    target: Int[Tensor, "1"]
+    target: Target
     operator: Operator
     output: Output
     units: Int[Tensor, "V"]
@@ -52,7 +53,7 @@ class UnitGame:
         removed = torch.zeros(len(present), 1, self.n_units, dtype=torch.bool, device=self.units.device)
         removed[:, 0, self.units] = present < 0.5
         logits = logits_without(self.model, self.batch, removed, self.operator)[:, 0]
-        return target_output(self.model, logits, self.target.expand(len(logits)), self.output)
+        return target_output(self.model, logits, self.target.repeat(len(logits)), self.output)
 
     def sampled(self, algorithm: Any, samples: int) -> Float[Tensor, "1 V"]:
         """The scores that a sampling algorithm of captum, made for this game, gives with so many samples."""
@@ -79,7 +80,7 @@ class UnitExplainer(Method):
     version: ClassVar[int] = 2
     class_specific: ClassVar[bool] = True
 
-    def explain(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Attribution:
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Token scores; raises UserError for an operator that cannot serve the model."""
         operator = operator_for(self.operator, model, batch, "operator")
         visible = visible_units(batch)

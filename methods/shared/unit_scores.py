@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.models import Classifier
+from benchmark.targets import Target
 from benchmark.types import Attribution, Batch
 from benchmark.units import pool
 
@@ -17,7 +18,7 @@ def visible_units(batch: Batch) -> Bool[Tensor, "B U"]:
     return visible
 
 
-def unit_attribution(batch: Batch, target: Int[Tensor, "B"], scores: Float[Tensor, "B U"]) -> Attribution:
+def unit_attribution(batch: Batch, target: Target, scores: Float[Tensor, "B U"]) -> Attribution:
     """Every token with the score of its unit, 0 where it has none."""
     if scores.shape[1] == 0:
         return Attribution(target=target, tokens=scores.new_zeros(batch.units.shape))

@@ -31,7 +31,8 @@ from benchmark.results.statistics import Interval
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.results.wording import bounds, number
 from benchmark.settings.declared import Above, Count, Natural, Share, configurable
-from benchmark.types import Method, Target
+from benchmark.targets import TargetName
+from benchmark.types import Method
 from benchmark.units import Pool
 
 Values = NDArray[np.float64]
@@ -71,7 +72,7 @@ class AgreementMatrix:
 
     gradient: Method
     leave_one_out: Method
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     pool: Pool = "max"
     top: Annotated[Share, Above(0)] = 0.2
     limit: Count | None = None

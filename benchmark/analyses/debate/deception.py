@@ -214,8 +214,7 @@ def _mass_table(honest: Setting, deceptive: Setting) -> Table:
 
 def correct(setting: Setting) -> NDArray[np.float64]:
     """1 where the label is predicted, else 0, of the examples that have a label."""
-    batches = setting.data.batches
-    predicted = torch.cat([setting.data.target(index, "predicted") for index in range(len(batches))])
-    label = torch.cat([batch.label for batch in batches])
-    values: NDArray[np.float64] = (predicted == label)[label >= 0].double().cpu().numpy()
+    predicted = setting.data.targets("predicted").classes
+    label = torch.cat([batch.label.cpu() for batch in setting.data.batches])
+    values: NDArray[np.float64] = (predicted == label)[label >= 0].double().numpy()
     return values

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from benchmark.analyses.debate.scopes import Keys, Rows, Scope, rows_of
 from benchmark.models.classifier import Classifier
+from benchmark.targets import ClassTarget
 from benchmark.types import Batch
 
 Weights = Mapping[int, Float[Tensor, "N H R T"]]
@@ -48,7 +49,8 @@ class Unedited:
     def gradients(self) -> tuple[Float[Tensor, "B H T T"], ...]:
         """By layer ∂y/∂A of the logit of the predicted class."""
         trace = self.model.run(self.batch, record=("attentions",), grad=True)
-        return self.model.gradients(trace.logits, trace.attentions, weights=self.model.one_hot(self.predicted))
+        seed = ClassTarget(self.predicted).seed(trace.logits)
+        return self.model.gradients(trace.logits, trace.attentions, weights=seed)
 
     def within(self, scope: Scope, keys: Keys) -> "Selected":
         """The weights that a scope edits."""

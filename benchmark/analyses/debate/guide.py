@@ -8,7 +8,6 @@ from dataclasses import field
 from functools import partial
 from typing import Annotated, ClassVar
 
-import torch
 from torch import Tensor
 
 from benchmark.analyses.context import Context
@@ -20,10 +19,10 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.results.control_names import control_order
 from benchmark.results.tables import Table
 from benchmark.run.cell import Cell
-from benchmark.run.data import DrawnClass, Explained, OneClass
 from benchmark.run.steps import finish
 from benchmark.settings.declared import Count, Natural, configurable
 from benchmark.settings.early import OfComparison
+from benchmark.targets import DrawnClass, Explained, OneClass
 from benchmark.training.guided import GuidedRecipe
 from benchmark.units import Pool
 
@@ -159,9 +158,7 @@ class GuideTest:
 
 
 def _predicted(context: Context) -> Classes:
-    data = context.setting.data
-    parts = [data.target(index, "predicted") for index in range(len(data.batches))]
-    classes: Classes = torch.cat(parts).cpu().numpy()
+    classes: Classes = context.setting.data.targets("predicted").classes.numpy()
     return classes
 
 

@@ -16,8 +16,8 @@ from benchmark.evaluations.base import rated_units, token_scores
 from benchmark.randomness import generator
 from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell
-from benchmark.run.data import Explained
 from benchmark.run.workbench import Setting, encode
+from benchmark.targets import Explained
 from benchmark.training.guided import GuidedTexts
 from benchmark.types import Batch
 from benchmark.units import Pool, pool

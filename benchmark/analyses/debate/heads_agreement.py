@@ -18,7 +18,8 @@ from benchmark.evaluations import ranks
 from benchmark.evaluations.base import rated_scores, token_scores
 from benchmark.results.tables import Drawing, Table
 from benchmark.settings.declared import Count, configurable
-from benchmark.types import Method, Target
+from benchmark.targets import TargetName
+from benchmark.types import Method
 from benchmark.units import Pool
 
 Values = NDArray[np.float64]
@@ -50,7 +51,7 @@ class HeadsAgreement:
 
     gradient: Method
     leave_one_out: Method
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     pool: Pool = "max"
     limit: Count | None = None
     version: ClassVar[int] = 2

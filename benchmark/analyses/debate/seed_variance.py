@@ -185,7 +185,7 @@ def _scores(setting: Setting, name: str) -> list[tuple[int, NDArray[np.float64]]
         attribution = padded(stored, setting.data.start(index), batch)
         if attribution.tokens is None:
             raise NotApplicable("the method gives no token scores")
-        scores += zip(attribution.target.tolist(), rated_scores(batch, attribution.tokens, "max"), strict=True)
+        scores += zip(attribution.target.classes.tolist(), rated_scores(batch, attribution.tokens, "max"), strict=True)
     return scores
 
 

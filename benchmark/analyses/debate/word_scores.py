@@ -9,7 +9,8 @@ from benchmark.evaluations.base import Column, rated_scores, token_scores
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell
-from benchmark.types import Method, Target
+from benchmark.targets import TargetName
+from benchmark.types import Method
 from benchmark.units import Pool
 
 
@@ -28,7 +29,7 @@ class WordScores:
     scores: Mapping[str, Column]
 
 
-def explained(cells: Mapping[str, Cell], which: Target) -> dict[str, Ragged]:
+def explained(cells: Mapping[str, Cell], which: TargetName) -> dict[str, Ragged]:
     """The stored attributions of the methods that score tokens."""
     stored = {}
     for name, cell in cells.items():
@@ -42,7 +43,7 @@ def explained(cells: Mapping[str, Cell], which: Target) -> dict[str, Ragged]:
 
 
 def word_scores(
-    context: Context, references: Mapping[str, Method], which: Target, pool: Pool, limit: int | None
+    context: Context, references: Mapping[str, Method], which: TargetName, pool: Pool, limit: int | None
 ) -> Iterator[WordScores]:
     """Scores of the first `limit` examples (None: all), by the methods of the comparison and then by the references.
 

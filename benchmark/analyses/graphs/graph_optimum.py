@@ -12,13 +12,14 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.graphs.summed_edges import SummedEdges, summed_edges
 from benchmark.analyses.means import defined_mean, mean_line
 from benchmark.analyses.measured import figure_line
-from benchmark.analyses.resumed import Arrays, by_example, explained_classes
+from benchmark.analyses.resumed import Arrays, by_example, explained_of
 from benchmark.randomness import generator
 from benchmark.results.graph import Construction, attribution_graph, layer_shares, top_node
 from benchmark.results.optimal_graph import RandomTrees, allowed_cells, best_tree
 from benchmark.results.tables import Drawing, Table
 from benchmark.settings.declared import Count, Natural, Shares, configurable
-from benchmark.types import Batch, Method, Target
+from benchmark.targets import TargetName
+from benchmark.types import Batch, Method
 
 _GREEDY, _RANDOM = "greedy over optimum", "random tree over optimum"
 _REACHED, _EDGES, _BEST_EDGES, _LEFT_OUT = "optimum reached", "edges, greedy", "edges, optimum", "left out"
@@ -70,17 +71,17 @@ class GraphOptimum:
     construction: Construction = "paper"
     draws: Count = 20
     most_edges: Count = 400
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     limit: Count | None = 100
     seed: Natural = 0
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Shares of the optimum against τ, for each λ."""
         limited = context.setting.limited(self.limit)
-        classes = explained_classes(limited.data, self.target)
+        target_of = explained_of(limited.data, self.target)
 
         def compute(batch: Batch) -> Arrays:
-            examples = summed_edges(limited.model, batch, self.explainer, classes)
+            examples = summed_edges(limited.model, batch, self.explainer, target_of(batch))
             return {"objectives": np.stack([self.objectives(example) for example in examples])}
 
         place = replace(context, setting=limited)

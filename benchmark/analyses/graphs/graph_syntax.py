@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.graphs.summed_edges import SummedEdges, summed_edges
-from benchmark.analyses.resumed import Arrays, by_example, explained_classes
+from benchmark.analyses.resumed import Arrays, by_example, explained_of
 from benchmark.analyses.syntax.syntax_heads import share_line, share_of
 from benchmark.analyses.syntax.trees import PUNCTUATION
 from benchmark.annotations import Parse, annotated
@@ -21,7 +21,8 @@ from benchmark.results.optimal_graph import RandomTrees
 from benchmark.results.statistics import interval
 from benchmark.results.tables import Drawing, Table
 from benchmark.settings.declared import Count, Natural, Shares, configurable
-from benchmark.types import Batch, Method, Target
+from benchmark.targets import TargetName
+from benchmark.types import Batch, Method
 
 GRAPH, CHAIN, RANDOM = "attribution graph", "each word to the next", "random trees"
 TREES = (GRAPH, CHAIN, RANDOM)
@@ -65,18 +66,18 @@ class GraphSyntax:
     thresholds: Shares = (0.1, 0.2, 0.4, 0.6)
     construction: Construction = "paper"
     draws: Count = 20
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     limit: Count | None = 300
     seed: Natural = 0
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Shares against τ, and their differences from both controls."""
         limited = context.setting.limited(self.limit)
-        classes = explained_classes(limited.data, self.target)
+        target_of = explained_of(limited.data, self.target)
 
         def compute(batch: Batch) -> Arrays:
             parses = annotated(batch.meta, Parse)
-            examples = summed_edges(limited.model, batch, self.explainer, classes)
+            examples = summed_edges(limited.model, batch, self.explainer, target_of(batch))
             return {"shared": np.stack([self.shared(*pair) for pair in zip(examples, parses, strict=True)])}
 
         place = replace(context, setting=limited)

@@ -1,15 +1,15 @@
 """The edge scores of examples, summed over heads, as attribution graphs are made of."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.edges import terminals
 from benchmark.models import Classifier
+from benchmark.targets import Target
 from benchmark.types import Batch, Method
 
 
@@ -30,19 +30,16 @@ class SummedEdges:
     units: Sequence[int]
 
 
-def summed_edges(
-    model: Classifier, batch: Batch, explainer: Method, classes: Mapping[str, int]
-) -> Iterator[SummedEdges]:
-    """Of each example of the batch.
+def summed_edges(model: Classifier, batch: Batch, explainer: Method, target: Target) -> Iterator[SummedEdges]:
+    """The edge scores of each example of the batch for its target.
 
     Raises:
         NotApplicable: the explainer scores no edges, or the model has an encoder and a decoder.
     """
     if not explainer.scores_edges:
         raise NotApplicable("the explainer scores no edges")
-    for part, _ in model.parts(batch, 2 * model.n_layers):
+    for part, rows in model.parts(batch, 2 * model.n_layers):
         ends = terminals(model, part)
-        target = torch.as_tensor([classes[uid] for uid in part.uids], device=part.units.device)
-        scores = explainer.edge_scores(model, part, target).sum(2).detach().double().cpu()
+        scores = explainer.edge_scores(model, part, target[rows]).sum(2).detach().double().cpu()
         for b, n in enumerate(part.attention_mask.sum(1).tolist()):
             yield SummedEdges(part.uids[b], scores[b, :, :n, :n].numpy(), ends[b], part.units[b, :n].tolist())

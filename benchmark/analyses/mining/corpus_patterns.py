@@ -16,7 +16,8 @@ from benchmark.errors import NotApplicable
 from benchmark.results.statistics import ALPHA, Interval, holm, interval
 from benchmark.results.tables import PROBABILITY, Drawing, Table, line
 from benchmark.settings.declared import Count, configurable
-from benchmark.types import Method, Target
+from benchmark.targets import TargetName
+from benchmark.types import Method
 
 FIRST, CHANCE, LIFT, LABEL, P = "put first", "by chance", "lift", "texts with this label", "p, Holm"
 RECALL, PRECISION, REST = "planted phrases found", "found pairs that are planted", "found pairs"
@@ -71,7 +72,7 @@ class CorpusPatterns:
     best: Count = 3
     least: Count = 5
     shown: Count = 10
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     limit: Count | None = 400
 
     def __call__(self, context: Context) -> Sequence[Table]:

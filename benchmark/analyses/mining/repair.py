@@ -33,9 +33,10 @@ from benchmark.settings.declared import Above, Count, Natural, Share, configurab
 from benchmark.settings.defaults import parameters
 from benchmark.settings.early import ExistingFile
 from benchmark.settings.making import make
+from benchmark.targets import TargetName
 from benchmark.training.finetune import Recipe, finetuned_for
 from benchmark.training.sources import load_arguments
-from benchmark.types import Method, Target, Task
+from benchmark.types import Method, Task
 
 
 @configurable
@@ -104,7 +105,7 @@ class Repair:
     learning_rate: Annotated[float, Above(0)] = 5e-4
     freeze: Natural = 0
     trainings: Count = 3
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     tested: Count | None = 400
 
     def __call__(self, context: Context) -> Sequence[Table]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
+from benchmark.targets import Target
 from benchmark.types import Batch, Method
 from benchmark.units import pool
 
@@ -47,7 +48,7 @@ def plain(word: str) -> str:
     return kept.casefold()
 
 
-def pair_scores(method: Method, model: Classifier, batch: Batch, target: torch.Tensor) -> Iterator[PairScores]:
+def pair_scores(method: Method, model: Classifier, batch: Batch, target: Target) -> Iterator[PairScores]:
     """Of each example the score of every two words, NaN where one is beyond the window.
 
     Of an explainer with edges `S_vw + S_wv`, S the positive part of the edge scores, summed over layers, heads and the
@@ -101,9 +102,7 @@ def marked(words: Sequence[str], scores: PairScores, best: int, uid: str, label:
     return Marked(uid, label, Counter(patterns), len(pairs), frozenset(patterns[i] for i in order))
 
 
-def marked_texts(
-    method: Method, model: Classifier, texts: Sequence[tuple[Batch, torch.Tensor]], best: int
-) -> list[Marked]:
+def marked_texts(method: Method, model: Classifier, texts: Sequence[tuple[Batch, Target]], best: int) -> list[Marked]:
     """What an explainer puts first in each text, words of a query left out.
 
     Args:
@@ -114,7 +113,7 @@ def marked_texts(
     for batch, target in texts:
         scores = pair_scores(method, model, batch, target.to(batch.units.device))
         rated = [("",) * n + words[n:] for words, n in zip(batch.words, batch.query_units, strict=True)]
-        parts = zip(rated, scores, batch.uids, target.tolist(), strict=True)
+        parts = zip(rated, scores, batch.uids, target.classes.tolist(), strict=True)
         found += [one for words, pairs, uid, label in parts if (one := marked(words, pairs, best, uid, label))]
     return found
 

@@ -1,6 +1,6 @@
 """The attention and the attribution of every head of an example, and how sparse each of the two maps is."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from benchmark.errors import NotApplicable
 from benchmark.evaluations.complexity import entropy, gini, top_shares
 from benchmark.models import Classifier
 from benchmark.run.views import token_strings
+from benchmark.targets import Target
 from benchmark.types import Batch
 
 SHARES = (0.01, 0.05, 0.1)
@@ -30,7 +31,7 @@ _LENGTH = 12
 
 
 def sparsity(
-    model: Classifier, batch: Batch, explainer: Any, target: Sequence[int]
+    model: Classifier, batch: Batch, explainer: Any, target: Target
 ) -> Float[NDArray[np.float64], "B 2 L H M"]:
     """`MEASURES` of the attention and of the attribution of every head; NaN for a map of zeros."""
     found = []
@@ -54,13 +55,12 @@ def _by_query(
 
 
 def _maps(
-    model: Classifier, batch: Batch, explainer: Any, target: Sequence[int]
+    model: Classifier, batch: Batch, explainer: Any, target: Target
 ) -> Iterator[tuple[Float[NDArray[np.float64], "2 L H n n"], Bool[NDArray[np.bool_], "L n n"]]]:
     """The magnitudes of each example's attention and attribution, and which edges each layer permits."""
     for part, rows in model.parts(batch, 4 * model.n_layers):
         trace = model.run(part, record=("attentions", "permitted"))
-        chosen = torch.as_tensor([target[row] for row in rows], device=part.units.device)
-        scores = explainer.edge_scores(model, part, chosen)
+        scores = explainer.edge_scores(model, part, target[rows])
         attention = torch.stack([layer.to(scores) for layer in trace.attentions], dim=1)
         if scores.shape != attention.shape:
             raise NotApplicable("the explainer's edges know no heads")
@@ -89,7 +89,7 @@ class Shown:
     maps: Float[NDArray[np.float64], "2 n n"]
 
 
-def shown(model: Classifier, batches: Sequence[Batch], explainer: Any, classes: Mapping[str, int]) -> Shown:
+def shown(model: Classifier, batches: Sequence[Batch], explainer: Any, target_of: Callable[[Batch], Target]) -> Shown:
     """The head with the largest attribution, of the example whose length is nearest to `_LENGTH` tokens."""
     lengths = {
         (batch.uids[row], index, row): abs(length - _LENGTH)
@@ -98,7 +98,7 @@ def shown(model: Classifier, batches: Sequence[Batch], explainer: Any, classes: 
     }
     uid, index, row = min(sorted(lengths), key=lambda key: lengths[key])
     batch = batches[index].select([row])
-    ((maps, _),) = _maps(model, batch, explainer, [classes[uid]])
+    ((maps, _),) = _maps(model, batch, explainer, target_of(batch))
     layer, head = np.unravel_index(int(maps[1].max((-1, -2)).argmax()), maps.shape[1:3])
     chosen = maps[:, layer, head]
     largest = chosen.max((-1, -2), keepdims=True)

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.patterns.edge_maps import MEASURES, Shown, mean_of, shown, sparsity
-from benchmark.analyses.resumed import Arrays, by_example, explained_classes
+from benchmark.analyses.resumed import Arrays, by_example, explained_of
 from benchmark.errors import NotApplicable
 from benchmark.results import statistics
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.settings.declared import Count, configurable
-from benchmark.types import Batch, Method, Target
+from benchmark.targets import TargetName
+from benchmark.types import Batch, Method
 
 ATTENTION, ATTRIBUTION, LESS = "attention", "attribution", "attribution less attention"
 MAPS = (ATTENTION, ATTRIBUTION)
@@ -62,7 +63,7 @@ class EdgeSparsity:
     version: ClassVar[int] = 1
 
     explainer: Method
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     limit: Count | None = 100
 
     def __call__(self, context: Context) -> Sequence[Table]:
@@ -73,10 +74,10 @@ class EdgeSparsity:
             raise NotApplicable("the model has an encoder and a decoder: its edges join two sequences of tokens")
         if not self.explainer.scores_edges:
             raise NotApplicable("the explainer scores no edges")
-        classes = explained_classes(data, self.target)
+        target_of = explained_of(data, self.target)
 
         def compute(batch: Batch) -> Arrays:
-            return {"sparsity": sparsity(model, batch, self.explainer, [classes[uid] for uid in batch.uids])}
+            return {"sparsity": sparsity(model, batch, self.explainer, target_of(batch))}
 
         found = by_example(replace(context, setting=limited), self, data.batches, compute, "sparsity of edges")
         values = found.arrays["sparsity"]
@@ -85,7 +86,7 @@ class EdgeSparsity:
             _verdict(values),
             _by_layer(values),
             _heads(values),
-            _example(shown(model, data.batches, self.explainer, classes)),
+            _example(shown(model, data.batches, self.explainer, target_of)),
         ]
 
 

@@ -41,7 +41,7 @@ def measure(context: Context, setting: Setting, refused: dict[str, str]) -> Meas
     examples = list(replace(context, setting=setting).first_examples(None, "predicted"))
     marks = [planted_units(batch) for batch, _ in examples]
     holds = [[bool(row.any()) for row in part] for part in marks]
-    right = np.concatenate([(target.cpu() == batch.label.cpu()).double().numpy() for batch, target in examples])
+    right = np.concatenate([(target.classes.cpu() == batch.label.cpu()).double().numpy() for batch, target in examples])
     uids = [
         uid
         for (batch, _), some in zip(examples, holds, strict=True)

@@ -26,7 +26,7 @@ from benchmark.results.tables import Drawing, Table, frame, line
 from benchmark.run.cell import Cell
 from benchmark.settings.declared import Count, Natural, configurable
 from benchmark.settings.early import OfComparison
-from benchmark.types import Target
+from benchmark.targets import TargetName
 
 _RESAMPLES = 200
 _SPEARMAN, _ACCURACY, _IMPORTANCE = "Spearman ρ", "accuracy", "importance"
@@ -63,7 +63,7 @@ class SyntaxImportance:
     methods: Annotated[Sequence[str], OfComparison("methods")] = ("attattr", "taylor", "raw_attention")
     relations: Sequence[str] = (ALL, "nsubj")
     calibration: Calibration | Literal["same"] = "same"
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     limit: Count | None = 500
     validation: Count = 300
     seed: Natural = 0

@@ -16,7 +16,8 @@ from benchmark.models.classifier import Classifier
 from benchmark.results.record import About, Figure, Metric
 from benchmark.results.statistics import f1_of_means, f1_of_ratios, f1_of_sums, mean_of_ratios, ratio
 from benchmark.settings.declared import Count, Natural, Rising, Share, Shares, configurable
-from benchmark.types import Attribution, Batch, Reads, Target
+from benchmark.targets import TargetName
+from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool
 
 TOP = (10, 20, 30, 40, 50, 60, 70, 80)
@@ -100,7 +101,7 @@ class Rationale(Averaged):
     about: ClassVar[About] = About("plausibility", 10, "Agreement with human rationales")
     nothing: ClassVar[str] = "no example has a rationale"
 
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     pool: Pool = "max"
     clamp: bool = False
     top: Annotated[Sequence[Count], Rising()] = TOP

@@ -16,6 +16,7 @@ from benchmark.evaluations.triggers.patterns import Placed, Search, Trigger, Tri
 from benchmark.evaluations.triggers.words import Exclusion, eligible_tokens, require_words
 from benchmark.models import Classifier
 from benchmark.randomness import generator
+from benchmark.targets import ClassTarget
 from benchmark.types import Batch, Compared, Method
 
 Chosen = tuple[list[int], float]
@@ -144,7 +145,7 @@ def _patterns(model: Classifier, method: Any, batch: Batch, rules: Sequence[Pape
             raise NotApplicable("the method scores neither edges nor tokens, so no trigger can be read off it")
         return [patterns_of_tokens(model, batch, tokens.to(batch.units.device), rule) for rule in rules]
     for part, _ in model.parts(batch):
-        edges = method.edge_scores(model, part, part.label)
+        edges = method.edge_scores(model, part, ClassTarget(part.label))
         for patterns, rule in zip(patterns_of_rules, rules, strict=True):
             patterns += patterns_of_edges(model, part, edges, rule)
     return patterns_of_rules

@@ -28,7 +28,8 @@ from benchmark.evaluations.triggers.insertion import (
 from benchmark.evaluations.triggers.patterns import Placed, Trigger
 from benchmark.evaluations.triggers.words import Exclusion, eligible_tokens, require_words
 from benchmark.models import Classifier
-from benchmark.types import Batch, Compared, Method, Target
+from benchmark.targets import TargetName
+from benchmark.types import Batch, Compared, Method
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class ScriptRule:
     least_tokens: int = 0
     skip_special: bool = False
     exclusion: Exclusion = field(default_factory=lambda: Exclusion(punctuation=False))
-    target: Target = "predicted"
+    target: TargetName = "predicted"
 
 
 def extract_as_script(
@@ -80,10 +81,10 @@ def extract_as_script(
     usable_batches = [_usable(batch, rules[0]) for batch in batches]
     for batch in [batch for batch in usable_batches if len(batch)]:
         for part, _ in model.parts(batch):
-            target = part.label if rules[0].target == "label" else model.predict(part)
+            target = model.target(part, rules[0].target)
             edges = method.edge_scores(model, part, target)
             for patterns, rule in zip(patterns_of_rules, rules, strict=True):
-                patterns += patterns_of_cells(model, part, edges, target, rule)
+                patterns += patterns_of_cells(model, part, edges, target.classes, rule)
     if not patterns_of_rules[0]:
         raise NotApplicable(
             f"no trigger: no source example with {rules[0].least_tokens} tokens or more has cells that sum to "
@@ -112,7 +113,7 @@ def _best(model: Classifier, patterns: Sequence[Pattern], rule: ScriptRule) -> l
 
 
 def patterns_of_cells(
-    model: Classifier, batch: Batch, edges: Float[Tensor, "B L H T T"], target: Int[Tensor, "B"], rule: ScriptRule
+    model: Classifier, batch: Batch, edges: Float[Tensor, "B L H T T"], classes: Int[Tensor, "B"], rule: ScriptRule
 ) -> list[Pattern]:
     """The word pieces of the best cells of each example's best head, the head with `max_{l,h} max_{i,j} E[l,h,i,j]`.
 
@@ -137,7 +138,7 @@ def patterns_of_cells(
         words = tuple(
             Placed(name, int(segment_of[b, t]), float(relative[b, t])) for name, t in zip(names, inserted, strict=True)
         )
-        patterns.append(Pattern(words, chosen[1], uid, int(target[b])))
+        patterns.append(Pattern(words, chosen[1], uid, int(classes[b])))
     return patterns
 
 

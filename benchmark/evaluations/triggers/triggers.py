@@ -38,7 +38,8 @@ from benchmark.results.graph import Construction
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import AtLeast, Count, Natural, SettingError, Share, Within, configurable, of_file
 from benchmark.settings.early import ExistingFile
-from benchmark.types import Attribution, Batch, Compared, Reads, Target
+from benchmark.targets import TargetName
+from benchmark.types import Attribution, Batch, Compared, Reads
 
 _NAME = "evaluations.triggers"
 _READ_BY = {  # settings that one construction alone reads
@@ -134,7 +135,7 @@ class Triggers(Averaged):
     about: ClassVar[About] = About("faithfulness", 60, "Adversarial triggers")
     nothing: ClassVar[str] = "no scored example is of a class that a trigger attacks"
 
-    target: Target = "predicted"
+    target: TargetName = "predicted"
     calibration: Calibration = Calibration("train", 100)
     construction: Construction = "paper"
     triggers: Count = 3
