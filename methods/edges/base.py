@@ -11,7 +11,7 @@ from benchmark.models import Classifier
 from benchmark.models.read_rows import Rows
 from benchmark.models.recomputing import is_long, visit_gradients
 from benchmark.targets import Target
-from benchmark.types import Batch
+from benchmark.types import Batch, Explainable, as_target
 
 Edges = tuple[Float[Tensor, "B H T T"], ...]
 """One tensor per layer; entry [b, h, i, j] scores the edge from query i to key j."""
@@ -50,10 +50,10 @@ class LayerwiseScore(ABC):
     def visit(self, model: Classifier, batch: Batch, target: Target, visit: LayerVisitor) -> None:
         """Call `visit` with the scores of each layer, once for each, in any order."""
 
-    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Edges:
+    def __call__(self, model: Classifier, batch: Batch, target: Explainable) -> Edges:
         """Scores of the L layers."""
         layers: dict[int, Tensor] = {}
-        self.visit(model, batch, target, layers.__setitem__)
+        self.visit(model, batch, as_target(model, batch, target), layers.__setitem__)
         return tuple(layers[number] for number in sorted(layers))
 
 

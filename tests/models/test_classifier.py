@@ -10,6 +10,7 @@ import benchmark
 from benchmark.errors import UserError
 from benchmark.models import PruneHeads, hold_constant
 from benchmark.models.loading import states_read
+from benchmark.targets import ClassTarget
 from tests import tiny_models
 
 
@@ -108,7 +109,9 @@ def test_gradients_agree_with_finite_differences(folder, family):
     batch = model.encode(tiny_models.inputs(family)[:1])
     trace = model.run(batch, record=("attentions", "embeddings"), grad=True)
     target = torch.tensor([1])
-    gradients = model.gradients(trace.logits, [trace.attentions[1], trace.embeddings], weights=model.one_hot(target))
+    gradients = model.gradients(
+        trace.logits, [trace.attentions[1], trace.embeddings], weights=ClassTarget(target).seed(trace.logits)
+    )
     step = 1e-3  # some families compute parts in float32 whatever the model's precision
     direction = torch.randn(trace.attentions[1].shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     moved = [
@@ -131,8 +134,8 @@ def test_holding_attention_constant_changes_gradients_but_not_logits(model, fami
     held = model.run(batch, record=("embeddings",), grad=True, edits=[hold_constant])
     assert close(free.logits, held.logits)
     target = torch.zeros(len(batch), dtype=torch.long)
-    (a,) = model.gradients(free.logits, [free.embeddings], weights=model.one_hot(target))
-    (b,) = model.gradients(held.logits, [held.embeddings], weights=model.one_hot(target))
+    (a,) = model.gradients(free.logits, [free.embeddings], weights=ClassTarget(target).seed(free.logits))
+    (b,) = model.gradients(held.logits, [held.embeddings], weights=ClassTarget(target).seed(held.logits))
     assert not torch.allclose(a, b)
 
 
@@ -225,7 +228,9 @@ def test_the_gradient_of_a_token_embedding_counts_every_use_of_it(folder, family
     model = benchmark.load_model(folder, dtype="float64", device="cpu")
     batch = model.encode([{"input_ids": [1, 7, 8, 9, 10, 2]}])
     trace = model.run(batch, record=("embeddings",), grad=True)
-    (gradient,) = model.gradients(trace.logits, [trace.embeddings], weights=model.one_hot(torch.tensor([1])))
+    (gradient,) = model.gradients(
+        trace.logits, [trace.embeddings], weights=ClassTarget(torch.tensor([1])).seed(trace.logits)
+    )
     matrix = model.model.get_input_embeddings().weight
     direction = torch.randn(matrix.shape[1], generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     for position, token in ((2, 8), (4, 10)):

@@ -7,6 +7,7 @@ from benchmark.models import PruneHeads, hold_constant
 from benchmark.models import attention_interface as interface
 from benchmark.models.read_rows import everywhere, lone_rows
 from benchmark.models.removal import OPERATORS
+from benchmark.targets import ClassTarget
 from tests import tiny_models
 
 ALL_ROWS = ("bart", "dinov2", "beit")
@@ -30,7 +31,7 @@ def batch(model, family):
 def everything(model, batch, rows):
     trace = model.run(batch, record=("attentions", "hidden"), grad=True, rows=rows)
     recorded = (*trace.attentions, *trace.hidden)
-    gradients = model.gradients(trace.logits, recorded, weights=model.one_hot(torch.tensor([0, 1, 2])))
+    gradients = model.gradients(trace.logits, recorded, weights=ClassTarget(torch.tensor([0, 1, 2])).seed(trace.logits))
     calls = len(trace.attentions)
     return trace, gradients[:calls], gradients[calls:]
 

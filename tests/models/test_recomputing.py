@@ -8,6 +8,7 @@ import torch
 
 from benchmark.models.attention_interface import hold_constant
 from benchmark.models.recomputing import TIMES, attention_gradients, is_long, visit_gradients
+from benchmark.targets import ClassTarget
 from methods.edges.base import visit_attention
 from tests import tiny_models
 
@@ -27,14 +28,12 @@ def batch(model):
 def whole(model, batch, record, rows="all", edits=()):
     trace = model.run(batch, record=(record,), grad=True, rows=rows, edits=edits)
     recorded = trace.attentions if record == "attentions" else trace.hidden
-    return recorded, model.gradients(trace.logits, recorded, weights=model.one_hot(TARGET))
+    return recorded, model.gradients(trace.logits, recorded, weights=ClassTarget(TARGET).seed(trace.logits))
 
 
 def visited(model, batch, **options):
     found = {}
-    visit_gradients(
-        model, batch, lambda _: model.one_hot(TARGET), lambda layer, *pair: found.update({layer: pair}), **options
-    )
+    visit_gradients(model, batch, ClassTarget(TARGET).seed, lambda layer, *pair: found.update({layer: pair}), **options)
     return found
 
 
@@ -56,7 +55,7 @@ def test_the_gradients_are_those_of_one_graph(model, batch, record, rows, edits)
 
 
 def test_a_gradient_is_there_when_it_is_asked_for(model, batch):
-    gradient_of = attention_gradients(model, batch, lambda _: model.one_hot(TARGET), "read")
+    gradient_of = attention_gradients(model, batch, ClassTarget(TARGET).seed, "read")
     for layer, gradient in enumerate(whole(model, batch, "attentions", "read")[1]):
         for _ in range(2):
             assert torch.allclose(gradient_of(layer), gradient, rtol=1e-9, atol=1e-10 * float(gradient.abs().max()))
@@ -75,7 +74,7 @@ def test_no_two_blocks_are_held_at_once(model, batch, monkeypatch):
         alive.append(sum(storage() is not None for storage in made))
 
     monkeypatch.setattr(torch.nn.functional, "softmax", observed)
-    visit_gradients(model, batch, lambda _: model.one_hot(TARGET), look)
+    visit_gradients(model, batch, ClassTarget(TARGET).seed, look)
     visit_attention(model, batch, look)
     assert len(alive) == 2 * model.n_layers
     assert max(alive) == (2 if model.streams.count == 2 else 1)
@@ -95,5 +94,5 @@ def test_the_model_and_the_graph_of_others_are_left_alone(model, batch):
         raise KeyError("from a visitor")
 
     with pytest.raises(KeyError, match="from a visitor"):
-        visit_gradients(model, batch, lambda _: model.one_hot(TARGET), fail)
+        visit_gradients(model, batch, ClassTarget(TARGET).seed, fail)
     assert torch.equal(model.run(batch).logits, before)

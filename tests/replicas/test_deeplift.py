@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from benchmark.targets import ClassTarget
 from methods.deeplift import DeepLift
 from methods.propagation.mode import propagating
 from methods.propagation.multipliers import RescaleRule
@@ -40,10 +41,10 @@ def test_with_the_input_as_reference_multipliers_are_gradients(any_model):
     doubled = {name: torch.cat([tensor, tensor]) for name, tensor in batch.tensors.items()}
     with propagating(model.model, RescaleRule()):
         trace = model.run(doubled, embedding_edit=lambda _: both, grad=True)
-    (found,) = model.gradients(trace.logits[:3], [both], weights=model.one_hot(target))
+    (found,) = model.gradients(trace.logits[:3], [both], weights=ClassTarget(target).seed(trace.logits[:3]))
     own = embeddings.clone().requires_grad_()
     trace = model.run(batch, embedding_edit=lambda _: own, grad=True)
-    (expected,) = model.gradients(trace.logits, [own], weights=model.one_hot(target))
+    (expected,) = model.gradients(trace.logits, [own], weights=ClassTarget(target).seed(trace.logits))
     tolerance = 1e-4 if family in tiny_models.FLOAT32_INSIDE else 1e-9
     assert torch.allclose(found[:3], expected, atol=tolerance * float(expected.abs().max()), rtol=0)
 
