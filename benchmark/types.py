@@ -460,18 +460,18 @@ class PlainMethod(Method):
         Raises:
             NotApplicable: a contrast is asked for, and it explains classes.
         """
-        classes = class_indices(target) if self.class_specific else target.classes
+        classes = class_indices(target, class_specific=self.class_specific)
         answer: Attribution = self.function(model, batch, classes)  # `run.explaining.Checked` looks at its form
         return answer
 
 
-def class_indices(target: Target) -> Int[Tensor, "B"]:
+def class_indices(target: Target, *, class_specific: bool = True) -> Int[Tensor, "B"]:
     """The class of each example, for a callable that explains classes.
 
     Raises:
-        NotApplicable: something else than a class is asked for.
+        NotApplicable: something else than a class is asked of one that looks at it.
     """
-    if not isinstance(target, ClassTarget):
+    if class_specific and not isinstance(target, ClassTarget):
         raise NotApplicable("it explains classes alone: a subclass of benchmark.types.Method can explain a contrast")
     return target.classes
 

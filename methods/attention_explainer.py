@@ -10,8 +10,8 @@ from torch import Tensor
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
 from benchmark.targets import Target
-from benchmark.types import Attribution, Batch, Explainable, Method, as_target
-from methods.edges.base import EdgeScore, comes_layer_by_layer
+from benchmark.types import Attribution, Batch, Explainable, Method, as_target, class_indices
+from methods.edges.base import Edges, EdgeScore, LayerwiseScore, comes_layer_by_layer
 from methods.readouts.base import ChecksLayers, Readout
 from methods.readouts.reading import HeadReadout, Reading
 
@@ -64,8 +64,14 @@ class AttentionExplainer(Method):
 
     def edge_scores(self, model: Classifier, batch: Batch, target: Explainable) -> Float[Tensor, "B L H T T"]:
         """The scores of all edges at once, with one head where they know none; mind the memory for long inputs."""
-        layers = self.edges(model, batch, as_target(model, batch, target))
+        layers = self._scores(model, batch, as_target(model, batch, target))
         return torch.stack([layer.to(model.scores_dtype) for layer in layers], dim=1)
+
+    def _scores(self, model: Classifier, batch: Batch, target: Target) -> Edges:
+        """Of all layers at once; an edge score that is a plain callable is given classes."""
+        if isinstance(self.edges, LayerwiseScore):
+            return self.edges(model, batch, target)
+        return self.edges(model, batch, class_indices(target, class_specific=self.class_specific))
 
     def _explained(self, model: Classifier, batch: Batch, target: Target, *, sums: bool) -> Attribution:
         read = []
@@ -75,7 +81,7 @@ class AttentionExplainer(Method):
                 reading = Reading(model, part, model.n_layers, self.readout, self.heads, sums=sums)
                 self.edges.visit(model, part, own, reading.add)
             else:
-                scores = self.edges(model, part, own)
+                scores = self._scores(model, part, own)
                 reading = Reading(model, part, len(scores), self.readout, self.heads, sums=sums)
                 for layer, edges in enumerate(scores):
                     reading.add(layer, edges)

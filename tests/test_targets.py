@@ -24,6 +24,11 @@ TARGETS = {"class": ClassTarget(CLASSES), "contrast": Contrast(CLASSES, AGAINST)
 LOGITS = torch.tensor([[1.0, -2, 0.5], [0, 3, 2], [4, 4, -1]], dtype=torch.float64)
 
 
+def contrasted(logits):
+    """`y_c − y_d`, by hand."""
+    return torch.stack([logits[b, c] - logits[b, d] for b, (c, d) in enumerate(zip(CLASSES, AGAINST, strict=True))])
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     return tiny_models.load("bert", tmp_path_factory.mktemp("models"))
@@ -53,7 +58,9 @@ def test_values_and_probabilities_by_hand():
     for target in TARGETS.values():
         assert torch.allclose(target.among(LOGITS.softmax(-1)), target.probability(LOGITS))
         assert torch.allclose(target.log_probability(LOGITS).exp(), target.probability(LOGITS))
-    assert one.probability(LOGITS, multilabel=True).tolist() == pytest.approx([1 / (1 + math.exp(-y)) for y in (1, 3, -1)])
+    assert one.probability(LOGITS, multilabel=True).tolist() == pytest.approx(
+        [1 / (1 + math.exp(-y)) for y in (1, 3, -1)]
+    )
     assert one.holds(LOGITS).tolist() == [True, True, False]
     assert contrast.holds(LOGITS).tolist() == [True, True, False]
 
@@ -67,7 +74,11 @@ def test_of_two_classes_a_contrast_has_the_probability_of_its_class():
 def test_the_runner_up_has_the_second_largest_logit():
     found = runner_up(LOGITS)
     assert found.ids == [(0, 2), (1, 2), (0, 1)]  # of equal logits the first is predicted
-    assert found.names(["bad", "good", "odd"]) == ["bad rather than odd", "good rather than odd", "bad rather than good"]
+    assert found.names(["bad", "good", "odd"]) == [
+        "bad rather than odd",
+        "good rather than odd",
+        "bad rather than good",
+    ]
     with pytest.raises(NotApplicable, match="single class"):
         runner_up(LOGITS[:, :1])
     with pytest.raises(NotApplicable, match="probability of its own"):
@@ -134,15 +145,19 @@ def test_an_explanation_of_a_contrast_completes(model, batch, name):
     target, logits = TARGETS["contrast"], model.run(batch).logits
     if name == "decompx":
         tokens, rest = benchmark.build("methods/decompx").contributions(model, batch, target)
-        assert torch.allclose(tokens.sum(1) + rest, logits.gather(1, CLASSES[:, None])[:, 0] - logits[range(3), AGAINST])
+        assert torch.allclose(
+            tokens.sum(1) + rest, logits.gather(1, CLASSES[:, None])[:, 0] - logits[range(3), AGAINST]
+        )
         return
     edges = benchmark.build("methods/attattr", "edges.steps=64", "edges.quadrature=gauss_legendre")
     scores = edges.edge_scores(model, batch, target)
     for layer in range(model.n_layers):
-        without = model.run(batch, edits=[lambda l, p, at=layer: torch.zeros_like(p) if l == at else p]).logits
-        fall = (logits[range(3), CLASSES] - logits[range(3), AGAINST]).sigmoid() - (
-            without[range(3), CLASSES] - without[range(3), AGAINST]
-        ).sigmoid()
+
+        def remove(call, attention, at=layer):
+            return torch.zeros_like(attention) if call == at else attention
+
+        without = model.run(batch, edits=[remove]).logits
+        fall = contrasted(logits).sigmoid() - contrasted(without).sigmoid()
         assert scores[:, layer].sum((1, 2, 3)).tolist() == pytest.approx(fall.tolist(), abs=1e-8)
 
 
@@ -156,15 +171,16 @@ def test_tests_watch_the_contrast(model, batch):
     share = 1e-9  # one word
     operator = operator_for("auto", model, batch, "operator")
     (after,) = logits_without(model, batch, removed, operator)
-    expected = after[range(3), CLASSES] - after[range(3), AGAINST]
     aopc = Aopc(target="contrast", fractions=(share,)).rows(model, batch, attribution)
     before = model.run(batch).logits
-    whole = (before[range(3), CLASSES] - before[range(3), AGAINST]).sigmoid()
+    whole = contrasted(before).sigmoid()
     found = aopc[aopc["metric"] == "comprehensiveness"].set_index("uid")["value"].loc[list(batch.uids)]
-    assert found.tolist() == pytest.approx((whole - expected.sigmoid()).tolist())
+    assert found.tolist() == pytest.approx((whole - contrasted(after).sigmoid()).tolist())
     curves = Perturbation(target="contrast", fractions=(0.99,)).rows(model, batch, attribution)
     start = curves[(curves["metric"] == "positive_logit") & (curves["x"] == 0)].set_index("uid")["value"]
-    assert start.loc[list(batch.uids)].tolist() == pytest.approx((before[range(3), CLASSES] - before[range(3), AGAINST]).tolist())
+    assert start.loc[list(batch.uids)].tolist() == pytest.approx(
+        (before[range(3), CLASSES] - before[range(3), AGAINST]).tolist()
+    )
     chance = curves[(curves["metric"] == "positive_probability") & (curves["x"] == 0)].set_index("uid")["value"]
     assert chance.loc[list(batch.uids)].tolist() == pytest.approx(whole.tolist())
 
@@ -202,7 +218,9 @@ def test_a_comparison_of_contrasts(place, tmp_path):
     contrast = [f"evaluations.{name}.target=contrast" for name in ("perturbation", "head_pruning")]
     plain = tiny_task.compared(place, tmp_path, *chosen, of_probability)
     found = tiny_task.compared(place, tmp_path, *chosen, of_probability, *contrast)
-    one, two = (benchmark.leaderboard(each.folder).set_index(["method", "evaluation", "metric"]) for each in (plain, found))
+    one, two = (
+        benchmark.leaderboard(each.folder).set_index(["method", "evaluation", "metric"]) for each in (plain, found)
+    )
     names = [("gradient_x_input", "perturbation", f"{side}_auc_mean") for side in ("positive", "negative")]
     for name in names:
         assert two.loc[name, "value"] == pytest.approx(one.loc[name, "value"], abs=1e-6)

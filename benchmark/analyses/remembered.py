@@ -5,12 +5,11 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.models.passes import Cost
-from benchmark.targets import Target
 from benchmark.types import Batch
 
 Scores = tuple[Float[Tensor, "B H T T"], ...]
@@ -51,10 +50,10 @@ class Remembered:
         """The edge score's own."""
         return bool(self.edges.class_specific)
 
-    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Scores:
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Scores:
         """Scores of the L layers; not to be written to."""
-        targets = tuple(target.ids) if self.class_specific else ()
-        key = (model.fingerprint, batch.uids, tuple(batch.units.shape), targets)
+        classes = tuple(target.tolist()) if self.class_specific else ()
+        key = (model.fingerprint, batch.uids, tuple(batch.units.shape), classes)
         if (stored := self._memory.get(key)) is not None:
             model.cost.forward_passes += stored.cost.forward_passes
             model.cost.backward_passes += stored.cost.backward_passes

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
-from benchmark.targets import Target
 from benchmark.types import Batch
 from methods.edges.base import Edges, each_layer, normalize_rows
 from methods.propagation.block_parts import decompose_block
@@ -32,7 +31,7 @@ class Alti:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Edges:
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Contributions of the L layers, each [B 1 T T]."""
         return tuple(self._layer(model, batch, *recorded) for recorded in each_layer(model, batch))
 

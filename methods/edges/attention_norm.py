@@ -4,12 +4,11 @@ from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
-from benchmark.targets import Target
 from benchmark.types import Batch
 from methods.edges.base import Edges, each_layer
 from methods.propagation.block_parts import Through, decompose_block, head_vectors, mixed
@@ -39,7 +38,7 @@ class AttentionNorm:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Edges:
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Norms of the L layers."""
         return tuple(
             self._layer(model, attention, head_vectors(model, batch, layer, hidden))
@@ -84,7 +83,7 @@ class AttentionNormResidual:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Edges:
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Norms of the L layers, each [B 1 T T]."""
         return tuple(
             norms(parts for _, parts in decompose_block(model, batch, *recorded, self.through))

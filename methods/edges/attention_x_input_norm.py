@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from jaxtyping import Int
+from torch import Tensor
+
 from benchmark.models import Classifier
-from benchmark.targets import Target
 from benchmark.types import Batch
 from methods.edges.base import Edges, each_layer
 from methods.propagation.block_parts import refuse_cross_attention
@@ -24,7 +26,7 @@ class AttentionTimesInputNorm:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Edges:
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Products of the L layers."""
         refuse_cross_attention(model)
         layers = each_layer(model, batch)

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
@@ -25,7 +25,10 @@ Signs = Literal["signed", "positive"]
 
 @runtime_checkable
 class EdgeScore(Protocol):
-    """Scores every attention edge of every layer for a target class."""
+    """Scores every attention edge of every layer, for a class of each example.
+
+    A `LayerwiseScore` takes a `Target` too, and explains contrasts as well.
+    """
 
     version: int
 
@@ -34,7 +37,7 @@ class EdgeScore(Protocol):
         """Whether the scores depend on the target class."""
         ...
 
-    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Edges:
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Scores of the L layers."""
         ...
 

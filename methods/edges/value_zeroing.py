@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from benchmark.models import Classifier, run_block
-from benchmark.targets import Target
 from benchmark.types import Batch
 from methods.edges.base import Edges, normalize_rows
 from methods.propagation.block_parts import refuse_cross_attention
@@ -33,7 +32,7 @@ class ValueZeroing:
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 
-    def __call__(self, model: Classifier, batch: Batch, target: Target) -> Edges:
+    def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
         """Scores of the L layers, each [B 1 T T]."""
         refuse_cross_attention(model)
         hidden = model.run(batch, record=("hidden",)).hidden

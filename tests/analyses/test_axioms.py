@@ -15,6 +15,7 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.completeness import layer_contributions
 from benchmark.models.precision import batch_for
 from benchmark.results.tables import Table
+from benchmark.targets import ClassTarget
 from benchmark.types import Attribution, Method
 from tests import tiny_models
 
@@ -184,7 +185,7 @@ def test_removing_an_edge_equals_a_pass_of_its_own(model, batches):
     attentions = wide.run(batch, record=("attentions",)).attentions
     edges = gaps.sample_edges(attentions, wide.read_weights(batch), batch, 8, seed=3)
     for all_heads in (False, True):
-        found = gaps.removal_effects(wide, batch, TARGET, edges, all_heads=all_heads)
+        found = gaps.removal_effects(wide, batch, ClassTarget(TARGET), edges, all_heads=all_heads)
         for row in range(24):
             example, layer, head, query, key = (
                 int(getattr(edges, name)[row]) for name in ("example", "layer", "head", "query", "key")
@@ -281,8 +282,8 @@ def test_edges_that_do_matter_are_not_taken_for_null(model, batches):
 def test_the_completeness_gap_equals_a_loop(model, batches):
     wide, batch = double_copy(model), batches[0]
     scores = gaps.own_edges(benchmark.build("methods/raw_attention").edge_scores(wide, batch, TARGET), batch)
-    gap, contribution = gaps.completeness(wide, batch, TARGET, scores)
-    expected = layer_contributions(wide, batch, TARGET)
+    gap, contribution = gaps.completeness(wide, batch, ClassTarget(TARGET), scores)
+    expected = layer_contributions(wide, batch, ClassTarget(TARGET))
     for example, length in enumerate(batch.attention_mask.sum(1).tolist()):
         own = scores[example, :, :, :length, :length]
         assert float(scores[example].sum()) == pytest.approx(float(own.sum()))

@@ -11,6 +11,7 @@ from benchmark.analyses import components
 from benchmark.analyses.ablation import ABLATIONS, ablated_logits, ablation_plan
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.parts import blocks_parts
+from benchmark.targets import ClassTarget
 from tests import tiny_models
 
 # By family: the layers whose output holds the values (all of it, or the last third), the attention's output layer and
@@ -92,7 +93,7 @@ def test_ablations_equal_a_loop(family, tmp_path):
 def test_drops_are_differences_of_probability_and_of_correctness(model, batches):
     batch = batches[1]
     target = torch.tensor([2, 0])
-    drops, accuracy = components.ablation_drops(model, batch, target)
+    drops, accuracy = components.ablation_drops(model, batch, ClassTarget(target))
     logits = ablated_logits(model, batch, blocks_parts(model, batch), ablation_plan(3))
     assert drops.shape == accuracy.shape == (2, 16)
     for example in range(2):
@@ -116,7 +117,7 @@ def test_the_tables_hold_means_over_examples_with_their_number(context, batches)
     assert by_metric["drop"].tolist() == [5]
     assert by_metric["accuracy_drop"].tolist() == [4]
     model = context().setting.model
-    drops = np.concatenate([components.ablation_drops(model, b, model.predict(b))[0] for b in batches])
+    drops = np.concatenate([components.ablation_drops(model, b, ClassTarget(model.predict(b)))[0] for b in batches])
     last = ablation.rows.query("metric == 'drop' and ablation == 'attention identity' and layer == 'all'").iloc[0]
     assert last["value"] == pytest.approx(drops[:, -1].mean(), abs=1e-9)
     assert last["low"] <= last["value"] <= last["high"]

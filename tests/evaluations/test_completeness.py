@@ -9,6 +9,7 @@ from benchmark import build
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.completeness import layer_contributions
 from benchmark.models import PruneHeads
+from benchmark.targets import ClassTarget
 from benchmark.types import Attribution
 from tests import tiny_models
 
@@ -31,7 +32,7 @@ def value(rows, metric):
 
 
 def test_contributions_equal_one_pass_per_layer(model, batch):
-    found = layer_contributions(model, batch, TARGET)
+    found = layer_contributions(model, batch, ClassTarget(TARGET))
     whole = model.run(batch).probabilities[torch.arange(3), TARGET]
     for layer in range(model.n_layers):
         keep = torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool)

@@ -8,6 +8,7 @@ import torch
 import benchmark
 from benchmark.errors import UserError
 from benchmark.run.explaining import edge_sums
+from benchmark.targets import ClassTarget
 from methods.attention_explainer import AttentionExplainer
 from methods.edges.attattr import AttAttr
 from methods.edges.product import FactorProduct
@@ -79,7 +80,7 @@ def test_attributions_and_edges_from_one_pass_are_those_of_two(model, edges, bud
         model.encode(tiny_models.inputs("bert")),
         torch.arange(3),
     )
-    alone, sums = method(model, batch, target), edge_sums(method, model, batch, target)
+    alone, sums = method(model, batch, target), edge_sums(method, model, batch, ClassTarget(target))
     before = dataclasses.replace(model.cost)
     both = method.with_edges(model, batch, target)
     passes = model.cost.forward_passes - before.forward_passes

@@ -9,6 +9,7 @@ import torch
 
 from benchmark import build
 from benchmark.settings.configuration import options
+from benchmark.targets import ClassTarget
 from methods.propagation.relevance import relevance_pass
 from methods.propagation.rule_sets import rule_set
 from tests.conftest import SHARED, shared
@@ -100,7 +101,7 @@ def test_images_have_the_published_logits_and_relevance_of_every_block():
 
     handle = norm.register_forward_pre_hook(output_of_the_last_block)
     try:
-        part = relevance_pass(inputs.model, inputs.batch, inputs.target, rule_set("chefer2021"), "hidden")
+        part = relevance_pass(inputs.model, inputs.batch, ClassTarget(inputs.target), rule_set("chefer2021"), "hidden")
     finally:
         handle.remove()
     found = torch.stack([*part.layers, passed[0]], dim=1).sum(-1).numpy()

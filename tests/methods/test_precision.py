@@ -12,6 +12,7 @@ import benchmark
 from benchmark import build
 from benchmark.models.precision import batch_for, precise
 from benchmark.run.arrays import flat
+from benchmark.targets import ClassTarget
 from methods.propagation.shares import RelevanceShares
 from methods.shared.input_gradients import output_drops
 from tests import tiny_models
@@ -84,8 +85,8 @@ def test_an_example_alone_is_what_it_is_in_a_batch(cancelling, name):
 
 def test_shares_of_a_block_are_precise_too(cancelling):
     batch = cancelling["float32"].encode([ready(IDS)])
-    exact = RelevanceShares()(cancelling["float64"], batch, TARGET)
-    found = RelevanceShares()(cancelling["float32"], batch, TARGET)
+    exact = RelevanceShares()(cancelling["float64"], batch, ClassTarget(TARGET))
+    found = RelevanceShares()(cancelling["float32"], batch, ClassTarget(TARGET))
     assert found.dtype == torch.float32
     assert error(found, exact) <= 1e-5
     assert error(RelevanceShares(precision="model")(cancelling["float32"], batch, TARGET), exact) > 1e-4
@@ -113,7 +114,7 @@ def test_effects_of_removals_do_not_depend_on_the_batch(cancelling, name):
 def test_a_small_effect_on_a_probability_near_one_keeps_its_digits(cancelling):
     model = cancelling["float32"]
     logits = torch.tensor([[[14.0, 0.0]], [[14.125, 0.0]], [[13.9375, 0.0]]])
-    found = output_drops(model, logits, torch.tensor([0]), "probability")[:, 0]
+    found = output_drops(model, logits, ClassTarget(torch.tensor([0])), "probability")[:, 0]
     q = torch.exp(-logits[:, 0, 0].double())
     exact = q[1:] / (1 + q[1:]) - q[0] / (1 + q[0])  # differences of 1 - p
     assert error(found, exact) <= 1e-6

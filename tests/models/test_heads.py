@@ -12,6 +12,7 @@ from benchmark.evaluations.completeness import layer_contributions
 from benchmark.evaluations.head_pruning import pruned_logits
 from benchmark.evaluations.perturbation import Perturbation
 from benchmark.settings.making import build
+from benchmark.targets import ClassTarget
 from tests.text_models import save_bert
 
 LABELS = ("anger", "joy", "fear")
@@ -63,7 +64,9 @@ def test_the_tests_compare_sigmoids(several):
     keep[1, :, 0] = False
     logits = pruned_logits(model, batch, keep).sigmoid()
     falls = (logits[0] - logits[1])[torch.arange(len(TEXTS)), target]
-    torch.testing.assert_close(layer_contributions(model, batch, target)[:, 0], falls, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(
+        layer_contributions(model, batch, ClassTarget(target))[:, 0], falls, atol=1e-6, rtol=1e-6
+    )
 
 
 def test_a_removal_is_measured_in_sigmoids(several):

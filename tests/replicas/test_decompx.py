@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmark.errors import NotApplicable
+from benchmark.targets import ClassTarget
 from methods.decompx import DecompX
 from methods.propagation.decomposed import decomposed
 from methods.propagation.mode import propagating
@@ -137,7 +138,7 @@ def by_hand(case, row, bias_rule, order):
 @pytest.mark.parametrize("order", ["code", "paper"])
 @pytest.mark.parametrize("bias", ["absdot", "apart"])
 def test_decompx(case, bias, order):
-    tokens, rest = DecompX(bias, order).contributions(case.model, case.batch, case.target)
+    tokens, rest = DecompX(bias, order).contributions(case.model, case.batch, ClassTarget(case.target))
     for row, n in enumerate(LENGTHS):
         with torch.no_grad():
             slow, slow_rest = by_hand(case, row, bias, order)
@@ -155,7 +156,7 @@ def test_the_two_orders_differ(case):
 @pytest.mark.parametrize("bias", ["absdot", "apart"])
 def test_small_chunks_give_the_same(case, bias):
     small = type(case.model)(**{**vars(case.model), "memory_budget": 1})
-    pairs = [DecompX(bias).contributions(model, case.batch, case.target) for model in (case.model, small)]
+    pairs = [DecompX(bias).contributions(model, case.batch, ClassTarget(case.target)) for model in (case.model, small)]
     for one, other in zip(*pairs, strict=True):
         assert_same(one, other)
 
@@ -181,7 +182,7 @@ def test_the_gradient_gives_what_the_parts_give(any_model):
     """Two routes to one linear map: its Jacobian's rows, and its images of one token at a time."""
     model, batch = any_model
     target = torch.tensor([0, 1, 2])
-    tokens, rest = DecompX("apart").contributions(model, batch, target)
+    tokens, rest = DecompX("apart").contributions(model, batch, ClassTarget(target))
     owners = torch.eye(tokens.shape[1], dtype=tokens.dtype)[:, None].expand(-1, len(batch), -1)
     hidden = model.run(batch, record=("hidden",)).hidden[0]
     rows = torch.eye(hidden.shape[1], dtype=hidden.dtype)

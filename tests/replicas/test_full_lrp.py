@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from benchmark import load_model
+from benchmark.targets import ClassTarget
 from methods.full_lrp import FullLrp, z_box
 from methods.lrp import Lrp
 from methods.propagation.relevance import relevance_pass
@@ -50,7 +51,7 @@ def images(request, tmp_path_factory):
 def test_positions_keep_their_share_and_patches_sum_their_pixels(images):
     model, batch, target = images
     found = FullLrp()(model, batch, target)
-    part = relevance_pass(model, batch, target, rule_set("lrp"), "hidden")
+    part = relevance_pass(model, batch, ClassTarget(target), rule_set("lrp"), "hidden")
     trace, layers = part.trace, part.layers
     module = next(part for part in model.model.modules() if isinstance(part, torch.nn.Conv2d))
     embedded = module(batch.tensors["pixel_values"]).flatten(2).transpose(1, 2).detach().numpy()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmark.targets import ClassTarget
 from methods.lrp import Lrp
 from methods.propagation.relevance import relevance_pass
 from methods.propagation.rule_sets import lrp as rule_set_with_mask
@@ -23,7 +24,7 @@ def test_the_mask_moves_lrp_a_little_and_padding_does_not(model, batch, target):
 
 @replicates(Lrp)
 def test_lrp_sums_the_relevance_of_the_first_blocks_input(model, batch, target):
-    hidden = relevance_pass(model, batch, target, rule_set("lrp"), "hidden").layers
+    hidden = relevance_pass(model, batch, ClassTarget(target), rule_set("lrp"), "hidden").layers
     tokens = Lrp()(model, batch, target).tokens
     for b, t in np.ndindex(*batch.units.shape):
         expected = sum(float(r) for r in hidden[0][b, t]) if batch.attention_mask[b, t] else 0.0

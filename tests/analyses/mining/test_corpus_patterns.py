@@ -16,6 +16,7 @@ from benchmark.results.statistics import holm
 from benchmark.run.cell import Cell
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
+from benchmark.targets import ClassTarget
 from tests import text_models
 from tests.analyses.mining.explainers import Pays, PaysEdges
 
@@ -119,7 +120,9 @@ def test_recall_and_precision_by_hand():
 def test_edges_are_pooled_to_words(tmp_path):
     model = load_model(text_models.save_bert(tmp_path / "bert"))
     batch = model.encode(["a fine film", "dull"])
-    (first, second) = pair_scores(PaysEdges(frozenset({"fine", "film"})), model, batch, torch.tensor([0, 0]))
+    (first, second) = pair_scores(
+        PaysEdges(frozenset({"fine", "film"})), model, batch, ClassTarget(torch.tensor([0, 0]))
+    )
     assert first[1, 2] == first[2, 1] == 8  # 2 layers, 2 heads, both directions
     assert first[0, 1] == 0
     assert second.shape == (1, 1)

@@ -9,6 +9,7 @@ import torch
 
 from benchmark.catalogue import entry
 from benchmark.settings.identity import digest_of
+from benchmark.targets import ClassTarget
 from methods.edges.product import FactorProduct
 from methods.propagation.relevance import relevances
 from methods.propagation.rule_sets import rule_set
@@ -34,7 +35,9 @@ WITH_LRP = [(chosen, "lrp") for chosen in SETS if "relevance" in chosen]
 @pytest.mark.parametrize(("factors", "rules"), [(chosen, "chefer2021") for chosen in SETS] + WITH_LRP)
 def test_product(model, batch, target, plain, factors, rules, part):
     """Cell by cell, of A and its gradient as transformers computes them, and of the relevance that a pass alone gives."""
-    relevance = relevances(model, batch, target, rule_set(rules), "attentions") if "relevance" in factors else None
+    relevance = (
+        relevances(model, batch, ClassTarget(target), rule_set(rules), "attentions") if "relevance" in factors else None
+    )
 
     def slow(row, example):
         attention, gradient = example.attentions_and_gradients()

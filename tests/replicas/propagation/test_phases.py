@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from benchmark.models.read_rows import everywhere
+from benchmark.targets import ClassTarget
 from methods.edges.base import attention_and_gradient
 from methods.propagation.relevance import relevance_pass
 from methods.propagation.rule_sets import RULE_SETS, RuleSet
@@ -16,14 +17,14 @@ def family(request, tmp_path_factory):
     model = tiny_models.load(request.param, tmp_path_factory.mktemp("model"))
     batch = model.encode(tiny_models.inputs(request.param))
     target = torch.tensor([0, 1, 2])
-    return model, batch, target, attention_and_gradient(model, batch, target)[1]
+    return model, batch, target, attention_and_gradient(model, batch, ClassTarget(target))[1]
 
 
 @pytest.mark.parametrize("name", [name for name, rules in RULE_SETS.items() if isinstance(rules, RuleSet)])
 def test_gradient_and_relevance_of_one_graph(family, name):
     model, batch, target, gradient = family
-    both = relevance_pass(model, batch, target, RULE_SETS[name], "attentions", gradient=True)
-    alone = relevance_pass(model, batch, target, RULE_SETS[name], "attentions")
+    both = relevance_pass(model, batch, ClassTarget(target), RULE_SETS[name], "attentions", gradient=True)
+    alone = relevance_pass(model, batch, ClassTarget(target), RULE_SETS[name], "attentions")
     assert any(layer.any() for layer in both.layers)
     for one, other in zip(both.layers, alone.layers, strict=True):
         assert torch.equal(one, other)

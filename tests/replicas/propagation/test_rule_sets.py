@@ -14,6 +14,7 @@ from torch import nn
 import benchmark
 from benchmark.errors import UserError
 from benchmark.models.read_rows import everywhere
+from benchmark.targets import ClassTarget
 from methods.edges.product import FactorProduct
 from methods.propagation import rule_sets
 from methods.propagation.mode import propagating
@@ -125,7 +126,7 @@ def test_relevance_is_conserved_at_the_input_of_every_block_where_the_rule_set_s
     conditions = "model" if name in IGNORE_BIASES else "rectified" if name == "conservative" else "unbiased"
     network = request.getfixturevalue(conditions)
     batch = network.encode(tiny_models.inputs(family))
-    part = relevance_pass(network, batch, TARGET, EXACT[name], "hidden")
+    part = relevance_pass(network, batch, ClassTarget(TARGET), EXACT[name], "hidden")
     trace, relevance = part.trace, part.layers
     assert len(relevance) == network.n_layers
     signed, magnitude = totals(trace, relevance)
@@ -143,10 +144,10 @@ def test_relevance_is_conserved_at_the_input_of_every_block_where_the_rule_set_s
 def test_what_attnlrp_loses_is_what_its_softmax_rule_takes(unbiased, family):
     """y_t − Σ R = Σ_l Σ_hij (R − log A ⊙ (R − A Σ_k R)), with R the relevance of A: nothing else is lost anywhere."""
     batch = unbiased.encode(tiny_models.inputs(family))
-    part = relevance_pass(unbiased, batch, TARGET, EXACT["attnlrp"], "hidden")
+    part = relevance_pass(unbiased, batch, ClassTarget(TARGET), EXACT["attnlrp"], "hidden")
     trace, hidden = part.trace, part.layers
     kept, magnitude = totals(trace, hidden)
-    part = relevance_pass(unbiased, batch, TARGET, EXACT["attnlrp"], "attentions")
+    part = relevance_pass(unbiased, batch, ClassTarget(TARGET), EXACT["attnlrp"], "attentions")
     trace, relevance = part.trace, part.layers
     lost = torch.zeros(3, dtype=torch.float64)
     for attention, own in zip(trace.attentions, relevance, strict=True):
@@ -162,7 +163,7 @@ def test_biases_and_activations_take_their_share(model, family):
     biased = any(isinstance(module, nn.Linear) and module.bias is not None for module in model.model.modules())
     batch = model.encode(tiny_models.inputs(family))
     for name in ("epsilon", "conservative") if biased else ("conservative",):
-        part = relevance_pass(model, batch, TARGET, EXACT[name], "hidden")
+        part = relevance_pass(model, batch, ClassTarget(TARGET), EXACT[name], "hidden")
         trace, relevance = part.trace, part.layers
         seed = trace.logits.detach()[torch.arange(3), TARGET]
         assert float((totals(trace, relevance)[0][0] - seed).abs().max()) > 1e-3
@@ -172,9 +173,9 @@ def test_biases_and_activations_take_their_share(model, family):
 def test_the_seed_is_the_logit_with_its_sign(name, model, family):
     """Seeded with 1, a class and its opposite would be explained alike: R / y_t is the same for both."""
     batch = model.encode(tiny_models.inputs(family))
-    part = relevance_pass(model, batch, TARGET, EXACT[name], "hidden")
+    part = relevance_pass(model, batch, ClassTarget(TARGET), EXACT[name], "hidden")
     trace, relevance = part.trace, part.layers
-    shares = relevance_pass(model, batch, TARGET, replace(EXACT[name], seed="one"), "hidden").layers
+    shares = relevance_pass(model, batch, ClassTarget(TARGET), replace(EXACT[name], seed="one"), "hidden").layers
     logit = trace.logits.detach()[torch.arange(3), TARGET]
     for own, share in zip(relevance, shares, strict=True):
         assert torch.allclose(
@@ -191,7 +192,7 @@ def test_edges_take_the_same_rule_sets(name, model, family):
     edges = FactorProduct(("relevance",), rules=rule_set(name))(model, batch, TARGET)
     named = FactorProduct(("relevance",), rules=name)(model, batch, TARGET)
     assert all(torch.equal(one, other) for one, other in zip(edges, named, strict=True))
-    part = relevance_pass(model, batch, TARGET, rule_set(name), "attentions")
+    part = relevance_pass(model, batch, ClassTarget(TARGET), rule_set(name), "attentions")
     attentions, relevance = (
         everywhere(model.read_rows(batch.tensors), layers) for layers in (part.trace.attentions, part.layers)
     )
