@@ -18,7 +18,7 @@ from benchmark.analyses.measured import figure_line, tested
 from benchmark.analyses.seeds_and_examples import of_seeds
 from benchmark.analyses.universality import Universality
 from benchmark.errors import NotApplicable, UserError
-from benchmark.results.statistics import UNBOUNDED, Range, mean_over_seeds
+from benchmark.results.statistics import UNBOUNDED, Range, deviation_over_seeds, mean_over_seeds
 from benchmark.results.tables import PROBABILITY, Table, line, reach_of
 from benchmark.run.steps import finish
 from benchmark.run.workbench import open_setting
@@ -232,7 +232,7 @@ def _lines(
     if not known and len(rows) > 1 and np.ptp(values) == 0:
         note = "no interval: seeds agree"
     yield figure_line(labels, MEAN, mean_over_seeds(values, lows, highs, n, _bounds(rows)), note)
-    between = float(values.std(ddof=1) * (np.ptp(values) > 0)) if len(rows) > 1 else math.nan
+    between = deviation_over_seeds(values).value
     yield line(labels, BETWEEN, between, n=n, note=f"no interval: {have}" if len(rows) > 1 else f"in {have}")
     error = math.sqrt(float(np.mean(((highs - lows) / (2 * _Z)) ** 2))) if known else math.nan
     yield line(labels, ERROR, error, n=n, note="no interval: an error" if known else "not known")

@@ -15,7 +15,7 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.debate import opening
 from benchmark.analyses.debate.adversarial_training import AdversarialTraining, measured
 from benchmark.analyses.debate.attention_pairs import head_divergences, in_order, matched, recorded_pairs, same_tokens
-from benchmark.analyses.debate.seed_variance import THIS, Seeds, mean_correlations, variance_shares
+from benchmark.analyses.debate.seed_variance import THIS, Seeds, mean_correlations
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.divergences import jsd, total_variation
 from benchmark.models.edits import make_uniform
@@ -80,14 +80,6 @@ def test_a_model_with_its_heads_exchanged_is_no_other_model(context):
     assert columns["TVD"].max() < 1e-6
     assert columns["JSD, heads matched"].max() < 1e-6
     assert columns["JSD"].min() > 1e-3
-
-
-def test_shares_of_variance_by_hand():
-    """Two examples and two pairs: y = 5, 7 and 1, 5, so that MS of examples is 9, of pairs 9, of the residual 1."""
-    values = np.array([[5.0, 7.0], [1.0, 5.0]])
-    assert variance_shares(values) == pytest.approx(np.array([4.0, 4.0, 1.0]) / 9)
-    assert variance_shares(np.array([[1.0, 1.0], [2.0, 2.0]])) == pytest.approx([1, 0, 0])
-    assert np.isnan(variance_shares(np.ones((3, 3)))).all()
 
 
 def test_correlations_of_word_scores():

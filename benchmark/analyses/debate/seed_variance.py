@@ -24,7 +24,7 @@ from benchmark.analyses.debate.opening import composed, digests, foretold, with_
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.base import rated_scores
-from benchmark.results.statistics import interval, spread_interval
+from benchmark.results.statistics import interval, variance_shares
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.arrays import padded
 from benchmark.run.workbench import Setting
@@ -33,7 +33,6 @@ from benchmark.settings.early import Openings
 
 THIS = "comparison"
 SOURCES = ("examples", "pairs of seeds", "residual")
-_RESAMPLES = 200
 _LN_2 = float(np.log(2))
 
 _JSDS = ("JSD, heads matched", "JSD, heads in order")
@@ -120,27 +119,8 @@ class Seeds:
         n, pairs = values.shape
         if n < 2 or pairs < 2:
             return [line(labels, f"share of {source}", n=n, note="needs three seeds") for source in SOURCES]
-        generator = np.random.default_rng(self.seed)
-        resampled = np.stack([variance_shares(values[generator.integers(0, n, n)]) for _ in range(_RESAMPLES)])
-        shares = variance_shares(values)
-        intervals = [spread_interval(float(shares[i]), resampled[:, i], n, (0.0, 1.0)) for i in range(len(SOURCES))]
-        return [figure_line(labels, f"share of {name}", found) for name, found in zip(SOURCES, intervals, strict=True)]
-
-
-def variance_shares(values: Float[NDArray[np.float64], "N P"]) -> Float[NDArray[np.float64], "3"]:
-    """Shares of the variance of y[i, p] = μ + a_i + b_p + e_ip, of examples i and pairs of seeds p, in that of all three.
-
-    With the mean squares of the two-way layout, σ²_a = (MS_a − MS_e) / P, σ²_b = (MS_b − MS_e) / N and σ²_e = MS_e; what is
-    below 0 counts as 0. NaN where nothing varies.
-    """
-    n, pairs = values.shape
-    of_example, of_pair, grand = values.mean(1, keepdims=True), values.mean(0, keepdims=True), values.mean()
-    residual = ((values - of_example - of_pair + grand) ** 2).sum() / max(1, (n - 1) * (pairs - 1))
-    example = pairs * ((of_example - grand) ** 2).sum() / max(1, n - 1)
-    pair = n * ((of_pair - grand) ** 2).sum() / max(1, pairs - 1)
-    components = np.array([max(0.0, (example - residual) / pairs), max(0.0, (pair - residual) / n), residual])
-    total = components.sum()
-    return components / total if total > 0 else np.full(3, np.nan)
+        found = zip(SOURCES, variance_shares(values, seed=self.seed), strict=True)
+        return [figure_line(labels, f"share of {source}", share) for source, share in found]
 
 
 def _heads(first: Setting, second: Setting) -> dict[str, NDArray[np.float64]]:
