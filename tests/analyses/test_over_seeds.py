@@ -11,7 +11,7 @@ from scipy import stats
 
 from benchmark import leaderboard
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.opening import composed
+from benchmark.analyses.opening import composed
 from benchmark.analyses.over_seeds import OverSeeds, with_seed
 from benchmark.comparison import compare
 from benchmark.errors import NotApplicable, UserError
@@ -169,5 +169,5 @@ def test_models_and_analyses_that_have_no_seeds():
 
 def test_models_of_other_tasks_get_the_seed_where_they_have_one():
     assert with_seed(["task=planted", "model=tiny"], 4) == ["task=planted", "model=tiny", "++model.seed=4"]
-    assert composed(with_seed(["model=tiny"], 4)).seed == 4
+    assert composed(with_seed(["model=tiny"], 4), "settings").model.seed == 4
     assert with_seed(["model=hf", "model.path=here"], 4) == ["model=hf", "model.path=here"]

@@ -11,8 +11,8 @@ import torch
 from omegaconf import OmegaConf
 from scipy import stats
 
+from benchmark.analyses import opening
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate import opening
 from benchmark.analyses.debate.adversarial_training import AdversarialTraining, measured
 from benchmark.analyses.debate.attention_pairs import head_divergences, in_order, matched, recorded_pairs, same_tokens
 from benchmark.analyses.debate.seed_variance import THIS, Seeds, mean_correlations
@@ -40,7 +40,7 @@ def other(place, monkeypatch):
 
 
 def test_heads_of_two_models_equal_a_loop(context, other):
-    first, second = context.setting, opening.with_model(context, opening.composed(other))
+    first, second = context.setting, opening.with_model(context.setting, opening.composed(other, "settings").model)
     batch = first.data.batches[0]
     (recorded,) = recorded_pairs(first.model, second.model, [batch])
     for which, length_of in (("all queries", lambda n: range(n)), ("read token", lambda _: [0])):
@@ -105,7 +105,7 @@ def test_tables_of_seeds(context, other):
     assert 0 < values["read token", "1", "JSD, heads matched"] <= log(2)
     assert found.loc[("all queries", "0", "share of examples"), "note"] == "needs three seeds"
     rows = explainers.rows.set_index(["explainer", "metric"])
-    second = opening.with_model(context, opening.composed(other))
+    second = opening.with_model(context.setting, opening.composed(other, "settings").model)
     alike = [a == b for a, b in zip(*(targets(setting) for setting in (context.setting, second)), strict=True)]
     assert rows.loc[("probe", "rank correlation between seeds"), "value"] == pytest.approx(1), "it reads no model"
     assert rows.loc[("probe", "share of the seed"), "value"] == pytest.approx(0, abs=1e-9)

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
-from omegaconf import DictConfig
 from scipy import stats
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.attention_pairs import (
     ROWS,
@@ -20,8 +20,9 @@ from benchmark.analyses.debate.attention_pairs import (
     recorded_pairs,
     same_tokens,
 )
-from benchmark.analyses.debate.opening import composed, digests, foretold, with_model
+from benchmark.analyses.debate.trained import check_shapes, models_of
 from benchmark.analyses.measured import figure_line
+from benchmark.analyses.opening import setting_of, with_model
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.base import rated_scores
 from benchmark.results.statistics import interval, variance_shares
@@ -39,7 +40,7 @@ _JSDS = ("JSD, heads matched", "JSD, heads in order")
 
 
 @configurable
-class Seeds:
+class Seeds(Analysis):
     """The comparison's model beside others that differ from it in the seed alone.
 
     Two tables (docs/protocols.md, section 16). `seeds_attention`: the JSD of attention between every two seeds, heads
@@ -66,9 +67,7 @@ class Seeds:
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Attention and explainers."""
-        if (answer := foretold(context, self._composed)) is not None:
-            raise NotApplicable(answer)
-        opened = {THIS: context.setting, **self._opened(context)}
+        opened = {THIS: context.setting, **self.opened(context)}
         models: dict[str, str] = {}
         for name, setting in opened.items():
             same_tokens(context.setting.data.batches, setting.data.batches)
@@ -78,16 +77,12 @@ class Seeds:
                 )
         return [self._attention(opened), _explainers(context, opened)]
 
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """Weights of all models, and the examples."""
-        return {} if foretold(context, self._composed) else digests(self._opened(context))
-
-    @property
-    def _composed(self) -> dict[str, DictConfig]:
-        return {name: composed(overrides) for name, overrides in self.settings.items() if overrides is not None}
-
-    def _opened(self, context: Context) -> dict[str, Setting]:
-        return {name: with_model(context, model) for name, model in self._composed.items()}
+    def opened(self, context: Context) -> dict[str, Setting]:
+        """All models but the comparison's own, by name."""
+        own, settings = context.setting, setting_of(self, "settings")
+        models = models_of(self.settings, settings)
+        check_shapes(own, models)
+        return {name: with_model(own, model, f"{settings}.{name}") for name, model in models.items()}
 
     def _attention(self, opened: Mapping[str, Setting]) -> Table:
         divergences = [_heads(*pair) for pair in combinations(opened.values(), 2)]
