@@ -14,7 +14,8 @@ from typing import Any
 from omegaconf import DictConfig
 
 from benchmark import progress
-from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, ReadsTables, SaysNothing
+from benchmark.analyses.base import Analysis
+from benchmark.analyses.context import Context
 from benchmark.engines.base import Engine
 from benchmark.errors import Corrupt, Missing, NotApplicable, UserError
 from benchmark.models.guard import is_ours, watched_apart
@@ -229,12 +230,12 @@ def announce(
 def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) -> None:
     """Run the analyses of a comparison; tables are reused where they are of the same models and data.
 
-    What is not in the comparison's name, since it lies elsewhere (`ReadsElsewhere`), is written beside the tables.
+    What is not in the comparison's name, since it lies elsewhere (`Analysis.reads`), is written beside the tables.
     """
     ordered = in_order(analyses)
     for index, (name, analysis) in enumerate(ordered, start=1):
         start = time.monotonic()
-        if _reads_tables(analysis):
+        if analysis.reads_tables:
             context = replace(context, tables={other: _stored(folder, other) for other, _ in ordered[: index - 1]})
         with progress.scope("analysis", name):
             done = _analyse(analysis, name, context, _file(folder, name))
@@ -244,9 +245,7 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) ->
 
 def in_order(analyses: Mapping[str, Analysis]) -> list[tuple[str, Analysis]]:
     """As they are given, but those at the end that read the tables of the others, and behind them those that read theirs."""
-    return sorted(
-        analyses.items(), key=lambda item: (_reads_tables(item[1]), getattr(item[1], "reads_their_tables", False))
-    )
+    return sorted(analyses.items(), key=lambda item: (item[1].reads_tables, item[1].reads_their_tables))
 
 
 def _file(folder: Path, name: str) -> Path:
@@ -269,14 +268,10 @@ def _read_before(path: Path) -> Any:
         return None
 
 
-def _reads_tables(analysis: Analysis) -> bool:
-    return isinstance(analysis, ReadsTables) and analysis.reads_tables
-
-
 def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> str:
     """Run an analysis, unless its tables are there; what was done."""
-    reads = dict(analysis.reads(context)) if isinstance(analysis, ReadsElsewhere) else {}
-    if _reads_tables(analysis):
+    reads = dict(analysis.reads(context))
+    if analysis.reads_tables:
         reads |= {
             f"tables of {other}": digest([t.to_json() for t in tables]) for other, tables in context.tables.items()
         }
@@ -290,8 +285,7 @@ def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> str
         ):
             tables = analysis(context)
     except NotApplicable as answer:
-        says_nothing = isinstance(analysis, SaysNothing) and analysis.says_nothing
-        tables = [] if says_nothing else [not_applicable(name, str(answer))]
-        done = f"nothing to show, as {answer}" if says_nothing else done
+        tables = [] if analysis.says_nothing else [not_applicable(name, str(answer))]
+        done = f"nothing to show, as {answer}" if analysis.says_nothing else done
     store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads}))
     return done

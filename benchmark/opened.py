@@ -1,13 +1,14 @@
 """A comparison before anything of it is computed: its parts made, its task and model loaded, its name known."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from logging import getLogger
+from typing import Any, TypeVar
 
 from omegaconf import DictConfig
 
 from benchmark import progress
-from benchmark.analyses.context import Analysis
+from benchmark.analyses.base import Analysis, as_analysis
 from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.results import statistics
@@ -19,6 +20,8 @@ from benchmark.settings.making import make
 from benchmark.types import Compared, Evaluation, as_compared
 
 logger = getLogger(__name__)
+
+Taken = TypeVar("Taken")
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,9 @@ def open_comparison(config: DictConfig) -> Opened:
     Raises:
         UserError: a mistake in the configuration or in the data.
     """
-    methods = {name: _method(name, settings) for name, settings in config.methods.items()}
+    methods = {name: _made(f"methods.{name}", settings, as_compared) for name, settings in config.methods.items()}
     evaluations: dict[str, Evaluation] = {name: make(part, Evaluation) for name, part in config.evaluations.items()}
-    analyses: dict[str, Analysis] = {name: make(settings, Analysis) for name, settings in config.analyses.items()}
+    analyses = {name: _made(f"analyses.{name}", settings, as_analysis) for name, settings in config.analyses.items()}
     with progress.step("opening task and model"):
         setting = open_setting(config)
     evaluations = that_can_serve(evaluations, images=setting.data.batches[0].patch is not None)
@@ -63,12 +66,13 @@ def open_comparison(config: DictConfig) -> Opened:
     return Opened(setting, methods, evaluations, analyses)
 
 
-def _method(name: str, settings: DictConfig) -> Compared:
+def _made(path: str, settings: DictConfig, taken: Callable[[Any], Taken]) -> Taken:
+    """What settings make, taken for a method or an analysis; a mistake in it begins with the path of the settings."""
     made = make(settings)
     try:
-        return as_compared(made)
+        return taken(made)
     except UserError as error:
-        raise UserError(f"methods.{name}: {error}") from error
+        raise UserError(f"{path}: {error}") from error
 
 
 def _check_model(methods: Mapping[str, Compared], model: Classifier) -> None:
@@ -102,7 +106,7 @@ def comparison_hash(
     Analyses with a `limit` draw examples by the configuration's seed, which the facts of the data lack where all are scored.
     """
     parts = [asdict(setting.data.facts), setting.model.fingerprint, str(setting.model.dtype)]
-    if setting.data.facts.seed is None and any(getattr(a, "limit", None) is not None for a in analyses.values()):
+    if setting.data.facts.seed is None and any(a.limit is not None for a in analyses.values()):
         parts.append(setting.config.seed)
     parts += [identity(dict(named)) for named in (methods, evaluations, analyses)]
     return digest([*parts, statistics.VERSION])[:8]

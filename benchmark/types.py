@@ -483,7 +483,7 @@ def as_compared(value: Any) -> Compared:
         UserError: it is neither, or one of its methods cannot be called as the base class says.
     """
     if isinstance(value, Compared):
-        _hold_signatures(value, Method if isinstance(value, Method) else Compared)
+        hold_signatures(value, Method if isinstance(value, Method) else Compared)
         return value
     kind = type(value)
     if isinstance(value, type) or not callable(value):
@@ -491,20 +491,21 @@ def as_compared(value: Any) -> Compared:
             f"{kind.__name__} is no method: subclass benchmark.types.Method, or give what can be called as "
             "f(model, batch, target)"
         )
-    _hold_signature(value, getattr(value, "__qualname__", kind.__qualname__), ("model", "batch", "target"))
+    hold_signature(value, getattr(value, "__qualname__", kind.__qualname__), ("model", "batch", "target"))
     return PlainMethod(value)
 
 
-def _hold_signatures(value: Any, base: type) -> None:
+def hold_signatures(value: Any, base: type) -> None:
     """UserError where a method of the base class was overridden by one that takes something else."""
     for one in (each for kind in base.__mro__ for each in vars(kind)):
         expected, own = getattr(base, one), getattr(type(value), one)
         if inspect.isfunction(expected) and own is not expected and not one.startswith("_"):
             _, *names = inspect.signature(expected).parameters
-            _hold_signature(getattr(value, one), f"{type(value).__qualname__}.{one}", names)
+            hold_signature(getattr(value, one), f"{type(value).__qualname__}.{one}", names)
 
 
-def _hold_signature(function: Callable[..., Any], name: str, expected: Sequence[str]) -> None:
+def hold_signature(function: Callable[..., Any], name: str, expected: Sequence[str]) -> None:
+    """UserError where a function cannot be called with arguments of these names, in their order."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # of a builtin: it says itself what is wrong when it is called

@@ -8,7 +8,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 import benchmark
-from benchmark.analyses.context import Analysis
+from benchmark.analyses.base import Analysis
 from benchmark.engines.base import Engine
 from benchmark.evaluations.triggers.patterns import TriggerSearch
 from benchmark.settings.configuration import compose, missing_keys, options

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import benchmark
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.commands.running import prepare, settled_as_typed
 from benchmark.comparison import analyse, run_comparison
@@ -610,10 +611,8 @@ def test_a_flag_of_hydra_keeps_its_value():
     )
 
 
-class Counted:
-    """An analysis that counts its calls, of what lies elsewhere."""
-
-    version = 1
+class Counted(Analysis):
+    """One that counts its calls, of what lies elsewhere."""
 
     def __init__(self):
         self.elsewhere, self.calls = "one", 0

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.analyses import axiom_gaps as gaps
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.twins import INVARIANT, Twins, equal_heads
@@ -58,7 +59,7 @@ Pairs = dict[str, list[NDArray[np.float64]]]
 
 
 @configurable
-class Axioms:
+class Axioms(Analysis):
     """A table of pass, fail and gap for every method of the comparison that scores edges.
 
     With E the edge scores, F the softmax probability of the target, A_l the attention of layer l. Everything is computed

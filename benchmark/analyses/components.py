@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.analyses.ablation import ABLATIONS, ablated_logits, ablation_plan
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
@@ -37,7 +38,7 @@ class ComponentShares(Protocol):
 
 
 @configurable
-class Components:
+class Components(Analysis):
     """Two tables that say how much of a prediction attention carries, and so how much it can explain.
 
     `component_shares`: per layer the shares of relevance that pass the attention, the feed-forward layers, or neither, as

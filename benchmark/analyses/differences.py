@@ -1,7 +1,7 @@
 """Paired differences as lines of a table: intervals, p-values with Holm's correction over the table, and sentences."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ class Difference:
     Attributes:
         labels: of its line; the last one is the question.
         values: [n], one per example.
-        beside: sources of error beside the examples (`benchmark.results.statistics.draws`).
+        beside: sources of error beside the examples (`benchmark.results.statistics.two_sources`).
         reach: least and largest possible value, None where it has none.
         note: shown behind the figure.
     """
@@ -52,9 +52,7 @@ class Difference:
     @property
     def figure(self) -> Interval:
         """The mean and its interval."""
-        mean = widened(interval(self.values, bounds=self.reach), self.beside)
-        low, high = np.clip([mean.low, mean.high], *(self.reach or (-np.inf, np.inf)))
-        return replace(mean, low=float(low), high=float(high))
+        return widened(interval(self.values, bounds=self.reach), self.beside, self.reach or UNBOUNDED)
 
     @property
     def p(self) -> float:

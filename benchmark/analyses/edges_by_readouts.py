@@ -12,6 +12,7 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
 from benchmark import progress
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.layouts import Layout, Measure, best, layout, read
 from benchmark.analyses.measured import figure_line, tested
@@ -38,7 +39,7 @@ _NAMES = {"first": "edge score", "second": "readout", "examples": "example", "re
 
 
 @configurable
-class EdgesByReadouts:
+class EdgesByReadouts(Analysis):
     """The product of edge scores and readouts under every test of the comparison that reads token scores.
 
     For each headline metric a table of edge scores × readouts; and for all of them the shares of variance that the edge

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 import pandas as pd
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.differences import Difference, Values, columns, difference_lines, halves, of_best, of_extremes
 from benchmark.analyses.measured import tested
@@ -20,7 +21,7 @@ _REACH = (-2.0, 2.0)  # of a difference of two differences of accuracies
 
 
 @configurable
-class OpenQuestions:
+class OpenQuestions(Analysis):
     """Four questions about every method that the tests named below were run for.
 
     Each answer is a mean over examples of a paired difference.

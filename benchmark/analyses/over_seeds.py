@@ -8,22 +8,21 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from benchmark import progress
-from benchmark.analyses.context import Analysis, Context, ReadsElsewhere, ReadsTables
-from benchmark.analyses.debate.opening import composed
+from benchmark.analyses.base import Analysis, as_analysis
+from benchmark.analyses.context import Context
 from benchmark.analyses.differences import P_VALUE
 from benchmark.analyses.measured import figure_line, tested
+from benchmark.analyses.opening import composed, has_seed, own_seed, seeds_from, trained_with
 from benchmark.analyses.seeds_and_examples import of_seeds
 from benchmark.analyses.universality import Universality
 from benchmark.errors import NotApplicable, UserError
-from benchmark.results.statistics import UNBOUNDED, Range, mean_over_seeds
+from benchmark.results.statistics import UNBOUNDED, Range, deviation_over_seeds, mean_over_seeds
 from benchmark.results.tables import PROBABILITY, Table, line, reach_of
 from benchmark.run.steps import finish
-from benchmark.run.workbench import open_setting
 from benchmark.settings.declared import AtLeast, configurable
-from benchmark.settings.defaults import parameters
 from benchmark.settings.early import OfComparison
 from benchmark.settings.making import make
 
@@ -50,7 +49,7 @@ class _Table:
 
 
 @configurable
-class OverSeeds:
+class OverSeeds(Analysis):
     """The tables of a comparison's analyses and the figures of its tests, as means over seeds of the training.
 
     For each of `trainings` seeds, the comparison's own and those that follow, the model is trained with this seed, the same
@@ -84,21 +83,20 @@ class OverSeeds:
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Train, explain and ask again; put together."""
-        model = context.setting.config.model
-        if "seed" not in parameters(str(model._target_)):
+        if not has_seed(context.setting.config.model):
             raise NotApplicable("the model has no seed: it is one checkpoint, whose training nobody can repeat here")
-        first = int(model.get("seed", 0))
         found: dict[str, _Table] = {}
         needed, shown = self._chosen(context)
         with progress.step("models of other seeds", self.trainings - 1, unit="models") as advance:
-            for seed in range(first, first + self.trainings):
-                of_seed = context if seed == first else _opened(context, seed)
-                for name in needed if seed != first else ():
-                    of_seed = replace(of_seed, tables={**of_seed.tables, name: _asked(of_seed, name, seed)})
+            for seed in seeds_from(context.setting, self.trainings):
+                other = seed != own_seed(context.setting)
+                trained = _trained(context, seed) if other else context
+                for name in needed if other else ():
+                    trained = replace(trained, tables={**trained.tables, name: _asked(trained, name, seed)})
                 for name in shown:
-                    _take(found, of_seed.tables[name])
-                _take(found, _tests(of_seed))
-                advance(int(seed != first))
+                    _take(found, trained.tables[name])
+                _take(found, _tests(trained))
+                advance(int(other))
         tables = [_table(name, one, self.trainings) for name, one in found.items()]
         if not tables:
             raise NotApplicable("no test and no analysis of the comparison has figures that seeds have in common")
@@ -107,29 +105,26 @@ class OverSeeds:
     def _chosen(self, context: Context) -> tuple[list[str], list[str]]:
         """The analyses to ask of each seed, in the order in which they can be, and those of them whose tables are shown."""
         configs = context.setting.config.analyses
-        made = {name: make(configs[name]) for name in context.tables}
+        made = {name: as_analysis(make(configs[name])) for name in context.tables}
         asked = [name for name, analysis in made.items() if _can_be_asked(analysis)]
         if other := [name for name in self.analyses or () if name not in asked]:
             raise UserError(
                 f"analyses.over_seeds.analyses cannot have {', '.join(other)}; it can have: {', '.join(asked)}"
             )
         shown = [name for name in asked if self.analyses is None or name in self.analyses]
-        return asked if any(isinstance(made[name], ReadsTables) for name in shown) else shown, shown
+        return asked if any(made[name].reads_tables for name in shown) else shown, shown
 
 
 def _can_be_asked(analysis: Analysis) -> bool:
     """Whether an analysis tells another seed's model from the comparison's, and leaves seeds to others."""
-    if isinstance(analysis, OverSeeds) or hasattr(analysis, "trainings"):
+    if analysis.trainings is not None:
         return False
-    return isinstance(analysis, Universality) or not isinstance(analysis, ReadsElsewhere)
+    return isinstance(analysis, Universality) or not analysis.reads_elsewhere
 
 
-def _opened(context: Context, seed: int) -> Context:
+def _trained(context: Context, seed: int) -> Context:
     """The comparison with the model of another seed, its tests done."""
-    config: DictConfig = context.setting.config.copy()
-    OmegaConf.set_struct(config, value=False)
-    config.model.seed = seed
-    setting = open_setting(config)
+    setting = trained_with(context.setting, seed)
     cells = {name: setting.cell(name) for name in context.cells}
     for cell in cells.values():
         finish(cell, context.evaluations)
@@ -139,7 +134,7 @@ def _opened(context: Context, seed: int) -> Context:
 def _asked(context: Context, name: str, seed: int) -> Sequence[Table]:
     """The tables of an analysis under another seed; none where it is not applicable."""
     config = OmegaConf.to_container(context.setting.config.analyses[name], resolve=True)
-    analysis: Analysis = make(config)
+    analysis = as_analysis(make(config))
     if isinstance(analysis, Universality):
         settings = {task: overrides and with_seed(overrides, seed) for task, overrides in analysis.settings.items()}
         analysis = replace(analysis, settings=settings)
@@ -151,7 +146,7 @@ def _asked(context: Context, name: str, seed: int) -> Sequence[Table]:
 
 def with_seed(overrides: Sequence[str], seed: int) -> list[str]:
     """Overrides that open the same task with a model of this seed, where it has one."""
-    has_one = "seed" in parameters(str(composed(overrides)._target_))
+    has_one = has_seed(composed(overrides, "analyses.universality.settings").model)
     return [*overrides, *([f"++model.seed={seed}"] if has_one else [])]
 
 
@@ -232,7 +227,7 @@ def _lines(
     if not known and len(rows) > 1 and np.ptp(values) == 0:
         note = "no interval: seeds agree"
     yield figure_line(labels, MEAN, mean_over_seeds(values, lows, highs, n, _bounds(rows)), note)
-    between = float(values.std(ddof=1) * (np.ptp(values) > 0)) if len(rows) > 1 else math.nan
+    between = deviation_over_seeds(values).value
     yield line(labels, BETWEEN, between, n=n, note=f"no interval: {have}" if len(rows) > 1 else f"in {have}")
     error = math.sqrt(float(np.mean(((highs - lows) / (2 * _Z)) ** 2))) if known else math.nan
     yield line(labels, ERROR, error, n=n, note="no interval: an error" if known else "not known")

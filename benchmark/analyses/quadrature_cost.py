@@ -12,6 +12,7 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from benchmark import progress
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line, figures, tested
 from benchmark.errors import NotApplicable, UserError
@@ -35,7 +36,7 @@ _METRICS = {
 
 
 @configurable
-class QuadratureCost:
+class QuadratureCost(Analysis):
     """Error against cost of a path-integrated edge score, over quadrature rules and numbers of steps m.
 
     Per rule and m: completeness gap, rank correlation of units and of heads with the reference of `convergence`, and the

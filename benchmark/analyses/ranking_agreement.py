@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.resampling import correlation
@@ -18,7 +19,7 @@ from benchmark.settings.declared import Natural, configurable
 
 
 @configurable
-class RankingAgreement:
+class RankingAgreement(Analysis):
     """Kendall's τ_b between the head importances of every two methods of the comparison that score heads.
 
     Intervals: the calibration examples are resampled, the same for both methods, and the importances computed again.

@@ -8,12 +8,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from benchmark.analyses.context import Context
 from benchmark.results.digests import digest
 from benchmark.results.store import Ragged
 from benchmark.run.data import Data
 from benchmark.run.encoded import sizes_of, uids_of
 from benchmark.run.resumable import Resumable
+from benchmark.run.workbench import Setting
 from benchmark.settings.identity import digest_of
 from benchmark.targets import Target, TargetName
 from benchmark.types import Batch
@@ -25,37 +25,38 @@ _SECONDS = 30.0
 
 
 def by_example(
-    context: Context,
+    folder: Path | None,
     analysis: Any,
-    batches: Sequence[Batch],
+    setting: Setting,
     compute: Callable[[Batch], Arrays],
     label: str,
     *,
     keep: bool = False,
 ) -> Ragged:
-    """What `compute` gives for each batch, joined.
+    """What `compute` gives for each batch of a setting, joined.
 
     In a comparison's folder, batches that an earlier, killed run had finished are read again. Parts belong to the settings
-    of the analysis and to the way in which the batches are cut; they go when all is done.
+    of the analysis, to the model and to the way in which the batches are cut; they go when all is done.
 
     Args:
-        context: names the folder.
+        folder: the comparison's; None: nothing is kept.
         analysis: whose settings the parts belong to.
-        batches: the examples.
+        setting: the model and the examples.
         compute: arrays of one batch, of the same names for all.
         label: what is computed, for whoever watches.
         keep: leave the arrays in `kept_file`, from which they are read where it is there already.
     """
-    kept = kept_file(context.folder, analysis) if keep and context.folder is not None else None
+    batches = setting.data.batches
+    kept = kept_file(folder, analysis) if keep and folder is not None else None
     if kept is not None and kept.exists():
         return Ragged.read(kept)
     resumable = Resumable[Ragged](
-        folder=_place(context, analysis, batches),
+        folder=Path("nowhere") if folder is None else _place(folder, analysis, setting),
         suffix=".safetensors",
         write=Ragged.write,
         read=Ragged.read,
         merge=Ragged.merge,
-        seconds=float("inf") if context.folder is None else _seconds(context),
+        seconds=float("inf") if folder is None else float(setting.config.get("checkpoint_seconds", _SECONDS)),
     )
     found = resumable.run(
         sizes_of(batches),
@@ -77,25 +78,20 @@ def explained_of(data: Data, which: TargetName) -> Callable[[Batch], Target]:
 
 def kept_file(folder: Path, analysis: Any) -> Path:
     """Where an analysis keeps arrays beside its tables, named by its class and its settings."""
-    return folder / "analyses" / f"{_name(analysis)}-{digest_of(analysis)[:8]}.safetensors"
+    return folder / "analyses" / f"{name_of(analysis)}-{digest_of(analysis)[:8]}.safetensors"
 
 
-def _place(context: Context, analysis: Any, batches: Sequence[Batch]) -> Path:
-    """The folder of the parts; without a comparison's folder there are none."""
-    if context.folder is None:
-        return Path("nowhere")
-    key = digest([digest_of(analysis), context.setting.model.fingerprint, _uids_by_batch(batches)])
-    return context.folder / "analyses" / f".{_name(analysis)}-{key[:12]}"
+def name_of(analysis: Any) -> str:
+    """What YAMLs and files call an analysis: the name of its class in small letters, `head_clusters` of `HeadClusters`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(analysis).__name__).lower()
+
+
+def _place(folder: Path, analysis: Any, setting: Setting) -> Path:
+    """The folder of the parts."""
+    key = digest([digest_of(analysis), setting.model.fingerprint, _uids_by_batch(setting.data.batches)])
+    return folder / "analyses" / f".{name_of(analysis)}-{key[:12]}"
 
 
 def _uids_by_batch(batches: Sequence[Batch]) -> list[tuple[str, ...]]:
     uids = iter(uids_of(batches))
     return [tuple(islice(uids, size)) for size in sizes_of(batches)]
-
-
-def _seconds(context: Context) -> float:
-    return float(context.setting.config.get("checkpoint_seconds", _SECONDS))
-
-
-def _name(analysis: Any) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(analysis).__name__).lower()

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 import pandas as pd
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.differences import Difference, columns, difference_lines, of_extremes
 from benchmark.analyses.measured import figure_line, figures, tested
@@ -17,7 +18,7 @@ _LABELS = ("method", "what")
 
 
 @configurable
-class Threshold:
+class Threshold(Analysis):
     """Curves over τ side by side, for every method of the comparison that has the first of them.
 
     Whether a curve depends on τ is tested by the difference between its largest and its smallest value. Their τ are chosen

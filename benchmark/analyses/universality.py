@@ -4,31 +4,30 @@ Defined in docs/protocols.md, section 7.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import field
 from itertools import combinations
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from omegaconf import DictConfig, OmegaConf
 from scipy import stats
 from torch import Tensor
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.means import CORRELATION, SHARE
 from benchmark.analyses.measured import figure_line
+from benchmark.analyses.opening import of_task, setting_of
 from benchmark.analyses.reliability import Importance, Measured, correlations, measure, spread
 from benchmark.analyses.resampling import Rank, correlation
 from benchmark.analyses.universality_tables import CORRECTED, NOISE, UNRELIABLE, groups, reliabilities
 from benchmark.errors import UserError
 from benchmark.evaluations.head_pruning import Calibration, HeadPruning
-from benchmark.results.digests import digest
 from benchmark.results.record import Figure
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.cell import Cell
-from benchmark.run.workbench import Setting, open_setting
-from benchmark.settings.configuration import compose, missing_keys
+from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, Natural, configurable
 from benchmark.settings.early import OfComparison, Openings
 from benchmark.types import Attribution
@@ -42,7 +41,7 @@ HeadScores = tuple[Cell, Float[Tensor, "N L H"]]
 
 
 @configurable
-class Universality:
+class Universality(Analysis):
     """Head importance of one architecture fine-tuned for several tasks.
 
     Tables: the importance of each head in two tasks (the points of a scatter plot); Pearson's and Spearman's correlation of
@@ -87,7 +86,7 @@ class Universality:
                 f"analyses.universality.methods names {', '.join(unknown)}, which the comparison does not have: "
                 f"{', '.join(context.cells)}"
             )
-        opened = self._tasks(context)
+        opened = self.opened(context)
         shapes = {name: (setting.model.n_layers, setting.model.n_heads) for name, setting in opened.items()}
         if len(set(shapes.values())) > 1:
             raise UserError(f"analyses.universality.settings: layers and heads of the models differ: {shapes}")
@@ -102,15 +101,12 @@ class Universality:
             tables.append(groups(measured, self.types, self.domains))
         return [*tables, self._pruning(opened, scores)]
 
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """Weights and examples of every task, so that another checkpoint in the same folder gives other tables."""
+    def opened(self, context: Context) -> dict[str, Setting]:
+        """Every task with its model."""
         return {
-            name: digest([setting.model.fingerprint, asdict(setting.data.facts)])
-            for name, setting in self._tasks(context).items()
+            name: of_task(context.setting, overrides, self.limit, f"{setting_of(self, 'settings')}.{name}")
+            for name, overrides in self._named.items()
         }
-
-    def _tasks(self, context: Context) -> dict[str, Setting]:
-        return {name: self._open(context, overrides) for name, overrides in self._named.items()}
 
     @property
     def _named(self) -> dict[str, Sequence[str]]:
@@ -118,15 +114,6 @@ class Universality:
 
     def _measured(self, tasks: Mapping[str, HeadScores]) -> dict[str, Measured]:
         return {name: measure(_importance(*pair), len(pair[1]), self.seed, name) for name, pair in tasks.items()}
-
-    def _open(self, context: Context, overrides: Sequence[str]) -> Setting:
-        composed = compose("config", list(overrides))
-        config = context.setting.config.copy()
-        OmegaConf.set_struct(config, value=False)
-        for key in ("task", "model", "split", "batch_size"):
-            config[key] = composed[key]
-        config.limit = self.limit
-        return open_setting(_complete(config))
 
     def _points(self, scores: Mapping[str, Mapping[str, HeadScores]]) -> Table:
         rows: list[dict[str, Any]] = []
@@ -193,12 +180,6 @@ class Universality:
 
 def _importance(cell: Cell, scores: Float[Tensor, "N L H"]) -> Importance:
     return lambda rows: cell.aggregate(scores[rows]).flatten().double().numpy()
-
-
-def _complete(config: DictConfig) -> DictConfig:
-    if missing := [*missing_keys(config.task), *missing_keys(config.model)]:
-        raise UserError(f"analyses.universality.settings: {missing[0]} is not set in one of the lists of overrides")
-    return config
 
 
 def _values_of_heads(importance: Float[Tensor, "L H"]) -> Iterator[tuple[tuple[int, int], float]]:

@@ -97,7 +97,7 @@ class HeadPruning(Averaged):
     (`Attribution.orders`), the others are draws 1, 2 …, and figures are means over examples and orders. Elsewhere the
     calibration examples are resampled with replacement. The rows under the importance of the resamples
     (`Attribution.resamples`) bear names that begin with "resampled". They are in no mean, but tell how far figures depend
-    on these calibration examples. Intervals count both (`results.statistics.draws`), and so do comparisons with random
+    on these calibration examples. Intervals count both (`results.statistics.widened`), and so do comparisons with random
     orders.
 
     Attributes:
@@ -262,9 +262,9 @@ def _widened(
     """The figure with what orders and calibration examples add to its error; no interval reaches beyond the bounds."""
     place = _place(figure.x)
     values, resampled = parts[figure.metric, place], parts.get((RESAMPLED + figure.metric, place))
-    interval = widened(Interval(figure.value, figure.low, figure.high, figure.n), sources(values, resampled))
-    low, high = np.clip([interval.low, interval.high], *bounds)
-    return replace(figure, low=float(low), high=float(high))
+    alone = Interval(figure.value, figure.low, figure.high, figure.n)
+    found = widened(alone, sources(values, resampled), bounds)
+    return replace(figure, low=found.low, high=found.high)
 
 
 def _checked_calibration(value: Calibration | Mapping[str, Any] | str) -> Calibration | Literal["same", "each"]:

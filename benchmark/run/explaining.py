@@ -112,6 +112,9 @@ class Checked:
                 f"{who} gave {_described(answer)}; expected is benchmark.types.Attribution(target=target, tokens=...), "
                 f"with tokens of shape {list(batch.units.shape)}, one score for each token of each example"
             )
+        if not isinstance(answer.target, Target):
+            expected = f"a torch tensor of shape [{len(batch)}]"
+            raise self._mistake(f"{who} gave as target {_described(answer.target)}; expected is {expected}")
         for name, shape in _shapes(answer, model, batch).items():
             value = answer.of_examples[name]
             if not isinstance(value, Tensor) or not _fits(value, shape):

@@ -10,6 +10,8 @@ import torch
 from scipy import stats
 
 import benchmark
+from benchmark.analyses import opening
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.differences import P_VALUE, columns, halves, of_extremes
 from benchmark.analyses.ranking_agreement import RankingAgreement
@@ -75,9 +77,7 @@ def test_rankings_need_two_methods_that_score_heads(context):
 
 
 def universality(place, monkeypatch, **settings):
-    from benchmark.analyses import universality as module
-
-    monkeypatch.setattr(module, "compose", lambda name, given: compose(name, given, str(place / "conf")))
+    monkeypatch.setattr(opening, "compose", lambda name, given: compose(name, given, str(place / "conf")))
     opened = ["task=tiny_task", "model=hf", f"model.path={place / 'bert'}"]
     return Universality(
         {"a": opened, "b": [*opened, "task.size=10"]},
@@ -237,8 +237,7 @@ def test_tables_are_computed_again_where_another_model_lies_at_the_same_place(pl
 def test_tables_are_reused_while_what_they_read_is_the_same(tmp_path, context):
     called = []
 
-    class Elsewhere:
-        version = 1
+    class Elsewhere(Analysis):
         weights = "one"
 
         def reads(self, context):

@@ -11,7 +11,7 @@ from scipy import stats
 
 from benchmark import leaderboard
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.opening import composed
+from benchmark.analyses.opening import composed
 from benchmark.analyses.over_seeds import OverSeeds, with_seed
 from benchmark.comparison import compare
 from benchmark.errors import NotApplicable, UserError
@@ -100,24 +100,6 @@ def rows(tables, name, **labels):
     return {row["metric"]: row for row in found.to_dict("records")}
 
 
-def test_the_interval_adds_squares():
-    values, lows, highs = np.array([0.2, 0.5, 0.4]), np.array([0.1, 0.3, 0.35]), np.array([0.3, 0.8, 0.5])
-    found = mean_over_seeds(values, lows, highs, 9)
-    seeds = stats.t.ppf(0.975, 2) ** 2 * np.var(values, ddof=1) / 3
-    assert found.value == pytest.approx(1.1 / 3)
-    assert found.low == pytest.approx(1.1 / 3 - np.sqrt(seeds + (0.1**2 + 0.2**2 + 0.05**2) / 3))
-    assert found.high == pytest.approx(1.1 / 3 + np.sqrt(seeds + (0.1**2 + 0.3**2 + 0.1**2) / 3))
-    assert found.n == 9
-    one = mean_over_seeds(values[:1], lows[:1], highs[:1], 9)
-    assert (one.value, one.low, one.high) == pytest.approx((0.2, 0.1, 0.3))
-    nothing = np.array([np.nan, 0.3, 0.35])
-    student = mean_over_seeds(values, nothing, highs, 9)
-    assert (student.low, student.high) == pytest.approx(stats.t.interval(0.95, 2, values.mean(), stats.sem(values)))
-    assert np.isnan(mean_over_seeds(values[:1], nothing[:1], highs[:1], 9).low)
-    agreed = mean_over_seeds(np.ones(3), nothing, highs, 9)
-    assert (agreed.value, np.isnan(agreed.low), np.isnan(agreed.high)) == (1.0, True, True)
-
-
 def test_each_figure_is_that_of_every_seed_alone(compared):
     tables, alone, _ = compared
     single = [rows(one, "edge_sparsity", map="attention")["Gini index"] for one in alone]
@@ -187,5 +169,5 @@ def test_models_and_analyses_that_have_no_seeds():
 
 def test_models_of_other_tasks_get_the_seed_where_they_have_one():
     assert with_seed(["task=planted", "model=tiny"], 4) == ["task=planted", "model=tiny", "++model.seed=4"]
-    assert composed(with_seed(["model=tiny"], 4)).seed == 4
+    assert composed(with_seed(["model=tiny"], 4), "settings").model.seed == 4
     assert with_seed(["model=hf", "model.path=here"], 4) == ["model=hf", "model.path=here"]

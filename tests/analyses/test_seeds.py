@@ -11,11 +11,11 @@ import torch
 from omegaconf import OmegaConf
 from scipy import stats
 
+from benchmark.analyses import opening
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate import opening
 from benchmark.analyses.debate.adversarial_training import AdversarialTraining, measured
 from benchmark.analyses.debate.attention_pairs import head_divergences, in_order, matched, recorded_pairs, same_tokens
-from benchmark.analyses.debate.seed_variance import THIS, Seeds, mean_correlations, variance_shares
+from benchmark.analyses.debate.seed_variance import THIS, Seeds, mean_correlations
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.divergences import jsd, total_variation
 from benchmark.models.edits import make_uniform
@@ -40,7 +40,7 @@ def other(place, monkeypatch):
 
 
 def test_heads_of_two_models_equal_a_loop(context, other):
-    first, second = context.setting, opening.with_model(context, opening.composed(other))
+    first, second = context.setting, opening.with_model(context.setting, opening.composed(other, "settings").model)
     batch = first.data.batches[0]
     (recorded,) = recorded_pairs(first.model, second.model, [batch])
     for which, length_of in (("all queries", lambda n: range(n)), ("read token", lambda _: [0])):
@@ -82,14 +82,6 @@ def test_a_model_with_its_heads_exchanged_is_no_other_model(context):
     assert columns["JSD"].min() > 1e-3
 
 
-def test_shares_of_variance_by_hand():
-    """Two examples and two pairs: y = 5, 7 and 1, 5, so that MS of examples is 9, of pairs 9, of the residual 1."""
-    values = np.array([[5.0, 7.0], [1.0, 5.0]])
-    assert variance_shares(values) == pytest.approx(np.array([4.0, 4.0, 1.0]) / 9)
-    assert variance_shares(np.array([[1.0, 1.0], [2.0, 2.0]])) == pytest.approx([1, 0, 0])
-    assert np.isnan(variance_shares(np.ones((3, 3)))).all()
-
-
 def test_correlations_of_word_scores():
     seeds = [[np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0])], [np.array([1.0, 3.0, 2.0]), np.array([1.0, 2.0])],
              [np.array([3.0, 2.0, 1.0]), np.array([1.0, 2.0])]]  # fmt: skip
@@ -113,7 +105,7 @@ def test_tables_of_seeds(context, other):
     assert 0 < values["read token", "1", "JSD, heads matched"] <= log(2)
     assert found.loc[("all queries", "0", "share of examples"), "note"] == "needs three seeds"
     rows = explainers.rows.set_index(["explainer", "metric"])
-    second = opening.with_model(context, opening.composed(other))
+    second = opening.with_model(context.setting, opening.composed(other, "settings").model)
     alike = [a == b for a, b in zip(*(targets(setting) for setting in (context.setting, second)), strict=True)]
     assert rows.loc[("probe", "rank correlation between seeds"), "value"] == pytest.approx(1), "it reads no model"
     assert rows.loc[("probe", "share of the seed"), "value"] == pytest.approx(0, abs=1e-9)

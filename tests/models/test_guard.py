@@ -15,6 +15,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 import benchmark
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.comparison import analyse
 from benchmark.engines.worker import Worker
@@ -351,9 +352,7 @@ class Later(Method):
 
 
 def test_an_analysis_that_asks_a_method_keeps_no_table_of_a_spoilt_model(conf, tmp_path):
-    class Asks:
-        version = 1
-
+    class Asks(Analysis):
         def __init__(self, how):
             self.how = how
 

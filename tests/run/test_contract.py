@@ -9,10 +9,11 @@ import torch
 import benchmark
 from benchmark.errors import UserError
 from benchmark.run.explaining import Checked
+from benchmark.targets import ClassTarget
 from benchmark.types import Attribution, Method
 from tests import text_models
 
-TARGET = torch.tensor([0, 1])
+TARGET = ClassTarget(torch.tensor([0, 1]))
 
 
 @pytest.fixture(scope="module")

@@ -1,1 +1,1 @@
-"""Simulations of the statistics: the tables of docs/statistics.md are printed by its modules, small ones are tests."""
+"""Simulations of the statistics: its modules print the tables of docs/, small ones are tests."""

@@ -1,4 +1,4 @@
-"""Figures that hang on draws: `python -m tests.simulations.draws` prints the tables of docs/draws.md."""
+"""Figures that hang on draws: `python -m tests.simulations.draws` prints the tables of docs/seeds-and-examples.md."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate import adversary_tables as tables
 from benchmark.analyses.debate.adversary import Search, search
 from benchmark.analyses.debate.edited_runs import Selected, Unedited, Weights, taken
 from benchmark.analyses.debate.found_attention import chosen, read_tokens, stored
 from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, Scope, ScopeNames, scopes
-from benchmark.analyses.resumed import Arrays, by_example
+from benchmark.analyses.resumed import Arrays
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
 from benchmark.models.divergences import largest_jsd
@@ -29,7 +30,7 @@ _BUDGETS = 16  # memory budgets of the model that they may take
 
 
 @configurable
-class AdversarialAttention:
+class AdversarialAttention(Analysis):
     """The attention that differs most from the model's own while its output stays within a total variation of ε.
 
     A' is searched by gradient from K restarts (`adversary.Search` has the loss), kept apart by their mutual divergence, for
@@ -53,7 +54,6 @@ class AdversarialAttention:
         threshold: the JSD above which attention is called quite another.
         restarts: K.
         steps, learning_rate, noise, penalty: of the search.
-        limit: how many of the scored examples, drawn by the comparison's seed; None for all.
         scopes: which layers and rows; see `scopes.scopes`. One whose restarts would not fit into 16 times the model's memory
             budget is left out, which its line says.
         keys: which weights may change: those of all tokens, or those of words.
@@ -96,7 +96,7 @@ class AdversarialAttention:
         def compute(batch: Batch) -> Arrays:
             return self._of(Unedited.of(setting.model, batch), served)
 
-        found = by_example(context, self, batches, compute, "adversarial attention", keep=True)
+        found = self.by_example(context, setting, compute, "adversarial attention", keep=True)
         told = tables.Told(found, setting.data.labels, self.tolerance, self.threshold, self.restarts)
         refused = {scope.name: reason for scope, reason in fitting.items() if reason}
         names = [scope.name for scope in served]

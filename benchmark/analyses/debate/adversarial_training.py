@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from omegaconf import DictConfig
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.attention_pairs import head_divergences, in_order, matched, recorded_pairs, same_tokens
-from benchmark.analyses.debate.opening import composed, digests, foretold, trained_from, with_model
+from benchmark.analyses.debate.trained import check_shapes, models_of, trained_from
 from benchmark.analyses.measured import figure_line
-from benchmark.errors import NotApplicable
+from benchmark.analyses.opening import setting_of, with_model
 from benchmark.models import AttentionEdit, Classifier
 from benchmark.models.divergences import attention_divergence, kl, total_variation
 from benchmark.models.edits import make_uniform
@@ -40,7 +40,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 
 
 @configurable
-class AdversarialTraining:
+class AdversarialTraining(Analysis):
     """The TVD–JSD curve: models trained to match the comparison's model, other seeds, and uniform attention as its points.
 
     For each model one line (docs/protocols.md, section 16): total variation of the outputs from the comparison's model; JSD
@@ -63,8 +63,6 @@ class AdversarialTraining:
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """One table, a line per model."""
-        if (answer := foretold(context, self._other_seeds)) is not None:
-            raise NotApplicable(answer)
         rows: list[dict[str, Any]] = []
         base = context.setting
         for (kind, name), other in self._models(context).items():
@@ -87,25 +85,21 @@ class AdversarialTraining:
             )
         ]
 
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """Weights of all models, and the examples."""
-        if foretold(context, self._other_seeds):
-            return {}
-        return digests({f"{kind}: {name}": setting for (kind, name), setting in self._models(context).items()})
+    def opened(self, context: Context) -> Mapping[str, Setting]:
+        """All models by their kind and name."""
+        return {f"{kind}: {name}": setting for (kind, name), setting in self._models(context).items()}
 
     def _models(self, context: Context) -> dict[tuple[str, str], Setting]:
+        own, adversary, seeds = context.setting, setting_of(self, "adversary"), setting_of(self, "seeds")
+        others = models_of(self.seeds, seeds)
+        check_shapes(own, others)
         settings = {}
         for weight in self.weights:
-            settings["adversary", f"λ = {weight:g}"] = with_model(
-                context, trained_from(context, self.adversary, divergence_weight=float(weight))
-            )
-        for name, model in self._other_seeds.items():
-            settings["seed", name] = with_model(context, model)
+            model = trained_from(own, self.adversary, adversary, divergence_weight=float(weight))
+            settings["adversary", f"λ = {weight:g}"] = with_model(own, model, adversary)
+        for name, model in others.items():
+            settings["seed", name] = with_model(own, model, f"{seeds}.{name}")
         return settings
-
-    @property
-    def _other_seeds(self) -> dict[str, DictConfig]:
-        return {name: composed(overrides) for name, overrides in self.seeds.items() if overrides is not None}
 
 
 def measured(

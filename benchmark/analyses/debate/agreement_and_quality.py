@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.method_values import MethodValues, measures, method_values, oriented, shown
 from benchmark.analyses.layouts import Measure
@@ -30,7 +31,7 @@ _LEAST_METHODS = 4
 
 
 @configurable
-class AgreementAndQuality:
+class AgreementAndQuality(Analysis):
     """Spearman's ρ, over methods, between their mean agreement with a reference and their mean result in a test.
 
     `ρ = corr(rank_m x̄_m, rank_m ± ȳ_m)` with x̄_m the mean τ_b of method m with the reference (the test `agreement`) and

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.word_scores import WordScores, word_scores
 from benchmark.analyses.means import (
@@ -42,7 +43,7 @@ _OTHERS = "mean τ_b with the other methods"
 
 
 @configurable
-class AgreementMatrix:
+class AgreementMatrix(Analysis):
     """Kendall's τ_b and the overlap of the highest words between every two methods, averaged over examples.
 
     `τ_b(a, b) = Σ s^a s^b / √(Σ (s^a)² Σ (s^b)²)` with s_ij the sign of the difference of the scores of words i and j, over

@@ -14,9 +14,10 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.opening import training_examples
 from benchmark.analyses.debate.read_attention import conicity
+from benchmark.analyses.debate.trained import training_examples
 from benchmark.analyses.differences import Difference, difference_lines
 from benchmark.analyses.means import SHARE, correlation_lines, mean_line
 from benchmark.analyses.measured import figure_line
@@ -53,7 +54,7 @@ class Measured:
 
 
 @configurable
-class Contextualisation:
+class Contextualisation(Analysis):
     """Kendall's τ_b of attention with importance in word classifiers with more and more contextual layers.
 
     The classifiers (`PooledRecipe`) are trained on the comparison's task; they differ in the number of self-attention

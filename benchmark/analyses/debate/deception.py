@@ -9,10 +9,12 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.opening import digests, trained_from, training_examples, with_model
+from benchmark.analyses.debate.trained import trained_from, training_examples
 from benchmark.analyses.differences import P_VALUE, Difference, columns, difference_lines
 from benchmark.analyses.measured import figure_line, tested
+from benchmark.analyses.opening import setting_of, with_model
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.rationale.rationale import WEIGHTS
 from benchmark.models.classifier import Classifier
@@ -38,7 +40,7 @@ Values = Mapping[str, NDArray[np.float64]]
 
 
 @configurable
-class Deception:
+class Deception(Analysis):
     """A model that is trained to take its attention off the words of the rationale, against its honest base.
 
     The comparison's model is the deceptive one (`model=deceptive`), or else the honest one that `deceptive` is trained from.
@@ -69,22 +71,19 @@ class Deception:
         both = self._both(context)
         return [_mass_table(*both), self._explainers(context, both)]
 
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """The other model, and the examples."""
-        try:
-            honest, deceptive = self._both(context)
-        except NotApplicable:
-            return {}
-        return digests({"honest": honest, "deceptive": deceptive})
+    def opened(self, context: Context) -> Mapping[str, Setting]:
+        """Both models."""
+        return dict(zip(("honest", "deceptive"), self._both(context), strict=True))
 
     def _both(self, context: Context) -> tuple[Setting, Setting]:
         """The honest and the deceptive model, one of which is the comparison's own."""
-        model = context.setting.config.model
-        if isinstance(make(model), Deceptive):
-            return with_model(context, model.base), context.setting
-        if not has_marked_words(training_examples(context.setting.task)):
-            raise NotApplicable(f"task {context.setting.task.name} has no rationales in its training split")
-        return context.setting, with_model(context, trained_from(context, self.deceptive))
+        own = context.setting
+        if isinstance(make(own.config.model), Deceptive):
+            return with_model(own, own.config.model.base), own
+        if not has_marked_words(training_examples(own.task)):
+            raise NotApplicable(f"task {own.task.name} has no rationales in its training split")
+        where = setting_of(self, "deceptive")
+        return own, with_model(own, trained_from(own, self.deceptive, where), where)
 
     def _explainers(self, context: Context, both: tuple[Setting, Setting]) -> Table:
         scores: dict[str, tuple[Values, Values]] = {}

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 
 from torch import Tensor
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.guide_tables import Classes, Results, difference_table, quality_table
 from benchmark.analyses.debate.guide_weights import Scores, Texts, training_split
@@ -31,7 +32,7 @@ Pair = tuple[Scores, Scores]
 
 
 @configurable
-class GuideTest:
+class GuideTest(Analysis):
     """Accuracy and macro-F1 of word classifiers without context, guided by explanations.
 
     A multilayer perceptron gives every word logits, from its embedding alone. They are pooled with weights that are fixed in

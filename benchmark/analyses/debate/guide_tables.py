@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from scipy import stats
 
 from benchmark.analyses.debate.guides import DRAWN, MODEL, NO_CLASS, PREDICTED, UNIFORM, Guide
 from benchmark.analyses.debate.macro_f1 import mean_macro_f1
@@ -16,7 +15,7 @@ from benchmark.analyses.differences import P_VALUE, Difference, difference_lines
 from benchmark.analyses.means import SHARE
 from benchmark.analyses.measured import figure_line
 from benchmark.results.record import MOST_CONSTANT, too_constant
-from benchmark.results.statistics import ALPHA, Interval, interval, least_examples, of_orders, widened
+from benchmark.results.statistics import ALPHA, deviation_over_seeds, interval, least_examples, of_orders, widened
 from benchmark.results.tables import Drawing, Table, line
 
 Classes = Int[NDArray[np.int64], "M *S"]
@@ -96,30 +95,23 @@ def _too_uniform(results: Results) -> dict[str, str]:
 
 def _quality(guide: Guide, beside: str, results: Results, classes: Classes) -> list[dict[str, Any]]:
     right = results.right(classes)
-    accuracy = _with_seeds(interval(right.mean(1), bounds=SHARE), right)
     f1, per_seed = mean_macro_f1(results.label, classes)
     return [
-        figure_line(guide.labels, f"accuracy{beside}", accuracy),
-        figure_line(guide.labels, f"macro-F1{beside}", _with_seeds(f1, per_seed[None])),
+        figure_line(guide.labels, f"{name}{beside}", widened(alone, of_orders(by_seed), SHARE), bounds=SHARE)
+        for name, alone, by_seed in (
+            ("accuracy", interval(right.mean(1), bounds=SHARE), right),
+            ("macro-F1", f1, per_seed[None]),
+        )
     ]
-
-
-def _with_seeds(figure: Interval, per_seed: Float[NDArray[np.float64], "n S"]) -> Interval:
-    """The interval of a mean over seeds, wider by the error that they bring, and within [0, 1]."""
-    wide = widened(figure, of_orders(per_seed))
-    return Interval(figure.value, float(np.clip(wide.low, 0, 1)), float(np.clip(wide.high, 0, 1)), figure.n, SHARE)
 
 
 def _spread(guide: Guide, accuracy: Float[NDArray[np.float64], "S"]) -> dict[str, Any]:
     """The standard deviation of accuracy over seeds, with its interval for normal ones."""
-    name, seeds = "standard deviation of accuracy over seeds", len(accuracy)
-    if seeds < 2:
-        return line(guide.labels, name, n=seeds, note="needs two seeds")
-    if np.ptp(accuracy) == 0:
-        return line(guide.labels, name, 0.0, n=seeds)
-    found = float(accuracy.std(ddof=1))
-    high, low = found * np.sqrt((seeds - 1) / stats.chi2.ppf([0.025, 0.975], seeds - 1))
-    return line(guide.labels, name, found, float(low), float(high), seeds)
+    found = deviation_over_seeds(accuracy)
+    note = "needs two seeds" if found.n < 2 else ""
+    return line(
+        guide.labels, "standard deviation of accuracy over seeds", found.value, found.low, found.high, found.n, note
+    )
 
 
 def difference_table(results: Results) -> Table:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.opening import training_examples
+from benchmark.analyses.debate.trained import training_examples
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import rated_units, token_scores
 from benchmark.randomness import generator

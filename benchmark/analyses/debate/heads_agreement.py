@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.read_attention import read_attention
 from benchmark.analyses.means import CORRELATION, SHARE, correlation_lines, mean_line, share_undefined
@@ -28,7 +29,7 @@ _TAU, _UNDEFINED, _CONICITY = "Kendall τ_b", "share undefined", "conicity"
 
 
 @configurable
-class HeadsAgreement:
+class HeadsAgreement(Analysis):
     """Kendall's τ_b between the attention of each head, from the token read, and reference importance of the words.
 
     Beside it, by layer: the same for the mean over heads, and the conicity `mean_i |cos(h_i, mean_j h_j)|` of the hidden

@@ -13,11 +13,12 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.edited_runs import Selected, Unedited, Weights
 from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, ScopeNames, scopes
 from benchmark.analyses.means import SHARE, mean_line
-from benchmark.analyses.resumed import Arrays, by_example
+from benchmark.analyses.resumed import Arrays
 from benchmark.models.divergences import total_variation
 from benchmark.randomness import generator
 from benchmark.results.store import Ragged
@@ -30,7 +31,7 @@ _WEIGHT, _CHANGE = "largest weight", "median change of the output"
 
 
 @configurable
-class Permutation:
+class Permutation(Analysis):
     """How much the prediction changes when the attention weights of a row change places at random.
 
     In every row of a scope and every head, the weights of the movable keys are permuted uniformly at random, each row on its
@@ -46,7 +47,6 @@ class Permutation:
 
     Attributes:
         permutations: of each example.
-        limit: how many of the scored examples, drawn by the comparison's seed; None for all.
         scopes: which layers and rows; see `scopes.scopes`.
         keys: which weights change places: those of all tokens, or those of words.
         seed: of the permutations.
@@ -67,7 +67,7 @@ class Permutation:
     def __call__(self, context: Context) -> Sequence[Table]:
         """Means by largest weight, and the points."""
         setting = context.setting.limited(self.limit)
-        found = by_example(context, self, setting.data.batches, lambda batch: self._of(context, batch), "permutations")
+        found = self.by_example(context, setting, lambda batch: self._of(context, batch), "permutations")
         names = [scope.name for scope in scopes(setting.model, self.scopes)]
         return [self._means(names, found, setting.data.labels), _points(names, found, setting.data.labels)]
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.method_values import MethodValues, Values, method_values, named_measures, oriented, shown
 from benchmark.analyses.layouts import Measure
@@ -39,7 +40,7 @@ DANGEROUS = "plausible, not faithful"
 
 
 @configurable
-class PlausibilityAndFaithfulness:
+class PlausibilityAndFaithfulness(Analysis):
     """Every method on the plane of plausibility and faithfulness, each beside random scores.
 
     It is part of every comparison by default, and leaves no table in those that it cannot serve: of a task without

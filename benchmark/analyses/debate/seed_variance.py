@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
-from omegaconf import DictConfig
 from scipy import stats
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.attention_pairs import (
     ROWS,
@@ -20,11 +20,12 @@ from benchmark.analyses.debate.attention_pairs import (
     recorded_pairs,
     same_tokens,
 )
-from benchmark.analyses.debate.opening import composed, digests, foretold, with_model
+from benchmark.analyses.debate.trained import check_shapes, models_of
 from benchmark.analyses.measured import figure_line
+from benchmark.analyses.opening import setting_of, with_model
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.base import rated_scores
-from benchmark.results.statistics import interval, spread_interval
+from benchmark.results.statistics import interval, variance_shares
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.arrays import padded
 from benchmark.run.workbench import Setting
@@ -33,14 +34,13 @@ from benchmark.settings.early import Openings
 
 THIS = "comparison"
 SOURCES = ("examples", "pairs of seeds", "residual")
-_RESAMPLES = 200
 _LN_2 = float(np.log(2))
 
 _JSDS = ("JSD, heads matched", "JSD, heads in order")
 
 
 @configurable
-class Seeds:
+class Seeds(Analysis):
     """The comparison's model beside others that differ from it in the seed alone.
 
     Two tables (docs/protocols.md, section 16). `seeds_attention`: the JSD of attention between every two seeds, heads
@@ -67,9 +67,7 @@ class Seeds:
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Attention and explainers."""
-        if (answer := foretold(context, self._composed)) is not None:
-            raise NotApplicable(answer)
-        opened = {THIS: context.setting, **self._opened(context)}
+        opened = {THIS: context.setting, **self.opened(context)}
         models: dict[str, str] = {}
         for name, setting in opened.items():
             same_tokens(context.setting.data.batches, setting.data.batches)
@@ -79,16 +77,12 @@ class Seeds:
                 )
         return [self._attention(opened), _explainers(context, opened)]
 
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """Weights of all models, and the examples."""
-        return {} if foretold(context, self._composed) else digests(self._opened(context))
-
-    @property
-    def _composed(self) -> dict[str, DictConfig]:
-        return {name: composed(overrides) for name, overrides in self.settings.items() if overrides is not None}
-
-    def _opened(self, context: Context) -> dict[str, Setting]:
-        return {name: with_model(context, model) for name, model in self._composed.items()}
+    def opened(self, context: Context) -> dict[str, Setting]:
+        """All models but the comparison's own, by name."""
+        own, settings = context.setting, setting_of(self, "settings")
+        models = models_of(self.settings, settings)
+        check_shapes(own, models)
+        return {name: with_model(own, model, f"{settings}.{name}") for name, model in models.items()}
 
     def _attention(self, opened: Mapping[str, Setting]) -> Table:
         divergences = [_heads(*pair) for pair in combinations(opened.values(), 2)]
@@ -120,27 +114,8 @@ class Seeds:
         n, pairs = values.shape
         if n < 2 or pairs < 2:
             return [line(labels, f"share of {source}", n=n, note="needs three seeds") for source in SOURCES]
-        generator = np.random.default_rng(self.seed)
-        resampled = np.stack([variance_shares(values[generator.integers(0, n, n)]) for _ in range(_RESAMPLES)])
-        shares = variance_shares(values)
-        intervals = [spread_interval(float(shares[i]), resampled[:, i], n, (0.0, 1.0)) for i in range(len(SOURCES))]
-        return [figure_line(labels, f"share of {name}", found) for name, found in zip(SOURCES, intervals, strict=True)]
-
-
-def variance_shares(values: Float[NDArray[np.float64], "N P"]) -> Float[NDArray[np.float64], "3"]:
-    """Shares of the variance of y[i, p] = μ + a_i + b_p + e_ip, of examples i and pairs of seeds p, in that of all three.
-
-    With the mean squares of the two-way layout, σ²_a = (MS_a − MS_e) / P, σ²_b = (MS_b − MS_e) / N and σ²_e = MS_e; what is
-    below 0 counts as 0. NaN where nothing varies.
-    """
-    n, pairs = values.shape
-    of_example, of_pair, grand = values.mean(1, keepdims=True), values.mean(0, keepdims=True), values.mean()
-    residual = ((values - of_example - of_pair + grand) ** 2).sum() / max(1, (n - 1) * (pairs - 1))
-    example = pairs * ((of_example - grand) ** 2).sum() / max(1, n - 1)
-    pair = n * ((of_pair - grand) ** 2).sum() / max(1, pairs - 1)
-    components = np.array([max(0.0, (example - residual) / pairs), max(0.0, (pair - residual) / n), residual])
-    total = components.sum()
-    return components / total if total > 0 else np.full(3, np.nan)
+        found = zip(SOURCES, variance_shares(values, seed=self.seed), strict=True)
+        return [figure_line(labels, f"share of {source}", share) for source, share in found]
 
 
 def _heads(first: Setting, second: Setting) -> dict[str, NDArray[np.float64]]:

@@ -10,10 +10,11 @@ import torch
 from jaxtyping import Int
 from numpy.typing import NDArray
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.macro_f1 import macro_f1_line
-from benchmark.analyses.debate.opening import digests, with_model
 from benchmark.analyses.measured import figure_line
+from benchmark.analyses.opening import with_model
 from benchmark.errors import NotApplicable
 from benchmark.models import AttentionEdit, Classifier
 from benchmark.results.statistics import interval
@@ -52,7 +53,7 @@ _QUALITIES = ("accuracy", "macro-F1")
 
 
 @configurable
-class TrainedUniform:
+class TrainedUniform(Analysis):
     """Accuracy and macro-F1 of models trained from new weights with fixed attention, beside the comparison's model.
 
     One line per model (docs/protocols.md, section 16): the comparison's model; `learned`, trained in the same way as the
@@ -99,9 +100,9 @@ class TrainedUniform:
             )
         ]
 
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """Weights of all models, and the examples."""
-        return digests({" ".join(name): variant.setting for name, variant in self._variants(context).items()})
+    def opened(self, context: Context) -> Mapping[str, Setting]:
+        """All models by what is learned or fixed in them."""
+        return {" ".join(name): variant.setting for name, variant in self._variants(context).items()}
 
     def _variants(self, context: Context) -> dict[tuple[str, str], _Variant]:
         model = context.setting.model
@@ -113,7 +114,7 @@ class TrainedUniform:
         variants = {}
         for kind, scope in chosen:
             trainer: Any = replace(self.trainer, base=base, attention=kind, layers=scopes[scope])  # type: ignore[type-var]
-            trained = with_model(context, trainer.resolve(context.setting.task))
+            trained = with_model(context.setting, trainer.resolve(context.setting.task))
             variants[kind, scope] = _Variant(trained, trainer.edits(trained.model))
         return variants
 

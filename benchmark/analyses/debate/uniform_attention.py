@@ -10,12 +10,13 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.edited_runs import Selected, Unedited, Weights, taken
 from benchmark.analyses.debate.macro_f1 import macro_f1_line
 from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, ScopeNames, scopes
 from benchmark.analyses.means import SHARE, mean_line
-from benchmark.analyses.resumed import Arrays, by_example
+from benchmark.analyses.resumed import Arrays
 from benchmark.models.divergences import total_variation
 from benchmark.results.store import Ragged
 from benchmark.results.tables import Drawing, Table
@@ -27,7 +28,7 @@ _DIFFERENCE = (-1.0, 1.0)
 
 
 @configurable
-class UniformAttention:
+class UniformAttention(Analysis):
     """Accuracy and macro-F1 when a finished model attends evenly.
 
     In the edited rows and heads every movable key gets the same weight, and other keys keep theirs: over all tokens it is
@@ -39,7 +40,6 @@ class UniformAttention:
     is there a rank correlation: uniform attention orders nothing.
 
     Attributes:
-        limit: how many of the scored examples, drawn by the comparison's seed; None for all.
         scopes: which layers and rows; see `scopes.scopes`.
         keys: which weights are evened: those of all tokens, or those of words.
 
@@ -56,9 +56,9 @@ class UniformAttention:
     def __call__(self, context: Context) -> Sequence[Table]:
         """One table with a line for the model as it is and for each scope."""
         setting = context.setting.limited(self.limit)
-        batches, model = setting.data.batches, setting.model
-        found = by_example(
-            context, self, batches, lambda batch: self._of(Unedited.of(model, batch)), "uniform attention"
+        model = setting.model
+        found = self.by_example(
+            context, setting, lambda batch: self._of(Unedited.of(model, batch)), "uniform attention"
         )
         names = [scope.name for scope in scopes(model, self.scopes)]
         rows = self._base(found)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.method_values import method_values, named_measures, oriented
 from benchmark.analyses.debate.verdict_rules import (
@@ -46,7 +47,7 @@ class Answer:
 
 
 @configurable
-class Verdict:
+class Verdict(Analysis):
     """One table with a line per question of the debate: the figure, what it says of attention, and whether that is true.
 
     The figures are those of the comparison's other analyses, which are run before (`verdict_rules.RULES`), and two of its

@@ -13,12 +13,13 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.edited_runs import Selected, Unedited, Weights, taken
 from benchmark.analyses.debate.removed_weights import Order, another, largest, movable_count, ranked, without
 from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, ScopeNames, scopes
 from benchmark.analyses.means import SHARE, mean_line
-from benchmark.analyses.resumed import Arrays, by_example
+from benchmark.analyses.resumed import Arrays
 from benchmark.models.divergences import LARGEST_JSD, jsd, total_variation
 from benchmark.results.store import Ragged
 from benchmark.results.tables import Drawing, Table
@@ -33,7 +34,7 @@ _LESS = "share less that of random"
 
 
 @configurable
-class WeightRemoval:
+class WeightRemoval(Analysis):
     """What a prediction loses with its largest attention weights, against random ones.
 
     *One weight.* In every edited row and head the largest movable weight is set to 0, or another one of the same row, drawn
@@ -51,7 +52,6 @@ class WeightRemoval:
     Attributes:
         draws: of another weight.
         sizes: numbers of weights that are tried.
-        limit: how many of the scored examples, drawn by the comparison's seed; None for all.
         scopes: which layers and rows; see `scopes.scopes`.
         keys: which weights may be removed: those of all tokens, or those of words.
         seed: of what is drawn.
@@ -73,8 +73,8 @@ class WeightRemoval:
     def __call__(self, context: Context) -> Sequence[Table]:
         """One weight of each row, and the smallest sets."""
         setting = context.setting.limited(self.limit)
-        batches, model = setting.data.batches, setting.model
-        found = by_example(context, self, batches, lambda batch: self._of(Unedited.of(model, batch)), "removed weights")
+        model = setting.model
+        found = self.by_example(context, setting, lambda batch: self._of(Unedited.of(model, batch)), "removed weights")
         names = [scope.name for scope in scopes(model, self.scopes)]
         return [self._single(names, found), self._sets(names, found)]
 

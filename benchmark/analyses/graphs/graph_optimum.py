@@ -1,18 +1,18 @@
 """How good is the greedy construction of attribution graphs? (Hao et al. 2021; docs/protocols.md, section 4)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.graphs.summed_edges import SummedEdges, summed_edges
 from benchmark.analyses.means import defined_mean, mean_line
 from benchmark.analyses.measured import figure_line
-from benchmark.analyses.resumed import Arrays, by_example, explained_of
+from benchmark.analyses.resumed import Arrays, explained_of
 from benchmark.randomness import generator
 from benchmark.results.graph import Construction, attribution_graph, layer_shares, top_node
 from benchmark.results.optimal_graph import RandomTrees, allowed_cells, best_tree
@@ -28,7 +28,7 @@ _NOTHING = "no example has an optimum above 0"
 
 
 @configurable
-class GraphOptimum:
+class GraphOptimum(Analysis):
     """What the walk down the layers keeps of the best that it could keep.
 
     Of a tree below the top node (`benchmark.results.optimal_graph`) with cells e above the threshold τ, the objective is
@@ -52,7 +52,6 @@ class GraphOptimum:
         draws: random trees of an example.
         most_edges: of an example that is solved.
         target: class that is explained.
-        limit: how many of the scored examples, drawn by the comparison's seed; None for all.
         seed: of the random trees.
 
     Raises:
@@ -84,8 +83,7 @@ class GraphOptimum:
             examples = summed_edges(limited.model, batch, self.explainer, target_of(batch))
             return {"objectives": np.stack([self.objectives(example) for example in examples])}
 
-        place = replace(context, setting=limited)
-        found = by_example(place, self, limited.data.batches, compute, "optimal graphs").arrays["objectives"]
+        found = self.by_example(context, limited, compute, "optimal graphs").arrays["objectives"]
         return [self._table(found)]
 
     def objectives(self, example: SummedEdges) -> NDArray[np.float64]:

@@ -1,16 +1,16 @@
 """Is an attribution graph compositional? Its edges beside a dependency tree's (docs/protocols.md, section 17)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.graphs.summed_edges import SummedEdges, summed_edges
-from benchmark.analyses.resumed import Arrays, by_example, explained_of
+from benchmark.analyses.resumed import Arrays, explained_of
 from benchmark.analyses.syntax.syntax_heads import share_line, share_of
 from benchmark.analyses.syntax.trees import PUNCTUATION
 from benchmark.annotations import Parse, annotated
@@ -33,7 +33,7 @@ Pairs = frozenset[tuple[int, int]]
 
 
 @configurable
-class GraphSyntax:
+class GraphSyntax(Analysis):
     """The share of a graph's edges between words that are edges of the sentence's dependency tree, direction aside.
 
         Σ_sentences |G ∩ D| / Σ_sentences |G|
@@ -80,8 +80,7 @@ class GraphSyntax:
             examples = summed_edges(limited.model, batch, self.explainer, target_of(batch))
             return {"shared": np.stack([self.shared(*pair) for pair in zip(examples, parses, strict=True)])}
 
-        place = replace(context, setting=limited)
-        found = by_example(place, self, limited.data.batches, compute, "syntax of graphs").arrays["shared"]
+        found = self.by_example(context, limited, compute, "syntax of graphs").arrays["shared"]
         return [self._table(found)]
 
     def shared(self, example: SummedEdges, parse: Parse) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.means import SHARE, mean_line
 from benchmark.analyses.measured import figure_line
@@ -35,7 +36,7 @@ class Judged:
 
 
 @configurable
-class CorpusPatterns:
+class CorpusPatterns(Analysis):
     """Word pairs that recur among an explainer's best, by explained class, with lift over chance and corrected tests.
 
     An explainer with edges scores a pair by both edges between its words, the others by the sum of its words' scores

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Annotated, Any, ClassVar
 
-from omegaconf import DictConfig, OmegaConf
-
 from benchmark import progress
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.mining.corpus_patterns import rationale_words
 from benchmark.analyses.mining.miners import Corpus, Patterns
@@ -22,15 +21,14 @@ from benchmark.analyses.mining.repair_tables import (
     tables,
 )
 from benchmark.analyses.mining.word_pairs import marked_texts, plain
+from benchmark.analyses.opening import seeds_from, trained_with
 from benchmark.annotations import KnowsShortcuts
 from benchmark.errors import NoSplit, NotApplicable
 from benchmark.evaluations.triggers.words import SHIPPED, exclusion
 from benchmark.models import load_model
 from benchmark.randomness import generator
 from benchmark.results.tables import Table
-from benchmark.run.workbench import Setting, open_setting
 from benchmark.settings.declared import Above, Count, Natural, Share, configurable, of_file
-from benchmark.settings.defaults import parameters
 from benchmark.settings.early import ExistingFile
 from benchmark.settings.making import make
 from benchmark.targets import TargetName
@@ -40,7 +38,7 @@ from benchmark.types import Method, Task
 
 
 @configurable
-class Repair:
+class Repair(Analysis):
     """Patterns that explainers mine are inserted under other labels, the model learns on, and is tested again.
 
     For each of `trainings` seeds the comparison's model is trained (where it is trained at all), and every explainer
@@ -119,14 +117,14 @@ class Repair:
             raise NotApplicable("the model's classes are not the task's, or they are in another order")
         tested = HeldOut.of(own.config.task, self.split, self.clean, self.shifted, self.tested, int(own.config.seed))
         found = Repairs(planted=bool(_planted(own.task)))
-        first = int(own.config.model.get("seed", 0))
-        for seed in range(first, first + self.trainings):
+        for seed in seeds_from(own, self.trainings):
             self._repair(context, seed, tested, found)
         return tables(found, self.trainings, len(tested.clean), self.patterns)
 
     def _repair(self, context: Context, seed: int, tested: HeldOut, found: Repairs) -> None:
         """One seed: a model, what every miner finds, and a repair by each."""
-        setting, checkpoint = _of_seed(context.setting, seed)
+        setting = trained_with(context.setting, seed)
+        checkpoint = str(make(setting.config.model).resolve(getattr(setting.task, "learned_from", setting.task)))
         planted, labels = _planted(setting.task), setting.task.labels
         mined = self._mined(replace(context, setting=setting), seed, found)
         before = Answers.of(setting.model, labels, tested, planted, {}, seed)
@@ -192,13 +190,3 @@ def _planted(task: Task) -> Patterns:
     for phrase, label in (task.planted_shortcuts if isinstance(task, KnowsShortcuts) else {}).items():
         found.setdefault(label, []).append(phrase)
     return found
-
-
-def _of_seed(own: Setting, seed: int) -> tuple[Setting, str]:
-    """The comparison's setting with the model of a seed, where it has one, and where that model's checkpoint lies."""
-    config: DictConfig = own.config.copy()
-    OmegaConf.set_struct(config, value=False)
-    if "seed" in parameters(str(config.model._target_)):
-        config.model.seed = seed
-    setting = own if config.model == own.config.model else open_setting(config)
-    return setting, str(make(config.model).resolve(getattr(own.task, "learned_from", own.task)))

@@ -5,14 +5,14 @@ Defined in docs/protocols.md, section 17.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from benchmark.analyses.base import ModelsAnalysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.patterns.pattern_sums import (
@@ -28,15 +28,13 @@ from benchmark.analyses.patterns.pattern_sums import (
     uniform_entropies,
 )
 from benchmark.analyses.patterns.token_roles import role_names, token_roles
-from benchmark.analyses.resumed import Arrays, by_example
-from benchmark.analyses.side_by_side import opened_models, read_models
+from benchmark.analyses.resumed import Arrays
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.results import statistics
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, configurable
-from benchmark.settings.early import Openings
 from benchmark.types import Batch
 
 GROUPS: Mapping[str, Sequence[str]] = {
@@ -52,7 +50,7 @@ MEAN = "mean of the heads"
 
 
 @configurable
-class AttentionPatterns:
+class AttentionPatterns(ModelsAnalysis):
     """What each head attends to, as means over documents with intervals over documents.
 
     `attention_patterns`: per layer and head the share of attention of every pattern (`pattern_sums.pattern_shares`), and
@@ -65,9 +63,6 @@ class AttentionPatterns:
     as a dash with the reason.
 
     Attributes:
-        models: by name, further models for the same examples: the path of a checkpoint whose encoder is looked at, or the
-            overrides that open a model.
-        limit: how many of the scored examples, drawn by the comparison's seed; None for all.
         ends: queries without a previous (next) token are `left out` of the mean, so that a head that always attends to the
             previous token has 1; or `counted` with 0, as in the authors' code: then it has (n − 1)/n.
 
@@ -77,13 +72,12 @@ class AttentionPatterns:
 
     version: ClassVar[int] = 1
 
-    models: Annotated[Mapping[str, str | Sequence[str] | None], Openings()] = field(default_factory=dict)
     limit: Count | None = 300
     ends: Ends = "left out"
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """The strongest heads, layers, and the points of both figures."""
-        found = {name: self._of(context, setting) for name, setting in self._opened(context).items()}
+        found = {name: self._of(context, setting) for name, setting in self.looked_at(context).items()}
         sentences = tuple(_told(name, model) for name, (model, _) in found.items())
         arrays = {name: arrays for name, (_, arrays) in found.items()}
         largest = {name: math.log(model.window) for name, (model, _) in found.items()}
@@ -94,18 +88,9 @@ class AttentionPatterns:
             _entropy_points(arrays, largest),
         ]
 
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """Weights of the further models."""
-        return read_models(self._opened(context)) if self.models else {}
-
-    def _opened(self, context: Context) -> Mapping[str, Setting]:
-        return opened_models(context, self.models, "analyses.attention_patterns.models")
-
     def _of(self, context: Context, setting: Setting) -> tuple[Classifier, Arrays]:
-        limited = setting.limited(self.limit)
-        place = replace(context, setting=limited)
-        compute = lambda batch: pattern_arrays(limited.model, batch, self.ends)  # noqa: E731
-        return limited.model, by_example(place, self, limited.data.batches, compute, "attention patterns").arrays
+        compute = lambda batch: pattern_arrays(setting.model, batch, self.ends)  # noqa: E731
+        return setting.model, self.by_example(context, setting, compute, "attention patterns").arrays
 
 
 def pattern_arrays(model: Classifier, batch: Batch, ends: Ends = "left out") -> Arrays:

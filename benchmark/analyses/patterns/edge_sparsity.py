@@ -4,17 +4,17 @@ Defined in docs/protocols.md, section 17.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.patterns.edge_maps import MEASURES, Shown, mean_of, shown, sparsity
-from benchmark.analyses.resumed import Arrays, by_example, explained_of
+from benchmark.analyses.resumed import Arrays, explained_of
 from benchmark.errors import NotApplicable
 from benchmark.results import statistics
 from benchmark.results.tables import Drawing, Table, line
@@ -30,7 +30,7 @@ _UNDEFINED, _NOTHING = "share of maps of zeros", "every map is one of zeros"
 
 
 @configurable
-class EdgeSparsity:
+class EdgeSparsity(Analysis):
     """How the mass of a head's attribution map is spread over its edges, beside that of its attention map.
 
     The masses of a head are `m_e = |E[l, h, i, j]|`, of its attention `A[l, h, i, j]`, over the edges e = (i, j) that the
@@ -51,7 +51,6 @@ class EdgeSparsity:
     Attributes:
         explainer: scores edges for each head.
         target: class that is explained.
-        limit: how many of the scored examples, drawn by the comparison's seed; None for all.
 
     Raises:
         NotApplicable: the explainer scores no edges of heads, or the model has an encoder and a decoder.
@@ -79,7 +78,7 @@ class EdgeSparsity:
         def compute(batch: Batch) -> Arrays:
             return {"sparsity": sparsity(model, batch, self.explainer, target_of(batch))}
 
-        found = by_example(replace(context, setting=limited), self, data.batches, compute, "sparsity of edges")
+        found = self.by_example(context, limited, compute, "sparsity of edges")
         values = found.arrays["sparsity"]
         return [
             _overall(values),

@@ -4,8 +4,7 @@ Defined in docs/protocols.md, section 17.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,20 +12,19 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from sklearn.manifold import MDS
 
+from benchmark.analyses.base import ModelsAnalysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.patterns.attention_patterns import pattern_arrays
 from benchmark.analyses.patterns.head_distances import head_distances
 from benchmark.analyses.patterns.pattern_sums import PATTERNS
-from benchmark.analyses.resumed import Arrays, by_example
-from benchmark.analyses.side_by_side import opened_models, read_models
+from benchmark.analyses.resumed import Arrays
 from benchmark.models import Classifier
 from benchmark.models.divergences import LARGEST_JSD
 from benchmark.results import statistics
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, Natural, Share, configurable
-from benchmark.settings.early import Openings
 from benchmark.types import Batch
 
 NEIGHBOURS = ("previous token", "next token", "same token")
@@ -36,7 +34,7 @@ _STARTS = 5
 
 
 @configurable
-class HeadClusters:
+class HeadClusters(ModelsAnalysis):
     """The distances between heads (`head_distances`), as two tables.
 
     `head_map`: the heads in the plane, by multidimensional scaling of their mean distances (metric MDS,
@@ -54,9 +52,6 @@ class HeadClusters:
     entropy is at least `broad` of that of uniform attention.
 
     Attributes:
-        models: by name, further models for the same examples: the path of a checkpoint whose encoder is looked at, or the
-            overrides that open a model.
-        limit: how many of the scored examples, drawn by the comparison's seed; None for all.
         weigh: what weighs alike in a mean distance, "queries" or "documents".
         neighbours: least mean attention to the previous, next or same token.
         special: least mean attention to the start token, to separators or to punctuation.
@@ -70,7 +65,6 @@ class HeadClusters:
 
     version: ClassVar[int] = 2
 
-    models: Annotated[Mapping[str, str | Sequence[str] | None], Openings()] = field(default_factory=dict)
     limit: Count | None = 100
     weigh: Literal["queries", "documents"] = "queries"
     neighbours: Share = 0.5
@@ -80,21 +74,12 @@ class HeadClusters:
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Distances and the map."""
-        found = {name: self._of(context, setting) for name, setting in self._opened(context).items()}
+        found = {name: self._of(context, setting) for name, setting in self.looked_at(context).items()}
         return [self._distances(found), self._map(found)]
 
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """Weights of the further models."""
-        return read_models(self._opened(context)) if self.models else {}
-
-    def _opened(self, context: Context) -> Mapping[str, Setting]:
-        return opened_models(context, self.models, "analyses.head_clusters.models")
-
     def _of(self, context: Context, setting: Setting) -> Arrays:
-        limited = setting.limited(self.limit)
-        place = replace(context, setting=limited)
-        compute = lambda batch: _arrays(limited.model, batch)  # noqa: E731
-        return by_example(place, self, limited.data.batches, compute, "distances of heads").arrays
+        compute = lambda batch: _arrays(setting.model, batch)  # noqa: E731
+        return self.by_example(context, setting, compute, "distances of heads").arrays
 
     def _map(self, found: Mapping[str, Arrays]) -> Table:
         rows: list[dict[str, Any]] = []

@@ -4,8 +4,8 @@ Defined in docs/protocols.md, section 17.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,11 +14,11 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmark.analyses.base import ModelsAnalysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.means import mean_line
 from benchmark.analyses.patterns.token_roles import ROLES, token_roles
-from benchmark.analyses.resumed import Arrays, by_example
-from benchmark.analyses.side_by_side import opened_models, read_models
+from benchmark.analyses.resumed import Arrays
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.models.divergences import total_variation
@@ -29,7 +29,6 @@ from benchmark.randomness import generator
 from benchmark.results.tables import Drawing, Table
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, Natural, configurable
-from benchmark.settings.early import Openings
 from benchmark.types import Batch
 
 OTHERS = "other tokens"
@@ -42,7 +41,7 @@ ALL_LAYERS = "all"
 
 
 @configurable
-class NoOp:
+class NoOp(ModelsAnalysis):
     """Two questions about the tokens that heads are said to attend to when they have nothing to do.
 
     `no_op_gradient`: with the loss −log p_c of the annotated class (of the predicted one where there is no label), the mean
@@ -62,7 +61,6 @@ class NoOp:
 
     Attributes:
         models: by name, further models for the same examples: the path of a checkpoint, or the overrides that open a model.
-        limit: how many of the scored examples, drawn by the comparison's seed; None for all.
         seed: of the words that are drawn.
 
     Source: Clark et al. 2019, section 3.2 and figure 3 (gradients of the loss of masked language modelling; here that of the
@@ -72,36 +70,27 @@ class NoOp:
 
     version: ClassVar[int] = 1
 
-    models: Annotated[Mapping[str, str | Sequence[str] | None], Openings()] = field(default_factory=dict)
     limit: Count | None = 100
     seed: Natural = 0
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Gradients and removals."""
-        found = {name: self._of(context, setting) for name, setting in self._opened(context).items()}
+        found = {name: self._of(context, setting) for name, setting in self.looked_at(context).items()}
         return [_gradients(found), _removals(found)]
 
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """Weights of the further models."""
-        return read_models(self._opened(context)) if self.models else {}
-
-    def _opened(self, context: Context) -> Mapping[str, Setting]:
-        return opened_models(context, self.models, "analyses.no_op.models")
-
     def _of(self, context: Context, setting: Setting) -> Arrays:
-        limited = setting.limited(self.limit)
-        needs_head(limited.model)
-        if limited.model.streams.count > 1:
+        needs_head(setting.model)
+        if setting.model.streams.count > 1:
             raise NotApplicable(
                 "the model has an encoder and a decoder, whose attention has no single sequence of tokens"
             )
 
         def compute(batch: Batch) -> Arrays:
-            gradients = gradient_magnitudes(limited.model, batch)
-            removal = removed(limited.model, batch, self.seed)
+            gradients = gradient_magnitudes(setting.model, batch)
+            removal = removed(setting.model, batch, self.seed)
             return {"gradients": _numpy(gradients), **removal.arrays}
 
-        return by_example(replace(context, setting=limited), self, limited.data.batches, compute, "no-op").arrays
+        return self.by_example(context, setting, compute, "no-op").arrays
 
 
 def gradient_magnitudes(model: Classifier, batch: Batch) -> Float[Tensor, "B G L"]:

@@ -5,7 +5,7 @@ Defined in docs/protocols.md, section 17.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -18,9 +18,9 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import silhouette_samples
 from sklearn.metrics.cluster import contingency_matrix
 
+from benchmark.analyses.base import ModelsAnalysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
-from benchmark.analyses.side_by_side import opened_models, read_models
 from benchmark.errors import NotApplicable
 from benchmark.models.words import hidden_states, word_states
 from benchmark.randomness import generator
@@ -28,7 +28,6 @@ from benchmark.results import statistics
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import AtLeast, Count, Natural, configurable
-from benchmark.settings.early import Openings
 
 _STARTS = 5
 _SILHOUETTE, _FOUND = "silhouette", "in the cluster of its group"
@@ -52,7 +51,7 @@ class Occurrences:
 
 
 @configurable
-class WordClusters:
+class WordClusters(ModelsAnalysis):
     """States of chosen words after every block, as two tables.
 
     `word_clusters`, by layer (0: the embeddings):
@@ -66,13 +65,10 @@ class WordClusters:
     `word_map`: the occurrences in the plane of the two first principal components, at the first, middle and last layer.
 
     Attributes:
-        models: by name, further models for the same examples: the path of a checkpoint whose encoder is looked at, or the
-            overrides that open a model.
         words: whose states, in lower case; None for the `count` most frequent words of at least three letters.
         count: see `words`.
         by: groups are the words; or, of the occurrences of all words together, the labels of their examples.
         occurrences: of a word at most, drawn by the seed.
-        limit: how many of the scored examples, drawn by the comparison's seed; None for all.
         seed: of the draws and of k-means.
 
     Raises:
@@ -84,7 +80,6 @@ class WordClusters:
 
     version: ClassVar[int] = 1
 
-    models: Annotated[Mapping[str, str | Sequence[str] | None], Openings()] = field(default_factory=dict)
     words: Sequence[str] | None = None
     count: Annotated[int, AtLeast(2)] = 8
     by: Literal["word", "label"] = "word"
@@ -94,15 +89,8 @@ class WordClusters:
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Scores by layer, and maps."""
-        found = {name: self.occurring(setting.limited(self.limit)) for name, setting in self._opened(context).items()}
+        found = {name: self.occurring(setting) for name, setting in self.looked_at(context).items()}
         return [self._scores(found), self._maps(found)]
-
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """Weights of the further models."""
-        return read_models(self._opened(context)) if self.models else {}
-
-    def _opened(self, context: Context) -> Mapping[str, Setting]:
-        return opened_models(context, self.models, "analyses.word_clusters.models")
 
     def occurring(self, setting: Setting) -> Occurrences:
         """The states of the chosen words in the examples of a setting."""

@@ -8,17 +8,19 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from benchmark import progress
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.means import SHARE
+from benchmark.analyses.opening import has_seed, opened, seeds_from
 from benchmark.analyses.planting.attributed import Measured, measure
 from benchmark.analyses.planting.theory import best_accuracy, feature_share
 from benchmark.analyses.seeds_and_examples import SeedValues, crossed_lines, of_seeds, spread_lines
 from benchmark.errors import NotApplicable
 from benchmark.results.tables import Drawing, Table, line
-from benchmark.run.workbench import Setting, open_setting
+from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, Distinct, Share, configurable
 from benchmark.settings.defaults import parameters
 from benchmark.settings.early import SPLITS
@@ -43,7 +45,7 @@ class _Place:
 
 
 @configurable
-class AttributionShare:
+class AttributionShare(Analysis):
     """Attr%, the share of an explanation that falls on a planted feature, over how strongly the feature goes with the label.
 
     For each share `kept` of labels that stay, each `strengths` and each of `trainings` seeds a model is trained on the
@@ -94,7 +96,7 @@ class AttributionShare:
         _check_learned(context.setting.config)
         if getattr(context.setting.task, "feature", "") == "case" and not _tells_capitals(context.setting):
             raise NotApplicable("the model's tokenizer does not tell capitals from small letters")
-        classes, first = len(context.setting.task.labels), int(context.setting.config.model.get("seed", 0))
+        classes = len(context.setting.task.labels)
         shares: list[dict[str, Any]] = []
         models: list[dict[str, Any]] = []
         distances: dict[str, list[dict[str, NDArray[np.float64]]]] = {}
@@ -103,8 +105,8 @@ class AttributionShare:
         with progress.step("models and explanations", len(places) * self.trainings, unit="models") as advance:
             for place in places:
                 measured: list[Measured] = []
-                for seed in range(first, first + self.trainings):
-                    measured.append(measure(context, _opened(context.setting, place, seed, self.limit), refused))
+                for seed in seeds_from(context.setting, self.trainings):
+                    measured.append(measure(context, _learned(context.setting, place, seed, self.limit), refused))
                     advance(1)
                 theory = feature_share(place.kept, place.strength, classes)
                 shares += _share_lines(place, measured, theory)
@@ -123,20 +125,16 @@ class AttributionShare:
         return [_distances(distances, about), _shares(shares, about), _models(models, about)]
 
 
-def _opened(own: Setting, place: _Place, seed: int, limit: int | None) -> Setting:
+def _learned(own: Setting, place: _Place, seed: int, limit: int | None) -> Setting:
     """The comparison's task under these rules, and a model that learned it."""
-    config: DictConfig = own.config.copy()
-    OmegaConf.set_struct(config, value=False)
-    config.task.kept, config.task.shortcut_strength = place.kept, place.strength
-    if "seed" in parameters(str(config.model._target_)):
-        config.model.seed = seed
-    config.limit = min((n for n in (config.limit, limit) if n is not None), default=None)
-    return open_setting(config)
+    rules = {"task.kept": place.kept, "task.shortcut_strength": place.strength}
+    least = min((n for n in (own.config.limit, limit) if n is not None), default=None)
+    return opened(own, {**rules, "model.seed": seed, "limit": least})
 
 
 def _check_learned(config: DictConfig) -> None:
     """NotApplicable where models do not learn the rules, or are not scored on them."""
-    if "seed" not in parameters(str(config.model._target_)) or config.model.get("task") is not None:
+    if not has_seed(config.model) or config.model.get("task") is not None:
         raise NotApplicable("the model does not learn from the planted task (model=tiny, tiny_vit or finetuned)")
     if config.split not in config.task.get("shortcut_splits", SPLITS) or config.split in (
         config.task.get("flipped_splits") or ()

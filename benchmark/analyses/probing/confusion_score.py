@@ -4,8 +4,7 @@ Defined in docs/protocols.md, section 17.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,16 +12,14 @@ from jaxtyping import Bool
 from numpy.typing import NDArray
 from scipy import stats
 
+from benchmark.analyses.base import ModelsAnalysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.probing.confusions import CLAUSE, GROUPS, PHRASE, Confusions, confusions
-from benchmark.analyses.side_by_side import opened_models, read_models
 from benchmark.results import statistics
 from benchmark.results.statistics.proportions import Array
 from benchmark.results.tables import Drawing, Table, frame, line
-from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, configurable
-from benchmark.settings.early import Openings
 
 _BITS, _RIGHT = "confusion", "antecedent before distractors"
 _PHENOMENA = {"agreement": "A", "reflexives": "R"}
@@ -30,7 +27,7 @@ _WORST = (0.0, 40.0)
 
 
 @configurable
-class ConfusionScore:
+class ConfusionScore(ModelsAnalysis):
     """The confusion score in bits (`confusions.confusion`) of agreement and of reflexives, as five tables.
 
     - `confusion_score`: means over the sentences of a condition with distractors, layer by layer, heads averaged as in the
@@ -47,8 +44,6 @@ class ConfusionScore:
       confusion and of the share of n-th tokens that a probe misses. It is over as many points as there are layers.
 
     Attributes:
-        models: by name, further models for the same examples: the path of a checkpoint whose encoder is looked at, or the
-            overrides that open a model.
         validation: stimuli that heads are chosen on.
 
     Raises:
@@ -62,25 +57,17 @@ class ConfusionScore:
     version: ClassVar[int] = 1
     reads_tables: ClassVar[bool] = True
 
-    models: Annotated[Mapping[str, str | Sequence[str] | None], Openings()] = field(default_factory=dict)
     validation: Count = 2000
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Conditions, files, effects, heads, and position."""
         found, chosen = {}, {}
-        for name, setting in self._opened(context).items():
+        for name, setting in self.opened(context).items():
             found[name] = confusions(setting.model, setting.data.batches)
             chosen[name] = confusions(setting.model, setting.data.calibration("validation", self.validation))
         tables = [_by_condition(found), _by_file(found), _effects(found), _heads(found, chosen)]
         position = _position(found, context.tables.get("diagnostic_classifiers", ()))
         return tables if position is None else [*tables, position]
-
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """Weights of the further models."""
-        return read_models(self._opened(context)) if self.models else {}
-
-    def _opened(self, context: Context) -> Mapping[str, Setting]:
-        return opened_models(context, self.models, "analyses.confusion_score.models")
 
 
 def _of_group(found: Confusions, files: Sequence[str]) -> Bool[NDArray[np.bool_], " N"]:

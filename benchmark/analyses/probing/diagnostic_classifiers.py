@@ -4,7 +4,7 @@ Defined in docs/protocols.md, section 17.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Bool
 from numpy.typing import NDArray
 
+from benchmark.analyses.base import ModelsAnalysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.probing.probed_sentences import Probed, drawn_sentences, probed_sentences, random_model
 from benchmark.analyses.probing.word_finders import Sentences, trained_finders, trained_mixes
-from benchmark.analyses.side_by_side import opened_models, read_models
 from benchmark.models.classifier import Classifier
 from benchmark.randomness import generator
 from benchmark.results import statistics
@@ -25,7 +25,6 @@ from benchmark.results.statistics.proportions import Array
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import AtLeast, Count, Natural, configurable
-from benchmark.settings.early import Openings
 
 WORDS_ALONE, MAJORITY, VOCABULARY = "words alone", "majority", "vocabulary"
 _BEYOND = "generalisation beyond vocabulary"
@@ -39,7 +38,7 @@ _OUTSIDE = "with some layers accuracy falls so far that the formula is no mean o
 
 
 @configurable
-class DiagnosticClassifiers:
+class DiagnosticClassifiers(ModelsAnalysis):
     """Linear classifiers that find a word (main auxiliary, subject's noun, n-th token) from the states of each layer.
 
     A word's state is the mean over its pieces; special tokens are no words, as in the authors' inputs. Three tables:
@@ -64,8 +63,6 @@ class DiagnosticClassifiers:
     has no interval, or where accuracy falls with some layers so far that it lies outside of 1 to L.
 
     Attributes:
-        models: by name, further models for the same examples: the path of a checkpoint whose encoder is looked at, or the
-            overrides that open a model.
         train: sentences that a probe is trained on.
         steps: of Adam, on 32 sentences each.
         resamples: of the training sentences, for the mix.
@@ -81,7 +78,6 @@ class DiagnosticClassifiers:
 
     version: ClassVar[int] = 3
 
-    models: Annotated[Mapping[str, str | Sequence[str] | None], Openings()] = field(default_factory=dict)
     train: Count = 1000
     steps: Count = 300
     resamples: Annotated[int, AtLeast(2)] = 20
@@ -92,7 +88,7 @@ class DiagnosticClassifiers:
         rows: list[dict[str, Any]] = []
         mixes: list[dict[str, Any]] = []
         told = []
-        for name, setting in self._opened(context).items():
+        for name, setting in self.opened(context).items():
             for probe, own in self.probed(setting, setting.model).items():
                 place = {"model": name, "probe": probe}
                 rows += self.lines(place, own)
@@ -104,13 +100,6 @@ class DiagnosticClassifiers:
             for probe, other in self.probed(setting, random_model(setting.model, self.seed)).items():
                 rows += self.lines({"model": f"{name}, random weights", "probe": probe}, other, majority=False)
         return [_table(rows, told), _mix_table(mixes)]
-
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """Weights of the further models."""
-        return read_models(self._opened(context)) if self.models else {}
-
-    def _opened(self, context: Context) -> Mapping[str, Setting]:
-        return opened_models(context, self.models, "analyses.diagnostic_classifiers.models")
 
     def probed(self, setting: Setting, model: Classifier) -> dict[str, Probed]:
         """The sentences of each probe, with the states of a model that reads what the setting's reads."""

@@ -8,7 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 from omegaconf import DictConfig, OmegaConf
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
+from benchmark.analyses.opening import composed, opened, own_seed, seeds_from
 from benchmark.analyses.reading.answers import Asked
 from benchmark.analyses.reading.attack_tables import (
     ACCURACY,
@@ -30,15 +32,14 @@ from benchmark.annotations import KEYS, OPTION_ATTACKS, SEGMENT_ATTACKS, Attack,
 from benchmark.errors import NoSplit, NotApplicable
 from benchmark.randomness import generator
 from benchmark.results.tables import Table, line
-from benchmark.run.workbench import Setting, open_setting
-from benchmark.settings.configuration import compose
+from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, Distinct, Natural, SettingError, configurable
 from benchmark.settings.making import make
 from benchmark.types import Example, Task
 
 
 @configurable
-class OrderAttacks:
+class OrderAttacks(Analysis):
     """A pair classifier on attacked examples (`task=attacked`), and its explanations, as three tables, or five.
 
     - `order_attacks`: accuracy of a model that learned from clean examples (the comparison's) or, for the attacks of
@@ -111,7 +112,7 @@ class OrderAttacks:
                 rows.append(line(Place(attack, ATTACKED, ATTACKED).labels, ACCURACY, note=FINISHED))
                 continue
             other = Subject.of(setting, asked, explained, context.cells)
-            pair = Pair(attack, _seed(own), subject.clean, other.reads(task, split), moves, other.moves(task, split))
+            pair = Pair(attack, own_seed(own), subject.clean, other.reads(task, split), moves, other.moves(task, split))
             rows += accuracy_lines(Place(attack, ATTACKED, CLEAN), other.clean, subject.clean.right)
             rows += accuracy_lines(Place(attack, ATTACKED, ATTACKED), pair.attacked, subject.clean.right)
             moved += moved_lines(pair.attacked_moves, explained, attack, ATTACKED, moves)
@@ -137,38 +138,31 @@ class OrderAttacks:
     def _task(self, own: Setting, attack: Attack, learned: str) -> DictConfig:
         """The comparison's task under an attack; models learn from it or from the clean one."""
         settings = [f"task.attack={attack}", f"task.learned={learned}", f"task.seed={self.seed}"]
-        task: DictConfig = compose("config", ["task=attacked", *settings]).task
+        task: DictConfig = composed(["task=attacked", *settings], "analyses.order_attacks").task
         OmegaConf.set_struct(task, value=False)
         task.task = own.config.task
         return task
 
     def _learned(self, own: Setting, attack: Attack | None, seed: int | None = None) -> Setting:
         """The comparison's task under an attack, or as it is, and a model that learned from it, of another seed if given."""
-        config = own.config.copy()
-        OmegaConf.set_struct(config, value=False)
+        changes: dict[str, Any] = {"limit": 1}  # what is read is drawn here
         if attack is not None:
-            config.task = self._task(own, attack, "attacked")
+            changes["task"] = self._task(own, attack, "attacked")
         if seed is not None:
-            config.model.seed = seed
-        config.limit = 1  # what is read is drawn here
-        return open_setting(config)
+            changes["model.seed"] = seed
+        return opened(own, changes)
 
     def _more_pairs(self, context: Context, first: Subject, attacks: Sequence[Attack]) -> Iterator[Pair]:
         """Pairs of models of the seeds after the comparison's."""
         own, split = first.setting, first.setting.config.split
         asked, explained = first.clean.asked, first.explained.asked
-        for seed in range(_seed(own) + 1, _seed(own) + self.trainings):
+        for seed in seeds_from(own, self.trainings)[1:]:
             clean = Subject.of(self._learned(own, None, seed), asked, explained, context.cells)
             for attack in attacks:
                 task: Task = make(self._task(own, attack, "clean"))
                 other = Subject.of(self._learned(own, attack, seed), asked, explained, context.cells)
                 moves = clean.moves(task, split), other.moves(task, split)
                 yield Pair(attack, seed, clean.clean, other.reads(task, split), *moves)
-
-
-def _seed(own: Setting) -> int:
-    """Of the comparison's model."""
-    return int(own.config.model.get("seed", 0))
 
 
 def _training(own: Setting) -> Sequence[Example] | None:

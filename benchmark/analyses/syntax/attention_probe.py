@@ -4,8 +4,7 @@ Defined in docs/protocols.md, section 17.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,8 +12,8 @@ from jaxtyping import Bool
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmark.analyses.base import ModelsAnalysis
 from benchmark.analyses.context import Context
-from benchmark.analyses.side_by_side import opened_models, read_models
 from benchmark.analyses.syntax.probe_data import ProbeData, first_word_baseline, probe_data
 from benchmark.analyses.syntax.probes import PROBES, predicted, trained
 from benchmark.analyses.syntax.syntax_heads import of_all_lengths, share_line, share_of
@@ -23,7 +22,6 @@ from benchmark.results import statistics
 from benchmark.results.tables import Drawing, Table
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, Natural, configurable
-from benchmark.settings.early import Openings
 from benchmark.types import Batch
 
 _UAS, _CONTROL, _SELECTIVITY = "UAS", "on the control task", "selectivity"
@@ -31,7 +29,7 @@ _OFFSETS = (1, -1, 2, -2, 3, -3)
 
 
 @configurable
-class AttentionProbe:
+class AttentionProbe(ModelsAnalysis):
     """Probes that are trained to find each word's head among the words of the sentence and the root (`probes`).
 
         UAS = Σ_sentences [words whose head is found] / Σ_sentences [words],    without punctuation
@@ -41,8 +39,6 @@ class AttentionProbe:
     words. The probe of words and distances has no attention, and the fixed offset no training.
 
     Attributes:
-        models: by name, further models for the same examples: the path of a checkpoint whose encoder is looked at, or the
-            overrides that open a model.
         limit: how many of the scored sentences, drawn by the comparison's seed; None for all.
         train: sentences that the probes are trained on, of all lengths alike: of the training split, or of the validation
             split where there is none.
@@ -59,7 +55,6 @@ class AttentionProbe:
 
     version: ClassVar[int] = 1
 
-    models: Annotated[Mapping[str, str | Sequence[str] | None], Openings()] = field(default_factory=dict)
     limit: Count | None = 300
     train: Count = 400
     steps: Count = 200
@@ -69,10 +64,9 @@ class AttentionProbe:
         """UAS, accuracy on the control task, and selectivity of every probe."""
         rows: list[dict[str, Any]] = []
         told = []
-        for name, setting in self._opened(context).items():
-            limited = setting.limited(self.limit)
-            split, batches = training_batches(limited, self.train)
-            train, test = probe_data(limited.model, batches), probe_data(limited.model, limited.data.batches)
+        for name, setting in self.looked_at(context).items():
+            split, batches = training_batches(setting, self.train)
+            train, test = probe_data(setting.model, batches), probe_data(setting.model, setting.data.batches)
             rows += self.lines(name, train, test)
             n_train, n_test = (int(data.sentence.max()) + 1 for data in (train, test))
             told.append(f"{name}: trained on {n_train} sentences of the {split} split, measured on {n_test}.")
@@ -86,13 +80,6 @@ class AttentionProbe:
                 drawing=Drawing("bars", x="probe", y=(_UAS, _SELECTIVITY), series="model"),
             )
         ]
-
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """Weights of the further models."""
-        return read_models(self._opened(context)) if self.models else {}
-
-    def _opened(self, context: Context) -> Mapping[str, Setting]:
-        return opened_models(context, self.models, "analyses.attention_probe.models")
 
     def lines(self, name: str, train: ProbeData, test: ProbeData) -> list[dict[str, Any]]:
         """The figures of every probe of a model."""

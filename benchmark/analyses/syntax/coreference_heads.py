@@ -3,17 +3,16 @@
 Defined in docs/protocols.md, section 17.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
-from typing import Annotated, Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool
 from numpy.typing import NDArray
 
+from benchmark.analyses.base import ModelsAnalysis
 from benchmark.analyses.context import Context
-from benchmark.analyses.side_by_side import opened_models, read_models
 from benchmark.analyses.syntax.antecedents import Chosen, chosen_antecedents
 from benchmark.analyses.syntax.head_votes import DIRECTIONS
 from benchmark.analyses.syntax.syntax_heads import share_line, share_of
@@ -21,14 +20,13 @@ from benchmark.errors import NotApplicable
 from benchmark.results.tables import Drawing, Table
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, configurable
-from benchmark.settings.early import Openings
 
 ALL = "all"
 _ACCURACY, _CLAIMED = "accuracy", "accuracy where it was chosen"
 
 
 @configurable
-class CoreferenceHeads:
+class CoreferenceHeads(ModelsAnalysis):
     """Antecedent selection by single heads, mention by mention (`antecedents.chosen_antecedents`).
 
         accuracy = Σ_documents [mentions whose choice is of the same entity] / Σ_documents [mentions with an antecedent]
@@ -37,9 +35,6 @@ class CoreferenceHeads:
     direction are chosen on the validation split over all mentions, and measured on the scored examples.
 
     Attributes:
-        models: by name, further models for the same examples: the path of a checkpoint whose encoder is looked at, or the
-            overrides that open a model.
-        limit: how many of the scored examples, drawn by the comparison's seed; None for all.
         validation: examples that the head is chosen on.
 
     Raises:
@@ -51,7 +46,6 @@ class CoreferenceHeads:
 
     version: ClassVar[int] = 1
 
-    models: Annotated[Mapping[str, str | Sequence[str] | None], Openings()] = field(default_factory=dict)
     limit: Count | None = 1000
     validation: Count = 500
 
@@ -59,7 +53,7 @@ class CoreferenceHeads:
         """Accuracy by kind of mention."""
         rows: list[dict[str, Any]] = []
         told = []
-        for name, setting in self._opened(context).items():
+        for name, setting in self.looked_at(context).items():
             chosen, measured = self._of(setting)
             rows += _of_model(name, chosen, measured)
             lost = f"; {measured.lost} mentions are left out, as they or their antecedents lie beyond its window"
@@ -79,17 +73,9 @@ class CoreferenceHeads:
             )
         ]
 
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """Weights of the further models."""
-        return read_models(self._opened(context)) if self.models else {}
-
-    def _opened(self, context: Context) -> Mapping[str, Setting]:
-        return opened_models(context, self.models, "analyses.coreference_heads.models")
-
     def _of(self, setting: Setting) -> tuple[Chosen, Chosen]:
-        limited = setting.limited(self.limit)
-        validation = limited.data.calibration("validation", self.validation)
-        chosen, measured = (chosen_antecedents(limited.model, each) for each in (validation, limited.data.batches))
+        validation = setting.data.calibration("validation", self.validation)
+        chosen, measured = (chosen_antecedents(setting.model, each) for each in (validation, setting.data.batches))
         if not len(chosen.kind) or not len(measured.kind):
             raise NotApplicable("no mention of the examples has an antecedent")
         return chosen, measured

@@ -4,17 +4,17 @@ Defined in docs/protocols.md, section 17.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 
+from benchmark.analyses.base import ModelsAnalysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
-from benchmark.analyses.side_by_side import opened_models, read_models
 from benchmark.analyses.syntax.head_votes import DIRECTIONS, Votes, offset_votes, votes_of
 from benchmark.analyses.syntax.trees import TreeScores, tree_scores
 from benchmark.errors import NotApplicable
@@ -22,7 +22,6 @@ from benchmark.results import statistics
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, Natural, configurable
-from benchmark.settings.early import Openings
 from benchmark.types import Batch
 
 ALL = "all"
@@ -43,7 +42,7 @@ class Parsed:
 
 
 @configurable
-class SyntaxHeads:
+class SyntaxHeads(ModelsAnalysis):
     """How often the word that a head attends to most is the syntactic head.
 
     Attention is between words (`word_attention`); self and special tokens are left out. A head votes for the word that the
@@ -67,8 +66,6 @@ class SyntaxHeads:
     `poss` of Stanford dependencies); here a word's own vote counts.
 
     Attributes:
-        models: by name, further models for the same examples: the path of a checkpoint whose encoder is looked at, or the
-            overrides that open a model.
         limit: how many of the scored sentences, drawn by the comparison's seed; None for all.
         validation: sentences that heads and offsets are chosen on.
         trees: how many of either are made into trees, of all lengths alike.
@@ -88,7 +85,6 @@ class SyntaxHeads:
 
     version: ClassVar[int] = 1
 
-    models: Annotated[Mapping[str, str | Sequence[str] | None], Openings()] = field(default_factory=dict)
     limit: Count | None = 1000
     validation: Count = 500
     trees: Count = 200
@@ -99,26 +95,18 @@ class SyntaxHeads:
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Relations, trees, and the map of heads."""
-        found = {name: self.parsed(setting) for name, setting in self._opened(context).items()}
+        found = {name: self.parsed(setting) for name, setting in self.looked_at(context).items()}
         return [self._relations(found), _trees(found), self._map(found)]
-
-    def reads(self, context: Context) -> Mapping[str, str]:
-        """Weights of the further models."""
-        return read_models(self._opened(context)) if self.models else {}
-
-    def _opened(self, context: Context) -> Mapping[str, Setting]:
-        return opened_models(context, self.models, "analyses.syntax_heads.models")
 
     def parsed(self, setting: Setting) -> Parsed:
         """Votes and trees of a model."""
-        limited = setting.limited(self.limit)
-        validation = limited.data.calibration("validation", self.validation)
-        batches = limited.data.batches
+        validation = setting.data.calibration("validation", self.validation)
+        batches = setting.data.batches
         return Parsed(
-            votes_of(limited.model, validation),
-            votes_of(limited.model, batches),
-            tree_scores(limited.model, of_all_lengths(validation, self.trees), self.seed),
-            tree_scores(limited.model, of_all_lengths(batches, self.trees), self.seed),
+            votes_of(setting.model, validation),
+            votes_of(setting.model, batches),
+            tree_scores(setting.model, of_all_lengths(validation, self.trees), self.seed),
+            tree_scores(setting.model, of_all_lengths(batches, self.trees), self.seed),
         )
 
     def relations_of(self, votes: Votes) -> list[str]:

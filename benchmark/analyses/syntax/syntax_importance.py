@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from torch import Tensor
 
+from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.syntax.head_votes import Votes, votes_of
@@ -33,7 +34,7 @@ _SPEARMAN, _ACCURACY, _IMPORTANCE = "Spearman ρ", "accuracy", "importance"
 
 
 @configurable
-class SyntaxImportance:
+class SyntaxImportance(Analysis):
     """Spearman's ρ, over the L · H heads, of a head's accuracy as a parser and its importance by an explainer.
 
     Accuracy is that of `syntax_heads`, over all words or those of a relation, in the direction that is better on the

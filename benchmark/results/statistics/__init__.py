@@ -3,7 +3,6 @@
 Everywhere the unit is the example. `docs/statistics.md` derives what is done and tables how often it is right.
 """
 
-from benchmark.results.statistics.added_squares import mean_over_seeds
 from benchmark.results.statistics.bootstrap import (
     UNBOUNDED,
     Interval,
@@ -14,17 +13,7 @@ from benchmark.results.statistics.bootstrap import (
     resampled_means,
 )
 from benchmark.results.statistics.clustered import clustered_difference, clustered_interval
-from benchmark.results.statistics.crossed import Crossed, crossed_interval, crossed_p
-from benchmark.results.statistics.draws import (
-    RESAMPLED,
-    Source,
-    drawn_p,
-    matrix,
-    of_orders,
-    of_resamples,
-    sources,
-    widened,
-)
+from benchmark.results.statistics.draws import RESAMPLED, matrix, sources
 from benchmark.results.statistics.ratios import (
     RATIOS,
     f1_of_means,
@@ -52,6 +41,19 @@ from benchmark.results.statistics.skewness import (
     vary_alike,
 )
 from benchmark.results.statistics.spread import plain_spread_interval, spread_interval
+from benchmark.results.statistics.two_sources import (
+    Crossed,
+    Source,
+    crossed_interval,
+    crossed_p,
+    deviation_over_seeds,
+    drawn_p,
+    mean_over_seeds,
+    of_orders,
+    of_resamples,
+    variance_shares,
+    widened,
+)
 
 VERSION = 2
 """Raised when a stored figure would come out differently: 1 was the percentile bootstrap."""
@@ -72,6 +74,7 @@ __all__ = [
     "clustered_interval",
     "crossed_interval",
     "crossed_p",
+    "deviation_over_seeds",
     "distribution_free_p",
     "drawn_p",
     "f1_of_means",
@@ -99,6 +102,7 @@ __all__ = [
     "spread_interval",
     "swap_p",
     "too_skewed",
+    "variance_shares",
     "vary_alike",
     "widened",
 ]

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import t as student
 
 from benchmark.analyses import measured
-from benchmark.analyses.context import Context, ReadsElsewhere, ReadsTables
+from benchmark.analyses.context import Context
 from benchmark.analyses.debate.verdict import Answer, Verdict, _agrees
 from benchmark.analyses.debate.verdict_rules import (
     AGAINST,
@@ -320,5 +320,6 @@ def test_what_reads_tables_comes_last():
         for name in ("over_seeds", "verdict", "permutation")
     }
     assert [name for name, _ in in_order(analyses)] == ["permutation", "verdict", "over_seeds"]
-    assert isinstance(analyses["verdict"], ReadsTables)
-    assert not isinstance(analyses["permutation"], ReadsTables | ReadsElsewhere)
+    assert analyses["verdict"].reads_tables
+    assert not analyses["permutation"].reads_tables
+    assert not analyses["permutation"].reads_elsewhere
