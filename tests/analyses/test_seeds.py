@@ -119,7 +119,7 @@ def targets(setting):
     return [
         target
         for index in range(len(setting.data.batches))
-        for target in setting.data.target(index, "predicted").tolist()
+        for target in setting.data.target(index, "predicted").classes.tolist()
     ]
 
 

@@ -121,7 +121,7 @@ class Asked(Method):
 
     def explain(self, model, batch, target):
         self.asked.append(len(batch))
-        return Attribution(target=target, tokens=target[:, None].double().expand(-1, batch.units.shape[1]))
+        return Attribution(target=target, tokens=target.classes[:, None].double().expand(-1, batch.units.shape[1]))
 
 
 @pytest.mark.parametrize("specific", [True, False])

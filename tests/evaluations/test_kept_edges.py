@@ -92,7 +92,7 @@ def test_curves_equal_the_slow_loop(served, construction, keep_self, renormalise
     )
     rows = evaluation.rows(model, batch, attribution)
     for b, uid in enumerate(batch.uids):
-        n, target, label = int(batch.attention_mask[b].sum()), int(attribution.target[b]), int(batch.label[b])
+        n, target, label = int(batch.attention_mask[b].sum()), int(attribution.target.classes[b]), int(batch.label[b])
         terminal = 0 if model.family.read == "first" else n - 1
         edges = existing(model, batch, b)
         own = {edge for edge in edges if edge[1] == edge[2]} if keep_self else set()

@@ -36,7 +36,7 @@ class Polarity(Method):
     def explain(self, model, batch, target):
         scores = [
             [self.sign * polarity(word) * (1 if t else -1) for word in words]
-            for words, t in zip(batch.words, target.tolist(), strict=True)
+            for words, t in zip(batch.words, target.classes.tolist(), strict=True)
         ]
         return attribution_of(batch, scores, target)
 

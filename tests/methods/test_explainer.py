@@ -28,7 +28,7 @@ def test_a_list_is_as_good_as_a_tensor(name, model, batch):
             method(model, batch, target=[2, 1])
         return
     found = method(model, batch, target=[2, 1])
-    assert found.target.tolist() == [2, 1]
+    assert found.target.classes.tolist() == [2, 1]
     assert_equal(found, expected, 0.0)
 
 

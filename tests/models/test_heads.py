@@ -45,7 +45,7 @@ def test_each_label_has_a_sigmoid_of_its_own(several):
     assert ((expected.sum(1) - 1).abs() > 0.05).all()
     found = benchmark.explain(model, TEXTS, methods=["random"])
     torch.testing.assert_close(found.probabilities, expected, atol=1e-6, rtol=1e-6)
-    assert found.target.tolist() == expected.argmax(1).tolist()
+    assert found.target.classes.tolist() == expected.argmax(1).tolist()
     torch.testing.assert_close(model.run(model.encode(TEXTS)).probabilities.double(), expected, atol=1e-6, rtol=1e-6)
 
 

@@ -81,7 +81,7 @@ def test_names_can_be_told_where_a_model_is_loaded(tmp_path, model):
     told = benchmark.load_model(folder, device="cpu", labels=["NEG", "POS"])
     same = with_labels(benchmark.load_model(folder, device="cpu"), ["NEG", "POS"])
     assert (told.labels, told.fingerprint) == (("NEG", "POS"), same.fingerprint)
-    assert benchmark.explain(told, "a fine film", methods=["position"], target="pos").target.tolist() == [1]
+    assert benchmark.explain(told, "a fine film", methods=["position"], target="pos").target.classes.tolist() == [1]
     adopted = benchmark.load_model(model.model, labels=["NEG", "POS"])
     assert adopted.labels == ("NEG", "POS")
     with pytest.raises(

@@ -117,12 +117,12 @@ def test_batches_change_nothing_and_the_callers_random_numbers_go_on(model):
 
 def test_the_class_by_name_index_and_list(model):
     texts = ["good film", "bad plot"]
-    assert benchmark.explain(model, texts, "position", target="GOOD").target.tolist() == [1, 1]
-    assert benchmark.explain(model, texts, "position", target=0).target.tolist() == [0, 0]
-    assert benchmark.explain(model, texts, "position", target=["good", 0]).target.tolist() == [1, 0]
-    assert benchmark.explain(model, texts, "position", target=np.array([1, 0])).target.tolist() == [1, 0]
+    assert benchmark.explain(model, texts, "position", target="GOOD").target.classes.tolist() == [1, 1]
+    assert benchmark.explain(model, texts, "position", target=0).target.classes.tolist() == [0, 0]
+    assert benchmark.explain(model, texts, "position", target=["good", 0]).target.classes.tolist() == [1, 0]
+    assert benchmark.explain(model, texts, "position", target=np.array([1, 0])).target.classes.tolist() == [1, 0]
     predicted = benchmark.explain(model, texts, "position")
-    assert predicted.target.tolist() == predicted.probabilities.argmax(1).tolist()
+    assert predicted.target.classes.tolist() == predicted.probabilities.argmax(1).tolist()
 
 
 def test_what_cannot_be_said_is_said(model):

@@ -201,7 +201,7 @@ class Given(Method):
         )  # also where there is only padding
         for b, (ids, keep) in enumerate(zip(batch.tensors["input_ids"], batch.attention_mask, strict=True)):
             n = int(keep.sum())
-            seed = [int(target[b]), *ids[:n].tolist()]
+            seed = [int(target.classes[b]), *ids[:n].tolist()]
             found[b, :, :, :n, :n] = torch.tensor(np.random.default_rng(seed).normal(size=(3, 2, n, n)) * 0.01)
         return found
 

@@ -74,7 +74,7 @@ def test_explanations_of_another_class_are_laid_over_those_of_the_first(model, r
     laid = overlaid(flat(batch, replace(first, target=torch.zeros(3)), {"seconds": 1.0}), others, target.numpy())
     found, kept = padded(laid, 0, batch), [padded(flat(batch, scores, {}), 0, batch) for scores in (first, second)]
     assert laid.cost == {"seconds": 2.0}
-    assert torch.equal(found.target, target)
+    assert torch.equal(found.target.classes, target)
     for name in ("tokens", "heads", "layers", "totals", "edges", "classes"):
         for row in range(3):
             assert torch.equal(getattr(found, name)[row], getattr(kept[row in rows], name)[row]), name

@@ -74,7 +74,7 @@ class Leaking(Method):
 
     def explain(self, model, batch, target):
         tokens = torch.full(batch.units.shape, -1.0)
-        for row, words, units, of_class in zip(tokens, batch.words, batch.units, target.tolist(), strict=True):
+        for row, words, units, of_class in zip(tokens, batch.words, batch.units, target.classes.tolist(), strict=True):
             row[units == words.index(MARKS[of_class])] = 1.0
         return Attribution(target=target, tokens=tokens)
 
@@ -164,7 +164,7 @@ def test_other_classes_are_explained_for_themselves(plain, tmp_path, monkeypatch
         asked.clear()
         for part in (data, other.setting.data):
             for index, batch in enumerate(part.batches):
-                for uid, target in zip(batch.uids, part.target(index, which).tolist(), strict=True):
+                for uid, target in zip(batch.uids, part.target(index, which).classes.tolist(), strict=True):
                     assert of_uid.setdefault(uid, target) == target
         stored = cell.explain(which)
         assert dict(zip(stored.uids, stored.arrays["target"].tolist(), strict=True)) == of_uid

@@ -11,11 +11,13 @@ from benchmark.analyses.graphs.summed_edges import SummedEdges, summed_edges
 from benchmark.annotations import KEYS, Parse
 from benchmark.errors import NotApplicable
 from benchmark.settings.making import build
+from benchmark.targets import ClassTarget
 from benchmark.types import Example
 from tests import text_models
 
 TEXTS = ["a fine film , the untold story", "the plot was dull .", "good bad"]
 EXPLAINER = build("methods/attattr", "edges.steps=2")
+ONES = ClassTarget(torch.ones(3, dtype=torch.long))
 
 
 @pytest.fixture(scope="module")
@@ -117,14 +119,13 @@ def test_the_table_of_a_model(bert, given):
 def test_what_scores_no_edges_has_no_graph(bert):
     batch = bert.encode(TEXTS)
     with pytest.raises(NotApplicable, match="scores no edges"):
-        list(summed_edges(bert, batch, build("methods/gradient_x_input"), {}))
+        list(summed_edges(bert, batch, build("methods/gradient_x_input"), ONES))
 
 
 def test_edges_are_summed_over_heads(bert):
     batch = bert.encode(TEXTS)
-    classes = dict.fromkeys(batch.uids, 1)
-    scores = EXPLAINER.edge_scores(bert, batch, torch.ones(3, dtype=torch.long)).sum(2)
-    for b, found in enumerate(summed_edges(bert, batch, EXPLAINER, classes)):
+    scores = EXPLAINER.edge_scores(bert, batch, ONES).sum(2)
+    for b, found in enumerate(summed_edges(bert, batch, EXPLAINER, ONES)):
         n = len(found.units)
         assert n == int(batch.attention_mask[b].sum())
         assert found.scores == pytest.approx(scores[b, :, :n, :n].numpy())

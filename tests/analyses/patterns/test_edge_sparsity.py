@@ -13,6 +13,7 @@ from benchmark.analyses.patterns.edge_maps import MEASURES, SHARES, shown, spars
 from benchmark.analyses.patterns.edge_sparsity import EdgeSparsity
 from benchmark.errors import NotApplicable
 from benchmark.settings.making import build
+from benchmark.targets import ClassTarget
 from benchmark.types import Attribution, Method
 from tests import text_models
 
@@ -33,7 +34,7 @@ class Scores(Method):
     class_specific: ClassVar[bool] = False
 
     def explain(self, model, batch, target):
-        return Attribution(target=torch.as_tensor(target))
+        return Attribution(target=target)
 
     def edge_scores(self, model, batch, target):
         return self.make(torch.stack(model.run(batch, record=("attentions",)).attentions, dim=1))
@@ -57,7 +58,7 @@ def slow(mass):
 def test_it_equals_a_loop_over_heads(bert):
     batch = bert.encode(TEXTS)
     explainer = build("methods/attattr", "edges.steps=2")
-    found = sparsity(bert, batch, explainer, [0, 1, 0])
+    found = sparsity(bert, batch, explainer, ClassTarget(torch.tensor([0, 1, 0])))
     attentions = torch.stack(bert.run(batch, record=("attentions",)).attentions, dim=1)
     both = attentions, explainer.edge_scores(bert, batch, torch.tensor([0, 1, 0]))
     for b, n in enumerate(batch.attention_mask.sum(1).tolist()):
@@ -121,12 +122,13 @@ def test_a_map_of_zeros_is_counted_and_in_no_mean(bert, given):
 
 def test_the_head_that_is_shown(bert):
     batches = [bert.encode(TEXTS[:1]), bert.encode(TEXTS[1:])]
-    classes = dict.fromkeys([uid for batch in batches for uid in batch.uids], 0)
 
     def second_layer(attention):
         return attention * torch.tensor([1.0, 3.0])[None, :, None, None, None]
 
-    head = shown(bert, batches, Scores(second_layer), classes)
+    head = shown(
+        bert, batches, Scores(second_layer), lambda batch: ClassTarget(torch.zeros(len(batch), dtype=torch.long))
+    )
     assert head.layer == 1
     assert head.uid == batches[0].uids[0]  # nine tokens are nearer to twelve than seven or four
     assert head.maps.max((1, 2)).tolist() == [1, 1]

@@ -92,7 +92,7 @@ class ByTarget(Method):
         return Attribution(target=target, tokens=torch.ones(batch.units.shape))
 
     def edge_scores(self, model, batch, target):
-        score = torch.tensor(self.scores, dtype=torch.float64)[target] - 0.01 * batch.n_units
+        score = torch.tensor(self.scores, dtype=torch.float64)[target.classes] - 0.01 * batch.n_units
         width = batch.units.shape[1]
         return score[:, None, None, None, None].expand(-1, 2, 2, width, width)
 
