@@ -9,6 +9,7 @@ import benchmark
 from benchmark.errors import NotApplicable
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import flat, overlaid, padded, without_padding
+from benchmark.targets import ClassTarget
 from benchmark.types import Attribution
 from tests import text_models
 
@@ -71,7 +72,7 @@ def test_explanations_of_another_class_are_laid_over_those_of_the_first(model, r
     first, second = (random_attribution(model, batch, seed) for seed in (0, 1))
     target = torch.tensor([int(row in rows) for row in range(3)])
     others = flat(batch.select(rows), replace(second, target=target).select(rows), {"seconds": 2.0})
-    laid = overlaid(flat(batch, replace(first, target=torch.zeros(3)), {"seconds": 1.0}), others, target.numpy())
+    laid = overlaid(flat(batch, replace(first, target=torch.zeros(3)), {"seconds": 1.0}), others, ClassTarget(target))
     found, kept = padded(laid, 0, batch), [padded(flat(batch, scores, {}), 0, batch) for scores in (first, second)]
     assert laid.cost == {"seconds": 2.0}
     assert torch.equal(found.target.classes, target)
