@@ -17,7 +17,7 @@ from benchmark.comparison import compare
 from benchmark.errors import NotApplicable, UserError
 from benchmark.report.analysis_tables import read_tables
 from benchmark.results.statistics import mean_over_seeds
-from benchmark.results.tables import PROBABILITY, Table, line
+from benchmark.results.tables import P_KEY, PROBABILITY, Table, line
 from benchmark.settings.configuration import compose
 
 SMALL = (
@@ -36,7 +36,7 @@ class Facts:
         seed = int(context.setting.config.model.get("seed", 0))
         rows = [
             line({"fact": "of all"}, "size", float(seed), seed - 1.0, seed + 2.0, n=10 + seed),
-            line({"fact": "of all"}, "p", 0.01, note=PROBABILITY),
+            line({"fact": "of all"}, "p", 0.01, note=PROBABILITY, key=P_KEY),
             line({"fact": "counted"}, "size", 2.0 * seed, note="a count"),
             line({"fact": "bounded"}, "size", float(seed), seed - 1.0, seed + 2.0, n=5, bounds=(-0.5, 2.5)),
         ]

@@ -25,7 +25,7 @@ from benchmark.report.terminal import terminal_table
 from benchmark.report.verdicts import against_random, calibration
 from benchmark.report.write import SCHEMA, leaderboard_json
 from benchmark.results.statistics import interval
-from benchmark.results.tables import PROBABILITY, Table, line, reach_of
+from benchmark.results.tables import P_KEY, PROBABILITY, Table, line, reach_of
 from benchmark.settings.latex_settings import LatexSettings
 from tests.report.folders import Plan, write_cells
 
@@ -180,8 +180,8 @@ def test_nor_are_such_figures_and_small_p_values_in_the_tables_of_analyses():
         figure_line({"of": "close"}, "share", close),
         figure_line({"of": "noted"}, "share", apart, "2 of 6 left out"),
         figure_line({"of": "without a range"}, "share", endless),
-        line({"of": "apart"}, "p", 3e-40, note=PROBABILITY),
-        line({"of": "close"}, "p", 0.25, note=PROBABILITY),
+        line({"of": "apart"}, "p", 3e-40, note=PROBABILITY, key=P_KEY),
+        line({"of": "close"}, "p", 0.25, note=PROBABILITY, key=P_KEY),
     ]
     assert apart.high - apart.low > 0.5
     assert reach_of(rows[0]) == (0.0, 1.0)
