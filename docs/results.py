@@ -216,7 +216,8 @@ def _over_seeds(rows: pd.DataFrame) -> PrintedEntry:
     """The mean with what is known of seeds beside it, or words and in how many seeds they stand."""
     of = {row[KEY]: row for row in rows.to_dict("records")}
     if (mean := of.get(MEAN)) is None:
-        return PrintedEntry(words=" / ".join(map(str, rows["note"])))
+        said = dict(zip(rows["metric"], rows["note"], strict=True))  # of several figures in words, the last
+        return PrintedEntry(words=" / ".join(map(str, said.values())))
     count = int(mean["n"]) or None
     if is_too_wide(mean):
         return PrintedEntry(n=count, words=TOO_SMALL)

@@ -126,7 +126,7 @@ def _cheapest(table: Table, gap: float | int) -> str:
     good = bounds[bounds <= gap].index
     if good.empty:
         return f"No rule and m tried has a completeness gap of at most {gap:g} (upper end of the interval)."
-    spent = passes.set_index(list(_LABELS))["value"].loc[good]
+    spent = passes.set_index(list(_LABELS))["value"].reindex(good)
     fewest = spent.min()
     cheapest = [f"{rule} with m = {m}" for rule, m in spent[spent == fewest].index]
     return (

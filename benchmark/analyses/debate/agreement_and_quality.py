@@ -96,7 +96,7 @@ class AgreementAndQuality:
         ]
 
     def _correlation(
-        self, labels: dict[str, str], found: MethodValues, reference: Measure, measure: Measure, key: str
+        self, labels: dict[str, str], found: MethodValues, reference: Measure, measure: Measure, key: str = ""
     ) -> dict[str, Any]:
         real = [place for place, name in enumerate(found.methods) if control_order(name) == 0]
         chosen = [place for place in real if found.methods[place] not in found.silent]

@@ -131,9 +131,7 @@ class DiagnosticClassifiers:
         rows = []
         for number, states in enumerate(names):
             at = {**place, "states": states}
-            keys = (
-                {"test": f"{key}.{number - 1}"} if key and number else {}
-            )  # the first states are those of words alone
+            keys = {"test": f"{key}.{states}"} if key and states != WORDS_ALONE else {}
             rows += [_share(at, part, hits[number], key=keys.get(part, "")) for part, hits in right.items()]
             rows.append(_share(at, _BEYOND, right["generalisation"][number][beyond], _NOTHING_BEYOND))
             rows.append(_share(at, _CONTROL, remembered[number]))

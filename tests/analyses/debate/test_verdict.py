@@ -31,10 +31,11 @@ from benchmark.comparison import analyse, finish_all, in_order
 from benchmark.errors import NotApplicable
 from benchmark.report.analysis_tables import read_tables
 from benchmark.results.statistics import Interval, interval
-from benchmark.results.tables import Table, line, not_applicable
+from benchmark.results.tables import KEY, Table, line, not_applicable
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
+from tests.analyses.rewording import all_reworded, reworded
 from tests.analyses.test_analyses import config
 
 NAME = "raw_attention"
@@ -227,6 +228,44 @@ def test_the_page_says_what_agrees_what_misleads_and_what_was_not_answered(conte
         Verdict()(context())
 
 
+def every_figure():
+    """A table for each that the rules read, with the figures that they ask for and others between them."""
+    found: dict[str, list[dict]] = {}
+    for place, rule in enumerate(RULES):
+        keys = [rule.keys[-1].format(attention=NAME), *([rule.beside] if rule.beside else [])]
+        for number, key in enumerate(keys):
+            value = (-1) ** place * (0.3 + 0.01 * place) - 0.4 * number
+            labels = {"of": f"{rule.question} {number}", "scope": rule.about}
+            rows = found.setdefault(rule.table, [])
+            rows.append(line(labels, "another", -value, -value - 0.01, -value + 0.01, 30, "of others"))
+            rows.append(line(labels, f"figure {place}", value, value - 0.05, value + 0.05, 30, "its own", key=key))
+    close, fell = (line({"of": "", "scope": ""}, "d", value, value - 0.01, value + 0.01, 30) for value in (0.01, -0.2))
+    found["adversarial_training"].append(close | {KEY: "adversary.tvd"})
+    found["deception_mass"] = [fell | {KEY: "read_token.difference"}]
+    return [one for name, rows in found.items() for one in table(name, ("of", "scope"), rows).values()]
+
+
+def says(context, tables):
+    """What the page says of these tables, figure by figure."""
+    (page,) = Verdict()(replace(context, tables={"all": tables}))
+    return page.rows[["question", "about", "metric", "value", "n", "note"]].to_numpy().tolist(), page.sentences
+
+
+def test_rewording_every_table_changes_no_verdict(context):
+    made, tables = context(), every_figure()
+    rows, sentences = says(made, tables)
+    spoken = [row for row in rows if row[2] == "says"]
+    assert len(spoken) == len(RULES)
+    assert {FOR, AGAINST} <= {row[-1] for row in spoken}
+    assert not sentences[-1].startswith("Not answered")
+    assert repr(says(made, all_reworded(tables))) == repr((rows, sentences))
+
+
+def test_figures_without_keys_answer_nothing(context):
+    with pytest.raises(NotApplicable):
+        says(context(), [replace(one, rows=one.rows.drop(columns=KEY)) for one in every_figure()])
+
+
 def test_attention_is_held_to_random_scores_on_its_own_examples(place, tmp_path):
     chosen = config(place, "methods=[raw_attention,random,partial_lrp]", "evaluations=[rationale]", f"out={tmp_path}")
     setting = open_setting(chosen)
@@ -312,6 +351,13 @@ def test_every_rule_finds_its_figure_where_its_analysis_writes_it(place, tmp_pat
         assert seen, rule.question
     assert len(found) == len(RULES) + 2
     assert not tables["verdict"].sentences[-1].startswith("Not answered")
+    given = {name: table for name, table in tables.items() if name != "verdict"}
+    in_other_words = {name: reworded(table) for name, table in given.items()}
+    for rule in RULES:
+        was, again = (corrected([rule.read(whole, "raw_attention")])[0] for whole in (given, in_other_words))
+        assert (repr(again.figure), again.says, repr(again.p)) == (repr(was.figure), was.says, repr(was.p)), (
+            rule.question
+        )
 
 
 def test_what_reads_tables_comes_last():
