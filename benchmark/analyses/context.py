@@ -79,7 +79,8 @@ class ReadsElsewhere(Protocol):
 class ReadsTables(Protocol):
     """An analysis of the tables of the comparison's others: it is run after them, and again where one of them changed.
 
-    One with `reads_their_tables` reads those of other such analyses as well, and comes after them.
+    It finds figures by their keys (`Table.keyed`), never by what a table says. One with `reads_their_tables` reads those of
+    other such analyses as well, and comes after them.
     """
 
     reads_tables: ClassVar[bool]
