@@ -77,11 +77,13 @@ class Marked:
         probe: what is asked: auxiliary, subject noun or n-th token.
         part: what the sentence is for: train, test or generalisation.
         word: its number.
+        by_place: whether it is asked for by its place alone, as an n-th token is.
     """
 
     probe: str
     part: str
     word: int
+    by_place: bool = False
 
 
 @dataclass(frozen=True)

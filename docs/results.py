@@ -22,7 +22,7 @@ import yaml
 from PIL import Image
 from rich.console import Console
 
-from benchmark.analyses.over_seeds import BETWEEN, ERROR, MEAN
+from benchmark.analyses.over_seeds import BETWEEN, BETWEEN_SOME, ERROR, MEAN
 from benchmark.comparison import Comparison, compare
 from benchmark.report import terminal_table
 from benchmark.report.analysis_tables import OF_WIDE, printed, read_tables
@@ -32,7 +32,7 @@ from benchmark.report.naming import OURS
 from benchmark.report.pairs import MethodPairs
 from benchmark.report.pairs import pairs as method_pairs
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
-from benchmark.results.tables import TOO_SMALL, is_wide, reach_of
+from benchmark.results.tables import KEY, NO_INTERVAL, TOO_SMALL, is_too_wide, is_wide, reach_of
 from benchmark.results.wording import escape_markdown, number
 
 DOCS = Path(__file__).resolve().parent
@@ -98,9 +98,7 @@ def seeds(results: Results, block: Block) -> Iterator[str]:
     named = _columns(table, block)
     board = make_board(table, [column for _, column in named])
     rows = next(one.rows for one in read_tables(comparison.folder) if one.name == "tests_over_seeds")
-    found = {
-        (row["explainer"], f"{row['test']}: {row['figure']}", row["metric"]): row for row in rows.to_dict("records")
-    }
+    found = {(row["explainer"], f"{row['test']}: {row['figure']}", row[KEY]): row for row in rows.to_dict("records")}
 
     reach = {f"{row['evaluation']}: {row['metric']}": reach_of(row) for row in table.to_dict("records")}
     notes: dict[str, int] = {}
@@ -109,7 +107,8 @@ def seeds(results: Results, block: Block) -> Iterator[str]:
         return notes.setdefault(reason, len(notes) + 1)
 
     def entry(method: str, key: str, first: PrintedEntry) -> PrintedEntry:
-        mean, spread = (found.get((method, key, metric)) for metric in (MEAN, BETWEEN))
+        mean, *spreads = (found.get((method, key, of)) for of in (MEAN, BETWEEN, BETWEEN_SOME))
+        spread = next(filter(None, spreads), None)
         if mean is None or spread is None:
             reason = "there is no figure over all trainings" if first.mark is None else board.notes[first.mark - 1]
             return PrintedEntry(words="–", mark=noted(reason))
@@ -134,6 +133,7 @@ def seeds(results: Results, block: Block) -> Iterator[str]:
             "Means over trainings with 95 % intervals for other seeds and other examples; SD: between seeds. "
             f"Where it says '{TOO_SMALL}', the interval spans more than half of what is possible.",
         ),
+        best="",
     )
     yield from _wrapped(table_lines(shown), block)
 
@@ -191,7 +191,7 @@ def analysis_seeds(results: Results, block: Block) -> Iterator[str]:
         rows = rows[rows[label].isin(allowed)]
     labels = [label for label in table.labels if label != "figure"]
     named = rows["figure"] if "figure" in rows else pd.Series("figure", index=rows.index)
-    named = named.where(rows["metric"].isin([MEAN, BETWEEN, ERROR]), rows["metric"])
+    named = named.where(rows[KEY].isin([MEAN, BETWEEN, BETWEEN_SOME, ERROR]), rows["metric"])
     columns = [one for one in dict.fromkeys(named) if one in settings.get("metrics", [*named])]
     lines = [
         PrintedRow(
@@ -201,7 +201,7 @@ def analysis_seeds(results: Results, block: Block) -> Iterator[str]:
         for key, part in rows.groupby(labels, sort=False, dropna=False)
     ]
     below = "Means over trainings with 95 % intervals for other seeds and other examples; SD: between seeds."
-    told = any(entry.words == TOO_SMALL for row in lines for entry in row.entries)
+    told = any(map(is_too_wide, rows[named.isin(columns) & (rows[KEY] == MEAN)].to_dict("records")))
     shown = PrintedTable(
         table.title,
         tuple(labels),
@@ -214,22 +214,19 @@ def analysis_seeds(results: Results, block: Block) -> Iterator[str]:
 
 def _over_seeds(rows: pd.DataFrame) -> PrintedEntry:
     """The mean with what is known of seeds beside it, or words and in how many seeds they stand."""
-    of = {row["metric"]: row for row in rows.to_dict("records")}
+    of = {row[KEY]: row for row in rows.to_dict("records")}
     if (mean := of.get(MEAN)) is None:
-        return PrintedEntry(words=" / ".join(str(row["note"]) for row in of.values()))
+        said = dict(zip(rows["metric"], rows["note"], strict=True))  # of several figures in words, the last
+        return PrintedEntry(words=" / ".join(map(str, said.values())))
     count = int(mean["n"]) or None
-    if mean["note"].startswith(TOO_SMALL):
+    if is_too_wide(mean):
         return PrintedEntry(n=count, words=TOO_SMALL)
-    have = of[BETWEEN]["note"].removeprefix("no interval: ")
-    spread = f"SD {number(of[BETWEEN]['value'])}" if of[BETWEEN]["value"] > 0 or math.isfinite(mean["low"]) else ""
-    words = [mean["note"].removeprefix("no interval: "), spread, "" if _whole(have) else have]
+    between = of.get(BETWEEN) or of[BETWEEN_SOME]
+    spread = f"SD {number(between['value'])}" if between["value"] > 0 or math.isfinite(mean["low"]) else ""
+    notes = [mean["note"], "" if BETWEEN in of else between["note"]]
+    why, have = (note.removeprefix(NO_INTERVAL) for note in notes)
+    words = [why, spread, have]
     return PrintedEntry(mean["value"], mean["low"], mean["high"], count, words="; ".join(filter(None, words)))
-
-
-def _whole(have: str) -> bool:
-    """`5 of 5 seeds`."""
-    there, _, of, *_ = have.split()
-    return there == of
 
 
 def terminal(results: Results, block: Block) -> Iterator[str]:

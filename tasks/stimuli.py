@@ -141,7 +141,7 @@ class Stimuli:
             for part, ending in _PARTS.items():
                 count = self.train if part == "train" else self.probes
                 for place, line in enumerate(self._lines(kind, part, ending, count, nth)):
-                    meta = {KEYS[Marked]: Marked(probe, part, line.marked)}
+                    meta = {KEYS[Marked]: Marked(probe, part, line.marked, by_place=kind == _NTH)}
                     uid = f"{name}-{ending}-{place:05d}"
                     yield (
                         "train" if part == "train" else "test",

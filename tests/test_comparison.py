@@ -24,8 +24,9 @@ from benchmark.report import read_leaderboard
 from benchmark.report.analysis_tables import read_tables
 from benchmark.report.write import curve_files
 from benchmark.results import commits, store
+from benchmark.results.digests import digest, sealed
 from benchmark.results.rows import ROW_COLUMNS
-from benchmark.results.tables import not_applicable
+from benchmark.results.tables import KEY, Table, line, not_applicable
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
@@ -638,6 +639,54 @@ def test_an_analysis_is_reused_only_while_what_it_reads_is_the_same(place, tmp_p
         assert analysis.calls == calls
         (table,) = read_tables(tmp_path)
         assert elsewhere in str(table.to_json())
+
+
+class Keyed(Counted):
+    """One whose figure has a key."""
+
+    def __call__(self, context):
+        self.calls += 1
+        rows = [line({"of": "all"}, "a figure", 0.5, 0.4, 0.6, 9, key="all.figure")]
+        return [Table("figures", "Figures", ("of",), pd.DataFrame(rows))]
+
+
+class Reader(Counted):
+    """One that finds figures of others by their keys."""
+
+    reads_tables = True
+
+    def reads(self, context):
+        return {}
+
+    def __call__(self, context):
+        self.calls += 1
+        found = [len(table.keyed("all.figure")) for table in context.tables["keyed"]]
+        return [not_applicable("reader", f"figures found: {sum(found)}")]
+
+
+def test_tables_that_were_stored_without_keys_are_computed_again_for_one_that_reads_them(place, tmp_path, caplog):
+    """And for nobody else: what was finished is reused as it is."""
+    caplog.set_level("INFO")
+    analyses, context = {"keyed": Keyed(), "reader": Reader()}, context_of(place, tmp_path)
+    analyse(analyses, context, tmp_path)
+
+    def said():
+        return str(read_tables(tmp_path)[-1].rows["note"].iloc[0])
+
+    assert said() == "figures found: 1"
+    of_keyed, of_reader = (tmp_path / "analyses" / f"{name}.json" for name in analyses)
+    (table,) = (Table.from_json(facts) for facts in store.read_sealed(of_keyed)["tables"])
+    old = [replace(table, rows=table.rows.drop(columns=KEY)).to_json()]
+    store.write_json(of_keyed, sealed({"tables": old, "reads": {"elsewhere": "one"}}))
+    reads = {"tables of keyed": digest(old)}
+    store.write_json(of_reader, sealed({"tables": store.read_sealed(of_reader)["tables"], "reads": reads}))
+    analyse(analyses, context, tmp_path)
+    assert [one.calls for one in analyses.values()] == [1, 1]
+    of_reader.unlink()
+    analyse(analyses, context, tmp_path)
+    assert [one.calls for one in analyses.values()] == [2, 2]
+    assert said() == "figures found: 1"
+    assert "computed again for reader, since their figures had no keys: keyed" in caplog.messages
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "other", "empty"])

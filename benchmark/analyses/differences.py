@@ -24,7 +24,7 @@ from benchmark.results.statistics import (
     too_skewed,
     widened,
 )
-from benchmark.results.tables import line
+from benchmark.results.tables import P_KEY, line
 
 Values = NDArray[np.float64]
 
@@ -41,6 +41,7 @@ class Difference:
         beside: sources of error beside the examples (`benchmark.results.statistics.two_sources`).
         reach: least and largest possible value, None where it has none.
         note: shown behind the figure.
+        key: by which code finds the figure (`tables.line`).
     """
 
     labels: Mapping[str, Any]
@@ -48,6 +49,7 @@ class Difference:
     beside: Sequence[Source] = ()
     reach: tuple[float, float] | None = None
     note: str = ""
+    key: str = ""
 
     @property
     def figure(self) -> Interval:
@@ -108,9 +110,9 @@ def difference_lines(questions: Sequence[Difference]) -> tuple[list[dict[str, An
     rows = []
     for place, question in enumerate(answerable):
         figure = question.figure
-        rows.append(figure_line(question.labels, "difference", figure, question.note))
+        rows.append(figure_line(question.labels, "difference", figure, question.note, key=question.key))
         told = {"note": TOO_SKEWED} if place in skewed else {"value": adjusted[place]}
-        rows.append(line(question.labels, P_VALUE, n=figure.n, **told))
+        rows.append(line(question.labels, P_VALUE, n=figure.n, key=P_KEY, **told))
     return rows, list(_sentences(answerable, adjusted, skewed))
 
 

@@ -39,10 +39,11 @@ def mean_line(
     bounds: tuple[float, float],
     nothing: str,
     clusters: NDArray[Any] | None = None,
+    key: str = "",
 ) -> dict[str, Any]:
     """The `defined_mean` as a line; where no example has a value, `nothing` says why."""
     figure = defined_mean(values, bounds, clusters)
-    return figure_line(labels, metric, figure, "" if figure.n else nothing, bounds)
+    return figure_line(labels, metric, figure, "" if figure.n else nothing, bounds, key)
 
 
 def correlation_lines(labels: Mapping[str, Any], with_what: str, taus: NDArray[Any]) -> list[dict[str, Any]]:

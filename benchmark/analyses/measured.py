@@ -23,8 +23,13 @@ def figures(record: Record, evaluation: str, metric: str) -> list[Figure]:
 
 
 def figure_line(
-    labels: Mapping[str, Any], name: str, figure: Figure | Interval, note: str = "", bounds: Range | None = None
+    labels: Mapping[str, Any],
+    name: str,
+    figure: Figure | Interval,
+    note: str = "",
+    bounds: Range | None = None,
+    key: str = "",
 ) -> dict[str, Any]:
-    """A figure with its interval as a line of a table; `bounds` are those of the interval where none are given."""
+    """A figure with its interval as a line of a table (`line`); `bounds` are the interval's own where none are given."""
     reach = figure.reach if bounds is None and isinstance(figure, Interval) else bounds
-    return line(labels, name, figure.value, figure.low, figure.high, figure.n, note, reach)
+    return line(labels, name, figure.value, figure.low, figure.high, figure.n, note, reach, key)

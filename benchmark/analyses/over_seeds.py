@@ -13,20 +13,20 @@ from omegaconf import OmegaConf
 from benchmark import progress
 from benchmark.analyses.base import Analysis, as_analysis
 from benchmark.analyses.context import Context
-from benchmark.analyses.differences import P_VALUE
 from benchmark.analyses.measured import figure_line, tested
 from benchmark.analyses.opening import composed, has_seed, own_seed, seeds_from, trained_with
 from benchmark.analyses.seeds_and_examples import of_seeds
 from benchmark.analyses.universality import Universality
 from benchmark.errors import NotApplicable, UserError
 from benchmark.results.statistics import UNBOUNDED, Range, deviation_over_seeds, mean_over_seeds
-from benchmark.results.tables import PROBABILITY, Table, line, reach_of
+from benchmark.results.tables import NO_INTERVAL, P_KEY, Table, line, reach_of
 from benchmark.run.steps import finish
 from benchmark.settings.declared import AtLeast, configurable
 from benchmark.settings.early import OfComparison
 from benchmark.settings.making import make
 
-MEAN, BETWEEN, ERROR = "mean over seeds", "SD between seeds", "standard error over examples"
+MEAN, BETWEEN, BETWEEN_SOME, ERROR = "mean", "between", "between_some", "error"
+"""Keys of what is known of a figure over seeds: of the spread, whether all seeds have the figure, or some."""
 IN_HOW_MANY = "words, in how many seeds"
 _Z = 1.959963984540054
 
@@ -165,8 +165,7 @@ def _tests(context: Context) -> Sequence[Table]:
 def _take(found: dict[str, _Table], tables: Sequence[Table]) -> None:
     """Keep what one seed's tables hold."""
     for table in tables:
-        probable = (table.rows["note"] == PROBABILITY) | (table.rows["metric"] == P_VALUE)
-        has = table.rows["value"].notna()
+        probable, has = table.keys == P_KEY, table.rows["value"].notna()
         words = ~table.rows["metric"].isin(table.rows["metric"][has])
         figures = table.rows[has & ~probable]
         if table.printed and "head" not in table.labels and len(figures):
@@ -223,14 +222,17 @@ def _lines(
     n, have = min(int(row["n"]) for row in rows), f"{len(rows)} of {trainings} seeds"
     known = bool(np.isfinite([lows, highs]).all())
     of_what = {(False, True): "", (False, False): "over seeds alone", (True, True): "over examples alone"}
-    note = of_what.get((len(rows) == 1, known), "no interval: of one seed")
+    note = of_what.get((len(rows) == 1, known), f"{NO_INTERVAL}of one seed")
     if not known and len(rows) > 1 and np.ptp(values) == 0:
-        note = "no interval: seeds agree"
-    yield figure_line(labels, MEAN, mean_over_seeds(values, lows, highs, n, _bounds(rows)), note)
-    between = deviation_over_seeds(values).value
-    yield line(labels, BETWEEN, between, n=n, note=f"no interval: {have}" if len(rows) > 1 else f"in {have}")
+        note = f"{NO_INTERVAL}seeds agree"
+    mean = mean_over_seeds(values, lows, highs, n, _bounds(rows))
+    yield figure_line(labels, "mean over seeds", mean, note, key=MEAN)
+    note = f"{NO_INTERVAL}{have}" if len(rows) > 1 else f"in {have}"
+    key = BETWEEN if len(rows) == trainings else BETWEEN_SOME
+    yield line(labels, "SD between seeds", deviation_over_seeds(values).value, n=n, note=note, key=key)
     error = math.sqrt(float(np.mean(((highs - lows) / (2 * _Z)) ** 2))) if known else math.nan
-    yield line(labels, ERROR, error, n=n, note="no interval: an error" if known else "not known")
+    note = f"{NO_INTERVAL}an error" if known else "not known"
+    yield line(labels, "standard error over examples", error, n=n, note=note, key=ERROR)
 
 
 def _bounds(rows: Sequence[Mapping[Hashable, Any]]) -> Range:

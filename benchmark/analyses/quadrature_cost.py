@@ -33,6 +33,8 @@ _METRICS = {
     "τ_b of units": ("convergence", "token_tau"),
     "τ_b of heads": ("convergence", "head_tau"),
 }
+_GAP, _BACKWARD = "gap", "backward"
+"""Keys of the figures that sentences compare."""
 
 
 @configurable
@@ -76,17 +78,14 @@ class QuadratureCost(Analysis):
         edges = getattr(method, "edges", None)
         if not is_dataclass(edges) or not {"steps", "quadrature"} <= {part.name for part in fields(edges)}:
             raise NotApplicable(f"the method {self.method} has no edges.steps and edges.quadrature")
-        table = pd.DataFrame(self._rows(context.setting.limited(self.limit), method))
-        return [
-            Table(
-                name="quadrature_cost",
-                title="Error against cost of the number of steps m and the quadrature rule",
-                labels=_LABELS,
-                rows=table,
-                sentences=tuple(_cheapest(table, gap) for gap in self.gaps),
-                drawing=Drawing("curves", x="m", y=tuple(_METRICS), series="rule", logarithmic="x"),
-            )
-        ]
+        table = Table(
+            name="quadrature_cost",
+            title="Error against cost of the number of steps m and the quadrature rule",
+            labels=_LABELS,
+            rows=pd.DataFrame(self._rows(context.setting.limited(self.limit), method)),
+            drawing=Drawing("curves", x="m", y=tuple(_METRICS), series="rule", logarithmic="x"),
+        )
+        return [replace(table, sentences=tuple(_cheapest(table, gap) for gap in self.gaps))]
 
     def _rows(self, setting: Setting, method: Any) -> list[dict[str, Any]]:
         settings: Any = OmegaConf.to_container(setting.config.methods[self.method], resolve=True)
@@ -108,28 +107,30 @@ class QuadratureCost(Analysis):
 def _lines(labels: Mapping[str, Any], record: Record) -> list[dict[str, Any]]:
     n, cost = record.task.n, record.cost
     rows = [
-        figure_line(labels, name, figure)
+        figure_line(labels, name, figure, key=_GAP if metric == "gap" else "")
         for name, (evaluation, metric) in _METRICS.items()
         for figure in figures(record, evaluation, metric)
         if figure.scalar
     ]
     spent = (("seconds", cost.seconds), ("forward", cost.forward_passes), ("backward", cost.backward_passes))
-    return rows + [line(labels, f"{name} per example", total / n, n=n) for name, total in spent if total is not None]
+    return rows + [
+        line(labels, f"{name} per example", total / n, n=n, key=_BACKWARD if name == "backward" else "")
+        for name, total in spent
+        if total is not None
+    ]
 
 
-def _cheapest(table: pd.DataFrame, gap: float | int) -> str:
+def _cheapest(table: Table, gap: float | int) -> str:
     """Which rules and m reach a gap with the fewest passes."""
-    measures: Mapping[tuple[str, str], dict[str, float]] = {
-        (str(rule), str(m)): dict(zip(part["metric"], part["value"], strict=True))
-        | {"bound": float(part.loc[part["metric"] == "completeness gap", "high"].max())}
-        for (rule, m), part in table.groupby(list(_LABELS))
-    }
-    good = [key for key, figures in measures.items() if figures["bound"] <= gap]
-    if not good:
+    gaps, passes = table.keyed(_GAP), table.keyed(_BACKWARD)
+    bounds = gaps.groupby(list(_LABELS))["high"].max()
+    good = bounds[bounds <= gap].index
+    if good.empty:
         return f"No rule and m tried has a completeness gap of at most {gap:g} (upper end of the interval)."
-    passes = min(measures[key]["backward per example"] for key in good)
-    cheapest = [f"{rule} with m = {m}" for rule, m in good if measures[rule, m]["backward per example"] == passes]
+    spent = passes.set_index(list(_LABELS))["value"].reindex(good)
+    fewest = spent.min()
+    cheapest = [f"{rule} with m = {m}" for rule, m in spent[spent == fewest].index]
     return (
         f"For a completeness gap of at most {gap:g} (upper end of the interval) the fewest passes have "
-        f"{' and '.join(cheapest)}: {passes:.3g} backward passes per example."
+        f"{' and '.join(cheapest)}: {fewest:.3g} backward passes per example."
     )

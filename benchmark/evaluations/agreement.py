@@ -27,6 +27,9 @@ REFERENCES = {
 }
 """Field of each reference -> what it is called."""
 
+TAUS = {f"{name}_tau": name for name in REFERENCES}
+"""Metric that is the mean τ_b with a reference -> field of the reference."""
+
 _SHORT = {"gradient": "grad.", "gradient_attached": "grad. (att.)", "leave_one_out": "LOO"}
 SIGNIFICANT = 0.05
 _tau = partial(described, bounds=SIGNED)

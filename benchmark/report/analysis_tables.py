@@ -14,7 +14,8 @@ from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedT
 from benchmark.report.run_folders import read_cleaned, unreadable
 from benchmark.results import bounded
 from benchmark.results.digests import check_seal
-from benchmark.results.tables import FIGURE_COLUMNS, PROBABILITY, TOO_SMALL, Table
+from benchmark.results.tables import FIGURE_COLUMNS, Table, is_p_value, is_too_wide
+from benchmark.results.unkeyed import with_keys
 from benchmark.results.wording import escape_markdown as escape
 from benchmark.results.wording import slug, unique_stems
 from benchmark.settings.latex_settings import LatexSettings
@@ -40,7 +41,7 @@ def read_tables(folder: Path) -> list[Table]:
         if not isinstance(content, list):
             raise unreadable(path, "no list of tables")
         try:
-            tables += [Table.from_json(facts) for facts in content]
+            tables += [with_keys(Table.from_json(facts)) for facts in content]
         except UserError as error:
             raise unreadable(path, str(error)) from error
     return sorted(tables, key=lambda table: not table.first)
@@ -87,17 +88,23 @@ def printed(table: Table, names: Names = OURS) -> PrintedTable:
         rows.append(PrintedRow(tuple(told), tuple(figures.get(metric, PrintedEntry()) for metric in metrics)))
     headings = [(names.heading(table, metric), metric) for metric in metrics]
     columns = tuple(Heading(name, code=metric if name != metric else "") for name, metric in headings)
-    notes = {PROBABILITY: OF_PROBABILITIES, TOO_SMALL: OF_WIDE}
-    below = tuple(told for note, told in notes.items() if table.rows["note"].str.startswith(note).any())
+    told_once = {OF_PROBABILITIES: _is_probability, OF_WIDE: is_too_wide}
+    all_rows = table.rows.to_dict("records")
+    below = tuple(told for told, concerned in told_once.items() if any(map(concerned, all_rows)))
     return PrintedTable(table.title, table.labels, columns, {"": tuple(rows)}, below=below)
+
+
+def _is_probability(row: Mapping[Hashable, Any]) -> bool:
+    """A p-value with a note on why it has no interval, which is said once below the table."""
+    return is_p_value(row) and bool(row["note"]) and not math.isnan(row["value"])
 
 
 def _entry(row: Mapping[Hashable, Any]) -> PrintedEntry:
     count, words = int(row["n"]) or None, str(row["note"])
-    if words == PROBABILITY:
+    if _is_probability(row):
         small = row["value"] < LEAST_TOLD
         return PrintedEntry(n=count, words=f"< {LEAST_TOLD}") if small else PrintedEntry(row["value"], n=count)
-    if words.startswith(TOO_SMALL) or (words and math.isnan(row["value"])):
+    if is_too_wide(row) or (words and math.isnan(row["value"])):
         return PrintedEntry(n=count, words=words)
     return PrintedEntry(row["value"], row["low"], row["high"], count, words=words)
 

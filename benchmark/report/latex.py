@@ -244,9 +244,9 @@ def _caption(group: _Group, board: PrintedTable) -> str:
 
 
 def _said(group: _Group, board: PrintedTable) -> str:
-    """What must be known of the whole table beside the meaning of bold, with methods by what they are called."""
+    """What must be known of the whole table, with methods by what they are called."""
     named = {row.labels[0]: group.called(row.labels[0]) for row in board.rows}
-    told = " ".join(board.below[1:] if board.below[:1] and board.below[0].startswith("Bold") else board.below)
+    told = " ".join(board.below)
     for method in sorted(named, key=len, reverse=True):
         called = named[method].replace("\\", r"\\")
         told = re.sub(rf"(?<![\w.]){re.escape(method)}(?= \()", called, told)

@@ -41,7 +41,7 @@ _WIDE = (
     f"{TOO_SMALL}: the 95 % interval spans more than half of what is possible, so that there is no result to show "
     "(leaderboard.csv has the figure)"
 )
-_BEST = "Bold and underlined: the best and the second figure among the methods, tested or not"
+_BEST = "Bold and underlined: the best and the second figure among the methods, tested or not."
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,8 @@ def make_board(table: pd.DataFrame, columns: Sequence[MetricColumn]) -> PrintedT
         tuple(column.heading for column in columns),
         blocks,
         tuple(notes),
-        below=(*_best(places), *_unranked(real, by_method), *_tied(of_columns)),
+        below=(*_unranked(real, by_method), *_tied(of_columns)),
+        best=_BEST if any(places) else "",
     )
 
 
@@ -284,11 +285,6 @@ def _constant(method: str, by_method: Sequence[Mapping[str, Any]]) -> str:
     """The share, or what it ranges over, where any method of the table has a constant map; else nothing."""
     everyone = {name for rows in by_method for name in rows}
     return span_of(_shares(method, by_method)) if any(any(_shares(name, by_method)) for name in everyone) else ""
-
-
-def _best(places: Sequence[Mapping[str, int]]) -> list[str]:
-    """What bold means, where anything is."""
-    return [f"{_BEST}."] if any(places) else []
 
 
 def _unranked(real: Sequence[str], by_method: Sequence[Mapping[str, Any]]) -> list[str]:

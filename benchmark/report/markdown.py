@@ -69,7 +69,7 @@ def table_lines(table: PrintedTable) -> list[str]:
         lines += map(line, rows)
     if table.notes:
         lines += ["", *(f"[{place}] {escape(note)}  " for place, note in enumerate(table.notes, 1))]
-    return [*lines, *(line for sentence in table.below for line in ("", escape(sentence)))]
+    return [*lines, *(line for sentence in filter(None, (table.best, *table.below)) for line in ("", escape(sentence)))]
 
 
 def _verdicts(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[MethodPairs]) -> list[str]:

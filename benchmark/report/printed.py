@@ -109,6 +109,7 @@ class PrintedTable:
         notes: footnotes, numbered from 1.
         counted: whether a last column says how many examples a line rests on.
         below: what must be known of the whole table, in sentences.
+        best: what bold and underlined figures are, where there are any; formats with words of their own leave it out.
     """
 
     title: str
@@ -118,6 +119,7 @@ class PrintedTable:
     notes: tuple[str, ...] = ()
     counted: bool = True
     below: tuple[str, ...] = ()
+    best: str = ""
 
     @property
     def rows(self) -> tuple[PrintedRow, ...]:

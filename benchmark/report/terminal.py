@@ -122,7 +122,7 @@ class _Board:
             yield f"{more} in leaderboard.md: {', '.join(left)}."
         if not bounded:
             yield "The 95 % intervals stand in leaderboard.md; a wider terminal shows them here."
-        yield from (sentence for sentence in board.below if not sentence.startswith("Bold"))
+        yield from board.below
         if self.note:
             yield self.note
 

@@ -12,8 +12,16 @@ from benchmark.errors import UserError
 FIGURE_COLUMNS = ("metric", "value", "low", "high", "n", "note")
 BOUNDS = ("least", "most")
 """The least and the largest possible value of a figure; NaN where it has no such end, or where it is not known."""
-PROBABILITY = "no interval: a probability"
-"""The note of a p-value."""
+KEY = "figure_key"
+"""The column of keys, by which code finds figures; no printed table has it. What tables say is for people, and may be
+reworded."""
+P_KEY = "p"
+"""The key of every p-value, of whatever table."""
+_OWN_COLUMNS = (*FIGURE_COLUMNS, *BOUNDS, KEY)
+NO_INTERVAL = "no interval: "
+"""How a note begins that says why a figure has none."""
+PROBABILITY = f"{NO_INTERVAL}a probability"
+"""The note of a p-value that comes from no resampling, and is printed as a probability."""
 TOO_SMALL = "n too small"
 """The note of a figure whose interval is wide (`is_wide`), or how it begins."""
 _WIDE = 0.5  # of the range
@@ -77,7 +85,7 @@ class Table:
         labels: the leading columns of `rows`; together they name a line of the printed table.
         rows: one line per figure: the label columns, then `metric`, `value`, `low`, `high` (the 95 % interval, NaN where
             there is none), `n` (examples; 0 where the figure counts none) and `note` (stands in place of the value, or
-            is empty).
+            is empty). `line` adds the figure's range and its key where it has them; see `keyed`.
         sentences: what the figures mean, each a full sentence.
         drawing: how it is drawn, or None.
         printed: shown as a table; the points of a scatter plot are not (their CSV is written all the same).
@@ -97,12 +105,32 @@ class Table:
         if missing := [column for column in (*self.labels, *FIGURE_COLUMNS) if column not in self.rows.columns]:
             raise ValueError(f"table '{self.name}' lacks the column {', '.join(missing)}")
 
+    @property
+    def keys(self) -> "pd.Series[str]":
+        """The key of each row; empty where a figure has none."""
+        given = self.rows.get(KEY, pd.Series("", index=self.rows.index)).astype(object)
+        return given.where(given.notna(), "")
+
+    def keyed(self, *keys: str) -> pd.DataFrame:
+        """The rows with the first of these keys that any row has; none where no figure was given one of them.
+
+        Several figures of one kind may share a key: they come in the order of the table.
+
+        Raises:
+            ValueError: a key is empty, as is that of figures that nobody is to find.
+        """
+        if not all(keys):
+            raise ValueError("figures without a key cannot be found by one")
+        given = self.keys
+        return self.rows[given == next((key for key in keys if (given == key).any()), None)]
+
     def to_json(self) -> dict[str, Any]:
-        """What `from_json` reads; NaN becomes null."""
+        """What `from_json` reads; NaN becomes null, and figures without a key are written without one."""
         rows = self.rows.reindex(columns=[*self.labels, *FIGURE_COLUMNS, *BOUNDS])
         rows[[*BOUNDS]] = rows[[*BOUNDS]].astype(float).replace([-math.inf, math.inf], math.nan)
         facts = {name: value for name, value in asdict(self).items() if name != "rows"}
-        return facts | {"rows": rows.to_dict(orient="records")}
+        keys = [{KEY: key} if key else {} for key in self.keys]
+        return facts | {"rows": [row | key for row, key in zip(rows.to_dict(orient="records"), keys, strict=True)]}
 
     @staticmethod
     def from_json(facts: Mapping[str, Any]) -> "Table":
@@ -113,7 +141,7 @@ class Table:
                 "alike": tuple(map(tuple, facts["drawing"].get("alike", ()))),
             }
             labels = tuple(facts["labels"])
-            rows = pd.DataFrame(facts["rows"], columns=[*labels, *FIGURE_COLUMNS, *BOUNDS])
+            rows = pd.DataFrame(facts["rows"], columns=[*labels, *_OWN_COLUMNS])
             table = Table(
                 name=facts["name"],
                 title=facts["title"],
@@ -134,9 +162,9 @@ class Table:
     def check(self) -> None:
         """TypeError or ValueError where the table cannot be shown: no texts, or a drawing of what is not there."""
         texts = (self.name, self.title, *self.labels, *self.sentences, *self.rows["metric"], *self.rows["note"])
-        if not all(isinstance(text, str) for text in texts):
+        if not all(isinstance(text, str) for text in (*texts, *self.keys)):
             raise TypeError("something else than a text stands for a text")
-        if not self.labels or len({*self.labels, *FIGURE_COLUMNS}) < len(self.labels) + len(FIGURE_COLUMNS):
+        if not self.labels or len({*self.labels, *_OWN_COLUMNS}) < len(self.labels) + len(_OWN_COLUMNS):
             raise ValueError("the label columns are none, or share a name")
         if self.drawing is not None:
             self.drawing.check(self)
@@ -151,8 +179,13 @@ def line(
     n: int = 0,
     note: str = "",
     bounds: tuple[float, float] | None = None,
+    key: str = "",
 ) -> dict[str, Any]:
     """One figure as a row of a table; a `note` without a value stands where the figure would.
+
+    `key` names the figure for other code: `Table.keyed` finds it by nothing else, whatever `metric` and the labels say. It
+    is made of code names (`read_row.change`, `rollout.over_random`), never of texts that are printed, and need not be given
+    where nothing reads the figure but people; that of a p-value is `P_KEY`.
 
     `bounds`, the least and the largest possible value, are kept in columns of their own, which no printed table has: whoever
     puts figures of several tables together needs them. Where the interval spans too much of them (`is_wide`), the note
@@ -161,12 +194,12 @@ def line(
     if bounds is not None and is_wide(low, high, bounds) and not note.startswith(TOO_SMALL):
         note = f"{TOO_SMALL}: {note}" if note else TOO_SMALL
     figure = {**labels, "metric": metric, "value": value, "low": low, "high": high, "n": n, "note": note}
-    return figure if bounds is None else figure | dict(zip(BOUNDS, bounds, strict=True))
+    return figure | ({} if bounds is None else dict(zip(BOUNDS, bounds, strict=True))) | ({KEY: key} if key else {})
 
 
 def frame(rows: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> pd.DataFrame:
     """Lines as the rows of a table, with all of its columns where there is no line, too, or none with a range."""
-    return pd.DataFrame(rows, columns=[*labels, *FIGURE_COLUMNS, *BOUNDS])
+    return pd.DataFrame(rows, columns=[*labels, *_OWN_COLUMNS])
 
 
 def reach_of(row: Mapping[Any, Any]) -> tuple[float, float]:
@@ -179,6 +212,16 @@ def is_wide(low: float, high: float, reach: tuple[float, float]) -> bool:
     """Whether an interval spans more than half of a finite range: n is too small for the figure to be a result."""
     span, width = reach[1] - reach[0], high - low
     return math.isfinite(span) and math.isfinite(width) and width > _WIDE * span
+
+
+def is_p_value(row: Mapping[Any, Any]) -> bool:
+    """Whether a row holds a p-value."""
+    return row.get(KEY) == P_KEY
+
+
+def is_too_wide(row: Mapping[Any, Any]) -> bool:
+    """Whether a row's interval is too wide for its figure to be a result, so that its note stands where it is printed."""
+    return is_wide(row["low"], row["high"], reach_of(row))
 
 
 def not_applicable(name: str, reason: str) -> Table:

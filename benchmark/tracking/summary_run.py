@@ -14,7 +14,7 @@ from benchmark.report.figures import fixed_style
 from benchmark.report.leaderboard import MetricColumn, frame, headline_columns, make_board
 from benchmark.results.control_names import control_order
 from benchmark.results.digests import finite
-from benchmark.results.tables import Drawing, Table, line
+from benchmark.results.tables import KEY, Drawing, Table, line
 from benchmark.results.wording import slug
 from benchmark.tracking.logged import artifact_of, plain
 
@@ -58,7 +58,7 @@ def fill_summary_run(
             picture = draw(table, Path(place) / f"{number}.png")
             run.log({f"leaderboard bars/{table.name}": wandb.Image(str(picture), caption=table.title)})
     for table in tables:
-        run.log({f"table/{table.name}": _table(wandb, table.rows)})
+        run.log({f"table/{table.name}": _table(wandb, table.rows.drop(columns=KEY, errors="ignore"))})
         picture = folder / f"table-{slug(table.name)}.png"
         if picture.exists():
             run.log({f"figure/{table.name}": wandb.Image(str(picture), caption=table.title)})

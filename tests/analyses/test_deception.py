@@ -7,7 +7,9 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from benchmark.analyses import differences
 from benchmark.analyses.context import Context
+from benchmark.analyses.debate import deception
 from benchmark.analyses.debate.deception import DECEPTIVE, GAIN, HONEST, Deception, explainer_lines, masses
 from benchmark.errors import NotApplicable
 from benchmark.run.steps import finish
@@ -96,6 +98,17 @@ def test_a_deceived_explainer_is_named_and_a_control_is_not():
     assert sentences[-1] == "Not judged: attention (all scores are equal in 92 % of its explanations)."
     _, sentences = explainer_lines({name: scores[name] for name in ("attention", "gradient")})
     assert sentences[0] == "Worse at finding the words than on the honest model: attention."
+
+
+def test_other_words_for_its_figures_name_the_same_explainers(monkeypatch):
+    n = 12
+    high, low, noise = np.linspace(0.8, 0.9, n), np.linspace(0.2, 0.1, n), np.linspace(0.2, 0.3, n)
+    scores = {"attention": (values(high), values(low)), "random": (values(noise), values(noise))}
+    _, sentences = explainer_lines(scores)
+    for name in ("HONEST", "DECEPTIVE", "GAIN"):
+        monkeypatch.setattr(deception, name, f"{name} in other words")
+    monkeypatch.setattr(differences, "P_VALUE", "a probability")
+    assert explainer_lines(scores)[1] == sentences
 
 
 def test_a_comparison_of_a_deceptive_model_explains_its_base_too(place, tmp_path, monkeypatch):

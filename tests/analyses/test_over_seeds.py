@@ -12,13 +12,14 @@ from scipy import stats
 from benchmark import leaderboard
 from benchmark.analyses.context import Context
 from benchmark.analyses.opening import composed
-from benchmark.analyses.over_seeds import OverSeeds, with_seed
+from benchmark.analyses.over_seeds import OverSeeds, _take, with_seed
 from benchmark.comparison import compare
 from benchmark.errors import NotApplicable, UserError
 from benchmark.report.analysis_tables import read_tables
 from benchmark.results.statistics import mean_over_seeds
-from benchmark.results.tables import PROBABILITY, Table, line
+from benchmark.results.tables import P_KEY, PROBABILITY, Table, line
 from benchmark.settings.configuration import compose
+from tests.analyses.rewording import reworded
 
 SMALL = (
     "task.train=200", "task.validation=20", "task.test=30", "model.steps=3", "limit=8", "tracking=none",
@@ -36,7 +37,7 @@ class Facts:
         seed = int(context.setting.config.model.get("seed", 0))
         rows = [
             line({"fact": "of all"}, "size", float(seed), seed - 1.0, seed + 2.0, n=10 + seed),
-            line({"fact": "of all"}, "p", 0.01, note=PROBABILITY),
+            line({"fact": "of all"}, "p", 0.01, note=PROBABILITY, key=P_KEY),
             line({"fact": "counted"}, "size", 2.0 * seed, note="a count"),
             line({"fact": "bounded"}, "size", float(seed), seed - 1.0, seed + 2.0, n=5, bounds=(-0.5, 2.5)),
         ]
@@ -143,6 +144,16 @@ def test_what_some_seeds_lack_and_what_is_left_out(compared):
     assert "p" not in set(facts["figure"])
     names = {table.name for table in tables}
     assert {"heads_over_seeds", "refuses_over_seeds", "edge_sparsity_heads_over_seeds"}.isdisjoint(names)
+
+
+def test_p_values_are_left_out_whatever_they_are_called():
+    (facts, _), kept = Facts()(Context(SimpleNamespace(config=compose("config", [])), {}, {})), []
+    for table in (facts, reworded(facts)):
+        found = {}
+        _take(found, [table])
+        kept.append([(row["value"], row["n"]) for row in found["facts"].figures])
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == len(facts.rows) - 1
 
 
 def test_words_are_counted_and_those_who_read_tables_read_the_seeds_own(compared):

@@ -25,8 +25,9 @@ from benchmark.report.terminal import terminal_table
 from benchmark.report.verdicts import against_random, calibration
 from benchmark.report.write import SCHEMA, leaderboard_json
 from benchmark.results.statistics import interval
-from benchmark.results.tables import PROBABILITY, Table, line, reach_of
+from benchmark.results.tables import P_KEY, PROBABILITY, Table, line, reach_of
 from benchmark.settings.latex_settings import LatexSettings
+from tests.analyses.rewording import reworded
 from tests.report.folders import Plan, write_cells
 
 LOWER, HIGHER = MetricColumn("perturbation", "positive_auc", False), MetricColumn("rationale", "auprc", True)
@@ -180,8 +181,8 @@ def test_nor_are_such_figures_and_small_p_values_in_the_tables_of_analyses():
         figure_line({"of": "close"}, "share", close),
         figure_line({"of": "noted"}, "share", apart, "2 of 6 left out"),
         figure_line({"of": "without a range"}, "share", endless),
-        line({"of": "apart"}, "p", 3e-40, note=PROBABILITY),
-        line({"of": "close"}, "p", 0.25, note=PROBABILITY),
+        line({"of": "apart"}, "p", 3e-40, note=PROBABILITY, key=P_KEY),
+        line({"of": "close"}, "p", 0.25, note=PROBABILITY, key=P_KEY),
     ]
     assert apart.high - apart.low > 0.5
     assert reach_of(rows[0]) == (0.0, 1.0)
@@ -196,6 +197,11 @@ def test_nor_are_such_figures_and_small_p_values_in_the_tables_of_analyses():
     assert entries["without a range"][0].value == 0.5
     assert any("spans more than half" in told for told in shown.below)
     assert any("a probability" in told for told in shown.below)
+    again = printed(reworded(Table("t", "T", ("of",), pd.DataFrame(rows))))
+    assert [[entry.value for entry in row.entries] for row in again.rows] == [
+        [entry.value for entry in row.entries] for row in shown.rows
+    ], "what is no result, and what is a probability, no note decides"
+    assert again.below == shown.below
     files = dict(table_files([Table("t", "T", ("of",), pd.DataFrame(rows))]))
     assert b"3e-40" in files["table-t.csv"]
     assert rb"spans more than half" in files["analyses.tex"]

@@ -8,8 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from benchmark.analyses.over_seeds import BETWEEN, BETWEEN_SOME, MEAN
 from benchmark.results.store import json_bytes
-from benchmark.results.tables import Table, line, reach_of
+from benchmark.results.tables import KEY, P_KEY, Table, is_too_wide, line, reach_of
+from benchmark.results.unkeyed import with_keys
 
 ANALYSES = Path(__file__).parents[2] / "benchmark" / "analyses"
 
@@ -24,6 +26,55 @@ def test_a_stored_figure_keeps_its_range(bounds):
     (row,) = again.rows.to_dict("records")
     assert reach_of(row) == (bounds or (-math.inf, math.inf))
     assert json_bytes(again.to_json()) == json_bytes(table.to_json())
+
+
+def stored(table):
+    """The table after it was written and read."""
+    return Table.from_json(json.loads(json_bytes(table.to_json())))
+
+
+def test_a_figure_is_found_by_its_key_and_by_nothing_else():
+    rows = [
+        line({"of": "a"}, "share", 0.1, key="read_row.share"),
+        line({"of": "read_row.share"}, "read_row.share", 0.2, note="read_row.share"),
+        line({"of": "b"}, "another", 0.3, key="read_row.share"),
+        line({"of": "c"}, "share", 0.4, key="all_layers.share"),
+    ]
+    for table in (whole := Table("t", "T", ("of",), pd.DataFrame(rows)), stored(whole)):
+        assert table.keyed("read_row.share")["value"].tolist() == [0.1, 0.3], "those of one kind, in their order"
+        assert table.keyed("none", "all_layers.share", "read_row.share")["value"].tolist() == [0.4]
+        for absent in ("share", "a", "read_row", "T"):
+            assert table.keyed(absent).empty
+        with pytest.raises(ValueError, match="without a key"):
+            table.keyed("read_row.share", "")
+    assert [row.get(KEY) for row in whole.to_json()["rows"]] == ["read_row.share", None, *(r[KEY] for r in rows[2:])]
+
+
+def test_a_table_without_keys_is_written_as_ever_and_may_have_a_label_of_any_other_name():
+    table = Table("t", "T", ("key",), pd.DataFrame([line({"key": "a"}, "share", 0.1)]))
+    again = stored(table)
+    assert KEY not in json_bytes(table.to_json()).decode()
+    assert json_bytes(again.to_json()) == json_bytes(table.to_json())
+    for one in (table, again):
+        one.check()
+        assert one.keys.tolist() == [""]
+        assert one.keyed("share").empty
+
+
+def test_of_tables_that_were_stored_without_keys_what_is_printed_is_found():
+    old = [
+        line({"of": "a"}, "mean over seeds", 1.0),
+        line({"of": "a"}, "SD between seeds", 1.0, note="no interval: 5 of 5 seeds"),
+        line({"of": "b"}, "SD between seeds", 1.0, note="no interval: 4 of 5 seeds"),
+        line({"of": "a"}, "p", 0.5, note="no interval: a probability"),
+        line({"of": "b"}, "figure", 0.5, 0.1, 0.9, note="n too small: 2 left out"),
+    ]
+    found = with_keys(stored(Table("t_over_seeds", "T", ("of",), pd.DataFrame(old))))
+    assert found.keys.tolist() == [MEAN, BETWEEN, BETWEEN_SOME, P_KEY, ""]
+    assert [is_too_wide(row) for row in found.rows.to_dict("records")] == [False] * 4 + [True]
+    assert with_keys(stored(Table("t", "T", ("of",), pd.DataFrame(old)))).keys.tolist() == ["", "", "", P_KEY, ""]
+    new = stored(Table("t_over_seeds", "T", ("of",), pd.DataFrame([*old, line({"of": ""}, "x", 1.0, key="x")])))
+    assert with_keys(new) is new, "one that has keys says all that it has to say by them"
 
 
 @pytest.mark.parametrize("path", sorted(ANALYSES.rglob("*.py")), ids=lambda path: path.stem)

@@ -100,8 +100,9 @@ class AdversarialAttention(Analysis):
         told = tables.Told(found, setting.data.labels, self.tolerance, self.threshold, self.restarts)
         refused = {scope.name: reason for scope, reason in fitting.items() if reason}
         names = [scope.name for scope in served]
-        shown = [tables.means(told, names, refused), tables.histogram(told, names), tables.examples(told, names)]
-        return [*shown, tables.words(told, batches)] if "read_row" in self.scopes else shown
+        shown = [tables.means(told, served, refused), tables.histogram(told, names), tables.examples(told, names)]
+        read = [scope.name for scope in served if scope.key == "read_row"]
+        return [*shown, *(tables.words(told, name, batches) for name in read)]
 
     def _fitting(self, model: Classifier, length: int) -> dict[Scope, str]:
         """The scopes, each with why it is left out, or with nothing."""

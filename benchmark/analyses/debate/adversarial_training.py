@@ -37,6 +37,9 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "accuracy less that of the base": (-1.0, 1.0),
 }
 """What is reported of each model, with its range."""
+_KEYS = {"TVD": "tvd", "JSD, heads matched": "jsd_matched"}
+_KINDS = {"adversary": "adversary", "seed": "seed", "uniform": "uniform attention"}
+"""Keys of figures, and of kinds of models -> what they are called."""
 
 
 @configurable
@@ -68,9 +71,7 @@ class AdversarialTraining(Analysis):
         for (kind, name), other in self._models(context).items():
             same_tokens(base.data.batches, other.data.batches)
             rows += _lines(kind, name, measured(other.model, base.model, base.data.batches))
-        rows += _lines(
-            "uniform attention", "test time", measured(base.model, base.model, base.data.batches, (make_uniform,))
-        )
+        rows += _lines("uniform", "test time", measured(base.model, base.model, base.data.batches, (make_uniform,)))
         sentence = (
             "JSD in nats, at most ln 2 = 0.693; a model above and left of the seeds differs more and predicts alike."
         )
@@ -128,10 +129,11 @@ def measured(
 
 
 def _lines(kind: str, name: str, columns: Mapping[str, NDArray[np.float64]]) -> list[dict[str, Any]]:
-    labels = {"kind": kind, "model": name}
+    labels = {"kind": _KINDS[kind], "model": name}
     lines = []
     for metric, (low, high) in BOUNDS.items():
         values = columns[metric][~np.isnan(columns[metric])]
         values = values if not np.isfinite(high) else np.clip(values, low, high)  # rounding at the ends
-        lines.append(figure_line(labels, metric, interval(values, bounds=(low, high))))
+        key = f"{kind}.{_KEYS[metric]}" if metric in _KEYS else ""
+        lines.append(figure_line(labels, metric, interval(values, bounds=(low, high)), key=key))
     return lines

@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from benchmark.analyses.debate.scopes import Scope
 from benchmark.analyses.means import SHARE, mean_line
 from benchmark.models.divergences import LARGEST_JSD
 from benchmark.randomness import generator
@@ -23,6 +24,7 @@ OWN, FOUND = "read tokens/own", "read tokens/found"
 OWN_OUTPUT, FOUND_OUTPUT = "read tokens/own output", "read tokens/found output"
 
 _ATTENTION = ("attention", "adversarial attention")
+_ALL = "all"  # what stands for all classes
 _LARGEST = "largest JSD"
 _SHARE = "share of examples"
 _EDGES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
@@ -64,27 +66,29 @@ class Told:
         return [self.labels[int(c)] for c in self.found.arrays["predicted"]]
 
 
-def means(told: Told, scopes: Sequence[str], refused: Mapping[str, str]) -> Table:
+def means(told: Told, scopes: Sequence[Scope], refused: Mapping[str, str]) -> Table:
     """By scope and predicted class: largest JSD, how often it is large, how many restarts find one and how they differ."""
     rows = []
-    classes = {"all": np.ones(len(told.found.uids), dtype=bool)}
+    classes = {_ALL: np.ones(len(told.found.uids), dtype=bool)}
     classes |= {name: np.array(told.predicted) == name for name in told.labels}
+    large = f"share with JSD > {told.threshold:g}"
     for scope in scopes:
-        restarts = told.of(scope, DIVERGENCE)
-        largest, defined = told.largest(scope), ~np.isnan(restarts[:, 0])
+        restarts = told.of(scope.name, DIVERGENCE)
+        largest, defined = told.largest(scope.name), ~np.isnan(restarts[:, 0])
         metrics = {
             _LARGEST: (largest, (0.0, LARGEST_JSD), _NOTHING),
-            f"share with JSD > {told.threshold:g}": (_where(defined, largest > told.threshold), SHARE, _NOTHING),
+            large: (_where(defined, largest > told.threshold), SHARE, _NOTHING),
             "restarts that find one": (_where(defined, (restarts > told.threshold).mean(axis=1)), SHARE, _NOTHING),
-            "JSD between restarts": (told.of(scope, BETWEEN), (0.0, LARGEST_JSD), "no example has two"),
-            "largest possible JSD": (told.of(scope, POSSIBLE), (0.0, LARGEST_JSD), _NOTHING),
+            "JSD between restarts": (told.of(scope.name, BETWEEN), (0.0, LARGEST_JSD), "no example has two"),
+            "largest possible JSD": (told.of(scope.name, POSSIBLE), (0.0, LARGEST_JSD), _NOTHING),
         }
         for called, chosen in classes.items():
-            place = {"scope": scope, "predicted class": called}
+            place = {"scope": scope.name, "predicted class": called}
             for name, (values, bounds, nothing) in metrics.items():
-                rows.append(mean_line(place, name, values[chosen], bounds, nothing))
+                key = f"{scope.key}.share_found" if (called, name) == (_ALL, large) else ""
+                rows.append(mean_line(place, name, values[chosen], bounds, nothing, key=key))
     rows += [
-        line({"scope": s, "predicted class": "all"}, _LARGEST, note=f"left out: {why}") for s, why in refused.items()
+        line({"scope": s, "predicted class": _ALL}, _LARGEST, note=f"left out: {why}") for s, why in refused.items()
     ]
     return Table(
         name="adversarial_attention",
@@ -142,13 +146,18 @@ def examples(told: Told, scopes: Sequence[str]) -> Table:
     return Table("adversarial_examples", title, labels, frame(rows, labels), printed=False)
 
 
-def words(told: Told, batches: Sequence[Batch]) -> Table:
-    """The attention to each word, the model's own and the one found, where one was found, with the outputs of both."""
+def words(told: Told, scope: str, batches: Sequence[Batch]) -> Table:
+    """The attention to each word, the model's own and the one found, where one was found, with the outputs of both.
+
+    Args:
+        told: what was found.
+        scope: name of that of the row that the classifier reads.
+        batches: the examples.
+    """
     labels = ("example", "place", "word")
     place = {uid: i for i, uid in enumerate(told.found.uids)}
     lengths = {uid: int(n) for batch in batches for uid, n in zip(batch.uids, batch.attention_mask.sum(1), strict=True)}
     ends = np.cumsum([lengths[uid] for uid in told.found.uids])
-    scope = next(name.split("/")[0] for name in told.found.arrays if name.startswith("last layer"))
     largest = told.largest(scope)
     of_example = {}
     for batch in batches:

@@ -17,10 +17,13 @@ from benchmark.analyses.debate.method_values import MethodValues, measures, meth
 from benchmark.analyses.layouts import Measure
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
+from benchmark.evaluations.agreement import REFERENCES, TAUS, Agreement
 from benchmark.results.control_names import control_order
+from benchmark.results.record import Metric
 from benchmark.results.statistics import Interval, spread_interval
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.settings.declared import Natural, configurable
+from benchmark.types import Evaluation
 
 Values = NDArray[np.float64]
 
@@ -57,7 +60,7 @@ class AgreementAndQuality(Analysis):
         Raises:
             NotApplicable: no test of agreement, no ranked test that reads token scores, or fewer than four methods.
         """
-        references = measures(context, lambda _, test, metric, declared: _is_agreement(metric) and declared.headline)
+        references = measures(context, _is_agreement)
         ranked = measures(context, lambda _, test, metric, declared: declared.headline and _is_ranked(declared))
         if not references or not ranked:
             raise NotApplicable("it needs the test agreement, and a test of faithfulness or plausibility beside it")
@@ -65,9 +68,11 @@ class AgreementAndQuality(Analysis):
         points: list[dict[str, Any]] = []
         for reference in references:
             for measure in ranked:
-                labels = {"agreement with": _name(reference), "test": shown(context, measure)}
+                of = TAUS[reference.metric]
+                labels = {"agreement with": REFERENCES[of], "test": shown(context, measure)}
                 found = method_values(context, [reference, measure])
-                rows.append(self._correlation(labels, found, reference, measure))
+                key = f"{of}.{measure.evaluation}.{measure.metric}"
+                rows.append(self._correlation(labels, found, reference, measure, key))
                 points += _points(labels, found, reference, measure)
         if not points:
             raise NotApplicable("no method has values of single examples in both tests")
@@ -92,7 +97,7 @@ class AgreementAndQuality(Analysis):
         ]
 
     def _correlation(
-        self, labels: dict[str, str], found: MethodValues, reference: Measure, measure: Measure
+        self, labels: dict[str, str], found: MethodValues, reference: Measure, measure: Measure, key: str = ""
     ) -> dict[str, Any]:
         real = [place for place, name in enumerate(found.methods) if control_order(name) == 0]
         chosen = [place for place in real if found.methods[place] not in found.silent]
@@ -101,25 +106,21 @@ class AgreementAndQuality(Analysis):
         ]
         without = f"; without {'; '.join(silent)}" if silent else ""
         if len(chosen) < _LEAST_METHODS or found.n == 0:
-            return line(
-                labels, _RHO, note=f"{len(chosen)} methods have both; at least {_LEAST_METHODS} are needed{without}"
-            )
+            note = f"{len(chosen)} methods have both; at least {_LEAST_METHODS} are needed{without}"
+            return line(labels, _RHO, note=note, key=key)
         agreement = found.values[reference][:, chosen]
         quality = oriented(measure, found.values[measure][:, chosen])
         rho = rank_correlation(agreement, quality, self.seed)
-        return figure_line(labels, _RHO, rho, f"{len(chosen)} methods{without}")
+        return figure_line(labels, _RHO, rho, f"{len(chosen)} methods{without}", key=key)
 
 
-def _is_agreement(metric: str) -> bool:
-    return metric.endswith("_tau")
+def _is_agreement(_: str, test: Evaluation, metric: str, declared: Metric) -> bool:
+    """Whether a metric is agreement with a reference: of the test that measures that, not of whatever else has a τ."""
+    return isinstance(test, Agreement) and metric in TAUS and declared.headline
 
 
 def _is_ranked(declared: Any) -> bool:
     return declared.higher_is_better is not None
-
-
-def _name(reference: Measure) -> str:
-    return reference.metric.removesuffix("_tau").replace("_", "-")
 
 
 def rank_correlation(first: Values, second: Values, seed: int) -> Interval:

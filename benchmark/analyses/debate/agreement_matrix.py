@@ -179,8 +179,9 @@ class AgreementMatrix(Analysis):
 
 def _less_the_yardstick(name: str, of_method: Values, of_gradient: Values) -> dict[str, Any]:
     """τ_b with leave-one-out of a method [N], less that of gradient [N], paired by example."""
-    metric = "τ_b with leave-one-out less gradient's"
-    return mean_line({"method": name}, metric, of_method - of_gradient, (-2.0, 2.0), "undefined in every example")
+    metric, key = "τ_b with leave-one-out less gradient's", f"{name}.less_gradient"
+    less = of_method - of_gradient
+    return mean_line({"method": name}, metric, less, (-2.0, 2.0), "undefined in every example", key=key)
 
 
 def _figures_of_pair(pair: tuple[int, int], taus: Values, overlaps: Values) -> tuple[Interval, Interval, Interval]:

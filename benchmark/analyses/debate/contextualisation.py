@@ -32,7 +32,8 @@ from benchmark.types import Example
 
 Values = NDArray[np.float64]
 
-_REFERENCES = ("gradient", "leave-one-out")
+_REFERENCES = {"gradient": "gradient", "leave_one_out": "leave-one-out"}
+"""Key of each reference -> what it is called, in the order of the columns of τ_b."""
 _CONICITY, _ACCURACY = "conicity", "accuracy"
 _ROWS = 2048  # texts with one word left out that are run at once
 _BATCH = 32
@@ -96,7 +97,7 @@ class Contextualisation(Analysis):
             found = measured(self.recipe.model(task, layers), examples)
             taus[layers] = found.taus
             labels = {"contextual layers": layers}
-            for place, reference in enumerate(_REFERENCES):
+            for place, reference in enumerate(_REFERENCES.values()):
                 rows += correlation_lines(labels, reference, found.taus[:, place])
             rows.append(mean_line(labels, _CONICITY, found.conicity, SHARE, "no text has words"))
             rows.append(figure_line(labels, _ACCURACY, interval(found.correct, bounds=SHARE)))
@@ -109,7 +110,7 @@ class Contextualisation(Analysis):
                 drawing=Drawing(
                     "curves",
                     x="contextual layers",
-                    y=(*(f"τ_b with {reference}" for reference in _REFERENCES), _CONICITY, _ACCURACY),
+                    y=(*(f"τ_b with {reference}" for reference in _REFERENCES.values()), _CONICITY, _ACCURACY),
                 ),
             ),
             _differences(taus[min(self.layers)], taus[max(self.layers)], min(self.layers), max(self.layers)),
@@ -118,13 +119,13 @@ class Contextualisation(Analysis):
 
 def _differences(shallow: Values, deep: Values, fewest: int, most: int) -> Table:
     questions = []
-    for place, reference in enumerate(_REFERENCES):
+    for place, (key, reference) in enumerate(_REFERENCES.items()):
         lost = shallow[:, place] - deep[:, place]
         labels = {
             "reference": reference,
             "question": f"is τ_b higher with {fewest} contextual layers than with {most}?",
         }
-        questions.append(Difference(labels, lost[np.isfinite(lost)], reach=(-2.0, 2.0)))
+        questions.append(Difference(labels, lost[np.isfinite(lost)], reach=(-2.0, 2.0), key=key))
     rows, sentences = difference_lines(questions)
     return Table(
         name="contextualisation_differences",

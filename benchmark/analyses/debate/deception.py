@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.trained import trained_from, training_examples
-from benchmark.analyses.differences import P_VALUE, Difference, columns, difference_lines
+from benchmark.analyses.differences import Difference, columns, difference_lines
 from benchmark.analyses.measured import figure_line, tested
 from benchmark.analyses.opening import setting_of, with_model
 from benchmark.errors import NotApplicable
@@ -22,7 +22,7 @@ from benchmark.models.divergences import even_rows, over_rows
 from benchmark.results.control_names import control_order
 from benchmark.results.record import UNDECLARED
 from benchmark.results.statistics import ALPHA, interval
-from benchmark.results.tables import Drawing, Table, line
+from benchmark.results.tables import Drawing, Table, is_p_value, line
 from benchmark.run.cell import Cell
 from benchmark.run.steps import finish
 from benchmark.run.workbench import Setting
@@ -140,7 +140,7 @@ def explainer_lines(
             continue
         if name != "random" and (common := sorted(deceptive.keys() & random.keys())):
             gain = interval([deceptive[uid][0] - random[uid][0] for uid in common], bounds=CHANGE)
-            rows.append(figure_line(labels, GAIN, gain))
+            rows.append(figure_line(labels, GAIN, gain, key=f"{name}.over_random"))
             above += [name] if gain.low > 0 and (after != before).any() else []
         if (after != before).any():
             questions.append(Difference(labels, after - before, reach=CHANGE))
@@ -154,8 +154,8 @@ def explainer_lines(
 
 
 def _verdicts(tests: Sequence[Mapping[str, Any]], above: Sequence[str], *, with_random: bool) -> list[str]:
-    differences = {row["explainer"]: row["value"] for row in tests if row["metric"] == "difference"}
-    sure = {row["explainer"] for row in tests if row["metric"] == P_VALUE and row["value"] < ALPHA}
+    differences = {row["explainer"]: row["value"] for row in tests if not is_p_value(row)}
+    sure = {row["explainer"] for row in tests if is_p_value(row) and row["value"] < ALPHA}
     worse = [name for name in differences if name in sure and differences[name] < 0]
     better = [name for name in differences if name in sure and differences[name] > 0]
     named = {"Worse at finding the words than on the honest model": worse}
@@ -187,7 +187,7 @@ def masses(model: Classifier, batches: Sequence[Batch]) -> dict[str, NDArray[np.
             mass = 1 - mass_elsewhere(attentions, marked).mean(2)  # [B, L, T]
             read, even = model.read_weights(part), even_rows(part.attention_mask, mass.dtype)
             by_layer = over_rows(mass, read[:, None].to(mass.dtype))
-            named = {f"read token, layer {layer}": by_layer[:, layer] for layer in range(mass.shape[1])}
+            named = {_of_layer(layer): by_layer[:, layer] for layer in range(mass.shape[1])}
             named["all queries and layers"] = over_rows(mass, even[:, None]).mean(1)
             named["share of tokens"] = (marked * even).sum(1)
             for name, values in named.items():
@@ -195,17 +195,25 @@ def masses(model: Classifier, batches: Sequence[Batch]) -> dict[str, NDArray[np.
     return {name: torch.cat(values).double().cpu().numpy() for name, values in parts.items()}
 
 
+def _of_layer(layer: int) -> str:
+    """What the mass is called that the classifier's token reads in a layer."""
+    return f"read token, layer {layer}"
+
+
 def _mass_table(honest: Setting, deceptive: Setting) -> Table:
     before, after = (
         {"accuracy": correct(setting), **masses(setting.model, setting.data.batches)} for setting in (honest, deceptive)
     )
+    read = [_of_layer(layer) for layer in range(honest.model.n_layers)]
     rows = []
     for name in before:
+        key = "read_token.difference" if name in read else ""
         labels = {"of": name if name == "accuracy" else f"mass on the words: {name}"}
         rows.append(figure_line(labels, HONEST, interval(before[name], bounds=UNIT)))
         rows.append(figure_line(labels, DECEPTIVE, interval(after[name], bounds=UNIT)))
         if (after[name] != before[name]).any():
-            rows.append(figure_line(labels, "difference", interval(after[name] - before[name], bounds=CHANGE)))
+            change = interval(after[name] - before[name], bounds=CHANGE)
+            rows.append(figure_line(labels, "difference", change, key=key))
     title = "Accuracy and attention on impermissible words of an honest and of a deceptive model"
     sentence = "Mass is the mean over heads; uniform attention gives the share of tokens."
     return Table("deception_mass", title, ("of",), pd.DataFrame(rows), (sentence,))

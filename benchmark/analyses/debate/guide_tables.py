@@ -11,18 +11,19 @@ from numpy.typing import NDArray
 
 from benchmark.analyses.debate.guides import DRAWN, MODEL, NO_CLASS, PREDICTED, UNIFORM, Guide
 from benchmark.analyses.debate.macro_f1 import mean_macro_f1
-from benchmark.analyses.differences import P_VALUE, Difference, difference_lines
+from benchmark.analyses.differences import Difference, difference_lines
 from benchmark.analyses.means import SHARE
 from benchmark.analyses.measured import figure_line
 from benchmark.results.record import MOST_CONSTANT, too_constant
 from benchmark.results.statistics import ALPHA, deviation_over_seeds, interval, least_examples, of_orders, widened
-from benchmark.results.tables import Drawing, Table, line
+from benchmark.results.tables import Drawing, Table, is_p_value, line
 
 Classes = Int[NDArray[np.int64], "M *S"]
 
 _CHANGE = (-1.0, 1.0)
 _BEYOND_UNIFORM, _BEYOND_ORDER = "more than uniform weights", "more than its weights in another order"
 _BEYOND_DRAWN = "more than for a drawn class"
+_KEYS = {_BEYOND_UNIFORM: "beyond_uniform", _BEYOND_ORDER: "beyond_order", _BEYOND_DRAWN: "beyond_drawn"}
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,8 @@ def _questions(results: Results) -> list[Difference]:
     def ask(guide: Guide, question: str, other: Float[NDArray[np.float64], "M S"]) -> None:
         more = right[guide] - other
         labels = {**guide.labels, "question": question}
-        questions.append(Difference(labels, more.mean(1), of_orders(more), reach=_CHANGE))
+        key = f"{guide.key}.{_KEYS[question]}"
+        questions.append(Difference(labels, more.mean(1), of_orders(more), reach=_CHANGE, key=key))
 
     for guide in right:
         if guide.name != UNIFORM:
@@ -175,7 +177,7 @@ def _sentences(rows: Sequence[Mapping[str, Any]], n: int, family: int, unjudged:
         name = str(Guide(row["guide"], row["explained class"]))
         if name in unjudged:
             continue
-        if row["metric"] == P_VALUE:
+        if is_p_value(row):
             sure |= {(row["question"], name)} if row["value"] < ALPHA else set()
         else:
             found[row["question"]][name] = row["value"]

@@ -106,7 +106,8 @@ class HeadsAgreement(Analysis):
     def _layers(self, taus: Values, cones: Values, names: Sequence[str]) -> Table:
         rows: list[dict[str, Any]] = []
         for layer, name in enumerate(names):
-            rows.append(mean_line({"layer": name}, _CONICITY, cones[:, layer], SHARE, "no text has words"))
+            key = "last_layer.conicity" if layer == len(names) - 1 else ""
+            rows.append(mean_line({"layer": name}, _CONICITY, cones[:, layer], SHARE, "no text has words", key=key))
             for r, reference in enumerate(self.references):
                 rows += correlation_lines({"layer": name}, reference, taus[:, r, layer])
         return Table(

@@ -16,7 +16,7 @@ from torch import Tensor
 from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.edited_runs import Selected, Unedited, Weights
-from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, ScopeNames, scopes
+from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, Scope, ScopeNames, scopes
 from benchmark.analyses.means import SHARE, mean_line
 from benchmark.analyses.resumed import Arrays
 from benchmark.models.divergences import total_variation
@@ -28,6 +28,8 @@ from benchmark.types import Batch
 
 BINS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _WEIGHT, _CHANGE = "largest weight", "median change of the output"
+_ALL, _ANY = "all", "any"
+"""What stands for all classes, and for all largest weights."""
 
 
 @configurable
@@ -68,8 +70,8 @@ class Permutation(Analysis):
         """Means by largest weight, and the points."""
         setting = context.setting.limited(self.limit)
         found = self.by_example(context, setting, lambda batch: self._of(context, batch), "permutations")
-        names = [scope.name for scope in scopes(setting.model, self.scopes)]
-        return [self._means(names, found, setting.data.labels), _points(names, found, setting.data.labels)]
+        chosen, labels = scopes(setting.model, self.scopes), setting.data.labels
+        return [self._means(chosen, found, labels), _points([scope.name for scope in chosen], found, labels)]
 
     def _of(self, context: Context, batch: Batch) -> Arrays:
         unedited = Unedited.of(context.setting.model, batch)
@@ -82,15 +84,16 @@ class Permutation(Analysis):
             arrays[f"{scope.name}/{_WEIGHT}"] = largest_weights(selected).double().cpu().numpy()
         return arrays
 
-    def _means(self, names: Sequence[str], found: Ragged, labels: Sequence[str]) -> Table:
+    def _means(self, chosen_scopes: Sequence[Scope], found: Ragged, labels: Sequence[str]) -> Table:
         rows = []
-        classes = {"all": slice(None)} | {name: found.arrays["predicted"] == c for c, name in enumerate(labels)}
-        for name in names:
-            weights, changes = (found.arrays[f"{name}/{what}"] for what in (_WEIGHT, _CHANGE))
+        classes = {_ALL: slice(None)} | {name: found.arrays["predicted"] == c for c, name in enumerate(labels)}
+        for scope in chosen_scopes:
+            weights, changes = (found.arrays[f"{scope.name}/{what}"] for what in (_WEIGHT, _CHANGE))
             for called, chosen in classes.items():
                 for label, inside in _bins(weights[chosen]).items():
-                    place = {"scope": name, "predicted class": called, _WEIGHT: label}
-                    rows.append(mean_line(place, _CHANGE, changes[chosen][inside], SHARE, "no example"))
+                    place = {"scope": scope.name, "predicted class": called, _WEIGHT: label}
+                    key = f"{scope.key}.change" if (called, label) == (_ALL, _ANY) else ""
+                    rows.append(mean_line(place, _CHANGE, changes[chosen][inside], SHARE, "no example", key=key))
         return Table(
             name="permutation",
             title="Change of the prediction when attention weights are permuted, by the largest weight",
@@ -108,7 +111,7 @@ def _bins(weights: NDArray[Any]) -> dict[str, NDArray[np.bool_]]:
     """The examples of each bin of largest weights: all, and quarters of [0, 1], each without its upper end but the last."""
     place = np.clip(np.digitize(weights, BINS) - 1, 0, len(BINS) - 2)
     quarters = {f"{BINS[i]:g} to {BINS[i + 1]:g}": place == i for i in range(len(BINS) - 1)}
-    return {"any": np.ones(len(weights), dtype=bool), **{n: q & ~np.isnan(weights) for n, q in quarters.items()}}
+    return {_ANY: np.ones(len(weights), dtype=bool), **{n: q & ~np.isnan(weights) for n, q in quarters.items()}}
 
 
 def _points(names: Sequence[str], found: Ragged, labels: Sequence[str]) -> Table:

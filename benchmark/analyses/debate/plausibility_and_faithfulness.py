@@ -35,7 +35,7 @@ _SAID = {
     (_PLAUSIBLE, True): "plausible", (_PLAUSIBLE, False): "not plausible", (_PLAUSIBLE, None): "plausibility undecided",
     (_FAITHFUL, True): "faithful", (_FAITHFUL, False): "not faithful", (_FAITHFUL, None): "faithfulness undecided",
 }  # fmt: skip
-DANGEROUS = "plausible, not faithful"
+DANGEROUS = f"{_SAID[_PLAUSIBLE, True]}, {_SAID[_FAITHFUL, False]}"
 """The quadrant of explanations that people would believe and that the model does not follow."""
 
 

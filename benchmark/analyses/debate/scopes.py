@@ -31,11 +31,13 @@ class Scope:
         name: what tables say.
         layers: numbers of the attention calls.
         read_only: of these calls, the ones where only the queries that the classifier reads are edited.
+        key: by which code finds its figures (`benchmark.results.tables.line`).
     """
 
     name: str
     layers: tuple[int, ...]
     read_only: frozenset[int]
+    key: str
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,9 @@ def scopes(model: Classifier, names: Sequence[ScopeName]) -> list[Scope]:
     last = model.n_layers - 1
     read_only = _reading_calls(model)
     by_name: dict[ScopeName, list[Scope]] = {
-        "read_row": [Scope("last layer, read row", (last,), read_only)],
-        "each_layer": [Scope(f"layer {model.attention_names[i]}", (i,), read_only) for i in range(last)],
-        "all_layers": [Scope("all layers", tuple(range(model.n_layers)), read_only)],
+        "read_row": [Scope("last layer, read row", (last,), read_only, "read_row")],
+        "each_layer": [Scope(f"layer {model.attention_names[i]}", (i,), read_only, f"layer_{i}") for i in range(last)],
+        "all_layers": [Scope("all layers", tuple(range(model.n_layers)), read_only, "all_layers")],
     }
     chosen = [scope for name in names for scope in by_name[name]]
     seen: dict[tuple[int, ...], Scope] = {}

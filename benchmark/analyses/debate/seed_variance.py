@@ -34,6 +34,7 @@ from benchmark.settings.early import Openings
 
 THIS = "comparison"
 SOURCES = ("examples", "pairs of seeds", "residual")
+_OF_SEED = "share of the seed"
 _LN_2 = float(np.log(2))
 
 _JSDS = ("JSD, heads matched", "JSD, heads in order")
@@ -142,13 +143,13 @@ def _explainers(context: Context, opened: Mapping[str, Setting]) -> Table:
         kept = alike[agreed & ~np.isnan(alike)]
         note = "" if len(kept) == n_examples else f"{n_examples - len(kept)} of {n_examples} examples left out"
         rows.append(figure_line(labels, "rank correlation between seeds", interval(kept, bounds=(-1.0, 1.0)), note))
-        rows.append(figure_line(labels, "share of the seed", interval(1 - kept, bounds=(0.0, 2.0))))
+        rows.append(figure_line(labels, _OF_SEED, interval(1 - kept, bounds=(0.0, 2.0)), key=f"{name}.share_of_seed"))
     sentences = (
         f"{len(opened)} seeds; left out are examples that the models classify differently or whose scores are constant.",
         "The share of the seed is 1 less the correlation: 0 where seeds agree, 1 where they agree as chance does.",
     )
     title = "How much of an explanation is the seed of the training"
-    drawing = Drawing("bars", x="explainer", y=("share of the seed",)) if any(r["n"] > 0 for r in rows) else None
+    drawing = Drawing("bars", x="explainer", y=(_OF_SEED,)) if any(r["n"] > 0 for r in rows) else None
     return Table("seeds_explainers", title, ("explainer",), pd.DataFrame(rows), sentences, drawing)
 
 

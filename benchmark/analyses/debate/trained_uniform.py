@@ -82,10 +82,10 @@ class TrainedUniform(Analysis):
             raise NotApplicable("no example has a label")
         reference = predicted(base.model, base.data.batches)
         others = {_OWN: reference[known]}
-        rows = _lines({"attention": "comparison's model", "layers": "as it is"}, label[known], reference[known], {})
+        rows = _lines({"attention": "comparison's model", "layers": "as it is"}, label[known], reference[known], {}, "")
         for (kind, layers), variant in self._variants(context).items():
             found = predicted(variant.setting.model, variant.setting.data.batches, variant.edits)[known]
-            rows += _lines({"attention": kind, "layers": layers}, label[known], found, others)
+            rows += _lines({"attention": kind, "layers": layers}, label[known], found, others, f"{kind}.{layers}")
             others |= {_LEARNED: found} if kind == "learned" else {}
         return [
             Table(
@@ -127,13 +127,15 @@ def predicted(model: Classifier, batches: Sequence[Batch], edits: Sequence[Atten
 
 
 def _lines(
-    labels: Mapping[str, str], label: Labels, found: Labels, others: Mapping[str, Labels]
+    labels: Mapping[str, str], label: Labels, found: Labels, others: Mapping[str, Labels], model: str
 ) -> list[dict[str, Any]]:
+    """The lines of a model, which `model` names in their keys."""
     right = (found == label).astype(float)
     lines = [
         figure_line(labels, "accuracy", interval(right, bounds=(0.0, 1.0))),
         macro_f1_line(labels, label, found),
     ]
     for metric, other in others.items():
-        lines.append(figure_line(labels, metric, interval(right - (other == label), bounds=(-1.0, 1.0))))
+        key, less = f"{model}.less_learned" if metric == _LEARNED else "", right - (other == label)
+        lines.append(figure_line(labels, metric, interval(less, bounds=(-1.0, 1.0)), key=key))
     return lines

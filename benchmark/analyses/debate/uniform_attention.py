@@ -14,7 +14,7 @@ from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.edited_runs import Selected, Unedited, Weights, taken
 from benchmark.analyses.debate.macro_f1 import macro_f1_line
-from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, ScopeNames, scopes
+from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, Scope, ScopeNames, scopes
 from benchmark.analyses.means import SHARE, mean_line
 from benchmark.analyses.resumed import Arrays
 from benchmark.models.divergences import total_variation
@@ -60,10 +60,9 @@ class UniformAttention(Analysis):
         found = self.by_example(
             context, setting, lambda batch: self._of(Unedited.of(model, batch)), "uniform attention"
         )
-        names = [scope.name for scope in scopes(model, self.scopes)]
         rows = self._base(found)
-        for name in names:
-            rows += self._scope(name, found)
+        for scope in scopes(model, self.scopes):
+            rows += self._scope(scope, found)
         shown = [row["metric"] for row in rows if row["n"]]
         drawn = tuple(metric for metric in ("accuracy", "macro-F1") if metric in shown)
         table = Table(
@@ -92,16 +91,16 @@ class UniformAttention(Analysis):
         label, predicted = found.arrays["label"], found.arrays["predicted"]
         return _quality({"uniform in": _UNEDITED}, label, predicted)
 
-    def _scope(self, scope: str, found: Ragged) -> list[dict[str, Any]]:
-        label, before, after = (found.arrays[name] for name in ("label", "predicted", f"{scope}/predicted"))
-        known, labels = label >= 0, {"uniform in": scope}
+    def _scope(self, scope: Scope, found: Ragged) -> list[dict[str, Any]]:
+        label, before, after = (found.arrays[name] for name in ("label", "predicted", f"{scope.name}/predicted"))
+        known, labels, key = label >= 0, {"uniform in": scope.name}, f"{scope.key}.accuracy_difference"
         gain = (after == label).astype(float) - (before == label)
         return [
             *_quality(labels, label, after),
-            mean_line(labels, "difference of accuracy", gain[known], _DIFFERENCE, _NO_LABEL),
+            mean_line(labels, "difference of accuracy", gain[known], _DIFFERENCE, _NO_LABEL, key=key),
             macro_f1_line(labels, label[known], after[known], before[known]),
             mean_line(labels, "decisions changed", after != before, SHARE, "no example"),
-            mean_line(labels, "change of the output", found.arrays[f"{scope}/change"], SHARE, "no example"),
+            mean_line(labels, "change of the output", found.arrays[f"{scope.name}/change"], SHARE, "no example"),
         ]
 
 

@@ -27,7 +27,7 @@ from benchmark.analyses.differences import P_VALUE
 from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
 from benchmark.results.statistics import interval, least_examples
-from benchmark.results.tables import PROBABILITY, TOO_SMALL, Table, line
+from benchmark.results.tables import P_KEY, PROBABILITY, Table, is_wide, line
 from benchmark.settings.declared import configurable
 from benchmark.types import KnowsTruth
 
@@ -129,8 +129,7 @@ class Verdict(Analysis):
     def _read(self, context: Context) -> tuple[list[Answer], list[str]]:
         """What the tables answer, and the tables that should have answered and do not."""
         tables = {table.name: table for group in context.tables.values() for table in group}
-        names = {"attention": self.attention, "last": str(context.setting.model.n_layers - 1)}
-        readings = [(rule, rule.read(tables, names)) for rule in RULES]
+        readings = [(rule, rule.read(tables, self.attention)) for rule in RULES]
         answered = {rule.table for rule, reading in readings if reading is not None}
         missing = dict.fromkeys(rule.table for rule in RULES if rule.table not in answered)
         answers = [
@@ -144,10 +143,10 @@ class Verdict(Analysis):
 def _lines(answer: Answer, agreement: str | None) -> Iterator[Mapping[str, Any]]:
     labels = {"question": answer.question, "measured; threshold": answer.measured, "about": answer.about}
     figure = answer.reading.figure
-    note = answer.reading.note if not figure.n or answer.reading.note.startswith(TOO_SMALL) else ""
+    note = answer.reading.note if not figure.n or is_wide(figure.low, figure.high, figure.reach) else ""
     yield figure_line(labels, _FIGURE, figure, note or ("" if figure.n else "no figure"))
     if not math.isnan(answer.reading.p):
-        yield line(labels, P_VALUE, answer.reading.p, n=figure.n, note=PROBABILITY)
+        yield line(labels, P_VALUE, answer.reading.p, n=figure.n, note=PROBABILITY, key=P_KEY)
     yield line(labels, _SAYS, n=figure.n, note=answer.reading.says or "no threshold")
     if agreement is not None:
         yield line(labels, _TRUE, n=figure.n, note=agreement)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -47,13 +47,11 @@ class Rule:
         question: about attention.
         measured: the figure and its threshold, in words.
         table: that holds the figure.
-        metric: how the figure's name begins.
+        keys: of the figure: the first of these that the table has. "{attention}" is the method that stands for attention.
         above: what an interval above the threshold says.
         below: what one below it says; `UNDECIDED` where the figure is a lower bound, so that a low one says nothing.
         threshold: None where the literature has none, so that the figure stands without a verdict.
-        where: the line of the table, by label: the first of these values that occurs. "{attention}" is the method that
-            stands for attention, "{last}" the last layer.
-        beside: the lines, by label, whose intervals stand in place of the threshold.
+        beside: key of the figures whose intervals stand in place of the threshold; empty where there is one.
         about: what is judged.
         trained: models were trained for it, once each.
     """
@@ -61,22 +59,21 @@ class Rule:
     question: str
     measured: str
     table: str
-    metric: str
+    keys: Sequence[str]
     above: str
     below: str
     threshold: float | None = 0.0
-    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    beside: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    beside: str = ""
     about: str = MODEL
     trained: bool = False
 
-    def read(self, tables: Tables, names: Mapping[str, str]) -> Reading | None:
-        """The figure and what it says; None where there is no such line, or none beside it."""
+    def read(self, tables: Tables, attention: str) -> Reading | None:
+        """The figure and what it says; None where there is no such figure, or none beside it."""
         table = tables.get(self.table)
-        if table is None or not {*self.where, *self.beside} <= set(table.labels):  # the analysis could not serve
+        if table is None:
             return None
-        named = {label: [value.format(**names) for value in values] for label, values in self.where.items()}
-        rows, others = lines(table, self.metric, named), lines(table, self.metric, self.beside)
+        rows = table.keyed(*(key.format(attention=attention) for key in self.keys))
+        others = table.keyed(self.beside) if self.beside else rows
         if rows.empty or others.empty:
             return None
         line = self.line(rows, tables)
@@ -99,7 +96,7 @@ class OfAdversary(Rule):
 
     def line(self, rows: pd.DataFrame, tables: Tables) -> "pd.Series[Any] | None":
         """None where no adversary predicts alike."""
-        distances = lines(tables[self.table], "TVD", self.where)
+        distances = tables[self.table].keyed("adversary.tvd")
         alike = rows[(distances["value"] <= TOLERANCE).to_numpy()]
         return None if alike.empty else alike.iloc[-1]
 
@@ -110,18 +107,8 @@ class OfDeceiver(Rule):
 
     def line(self, rows: pd.DataFrame, tables: Tables) -> "pd.Series[Any] | None":
         """None where the training did not take attention off the words."""
-        mass = tables["deception_mass"].rows
-        read = mass[mass["of"].str.startswith("mass on the words: read token") & (mass["metric"] == "difference")]
+        read = tables["deception_mass"].keyed("read_token.difference")
         return rows.iloc[0] if not read.empty and read.iloc[-1]["high"] < 0 else None
-
-
-def lines(table: Table, metric: str, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """The lines of a metric, by how its name begins, with the first value of each label that occurs."""
-    rows = table.rows[table.rows["metric"].str.startswith(metric)]
-    for label, values in where.items():
-        found = next((value for value in values if (rows[label] == value).any()), None)
-        rows = rows[rows[label] == found]
-    return rows
 
 
 def said(figure: Interval, limits: tuple[float, float] | None, above: str, below: str) -> str:
@@ -176,17 +163,13 @@ def corrected(readings: Sequence[Reading]) -> list[Reading]:
     return [judged(place, reading) for place, reading in enumerate(readings)]
 
 
-def _edits(question: str, measured: str, table: str, metric: str, above: str, below: str, **others: Any) -> list[Rule]:
-    """A question about edited attention, of the row that is read and of all layers."""
-    scope, where = others.pop("scope", "scope"), others.pop("where", {})
-    scopes = {ROW: "last layer, read row", MODEL: "all layers"}
+def _edits(question: str, measured: str, table: str, key: str, above: str, below: str, **others: Any) -> list[Rule]:
+    """A question about edited attention, of the row that is read and of all layers; `key` is of a scope's figure."""
+    of_all = f"{question[:-1]}, in all layers?"
     return [
-        Rule(
-            question if about == ROW else f"{question[:-1]}, in all layers?",
-            measured, table, metric, above, below, where={scope: (name,), **where}, about=about, **others,
-        )
-        for about, name in scopes.items()
-    ]  # fmt: skip
+        Rule(question, measured, table, (f"read_row.{key}",), above, below, about=ROW, **others),
+        Rule(of_all, measured, table, (f"all_layers.{key}",), above, below, about=MODEL, **others),
+    ]
 
 
 RULES: tuple[Rule, ...] = (
@@ -194,20 +177,18 @@ RULES: tuple[Rule, ...] = (
         "do its ranks agree with leave-one-out as well as gradient's do?",
         "τ_b of attention less τ_b of gradient, both with leave-one-out; 0",
         "agreement_with_references",
-        "τ_b with leave-one-out less",
+        ("{attention}.less_gradient",),
         FOR,
         AGAINST,
-        where={"method": ("{attention}",)},
         about=ROW,
     ),
     Rule(
         "do states that know their context agree less with it?",
         "τ_b with gradient of word classifiers with the fewest contextual layers, less that with the most; 0",
         "contextualisation_differences",
-        "difference",
+        ("gradient",),
         AGAINST,
         FOR,
-        where={"reference": ("gradient",)},
         about="word classifiers",
         trained=True,
     ),
@@ -215,83 +196,72 @@ RULES: tuple[Rule, ...] = (
         "does agreement with leave-one-out tell of faithfulness?",
         "Spearman's ρ over methods between agreement and what removing words shows; 0",
         "agreement_and_quality",
-        "Spearman ρ over methods",
+        ("leave_one_out.perturbation.positive_auc_mean", "leave_one_out.aopc.comprehensiveness"),
         "for agreement",
         "against agreement",
-        where={
-            "agreement with": ("leave-one-out",),
-            "test": ("accuracy AUC, most relevant first ↓", "comprehensiveness ↑"),
-        },
         about="agreement as a test",
     ),
     *_edits(
         "does another order of its weights give another output?",
         f"median total variation under permutations; {TOLERANCE:g}",
         "permutation",
-        "median change of the output",
+        "change",
         FOR,
         AGAINST,
         threshold=TOLERANCE,
-        where={"predicted class": ("all",), "largest weight": ("any",)},
     ),
     *_edits(
         "is there another attention with the same output?",
         "share of examples in which the search finds one, a lower bound; ½",
         "adversarial_attention",
-        "share with JSD >",
+        "share_found",
         AGAINST,
         UNDECIDED,
         threshold=0.5,
-        where={"predicted class": ("all",)},
     ),
     *_edits(
         "do its largest weights matter more than random ones?",
         "JSD of the output without the largest weights, less that without random ones; 0",
         "weight_removal",
-        "difference of JSD",
+        "renormalised.jsd_difference",
         FOR,
         AGAINST,
-        where={"rows": ("renormalised",)},
     ),
     *_edits(
         "do fewer weights flip the decision in its order than in a random one?",
         "share of weights removed, in its order less in a random one; 0",
         "smallest_sets",
-        "share less that of random",
+        "attention.less_random",
         AGAINST,
         FOR,
-        where={"order": ("attention",)},
     ),
     *_edits(
         "does the finished model need it?",
         f"accuracy with uniform attention less that of the model; −{TOLERANCE:g}",
         "uniform_attention",
-        "difference of accuracy",
+        "accuracy_difference",
         AGAINST,
         FOR,
         threshold=-TOLERANCE,
-        scope="uniform in",
     ),
     Rule(
         "does a model need it that is trained without?",
         f"accuracy of a model trained with uniform attention less that of one with learned attention; −{TOLERANCE:g}",
         "trained_uniform",
-        "accuracy less learned",
+        ("uniform.all.less_learned",),
         AGAINST,
         FOR,
         -TOLERANCE,
-        {"attention": ("uniform",), "layers": ("all",)},
         trained=True,
     ),
     Rule(
         "is it less a matter of the training's seed than gradient is?",
         "share of the seed in its word scores; that of gradient × input",
         "seeds_explainers",
-        "share of the seed",
+        ("{attention}.share_of_seed",),
         AGAINST,
         FOR,
-        where={"explainer": ("{attention}",)},
-        beside={"explainer": ("gradient_x_input",)},
+        beside="gradient_x_input.share_of_seed",
         about=ROW,
         trained=True,
     ),
@@ -299,14 +269,9 @@ RULES: tuple[Rule, ...] = (
         "do its weights tell a classifier without context which words matter?",
         "accuracy guided by its weights, less that by the same weights in another order; 0",
         "guide_differences",
-        "difference",
+        ("{attention}.no_class.beyond_order", "{attention}.drawn.beyond_order"),
         FOR,
         AGAINST,
-        where={
-            "guide": ("{attention}",),
-            "explained class": ("none", "drawn"),
-            "question": ("more than its weights in another order",),
-        },
         about=ROW,
         trained=True,
     ),
@@ -314,21 +279,19 @@ RULES: tuple[Rule, ...] = (
         "can a model be trained to predict alike with attention beyond that of other seeds?",
         f"JSD, heads matched, of the last adversary with a mean TVD ≤ {TOLERANCE:g}, a lower bound; that of the seeds",
         "adversarial_training",
-        "JSD, heads matched",
+        ("adversary.jsd_matched",),
         AGAINST,
         UNDECIDED,
-        where={"kind": ("adversary",)},
-        beside={"kind": ("seed",)},
+        beside="seed.jsd_matched",
         trained=True,
     ),
     OfDeceiver(
         "does it find the words where training drives it away from them?",
         "agreement with the rationale on a deceptive model, less that of random scores; 0",
         "deception",
-        "over random, deceptive model",
+        ("{attention}.over_random",),
         FOR,
         AGAINST,
-        where={"explainer": ("{attention}",)},
         about="a deceptive model",
         trained=True,
     ),
@@ -336,11 +299,10 @@ RULES: tuple[Rule, ...] = (
         "can the states that it weighs be told apart?",
         "conicity of the states that the last layer reads; no threshold is published",
         "layers_agreement",
-        "conicity",
+        ("last_layer.conicity",),
         "",
         "",
         None,
-        {"layer": ("{last}",)},
     ),
 )
 """In the order of the questions in docs/protocols.md, section 16."""

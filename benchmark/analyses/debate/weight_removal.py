@@ -17,7 +17,7 @@ from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.edited_runs import Selected, Unedited, Weights, taken
 from benchmark.analyses.debate.removed_weights import Order, another, largest, movable_count, ranked, without
-from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, ScopeNames, scopes
+from benchmark.analyses.debate.scopes import ALL_SCOPES, Keys, Scope, ScopeNames, scopes
 from benchmark.analyses.means import SHARE, mean_line
 from benchmark.analyses.resumed import Arrays
 from benchmark.models.divergences import LARGEST_JSD, jsd, total_variation
@@ -75,8 +75,8 @@ class WeightRemoval(Analysis):
         setting = context.setting.limited(self.limit)
         model = setting.model
         found = self.by_example(context, setting, lambda batch: self._of(Unedited.of(model, batch)), "removed weights")
-        names = [scope.name for scope in scopes(model, self.scopes)]
-        return [self._single(names, found), self._sets(names, found)]
+        chosen = scopes(model, self.scopes)
+        return [self._single(chosen, found), self._sets(chosen, found)]
 
     def _of(self, unedited: Unedited) -> Arrays:
         arrays: dict[str, NDArray[Any]] = {}
@@ -90,12 +90,17 @@ class WeightRemoval(Analysis):
                 arrays[f"{scope.name}/{order}"] = _defined(selected, share)
         return arrays
 
-    def _single(self, names: Sequence[str], found: Ragged) -> Table:
+    def _single(self, chosen: Sequence[Scope], found: Ragged) -> Table:
         lines = [
             mean_line(
-                {"scope": scope, "rows": called}, metric, found.arrays[f"{scope}/{rows}/{metric}"], bounds, _NOTHING
+                {"scope": scope.name, "rows": called},
+                metric,
+                found.arrays[f"{scope.name}/{rows}/{metric}"],
+                bounds,
+                _NOTHING,
+                key=f"{scope.key}.{rows}.jsd_difference" if metric == _JSD_LESS else "",
             )
-            for scope in names
+            for scope in chosen
             for rows, called in ROWS.items()
             for metric, bounds in _SINGLE.items()
         ]
@@ -111,12 +116,12 @@ class WeightRemoval(Analysis):
             ),
         )
 
-    def _sets(self, names: Sequence[str], found: Ragged) -> Table:
+    def _sets(self, chosen: Sequence[Scope], found: Ragged) -> Table:
         lines = []
-        for scope in names:
-            random = found.arrays[f"{scope}/random"]
+        for scope in chosen:
+            random = found.arrays[f"{scope.name}/random"]
             for order in ORDERS:
-                labels, share = {"scope": scope, "order": order}, found.arrays[f"{scope}/{order}"]
+                labels, share = {"scope": scope.name, "order": order}, found.arrays[f"{scope.name}/{order}"]
                 flips = np.where(np.isinf(share), np.nan, share)
                 never = np.where(np.isnan(share), np.nan, np.isinf(share))
                 lines.append(mean_line(labels, _SHARE, flips, SHARE, "no decision flips"))
@@ -124,7 +129,8 @@ class WeightRemoval(Analysis):
                 lines.append(mean_line(labels, _CAPPED, np.minimum(share, 1), SHARE, _NOTHING))
                 if order != "random":
                     less = np.minimum(share, 1) - np.minimum(random, 1)
-                    lines.append(mean_line(labels, _LESS, less, (-1.0, 1.0), _NOTHING))
+                    key = f"{scope.key}.{order}.less_random"
+                    lines.append(mean_line(labels, _LESS, less, (-1.0, 1.0), _NOTHING, key=key))
         return Table(
             name="smallest_sets",
             title="Smallest set of attention weights whose removal flips the decision, by the order of removal",
@@ -138,10 +144,11 @@ class WeightRemoval(Analysis):
         )
 
 
+_JSD_LESS = "difference of JSD"
 _SINGLE: Mapping[str, tuple[float, float]] = {
     "JSD without the largest": (0.0, LARGEST_JSD),
     "JSD without a random one": (0.0, LARGEST_JSD),
-    "difference of JSD": (-LARGEST_JSD, LARGEST_JSD),
+    _JSD_LESS: (-LARGEST_JSD, LARGEST_JSD),
     "TVD without the largest": SHARE,
     "TVD without a random one": SHARE,
     "difference of TVD": (-1.0, 1.0),

@@ -15,7 +15,7 @@ from benchmark.analyses.mining.word_pairs import Marked, Mined, Pattern, marked_
 from benchmark.annotations import KnowsShortcuts
 from benchmark.errors import NotApplicable
 from benchmark.results.statistics import ALPHA, Interval, holm, interval
-from benchmark.results.tables import PROBABILITY, Drawing, Table, line
+from benchmark.results.tables import P_KEY, PROBABILITY, Drawing, Table, line
 from benchmark.settings.declared import Count, configurable
 from benchmark.targets import TargetName
 from benchmark.types import Method
@@ -124,7 +124,7 @@ class CorpusPatterns(Analysis):
                 )
                 yield line(place, LIFT, one.mined.lift, n=n, note="no interval: tested beside", bounds=(0.0, np.inf))
                 yield figure_line(place, LABEL, one.labelled)
-                yield line(place, P, one.p, n=n, note=PROBABILITY)
+                yield line(place, P, one.p, n=n, note=PROBABILITY, key=P_KEY)
 
     def _patterns(self, rows: list[dict[str, Any]], n: int) -> Table:
         return Table(

@@ -13,7 +13,7 @@ from benchmark.analyses.mining.miners import Patterns
 from benchmark.analyses.mining.readings import Answers
 from benchmark.analyses.seeds_and_examples import SeedValues, crossed_lines, of_seeds, spread_lines
 from benchmark.results.statistics import ALPHA, Range, crossed_interval, crossed_p, holm
-from benchmark.results.tables import PROBABILITY, Drawing, Table, line
+from benchmark.results.tables import P_KEY, PROBABILITY, Drawing, Table, line
 
 BEFORE, NOTHING = "before", "nothing inserted"
 RANDOM, FREQUENT, ASSOCIATED, PLANTED = (
@@ -175,7 +175,8 @@ def _gains_table(found: Repairs, figures: Sequence[_Figure], about: str, n: int)
     for over in (FREQUENT, ASSOCIATED):
         metric = f"p, Holm, {BEYOND[over]}"
         rows += [
-            line({"inserted": name}, metric, adjusted[over, name], n=n, note=PROBABILITY) for name in found.explainers
+            line({"inserted": name}, metric, adjusted[over, name], n=n, note=PROBABILITY, key=P_KEY)
+            for name in found.explainers
         ]
     return Table(
         name="repair_gains",

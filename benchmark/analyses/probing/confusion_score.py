@@ -217,16 +217,14 @@ def _heads(found: Mapping[str, Confusions], chosen: Mapping[str, Confusions]) ->
 
 def _position(found: Mapping[str, Confusions], tables: Sequence[Table]) -> Table | None:
     """Correlation over layers of mean confusion and of the loss of position."""
-    probes = next((table.rows for table in tables if table.name == "diagnostic_classifiers"), None)
+    probes = next((table for table in tables if table.name == "diagnostic_classifiers"), None)
     if probes is None:
         return None
     rows: list[dict[str, Any]] = []
     for name, of_model in found.items():
-        nth = probes["probe"].str.startswith("n-th token")
-        own = probes[(probes["model"] == name) & nth & (probes["metric"] == "test")]
-        accuracy = own.groupby(own["states"].astype(str))["value"].mean().to_dict()  # over n, where there are several
-        layers = [layer for layer in range(of_model.bits.shape[1]) if str(layer) in accuracy]
-        loss = [1 - accuracy[str(layer)] for layer in layers]
+        of_layers = [probes.keyed(f"{name}.by_place.{layer}")["value"] for layer in range(of_model.bits.shape[1])]
+        layers = [layer for layer, accuracies in enumerate(of_layers) if len(accuracies)]
+        loss = [1 - of_layers[layer].mean() for layer in layers]  # over n, where there are several
         for phenomenon, letter in _PHENOMENA.items():
             files = [file for key, (_, group) in GROUPS.items() if key.startswith(letter) for file in group]
             which = _of_group(of_model, files)

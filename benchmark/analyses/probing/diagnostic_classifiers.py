@@ -91,7 +91,7 @@ class DiagnosticClassifiers(ModelsAnalysis):
         for name, setting in self.opened(context).items():
             for probe, own in self.probed(setting, setting.model).items():
                 place = {"model": name, "probe": probe}
-                rows += self.lines(place, own)
+                rows += self.lines(place, own, key=f"{name}.by_place" if own.by_place else "")
                 mixes += self._mix(place, own)
                 split = f", {own.split_words} of which have their word split" if own.split_words else ""
                 lost = f"; {own.lost} beyond the window are left out" if own.lost else ""
@@ -106,8 +106,10 @@ class DiagnosticClassifiers(ModelsAnalysis):
         training = drawn_sentences(setting.data.calibration("train", _ALL), self.train, self.seed)
         return probed_sentences(model, (*training, *setting.data.batches), self.seed)
 
-    def lines(self, place: Mapping[str, Any], probed: Probed, *, majority: bool = True) -> list[dict[str, Any]]:
-        """The accuracies of every kind of states."""
+    def lines(
+        self, place: Mapping[str, Any], probed: Probed, *, majority: bool = True, key: str = ""
+    ) -> list[dict[str, Any]]:
+        """The accuracies of every kind of states; with a `key`, that of layer l on the test set has the key `key.l`."""
         finders = trained_finders(probed.parts["train"], self.steps, self.seed)
         control = trained_finders(probed.control["train"], self.steps, self.seed)
         right = {part: (finders.found(s) == s.target).numpy() for part, s in probed.parts.items()}
@@ -118,7 +120,8 @@ class DiagnosticClassifiers(ModelsAnalysis):
         rows = []
         for number, states in enumerate(names):
             at = {**place, "states": states}
-            rows += [_share(at, part, hits[number]) for part, hits in right.items()]
+            keys = {"test": f"{key}.{states}"} if key and states != WORDS_ALONE else {}
+            rows += [_share(at, part, hits[number], key=keys.get(part, "")) for part, hits in right.items()]
             rows.append(_share(at, _BEYOND, right["generalisation"][number][beyond], _NOTHING_BEYOND))
             rows.append(_share(at, _CONTROL, remembered[number]))
             less = right["test"][number].astype(float) - remembered[number].astype(float)
@@ -180,12 +183,12 @@ def _expected_layer(means: Array) -> Array:
 
 
 def _share(
-    place: Mapping[str, Any], metric: str, hits: Bool[NDArray[np.bool_], " N"], nothing: str = ""
+    place: Mapping[str, Any], metric: str, hits: Bool[NDArray[np.bool_], " N"], nothing: str = "", key: str = ""
 ) -> dict[str, Any]:
     """The share of hits; without sentences an empty line that says why."""
     if not len(hits):
-        return line(place, metric, note=nothing)
-    return figure_line(place, metric, statistics.interval(hits.astype(float), bounds=_SHARE))
+        return line(place, metric, note=nothing, key=key)
+    return figure_line(place, metric, statistics.interval(hits.astype(float), bounds=_SHARE), key=key)
 
 
 def _table(rows: list[dict[str, Any]], told: Sequence[str]) -> Table:

@@ -32,6 +32,7 @@ class Probed:
         known: by part, the number of a sentence's first word whose type some training sentence asks for, −1 without one.
         split_words: sentences whose word to find the tokenizer splits.
         lost: sentences that lie beyond the model's window in part, which are left out.
+        by_place: whether the word to find is asked for by its place alone.
     """
 
     parts: Mapping[str, Sentences]
@@ -39,6 +40,7 @@ class Probed:
     known: Mapping[str, Int[Tensor, " N"]]
     split_words: int
     lost: int
+    by_place: bool = False
 
 
 def probed_sentences(model: Classifier, batches: Sequence[Batch], seed: int) -> dict[str, Probed]:
@@ -65,7 +67,7 @@ class _Collected:
     """Sentences of one probe while they are read."""
 
     def __init__(self) -> None:
-        self.split_words, self.lost = 0, 0
+        self.split_words, self.lost, self.by_place = 0, 0, False
         self.states: dict[str, list[Float[Tensor, "S W F"]]] = {part: [] for part in PARTS}
         self.targets: dict[str, list[tuple[int, int]]] = {part: [] for part in PARTS}
         self.words: dict[str, list[tuple[str, ...]]] = {part: [] for part in PARTS}
@@ -75,6 +77,7 @@ class _Collected:
             self.lost += 1
             return
         self.split_words += part.split
+        self.by_place |= word.by_place
         self.states[word.part].append(part.states)
         self.words[word.part].append(part.words)
         ranks = [_rank(seed, name) for name in part.words]
@@ -91,7 +94,7 @@ class _Collected:
             targets = torch.tensor(self.targets[part])
             parts[part] = Sentences(padded.permute(2, 0, 1, 3).contiguous(), words, targets[:, 0])
             control[part] = replace(parts[part], target=targets[:, 1])
-        return Probed(parts, control, self._known(), self.split_words, self.lost)
+        return Probed(parts, control, self._known(), self.split_words, self.lost, self.by_place)
 
     def _known(self) -> dict[str, Int[Tensor, " N"]]:
         """What vocabulary alone can tell: the first word of a sentence that training sentences ask for."""

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from benchmark.analyses.base import ModelsAnalysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.syntax.antecedents import Chosen, chosen_antecedents
-from benchmark.analyses.syntax.head_votes import DIRECTIONS
 from benchmark.analyses.syntax.syntax_heads import share_line, share_of
 from benchmark.errors import NotApplicable
 from benchmark.results.tables import Drawing, Table
@@ -22,6 +21,8 @@ from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, configurable
 
 ALL = "all"
+_DIRECTIONS = ("mention → antecedent", "antecedent → mention")
+"""What `head_votes.DIRECTIONS` are called here, in their order."""
 _ACCURACY, _CLAIMED = "accuracy", "accuracy where it was chosen"
 
 
@@ -88,17 +89,16 @@ def _of_model(name: str, chosen: Chosen, measured: Chosen) -> list[dict[str, Any
     for kind in (ALL, *np.unique(measured.kind).tolist()):
         which, before = (np.ones(len(each.kind), dtype=bool) if kind == ALL else each.kind == kind
                          for each in (measured, chosen))  # fmt: skip
+        best = f"best head, {layer}-{head}, {_DIRECTIONS[way]}"
         found = {
-            f"best head, {layer}-{head}, {DIRECTIONS[way].replace('dependent', 'mention').replace('head', 'antecedent')}": (
-                measured.heads[:, way, layer, head]
-            ),
+            best: measured.heads[:, way, layer, head],
             "nearest mention": measured.nearest,
             "same head word": measured.string,
         }
         for by, hits in found.items():
             place = {"model": name, "mentions": kind, "by": by}
             rows.append(share_line(place, _ACCURACY, share_of(_by_document(measured, which, hits))))
-            if by.startswith("best head"):
+            if by == best:
                 claimed = _by_document(chosen, before, chosen.heads[:, way, layer, head])
                 rows.append(share_line(place, _CLAIMED, share_of(claimed)))
     return rows

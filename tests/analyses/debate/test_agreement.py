@@ -1,6 +1,7 @@
 """Agreement of methods, heads and references equals a slow transcription; verdicts follow from rows."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,9 +9,9 @@ import torch
 from scipy import stats
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.debate.agreement_and_quality import AgreementAndQuality, rank_correlation
+from benchmark.analyses.debate.agreement_and_quality import AgreementAndQuality, _is_agreement, rank_correlation
 from benchmark.analyses.debate.agreement_matrix import clustered
-from benchmark.analyses.debate.method_values import MethodValues
+from benchmark.analyses.debate.method_values import MethodValues, measures
 from benchmark.analyses.debate.plausibility_and_faithfulness import (
     DANGEROUS,
     PlausibilityAndFaithfulness,
@@ -22,6 +23,7 @@ from benchmark.analyses.debate.word_scores import WordScores
 from benchmark.analyses.layouts import Measure
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import ranks
+from benchmark.evaluations.base import higher
 from benchmark.results.statistics import interval
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
@@ -204,6 +206,25 @@ def test_a_method_that_mostly_says_nothing_is_in_no_quadrant_and_in_no_correlati
     assert said == f"Plausible, not faithful by comprehensiveness (n = 40): none. Not judged: tied ({reason})."
     row = AgreementAndQuality()._correlation({}, silent, plausible, faithful)
     assert row["note"] == f"1 methods have both; at least 4 are needed; without tied, {reason}"
+
+
+def test_agreement_is_what_its_test_measures_whatever_it_is_called():
+    agreement = build("evaluations/agreement")
+
+    class Renamed(type(agreement)):
+        @property
+        def metrics(self):
+            return {
+                name: replace(one, title=f"{one.title}!", short="", meaning="") for name, one in super().metrics.items()
+            }
+
+    alike = SimpleNamespace(reads="tokens", metrics={"token_tau": higher("τ", "τ", headline=True)})
+    tests = {
+        "mine": Renamed(**{field.name: getattr(agreement, field.name) for field in fields(agreement)}),
+        "other": alike,
+    }
+    found = measures(SimpleNamespace(evaluations=tests), _is_agreement)
+    assert [str(one) for one in found] == ["mine: gradient_tau", "mine: leave_one_out_tau"]
 
 
 def test_a_share_of_constant_explanations_silences_a_test_above_a_tenth():

@@ -31,13 +31,14 @@ from benchmark.comparison import analyse, finish_all, in_order
 from benchmark.errors import NotApplicable
 from benchmark.report.analysis_tables import read_tables
 from benchmark.results.statistics import Interval, interval
-from benchmark.results.tables import Table, line, not_applicable
+from benchmark.results.tables import KEY, Table, line, not_applicable
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
+from tests.analyses.rewording import all_reworded, reworded
 from tests.analyses.test_analyses import config
 
-NAMES = {"attention": "raw_attention", "last": "1"}
+NAME = "raw_attention"
 
 
 @pytest.mark.parametrize(
@@ -102,55 +103,54 @@ def table(name, labels, rows):
     return {name: Table(name, name, labels, pd.DataFrame(rows))}
 
 
-def test_the_line_of_a_scope_is_read_and_the_method_that_stands_for_attention():
-    where = {"scope": ("all layers",), "method": ("{attention}",)}
-    rule = Rule("?", "", "t", "change", FOR, AGAINST, 0.05, where)
+def test_the_figure_with_the_key_is_read_and_of_the_method_that_stands_for_attention():
+    rule = Rule("?", "", "t", ("{attention}.all_layers.change",), FOR, AGAINST, 0.05)
     rows = [
-        line({"scope": scope, "method": method}, metric, value, value - 0.01, value + 0.01, 7)
-        for scope, method, metric, value in [
-            ("read row", "raw_attention", "change of p", 0.2),
-            ("all layers", "rollout", "change of p", 0.3),
-            ("all layers", "raw_attention", "other", 0.4),
-            ("all layers", "raw_attention", "change of p", 0.01),
-        ]
-    ]
-    whole = table("t", ("scope", "method"), rows)
-    read = rule.read(whole, NAMES)
+        line({"of": number}, "change", value, value - 0.01, value + 0.01, 7, key=key)
+        for number, (key, value) in enumerate([
+            ("raw_attention.read_row.change", 0.2),
+            ("rollout.all_layers.change", 0.3),
+            ("", 0.4),
+            ("raw_attention.all_layers.change", 0.01),
+        ])
+    ]  # fmt: skip
+    whole = table("t", ("of",), rows)
+    read = rule.read(whole, NAME)
     assert replace(read, p=0) == Reading(Interval(0.01, pytest.approx(0.0), pytest.approx(0.02), 7), AGAINST, "", 0)
-    either = replace(rule, where={**where, "scope": ("nowhere", "read row")})
-    assert either.read(whole, NAMES).says == FOR, "of several values the first that occurs"
-    assert rule.read(table("t", ("scope", "method"), rows[:1]), NAMES) is None
-    assert rule.read(whole, NAMES | {"attention": "absent"}) is None
-    assert rule.read({"t": not_applicable("t", "it cannot serve")}, NAMES) is None
-    assert rule.read({}, NAMES) is None
+    either = replace(rule, keys=("{attention}.nowhere", "{attention}.read_row.change", *rule.keys))
+    assert either.read(whole, NAME).says == FOR, "of several keys the first that occurs"
+    assert rule.read(table("t", ("of",), rows[:1]), NAME) is None
+    assert rule.read(whole, "absent") is None
+    assert rule.read({"t": not_applicable("t", "it cannot serve")}, NAME) is None
+    assert rule.read({}, NAME) is None
 
 
 def test_an_adversary_beyond_the_seeds_speaks_and_one_that_is_not_says_nothing():
     def of(kind, model, tvd, jsd):
         labels = {"kind": kind, "model": model}
         return [
-            line(labels, "TVD", tvd, tvd, tvd, 9),
-            line(labels, "JSD, heads matched", jsd, jsd - 0.01, jsd + 0.01, 9),
+            line(labels, "TVD", tvd, tvd, tvd, 9, key=f"{kind}.tvd"),
+            line(labels, "JSD, heads matched", jsd, jsd - 0.01, jsd + 0.01, 9, key=f"{kind}.jsd_matched"),
         ]
 
     rule = next(rule for rule in RULES if isinstance(rule, OfAdversary))
     adversaries = of("adversary", "λ = .1", 0.01, 0.5) + of("adversary", "λ = 1", 0.3, 0.69)
     for seed, expected in ((0.2, AGAINST), (0.495, UNDECIDED), (0.6, UNDECIDED)):
         rows = adversaries + of("seed", "1", 0.0, seed) + of("seed", "2", 0.0, seed)
-        reading = rule.read(table("adversarial_training", ("kind", "model"), rows), NAMES)
+        reading = rule.read(table("adversarial_training", ("kind", "model"), rows), NAME)
         assert (reading.figure.value, reading.says) == (0.5, expected)
     far = table("adversarial_training", ("kind", "model"), adversaries[2:] + of("seed", "1", 0.0, 0.1))
-    assert (rule.read(far, NAMES).figure.n, rule.read(far, NAMES).says) == (0, UNDECIDED)
+    assert (rule.read(far, NAME).figure.n, rule.read(far, NAME).says) == (0, UNDECIDED)
     alone = table("adversarial_training", ("kind", "model"), adversaries)
-    assert rule.read(alone, NAMES) is None, "no seed to hold it to"
+    assert rule.read(alone, NAME) is None, "no seed to hold it to"
 
 
 def test_a_search_that_finds_little_says_nothing():
     rule = next(rule for rule in RULES if rule.table == "adversarial_attention" and rule.about == ROW)
     labels = {"scope": "last layer, read row", "predicted class": "all"}
     for value, expected in ((0.9, AGAINST), (0.1, UNDECIDED)):
-        found = line(labels, "share with JSD > 0.4", value, value - 0.1, value + 0.1, 9)
-        assert rule.read(table("adversarial_attention", tuple(labels), [found]), NAMES).says == expected
+        found = line(labels, "share with JSD > 0.4", value, value - 0.1, value + 0.1, 9, key="read_row.share_found")
+        assert rule.read(table("adversarial_attention", tuple(labels), [found]), NAME).says == expected
 
 
 def test_a_model_that_was_not_deceived_says_nothing_of_attention():
@@ -158,11 +158,12 @@ def test_a_model_that_was_not_deceived_says_nothing_of_attention():
     found = table(
         "deception",
         ("explainer",),
-        [line({"explainer": "raw_attention"}, "over random, deceptive model", 0.5, 0.4, 0.6, 9)],
+        [line({"explainer": NAME}, "over random, deceptive model", 0.5, 0.4, 0.6, 9, key=f"{NAME}.over_random")],
     )
+    labels, key = {"of": "mass on the words: read token, layer 1"}, "read_token.difference"
     for high, expected in ((-0.1, FOR), (0.1, UNDECIDED)):
-        fell = line({"of": "mass on the words: read token, layer 1"}, "difference", high - 0.1, high - 0.2, high, 9)
-        assert rule.read(found | table("deception_mass", ("of",), [fell]), NAMES).says == expected
+        fell = line(labels, "difference", high - 0.1, high - 0.2, high, 9, key=key)
+        assert rule.read(found | table("deception_mass", ("of",), [fell]), NAME).says == expected
 
 
 def test_an_answer_is_held_to_the_truth_only_about_the_row_that_is_read_and_where_it_speaks():
@@ -180,10 +181,10 @@ def test_the_page_says_what_agrees_what_misleads_and_what_was_not_answered(conte
         rationale_is_truth = True
 
     labels = {"scope": "last layer, read row", "predicted class": "all"}
-    permuted = line(labels | {"largest weight": "any"}, "median change of the output", 0.3, 0.2, 0.4, 8)
-    found = line(labels, "share with JSD > 0.4", 1.0, 0.75, 1.0, 8)
-    guided = {"guide": "raw_attention", "explained class": "none", "question": "more than its weights in another order"}
-    trained = line(guided, "difference", 0.0, -0.1, 0.1, 8)
+    permuted = line(labels | {"largest weight": "any"}, "median change", 0.3, 0.2, 0.4, 8, key="read_row.change")
+    found = line(labels, "share with JSD > 0.4", 1.0, 0.75, 1.0, 8, key="read_row.share_found")
+    guided = {"guide": NAME, "explained class": "none", "question": "more than its weights in another order"}
+    trained = line(guided, "difference", 0.0, -0.1, 0.1, 8, key=f"{NAME}.no_class.beyond_order")
     tables = {
         "permutation": list(table("permutation", (*labels, "largest weight"), [permuted]).values()),
         "adversarial_attention": list(table("adversarial_attention", tuple(labels), [found]).values()),
@@ -225,6 +226,44 @@ def test_the_page_says_what_agrees_what_misleads_and_what_was_not_answered(conte
     assert "agrees with the truth" not in set(page.rows["metric"]), "what people marked is not what the model used"
     with pytest.raises(NotApplicable):
         Verdict()(context())
+
+
+def every_figure():
+    """A table for each that the rules read, with the figures that they ask for and others between them."""
+    found: dict[str, list[dict]] = {}
+    for place, rule in enumerate(RULES):
+        keys = [rule.keys[-1].format(attention=NAME), *([rule.beside] if rule.beside else [])]
+        for number, key in enumerate(keys):
+            value = (-1) ** place * (0.3 + 0.01 * place) - 0.4 * number
+            labels = {"of": f"{rule.question} {number}", "scope": rule.about}
+            rows = found.setdefault(rule.table, [])
+            rows.append(line(labels, "another", -value, -value - 0.01, -value + 0.01, 30, "of others"))
+            rows.append(line(labels, f"figure {place}", value, value - 0.05, value + 0.05, 30, "its own", key=key))
+    close, fell = (line({"of": "", "scope": ""}, "d", value, value - 0.01, value + 0.01, 30) for value in (0.01, -0.2))
+    found["adversarial_training"].append(close | {KEY: "adversary.tvd"})
+    found["deception_mass"] = [fell | {KEY: "read_token.difference"}]
+    return [one for name, rows in found.items() for one in table(name, ("of", "scope"), rows).values()]
+
+
+def says(context, tables):
+    """What the page says of these tables, figure by figure."""
+    (page,) = Verdict()(replace(context, tables={"all": tables}))
+    return page.rows[["question", "about", "metric", "value", "n", "note"]].to_numpy().tolist(), page.sentences
+
+
+def test_rewording_every_table_changes_no_verdict(context):
+    made, tables = context(), every_figure()
+    rows, sentences = says(made, tables)
+    spoken = [row for row in rows if row[2] == "says"]
+    assert len(spoken) == len(RULES)
+    assert {FOR, AGAINST} <= {row[-1] for row in spoken}
+    assert not sentences[-1].startswith("Not answered")
+    assert repr(says(made, all_reworded(tables))) == repr((rows, sentences))
+
+
+def test_figures_without_keys_answer_nothing(context):
+    with pytest.raises(NotApplicable):
+        says(context(), [replace(one, rows=one.rows.drop(columns=KEY)) for one in every_figure()])
 
 
 def test_attention_is_held_to_random_scores_on_its_own_examples(place, tmp_path):
@@ -312,6 +351,13 @@ def test_every_rule_finds_its_figure_where_its_analysis_writes_it(place, tmp_pat
         assert seen, rule.question
     assert len(found) == len(RULES) + 2
     assert not tables["verdict"].sentences[-1].startswith("Not answered")
+    given = {name: table for name, table in tables.items() if name != "verdict"}
+    in_other_words = {name: reworded(table) for name, table in given.items()}
+    for rule in RULES:
+        was, again = (corrected([rule.read(whole, "raw_attention")])[0] for whole in (given, in_other_words))
+        assert (repr(again.figure), again.says, repr(again.p)) == (repr(was.figure), was.says, repr(was.p)), (
+            rule.question
+        )
 
 
 def test_what_reads_tables_comes_last():

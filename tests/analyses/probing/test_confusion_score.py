@@ -1,19 +1,23 @@
 """The confusion score: by hand with a split word, as the authors' notebook has it, and on heads that are set by hand."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from benchmark import load_model
-from benchmark.analyses.probing.confusion_score import ConfusionScore
-from benchmark.analyses.probing.confusions import confusion, confusions
+from benchmark.analyses.probing.confusion_score import ConfusionScore, _position
+from benchmark.analyses.probing.confusions import GROUPS, confusion, confusions
 from benchmark.annotations import KEYS, Stimulus
 from benchmark.errors import NotApplicable
+from benchmark.results.tables import Table, line
 from benchmark.types import Example
 from tasks.stimuli import Stimuli
 from tests import text_models
+from tests.analyses.rewording import reworded
 from tests.conftest import shared
 from tests.planted_heads import WORD_KIND, Nowhere, ToKind, ToPosition, save_planted_heads
 
@@ -47,6 +51,26 @@ def test_without_distractors_it_is_nothing_and_without_attention_it_is_bounded()
     assert confusion(attention, (0,), ()).item() == 0
     assert confusion(attention, (1,), ()).item() == 0
     assert confusion(attention, (1,), ((2,),)).item() == pytest.approx(math.log2(1e12), rel=1e-3)
+
+
+def test_the_loss_of_position_is_found_whatever_the_probes_are_called():
+    bits = np.array([[4.0, 3.0, 1.0]])
+    found = {"m": SimpleNamespace(bits=bits, condition=np.array([GROUPS[next(iter(GROUPS))][1][0]]))}
+    rows = [
+        line({"model": "m", "probe": probe, "states": str(layer)}, "test", value, key=key and f"m.by_place.{layer}")
+        for layer, value in enumerate((0.9, 0.7, 0.6))
+        for probe, key, value in (
+            ("n-th token, n = 1", "k", value),
+            ("n-th token, n = 2", "k", value / 2),
+            ("noun", "", 0),
+        )
+    ]
+    table = Table("diagnostic_classifiers", "T", ("model", "probe", "states"), pd.DataFrame(rows))
+    for one in (table, reworded(table)):
+        of_agreement = _position(found, [one]).rows.iloc[0]
+        loss = 1 - 0.75 * np.array([0.9, 0.7, 0.6])
+        assert of_agreement["value"] == pytest.approx(np.corrcoef(bits[0], loss)[0, 1])
+        assert of_agreement["n"] == 3
 
 
 def test_official_stimuli_as_the_notebook_has_them():
