@@ -58,9 +58,9 @@ class AttentionExplainer(Method):
         """
         return self._explained(model, batch, target, sums=False)
 
-    def with_edges(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
+    def with_edges(self, model: Classifier, batch: Batch, target: Explainable) -> Attribution:
         """What `explain` gives, with `edges` from the same scores: their sums over heads [B L T T], 0 at padding."""
-        return self._explained(model, batch, target, sums=True)
+        return self._explained(model, batch, as_target(model, batch, target), sums=True)
 
     def edge_scores(self, model: Classifier, batch: Batch, target: Explainable) -> Float[Tensor, "B L H T T"]:
         """The scores of all edges at once, with one head where they know none; mind the memory for long inputs."""
