@@ -155,7 +155,7 @@ def test_without_a_method_that_scores_edges_the_table_is_empty(context):
 def test_what_it_costs(model, batches):
     """Five times the method (raw attention is one pass), and edges + L + 12 passes; tracing takes one example."""
     twins, batch = Twins.of(model), batches[0]
-    Axioms(edges=4).outcomes(twins, benchmark.build("methods/raw_attention"), [(batch, TARGET)])
+    Axioms(edges=4).outcomes(twins, benchmark.build("methods/raw_attention"), [(batch, ClassTarget(TARGET))])
     passes = twins.base.cost.forward_passes + twins.changed.cost.forward_passes
     traced = 4
     assert passes - traced == 3 * (5 + 4 + model.n_layers + 12)
@@ -265,7 +265,7 @@ UNTESTED = {
 @pytest.mark.parametrize("family", list(UNTESTED))
 def test_what_cannot_be_tested_on_a_family_is_said(family, tmp_path):
     model, batch = load(family, tmp_path)
-    outcomes = Axioms(edges=9).outcomes(Twins.of(model), benchmark.build("methods/raw_attention"), [(batch, TARGET)])
+    outcomes = Axioms(edges=9).outcomes(Twins.of(model), benchmark.build("methods/raw_attention"), [(batch, ClassTarget(TARGET))])
     assert {outcome.axiom: outcome.reason for outcome in outcomes if outcome.reason} == UNTESTED[family]
     verdicts = {outcome.axiom: outcome.verdict for outcome in outcomes}
     assert {verdicts[axiom] for axiom in AXIOMS[3:]} == ({"pass"} if family != "bart" else {verdicts["symmetry"]})
