@@ -43,6 +43,10 @@ from benchmark.types import Evaluation
 logger = logging.getLogger(__name__)
 
 
+FORM = 2
+"""How tables of analyses are stored: raised where figures come to have what they lacked, so that they are computed again."""
+
+
 @dataclass(frozen=True)
 class Comparison:
     """What a comparison left.
@@ -233,10 +237,12 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) ->
     What is not in the comparison's name, since it lies elsewhere (`Analysis.reads`), is written beside the tables.
     """
     ordered = in_order(analyses)
-    for index, (name, _) in enumerate(ordered, start=1):
+    for index, (name, analysis) in enumerate(ordered, start=1):
         start = time.monotonic()
+        if analysis.reads_tables:
+            context = replace(context, tables={other: _stored(folder, other) for other, _ in ordered[: index - 1]})
         with progress.scope("analysis", name):
-            done = _analyse(ordered[:index], context, folder)
+            done = _analyse(analysis, name, context, _file(folder, name))
         took = f" in {progress.duration(time.monotonic() - start)}" if done == "computed" else ""
         logger.info("%s: %s%s (analysis %d of %d)", name, done, took, index, len(analyses))
 
@@ -256,9 +262,13 @@ def _stored(folder: Path, name: str) -> list[Table]:
 
 
 def _read_before(path: Path) -> Any:
-    """What the analysis had read whose tables lie there; None of a damaged file, whose analysis is computed again."""
+    """What the analysis had read whose tables lie there; None of a file that is damaged or of another form.
+
+    The analysis is then computed again.
+    """
     try:
-        return store.read_sealed(path).get("reads")
+        content = store.read_sealed(path)
+        return content.get("reads") if content.get("form") == FORM else None
     except (Corrupt, Missing) as error:
         logger.warning(
             "%s", f"{path} is computed again: {error.reason if isinstance(error, Corrupt) else 'it is gone'}"
@@ -266,22 +276,15 @@ def _read_before(path: Path) -> Any:
         return None
 
 
-def _analyse(ordered: Sequence[tuple[str, Analysis]], context: Context, folder: Path, *, again: bool = False) -> str:
-    """Run the last of these analyses, unless its tables are there; what was done.
-
-    One that reads tables finds figures by their keys. Tables of others that were stored before figures had any are computed
-    again for it; those that nothing is left to be asked of stay as they are.
-    """
-    *before, (name, analysis) = ordered
-    path, others = _file(folder, name), [other for other, _ in before] if analysis.reads_tables else []
-    context, reads = _read(analysis, context, folder, others)
-    if not again and path.exists() and _read_before(path) == reads:
+def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> str:
+    """Run an analysis, unless its tables are there; what was done."""
+    reads = dict(analysis.reads(context))
+    if analysis.reads_tables:
+        reads |= {
+            f"tables of {other}": digest([t.to_json() for t in tables]) for other, tables in context.tables.items()
+        }
+    if path.exists() and _read_before(path) == reads:
         return "reused"
-    if old := [other for other in others if not store.read_sealed(_file(folder, other)).get("keyed")]:
-        logger.info("computed again for %s, since their figures had no keys: %s", name, ", ".join(old))
-        for other in old:
-            _analyse(ordered[: others.index(other) + 1], context, folder, again=True)
-        context, reads = _read(analysis, context, folder, others)
     done = "computed"
     model, methods = context.setting.model, [cell.method for cell in context.cells.values()]
     try:
@@ -292,15 +295,5 @@ def _analyse(ordered: Sequence[tuple[str, Analysis]], context: Context, folder: 
     except NotApplicable as answer:
         tables = [] if analysis.says_nothing else [not_applicable(name, str(answer))]
         done = f"nothing to show, as {answer}" if analysis.says_nothing else done
-    store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads, "keyed": True}))
+    store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads, "form": FORM}))
     return done
-
-
-def _read(analysis: Analysis, context: Context, folder: Path, others: Sequence[str]) -> tuple[Context, dict[str, str]]:
-    """The comparison with the tables of others, and a digest of all that an analysis reads beside its own settings."""
-    context = replace(context, tables={other: _stored(folder, other) for other in others})
-    reads = dict(analysis.reads(context))
-    tables = context.tables.items()
-    return context, reads | {
-        f"tables of {other}": digest([t.to_json() for t in of_other]) for other, of_other in tables
-    }

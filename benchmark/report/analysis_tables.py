@@ -15,7 +15,6 @@ from benchmark.report.run_folders import read_cleaned, unreadable
 from benchmark.results import bounded
 from benchmark.results.digests import check_seal
 from benchmark.results.tables import FIGURE_COLUMNS, Table, is_p_value, is_too_wide
-from benchmark.results.unkeyed import with_keys
 from benchmark.results.wording import escape_markdown as escape
 from benchmark.results.wording import slug, unique_stems
 from benchmark.settings.latex_settings import LatexSettings
@@ -41,7 +40,7 @@ def read_tables(folder: Path) -> list[Table]:
         if not isinstance(content, list):
             raise unreadable(path, "no list of tables")
         try:
-            tables += [with_keys(Table.from_json(facts)) for facts in content]
+            tables += [Table.from_json(facts) for facts in content]
         except UserError as error:
             raise unreadable(path, str(error)) from error
     return sorted(tables, key=lambda table: not table.first)

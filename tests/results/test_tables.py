@@ -8,10 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from benchmark.analyses.over_seeds import BETWEEN, BETWEEN_SOME, MEAN
 from benchmark.results.store import json_bytes
-from benchmark.results.tables import KEY, P_KEY, Table, is_too_wide, line, reach_of
-from benchmark.results.unkeyed import with_keys
+from benchmark.results.tables import KEY, Table, line, reach_of
 
 ANALYSES = Path(__file__).parents[2] / "benchmark" / "analyses"
 
@@ -59,22 +57,6 @@ def test_a_table_without_keys_is_written_as_ever_and_may_have_a_label_of_any_oth
         one.check()
         assert one.keys.tolist() == [""]
         assert one.keyed("share").empty
-
-
-def test_of_tables_that_were_stored_without_keys_what_is_printed_is_found():
-    old = [
-        line({"of": "a"}, "mean over seeds", 1.0),
-        line({"of": "a"}, "SD between seeds", 1.0, note="no interval: 5 of 5 seeds"),
-        line({"of": "b"}, "SD between seeds", 1.0, note="no interval: 4 of 5 seeds"),
-        line({"of": "a"}, "p", 0.5, note="no interval: a probability"),
-        line({"of": "b"}, "figure", 0.5, 0.1, 0.9, note="n too small: 2 left out"),
-    ]
-    found = with_keys(stored(Table("t_over_seeds", "T", ("of",), pd.DataFrame(old))))
-    assert found.keys.tolist() == [MEAN, BETWEEN, BETWEEN_SOME, P_KEY, ""]
-    assert [is_too_wide(row) for row in found.rows.to_dict("records")] == [False] * 4 + [True]
-    assert with_keys(stored(Table("t", "T", ("of",), pd.DataFrame(old)))).keys.tolist() == ["", "", "", P_KEY, ""]
-    new = stored(Table("t_over_seeds", "T", ("of",), pd.DataFrame([*old, line({"of": ""}, "x", 1.0, key="x")])))
-    assert with_keys(new) is new, "one that has keys says all that it has to say by them"
 
 
 @pytest.mark.parametrize("path", sorted(ANALYSES.rglob("*.py")), ids=lambda path: path.stem)
