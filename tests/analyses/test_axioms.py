@@ -265,7 +265,8 @@ UNTESTED = {
 @pytest.mark.parametrize("family", list(UNTESTED))
 def test_what_cannot_be_tested_on_a_family_is_said(family, tmp_path):
     model, batch = load(family, tmp_path)
-    outcomes = Axioms(edges=9).outcomes(Twins.of(model), benchmark.build("methods/raw_attention"), [(batch, ClassTarget(TARGET))])
+    raw, given = benchmark.build("methods/raw_attention"), [(batch, ClassTarget(TARGET))]
+    outcomes = Axioms(edges=9).outcomes(Twins.of(model), raw, given)
     assert {outcome.axiom: outcome.reason for outcome in outcomes if outcome.reason} == UNTESTED[family]
     verdicts = {outcome.axiom: outcome.verdict for outcome in outcomes}
     assert {verdicts[axiom] for axiom in AXIOMS[3:]} == ({"pass"} if family != "bart" else {verdicts["symmetry"]})

@@ -169,7 +169,7 @@ def tolerance(model):
 @pytest.mark.parametrize("target", [0, 2])
 def test_contributions_and_the_rest_add_up_to_the_logit(any_model, bias, target):
     model, batch = any_model
-    chosen = torch.full((len(batch),), target)
+    chosen = ClassTarget(torch.full((len(batch),), target))
     tokens, rest = DecompX(bias).contributions(model, batch, chosen)
     logits = model.run(batch).logits[:, target]
     assert torch.allclose(tokens.sum(1) + rest, logits, atol=tolerance(model), rtol=0)
@@ -181,8 +181,8 @@ def test_contributions_and_the_rest_add_up_to_the_logit(any_model, bias, target)
 def test_the_gradient_gives_what_the_parts_give(any_model):
     """Two routes to one linear map: its Jacobian's rows, and its images of one token at a time."""
     model, batch = any_model
-    target = torch.tensor([0, 1, 2])
-    tokens, rest = DecompX("apart").contributions(model, batch, ClassTarget(target))
+    target = ClassTarget(torch.tensor([0, 1, 2]))
+    tokens, rest = DecompX("apart").contributions(model, batch, target)
     owners = torch.eye(tokens.shape[1], dtype=tokens.dtype)[:, None].expand(-1, len(batch), -1)
     hidden = model.run(batch, record=("hidden",)).hidden[0]
     rows = torch.eye(hidden.shape[1], dtype=hidden.dtype)

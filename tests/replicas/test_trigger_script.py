@@ -12,6 +12,7 @@ from benchmark.evaluations.triggers.patterns import Placed, Trigger, read
 from benchmark.evaluations.triggers.script import ScriptRule, encode_pieces, insert_pieces, patterns_of_cells
 from benchmark.evaluations.triggers.triggers import Triggers
 from benchmark.models import load_model
+from benchmark.targets import ClassTarget
 from benchmark.types import Attribution, Method
 from tests import text_models
 from tests.evaluations.triggers.texts import edges
@@ -219,7 +220,7 @@ def test_a_whole_test_equals_the_transcription(bert):
         alone = sources.select([b])
         label = int(bert.predict(alone))
         n = len(tokens)
-        scores = Given().edge_scores(bert, alone, torch.tensor([label]))[0, :, :, :n, :n].tolist()
+        scores = Given().edge_scores(bert, alone, ClassTarget(torch.tensor([label])))[0, :, :, :n, :n].tolist()
         by_hand = best_pieces(tokens, scores)
         if len(tokens) >= 5 and by_hand is not None:
             patterns.append((by_hand[1], uid, bert.labels[label], by_hand[0]))

@@ -13,7 +13,7 @@ from methods.propagation.rule_sets import rule_set
 from methods.propagation.shares import RelevanceShares, block_shares, relevance_of_operands
 from tests import tiny_models
 
-TARGET = torch.tensor([0, 2, 1])
+TARGET = ClassTarget(torch.tensor([0, 2, 1]))
 FAMILIES = ("bert", "distilbert", "gpt2", "vit")
 
 
@@ -44,10 +44,7 @@ def test_shares_equal_a_loop_over_elements_and_sum_to_one(loaded, rules):
     assert found.shape == (3, model.n_layers, 3)
     assert torch.allclose(found.sum(-1), torch.ones(3, model.n_layers, dtype=torch.float64), atol=1e-12)
     assert (found > 0.001).all()
-    pairs, blocks = (
-        relevance_of_operands(model, batch, ClassTarget(TARGET), rule_set(rules)),
-        blocks_parts(model, batch),
-    )
+    pairs, blocks = relevance_of_operands(model, batch, TARGET, rule_set(rules)), blocks_parts(model, batch)
     for example, layer in np.ndindex(3, model.n_layers):
         first, second = ([operand[example] for operand in pairs[2 * layer + part]] for part in (0, 1))
         slow = slow_shares(first, second, blocks[layer].branches)
@@ -57,8 +54,8 @@ def test_shares_equal_a_loop_over_elements_and_sum_to_one(loaded, rules):
 def test_the_operands_share_what_arrives_at_the_top_of_a_block(loaded):
     """Proportional shares add up to R element by element, up to the stabiliser; R is read at the next block's input."""
     model, batch = loaded
-    pairs = relevance_of_operands(model, batch, ClassTarget(TARGET), rule_set("lrp"))
-    hidden = relevance_pass(model, batch, ClassTarget(TARGET), rule_set("lrp"), "hidden").layers
+    pairs = relevance_of_operands(model, batch, TARGET, rule_set("lrp"))
+    hidden = relevance_pass(model, batch, TARGET, rule_set("lrp"), "hidden").layers
     for layer in range(model.n_layers - 1):
         total = sum(pairs[2 * layer + 1])
         assert (total - hidden[layer + 1]).abs().max() < 1e-6 * hidden[layer + 1].abs().max()
@@ -67,11 +64,8 @@ def test_the_operands_share_what_arrives_at_the_top_of_a_block(loaded):
 def test_both_sublayers_and_the_stream_meet_at_the_bottom_of_a_block(loaded):
     """What goes past the attention is a part of the input's relevance; the rest came back through the attention."""
     model, batch = loaded
-    pairs, blocks = (
-        relevance_of_operands(model, batch, ClassTarget(TARGET), rule_set("chefer2021")),
-        blocks_parts(model, batch),
-    )
-    hidden = relevance_pass(model, batch, ClassTarget(TARGET), rule_set("chefer2021"), "hidden").layers
+    pairs, blocks = relevance_of_operands(model, batch, TARGET, rule_set("chefer2021")), blocks_parts(model, batch)
+    hidden = relevance_pass(model, batch, TARGET, rule_set("chefer2021"), "hidden").layers
     for layer, block in enumerate(blocks):
         first, second = pairs[2 * layer], pairs[2 * layer + 1]
         through = first[block.branches[0]].sum((1, 2))
@@ -83,12 +77,12 @@ def test_both_sublayers_and_the_stream_meet_at_the_bottom_of_a_block(loaded):
 
 def test_shares_do_not_depend_on_padding_batch_or_chunks(loaded):
     model, batch = loaded
-    found = RelevanceShares()(model, batch, ClassTarget(TARGET))
-    chunked = RelevanceShares()(replace(model, memory_budget=1), batch, ClassTarget(TARGET))
+    found = RelevanceShares()(model, batch, TARGET)
+    chunked = RelevanceShares()(replace(model, memory_budget=1), batch, TARGET)
     assert torch.allclose(found, chunked, atol=1e-6)
     family = model.config.model_type
     for example, single in enumerate(tiny_models.inputs(family, (5, 4, 6))):
-        alone = RelevanceShares()(model, model.encode([single]), ClassTarget(TARGET[example : example + 1]))
+        alone = RelevanceShares()(model, model.encode([single]), TARGET[example : example + 1])
         assert torch.allclose(found[example], alone[0], atol=1e-6)
 
 
