@@ -1,4 +1,4 @@
-"""The house rules that a machine can check: imports point one way, files stay short, every YAML composes and builds."""
+"""The house rules that a machine can check: imports point one way, functions stay simple, every YAML composes and builds."""
 
 import ast
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.results.store import Ragged
-from benchmark.targets import TARGET_FIELDS, Target
+from benchmark.targets import TARGET_FIELDS, Target, target_from
 from benchmark.types import Attribution, Batch, Layout, layouts
 
 STORED = 2
@@ -90,6 +90,11 @@ def padded(stored: Ragged, start: int, batch: Batch) -> Attribution:
         return _tokens_back(full, layout).to(batch.units.device)
 
     return Attribution.of_stored({name: read(name) for name in stored.arrays if name != "lengths"})
+
+
+def target_of_stored(stored: Ragged) -> Target:
+    """What stored attributions explain of each example."""
+    return target_from({name: torch.as_tensor(stored.arrays[name]) for name in TARGET_FIELDS if name in stored.arrays})
 
 
 def overlaid(stored: Ragged, others: Ragged, target: Target) -> Ragged:

@@ -19,7 +19,7 @@ from benchmark.results import commits, locks, store
 from benchmark.results.digests import digest, sealed
 from benchmark.results.store import Ragged
 from benchmark.run import origins
-from benchmark.run.arrays import overlaid, padded
+from benchmark.run.arrays import overlaid, padded, target_of_stored
 from benchmark.run.data import Data
 from benchmark.run.encoded import sizes_of, uids_of
 from benchmark.run.explaining import (
@@ -266,7 +266,7 @@ class Cell:
             return uids
         if not self.method.class_specific:
             return ()
-        return tuple(compress(uids, self.data.targets(stage.which).differs(self.data.targets("predicted")).tolist()))
+        return tuple(compress(uids, self.data.targets(stage.which).differs(target_of_stored(predicted)).tolist()))
 
     def _store(self, stage: Explaining, result: Ragged) -> None:
         path = self.path(stage)
