@@ -121,7 +121,7 @@ class Verdict(Analysis):
         declared = context.evaluations[measure.evaluation].metrics[measure.metric]
         good = oriented(measure, values.values[measure])
         figure = interval(good[:, values.methods.index(self.attention)] - good[:, values.methods.index(self.control)])
-        measured = f"{declared.title or measure}, better than that of random scores by; 0"
+        measured = f"{declared.title or measure}: gain over random scores; 0"
         if silence := values.silent.get(self.attention):
             return [Answer(question, measured, ROW, Reading(figure, f"no verdict: {silence}", ""))]
         return [Answer(question, measured, ROW, read_against(figure, (0.0, 0.0), FOR, AGAINST))]

@@ -175,7 +175,7 @@ def _edits(question: str, measured: str, table: str, key: str, above: str, below
 RULES: tuple[Rule, ...] = (
     Rule(
         "do its ranks agree with leave-one-out as well as gradient's do?",
-        "τ_b of attention less τ_b of gradient, both with leave-one-out; 0",
+        "τ_b of attention minus τ_b of gradient, both with leave-one-out; 0",
         "agreement_with_references",
         ("{attention}.less_gradient",),
         FOR,
@@ -184,7 +184,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "do states that know their context agree less with it?",
-        "τ_b with gradient of word classifiers with the fewest contextual layers, less that with the most; 0",
+        "τ_b with gradient of word classifiers with the fewest contextual layers minus τ_b with the most; 0",
         "contextualisation_differences",
         ("gradient",),
         AGAINST,
@@ -221,7 +221,7 @@ RULES: tuple[Rule, ...] = (
     ),
     *_edits(
         "do its largest weights matter more than random ones?",
-        "JSD of the output without the largest weights, less that without random ones; 0",
+        "JSD of the output without the largest weights minus JSD without random ones; 0",
         "weight_removal",
         "renormalised.jsd_difference",
         FOR,
@@ -229,7 +229,7 @@ RULES: tuple[Rule, ...] = (
     ),
     *_edits(
         "do fewer weights flip the decision in its order than in a random one?",
-        "share of weights removed, in its order less in a random one; 0",
+        "share of weights removed in its order minus the share in a random order; 0",
         "smallest_sets",
         "attention.less_random",
         AGAINST,
@@ -237,7 +237,7 @@ RULES: tuple[Rule, ...] = (
     ),
     *_edits(
         "does the finished model need it?",
-        f"accuracy with uniform attention less that of the model; −{TOLERANCE:g}",
+        f"accuracy with uniform attention minus accuracy of the model; −{TOLERANCE:g}",
         "uniform_attention",
         "accuracy_difference",
         AGAINST,
@@ -246,7 +246,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "does a model need it that is trained without?",
-        f"accuracy of a model trained with uniform attention less that of one with learned attention; −{TOLERANCE:g}",
+        f"accuracy of a model trained with uniform attention minus accuracy of one with learned attention; −{TOLERANCE:g}",
         "trained_uniform",
         ("uniform.all.less_learned",),
         AGAINST,
@@ -256,7 +256,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "is it less a matter of the training's seed than gradient is?",
-        "share of the seed in its word scores; that of gradient × input",
+        "share of the seed in its word scores; the same share in gradient × input",
         "seeds_explainers",
         ("{attention}.share_of_seed",),
         AGAINST,
@@ -267,7 +267,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "do its weights tell a classifier without context which words matter?",
-        "accuracy guided by its weights, less that by the same weights in another order; 0",
+        "accuracy guided by its weights minus accuracy guided by the same weights in another order; 0",
         "guide_differences",
         ("{attention}.no_class.beyond_order", "{attention}.drawn.beyond_order"),
         FOR,
@@ -276,8 +276,8 @@ RULES: tuple[Rule, ...] = (
         trained=True,
     ),
     OfAdversary(
-        "can a model be trained to predict alike with attention beyond that of other seeds?",
-        f"JSD, heads matched, of the last adversary with a mean TVD ≤ {TOLERANCE:g}, a lower bound; that of the seeds",
+        "can a model be trained to predict alike with attention that differs more than between seeds?",
+        f"JSD, heads matched, of the last adversary with a mean TVD ≤ {TOLERANCE:g}, a lower bound; JSD of the seeds",
         "adversarial_training",
         ("adversary.jsd_matched",),
         AGAINST,
@@ -287,7 +287,7 @@ RULES: tuple[Rule, ...] = (
     ),
     OfDeceiver(
         "does it find the words where training drives it away from them?",
-        "agreement with the rationale on a deceptive model, less that of random scores; 0",
+        "agreement with the rationale on a deceptive model minus agreement of random scores; 0",
         "deception",
         ("{attention}.over_random",),
         FOR,

@@ -53,7 +53,7 @@ def accuracy_lines(place: Place, found: Reading, before: QuestionValues | None =
     for name, kind in BY_ORDER.items():
         those = np.array([known is kind for known in asked.by_order])
         if those.any():
-            yield mean_line(place.labels, f"{ACCURACY} {name}", found.right[those], SHARE, "", passages[those])
+            yield mean_line(place.labels, f"accuracy {name}", found.right[those], SHARE, "", passages[those])
     if place.reads == ATTACKED:
         degrees = [annotation(example.meta, Moved).degree for example in found.examples]
         known = asked.mean(np.array(degrees, dtype=np.float64))  # None is NaN
