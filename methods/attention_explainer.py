@@ -1,7 +1,7 @@
 """An attention explainer is an edge score and a readout (docs/protocols.md, sections 2 and 3)."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -11,7 +11,7 @@ from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Explainable, Method, as_target, class_indices
-from methods.edges.base import Edges, EdgeScore, LayerwiseScore, comes_layer_by_layer
+from methods.edges.base import EdgeScore, LayerwiseScore, comes_layer_by_layer
 from methods.readouts.base import ChecksLayers, Readout
 from methods.readouts.reading import HeadReadout, Reading
 
@@ -64,14 +64,14 @@ class AttentionExplainer(Method):
 
     def edge_scores(self, model: Classifier, batch: Batch, target: Explainable) -> Float[Tensor, "B L H T T"]:
         """The scores of all edges at once, with one head where they know none; mind the memory for long inputs."""
-        layers = self._scores(model, batch, as_target(model, batch, target))
+        layers = self.edges(model, batch, self._given(as_target(model, batch, target)))
         return torch.stack([layer.to(model.scores_dtype) for layer in layers], dim=1)
 
-    def _scores(self, model: Classifier, batch: Batch, target: Target) -> Edges:
-        """Of all layers at once; an edge score that is a plain callable is given classes."""
+    def _given(self, target: Target) -> Any:
+        """What the edge score is given: the target, or the classes where it is a plain callable."""
         if isinstance(self.edges, LayerwiseScore):
-            return self.edges(model, batch, target)
-        return self.edges(model, batch, class_indices(target, class_specific=self.class_specific))
+            return target
+        return class_indices(target, class_specific=self.class_specific)
 
     def _explained(self, model: Classifier, batch: Batch, target: Target, *, sums: bool) -> Attribution:
         read = []
@@ -81,7 +81,7 @@ class AttentionExplainer(Method):
                 reading = Reading(model, part, model.n_layers, self.readout, self.heads, sums=sums)
                 self.edges.visit(model, part, own, reading.add)
             else:
-                scores = self._scores(model, part, own)
+                scores = self.edges(model, part, self._given(own))
                 reading = Reading(model, part, len(scores), self.readout, self.heads, sums=sums)
                 for layer, edges in enumerate(scores):
                     reading.add(layer, edges)

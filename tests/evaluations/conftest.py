@@ -168,8 +168,8 @@ def attribution_of(batch: Batch, scores, target=None) -> Attribution:
         for t, unit in enumerate(row):
             if unit >= 0:
                 tokens[b, t] = float(scores[b][unit])
-    chosen = batch.label.clamp(min=0) if target is None else torch.as_tensor(target)
-    return Attribution(target=chosen, tokens=tokens)
+    chosen = batch.label.clamp(min=0) if target is None else target
+    return Attribution(target=torch.tensor(chosen) if isinstance(chosen, list) else chosen, tokens=tokens)
 
 
 def planted(batch: Batch, kind: str) -> Attribution:

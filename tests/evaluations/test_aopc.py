@@ -64,7 +64,7 @@ def test_erasure_gives_distributions(tiny, batch):
     assert erasure.without.shape == erasure.only.shape == (5, 5, 3)
     for probabilities in (erasure.whole, erasure.without, erasure.only):
         assert torch.allclose(probabilities.sum(-1), torch.ones(()).double())
-    assert erasure.predicted.equal(tiny.predict(batch))
+    assert erasure.target.classes.equal(tiny.predict(batch))
 
 
 def test_the_cost_is_one_pass_per_distinct_input(tiny, batch):

@@ -147,7 +147,7 @@ def test_the_ends_of_the_curve_do_not_depend_on_the_scores(served):  # noqa: F81
     for edges in (attribution.edges, -attribution.edges):
         rows = KeptEdges(fractions=[0.0, 1.0]).rows(model, batch, replace(attribution, edges=edges))
         for b, uid in enumerate(batch.uids):
-            expected = float(unedited[b, attribution.target[b]])
+            expected = float(unedited[b, attribution.target.classes[b]])
             assert values_of(rows, "kept_probability", 1)[uid] == pytest.approx(expected, abs=1e-12)
             assert values_of(rows, "kept_random_probability", 1)[uid] == pytest.approx(expected, abs=1e-12)
             none = values_of(rows, "kept_probability", 0)[uid]
@@ -238,7 +238,7 @@ def test_nothing_to_keep(bert):  # noqa: F811
     rows = KeptEdges().rows(model, batch, replace(attribution, edges=-attribution.edges.abs()))
     assert set(rows[rows.metric == "edges_kept"].value) == {0}
     for b, uid in enumerate(batch.uids):
-        expected = float(slow_run(model, batch, b, set()).softmax(0)[attribution.target[b]])
+        expected = float(slow_run(model, batch, b, set()).softmax(0)[attribution.target.classes[b]])
         for kind in ("graph", "top", "random"):
             assert values_of(rows, f"{kind}_probability", 0.4)[uid] == pytest.approx(expected, abs=1e-9)
 

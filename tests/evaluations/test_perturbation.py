@@ -13,6 +13,7 @@ from benchmark.evaluations.perturbation import Perturbation, rank_units
 from benchmark.results import statistics
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
+from benchmark.targets import ClassTarget
 from benchmark.types import Attribution
 from tests.evaluations.conftest import attribution_of, figure_of, planted, spelled_probability, values_of
 
@@ -174,7 +175,9 @@ def test_every_fraction_of_every_example_costs_one_pass_at_most(tiny, batch):
 
 def test_nan_shows(tiny, reviews):
     nothing = torch.full((20, 1, 2), float("nan"))
-    broken = Perturbation().curve_rows(tiny, reviews.select([0]), nothing, torch.tensor([0]), torch.tensor([True]))
+    broken = Perturbation().curve_rows(
+        tiny, reviews.select([0]), nothing, ClassTarget(torch.tensor([0])), torch.tensor([True])
+    )
     assert math.isnan(values_of(broken, "positive_auc_mean")["0"])
     assert math.isnan(figure_of(Perturbation().reduce(broken), "positive_accuracy", 0.1).value)
 

@@ -89,7 +89,7 @@ def test_shares_of_a_block_are_precise_too(cancelling):
     found = RelevanceShares()(cancelling["float32"], batch, ClassTarget(TARGET))
     assert found.dtype == torch.float32
     assert error(found, exact) <= 1e-5
-    assert error(RelevanceShares(precision="model")(cancelling["float32"], batch, TARGET), exact) > 1e-4
+    assert error(RelevanceShares(precision="model")(cancelling["float32"], batch, ClassTarget(TARGET)), exact) > 1e-4
 
 
 @pytest.mark.parametrize("name", ["lrp", "partial_lrp", "transformer_attribution"])

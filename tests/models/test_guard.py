@@ -27,6 +27,7 @@ from benchmark.run.explaining import Checked, Explain
 from benchmark.run.steps import UnfinishedError
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
+from benchmark.targets import ClassTarget
 from benchmark.types import Attribution, Method, as_compared
 from tests import text_models, tiny_task
 
@@ -195,7 +196,7 @@ def state(model, batch):
 @pytest.mark.parametrize("asked", ["__call__", "with_edges", "edge_scores"])
 @pytest.mark.parametrize("how", SPOILS)
 def test_whatever_a_method_leaves_is_put_back_and_said(model, how, asked):
-    batch, target = encoded(model), torch.tensor([0, 0])
+    batch, target = encoded(model), ClassTarget(torch.tensor([0, 0]))
     torch.manual_seed(0)
     random.seed(1)
     before = state(model, batch)
@@ -206,13 +207,13 @@ def test_whatever_a_method_leaves_is_put_back_and_said(model, how, asked):
     assert len(str(caught.value).splitlines()) == 1
     random.seed(1)
     assert state(model, batch) == before
-    assert target.tolist() == [0, 0]
+    assert target.classes.tolist() == [0, 0]
     Checked("good", tiny_task.Probe())(model, batch, target)  # nothing of it is left
 
 
 @pytest.mark.parametrize("then", ["refuses", "breaks"])
 def test_an_exception_does_not_hide_it(model, then):
-    batch, target = encoded(model), torch.tensor([0, 0])
+    batch, target = encoded(model), ClassTarget(torch.tensor([0, 0]))
     with pytest.raises(ModelChangedError if then == "refuses" else ZeroDivisionError):
         Checked("mine", Spoils("zero", then))(model, batch, target)
     assert bool(weight(model).any())
@@ -222,7 +223,7 @@ def test_an_exception_does_not_hide_it(model, then):
 
 
 def test_what_is_changed_for_a_while_is_no_fault(model):
-    batch, target = encoded(model), torch.tensor([0, 0])
+    batch, target = encoded(model), ClassTarget(torch.tensor([0, 0]))
     drawn = []
 
     def method(model, batch, target):
@@ -273,7 +274,7 @@ def test_a_worker_finds_it_too(model):
     from ray.cloudpickle import dumps
 
     worker = Worker(dumps(model), "cpu", 1, [])
-    batch, target = encoded(model), torch.tensor([0, 0])
+    batch, target = encoded(model), ClassTarget(torch.tensor([0, 0]))
     items = dumps([(batch, (target,))])
     good = dumps(Explain(Checked("probe", tiny_task.Probe())))
     first = worker.run("good", good, items)

@@ -48,7 +48,8 @@ def test_what_is_stored_comes_back_batch_by_batch(model, tmp_path):
     start = 0
     for batch, scores in zip(batches, given, strict=True):
         found = padded(stored, start, batch)
-        for name in ("target", "tokens", "heads", "totals", "classes"):
+        assert found.target.ids == scores.target.ids
+        for name in ("tokens", "heads", "totals", "classes"):
             assert torch.equal(getattr(found, name), getattr(scores, name)), name
         for name in ("layers", "edges"):
             torch.testing.assert_close(getattr(found, name), getattr(scores, name), rtol=2**-16, atol=0)
