@@ -142,7 +142,7 @@ SPOILS: dict[str, tuple[Callable[..., Any], str]] = {
     "label": (lambda model, batch, target: batch.label.fill_(1), "label of the batch"),
     "units": (lambda model, batch, target: batch.units.fill_(0), "units of the batch"),
     "rationale": (rationale, "the rationale of the batch"),
-    "target": (lambda model, batch, target: target.fill_(1), "the target"),
+    "target": (lambda model, batch, target: target.classes.fill_(1), "the target"),
 }  # fmt: skip
 
 
