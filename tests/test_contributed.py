@@ -13,6 +13,7 @@ from benchmark.results.record import KINDS
 from benchmark.run.explaining import Checked
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
+from benchmark.targets import ClassTarget
 from tests import pages, text_models
 from tests.conftest import REPOSITORY
 from tests.test_architecture import check_built, composed
@@ -62,7 +63,7 @@ def test_the_edge_score_keeps_the_contract(here, folder):
     model = benchmark.load_model(text_models.save_bert(folder / "bert"))
     batch = model.encode(["a good film", "bad"])
     method = make(composed("methods/sharpened", here))
-    target = model.predict(batch)
+    target = ClassTarget(model.predict(batch))
     checked = Checked("sharpened", method)
     attribution = checked(model, batch, target)
     edges = checked.edge_scores(model, batch, target)

@@ -229,7 +229,7 @@ class HeadPruning(Averaged):
         """Curves and areas of each example under one order; names begin with the prefix."""
         labelled, by_share = batch.label >= 0, logits.transpose(0, 1)
         correct = correctness(logits, batch.label.clamp(min=0)[:, None])
-        probability = model.probability(by_share, ClassTarget(batch.label)).T
+        probability = model.probability(by_share, ClassTarget(batch.label)).T.contiguous()
         areas = []
         for side, direction in enumerate(("low_first", "high_first")):
             at = slice(side * len(self.fractions), (side + 1) * len(self.fractions))

@@ -243,7 +243,7 @@ class _Measure:
         logits = kept_logits(self.model, self.batch, keeps, renormalise=self.settings.renormalise)
         exact = logits.double()
         probability = self.model.probability(exact, self.target)
-        return torch.stack([probability, correctness(exact, self.batch.label)], dim=-1).transpose(0, 1)
+        return torch.stack([probability, correctness(exact, self.batch.label)], dim=-1).transpose(0, 1).contiguous()
 
     def add(self, rows: Rows, name: str, values: Float[Tensor, "B X 2"], x: Sequence[float | int]) -> None:
         """Rows of a curve's probability and accuracy."""

@@ -148,8 +148,8 @@ class RemovalCurves(Averaged):
         by_point = logits.transpose(0, 1)
         for name, values, defined in (
             ("accuracy", correctness(logits, batch.label[:, None]), labelled),
-            ("probability", model.probability(by_point, target).T, targeted),
-            ("logit", target.value(by_point).T, targeted),
+            ("probability", model.probability(by_point, target).T.contiguous(), targeted),
+            ("logit", target.value(by_point).T.contiguous(), targeted),
         ):
             curve, area = values.double(), self._area(values.double())
             rows.add(f"{direction}_{name}", curve, x=self.points, defined=defined)
