@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from omegaconf import DictConfig
 
 from benchmark.comparison import Comparison, run_comparison
 from benchmark.errors import NotApplicable
@@ -93,8 +94,8 @@ def write_yamls(folder: Path) -> Path:
     return folder
 
 
-def compared(place: Path, out: Path, *overrides: str) -> Comparison:
-    """A comparison of the tiny task and the checkpoint `bert` of the fixture `place`, without tracking and analyses."""
+def settings(place: Path, out: Path, *overrides: str) -> DictConfig:
+    """Of a comparison of the tiny task and the checkpoint `bert` of the fixture `place`, without tracking and analyses."""
     given = (
         "task=tiny_task",
         "model=hf",
@@ -103,4 +104,9 @@ def compared(place: Path, out: Path, *overrides: str) -> Comparison:
         "batch_size=4",
         "analyses=[]",
     )
-    return run_comparison(compose("config", [*given, f"out={out}", *overrides], str(place / "conf")))
+    return compose("config", [*given, f"out={out}", *overrides], str(place / "conf"))
+
+
+def compared(place: Path, out: Path, *overrides: str) -> Comparison:
+    """The comparison of these settings."""
+    return run_comparison(settings(place, out, *overrides))

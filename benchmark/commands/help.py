@@ -68,8 +68,9 @@ What a comparison would take, before it runs: passes, seconds, memory and disk o
 
 usage: {program} [SETTING=VALUE ...]
 
-The settings are those of the comparison. A few of its examples are explained and tested in a temporary folder; the plan
-is kept in OUT/plans, and the comparison's folder then shows what was planned beside what was taken (plan.md).
+The settings are those of the comparison. One batch of its examples is explained and tested with each method, and kept: the
+comparison goes on from there. The plan lies in OUT/plans, and the comparison's folder then shows what was planned beside
+what was taken (plan.md).
 
 Flags
   --config-dir DIR     a folder with YAMLs of your own, such as DIR/methods/NAME.yaml

@@ -45,8 +45,8 @@ class Runner(Protocol):
     def at_once(self) -> int:
         """How many methods it is worth to work on at the same time, each in a thread of its own."""
 
-    def results(self, series: Series[T], begin: int = 0) -> Iterator[T]:
-        """The result of each batch from number `begin` on, in order.
+    def results(self, series: Series[T], numbers: Sequence[int] | None = None) -> Iterator[T]:
+        """The results of the batches of these numbers, in their order; None: of all batches.
 
         Raises:
             UserError, NotApplicable: as the work raised it.

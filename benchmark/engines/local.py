@@ -3,7 +3,7 @@
 import gc
 import logging
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -41,10 +41,10 @@ class Here:
 
     at_once: int = 1
 
-    def results(self, series: Series[T], begin: int = 0) -> Iterator[T]:
-        """The result of each batch from number `begin` on."""
+    def results(self, series: Series[T], numbers: Sequence[int] | None = None) -> Iterator[T]:
+        """The results of the batches of these numbers; None: of all batches."""
         work = Fitted(series.work, series.model)
-        for index in range(begin, len(series.batches)):
+        for index in range(len(series.batches)) if numbers is None else numbers:
             yield work(series.batches[index], *series.inputs(index))
 
     def peak_memory(self) -> int:

@@ -100,11 +100,12 @@ class Workers:
         """The setting `methods_at_once`."""
         return self.settings.methods_at_once
 
-    def results(self, series: Series[T], begin: int = 0) -> Iterator[T]:
-        """The result of each batch from number `begin` on, in order."""
+    def results(self, series: Series[T], numbers: Sequence[int] | None = None) -> Iterator[T]:
+        """The results of the batches of these numbers, in their order; None: of all batches."""
         if series.model is not self.model:
-            yield from Here().results(series, begin)
+            yield from Here().results(series, numbers)
             return
+        numbers = range(len(series.batches)) if numbers is None else numbers
         ahead = _AHEAD * self.crew.size * self.settings.in_flight
         from ray.cloudpickle import dumps  # for classes of a notebook too
 
@@ -112,8 +113,8 @@ class Workers:
         key, size = sha256(work).hexdigest(), self.settings.batches_per_shard
         handed: deque[Shard] = deque()
         try:
-            for first in range(begin, len(series.batches), size):
-                items = moved(_items(series, range(first, min(first + size, len(series.batches)))), "cpu")
+            for first in range(0, len(numbers), size):
+                items = moved(_items(series, numbers[first : first + size]), "cpu")
                 handed.append(Shard(key, work, dumps(items), first // size))
                 self.crew.submit(handed[-1])
                 if len(handed) >= ahead:

@@ -1,34 +1,22 @@
-"""What a cell will take, from what the rounds of a pilot took."""
+"""What is left of a cell, and what it will take, from what one of its batches took."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import mean
+from itertools import compress
+from pathlib import Path
 
-from benchmark.planning.fitting import Line, Shape, fit, straight
-from benchmark.planning.pilot import Pilot, Round
-from benchmark.progress.stopwatch import Lap
-from benchmark.progress.stopwatch import Taken as Spent
+import pyarrow.parquet as pq
+
+from benchmark.errors import NotApplicable
+from benchmark.planning.measuring import Measured
+from benchmark.progress.stopwatch import Passes
 from benchmark.run.cell import Cell
+from benchmark.run.data import Data
+from benchmark.run.encoded import lengths_of
 from benchmark.run.stages import PREDICTED, Explaining, Stage, Testing, asked
 from benchmark.run.steps import pending
 from benchmark.run.testing import twin_of
-from benchmark.types import Batch, Evaluation
-
-_ANOTHER = Explaining(which="label")
-_SEARCH = "searching calibration examples"
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What one go of a cell over batches will take.
-
-    Attributes:
-        seconds: of each batch.
-        passes: forward and backward, of all.
-    """
-
-    seconds: tuple[float, ...]
-    passes: tuple[float, float]
+from benchmark.types import Evaluation
 
 
 @dataclass(frozen=True)
@@ -36,14 +24,16 @@ class Forecast:
     """What a cell will take.
 
     Attributes:
-        stages: each with what it will take; none where the cell is finished.
-        around: seconds outside of the batches: statistics, files, and what is searched for once.
-        around_passes: passes there.
+        stages: seconds of each batch that is left; none where the cell is finished.
+        passes: forward and backward, of all that is left.
+        around: seconds outside of the batches: statistics and files.
+        disk_bytes: of the run folder when the cell is finished.
     """
 
-    stages: Mapping[Stage, Taken]
-    around: float = 0.0
-    around_passes: tuple[float, float] = (0.0, 0.0)
+    stages: Mapping[Stage, tuple[float, ...]]
+    passes: Passes
+    around: float
+    disk_bytes: int
 
     @property
     def seconds(self) -> float:
@@ -53,114 +43,84 @@ class Forecast:
     @property
     def of_batches(self) -> float:
         """Seconds that workers can share."""
-        return sum(sum(stage.seconds) for stage in self.stages.values())
-
-    @property
-    def passes(self) -> tuple[float, float]:
-        """Forward and backward."""
-        forward, backward = self.around_passes
-        return forward + sum(s.passes[0] for s in self.stages.values()), backward + sum(
-            s.passes[1] for s in self.stages.values()
-        )
+        return sum(map(sum, self.stages.values()))
 
     @property
     def chain(self) -> float:
         """Seconds that no number of workers shortens: the stages follow one another, each at least its longest batch."""
-        return self.around + sum(max(stage.seconds, default=0.0) for stage in self.stages.values())
+        return self.around + sum(max(seconds, default=0.0) for seconds in self.stages.values())
 
 
-class Forecaster:
-    """Makes forecasts.
+def forecast(measured: Measured, cell: Cell, evaluations: Mapping[str, Evaluation]) -> Forecast:
+    """What is left of a cell: what the measured batch took, seconds by the tokens of what is left, passes by its examples.
 
     Args:
-        pilot: that was run.
-        evaluations: of the comparison.
+        measured: one of its batches.
+        cell: the whole cell.
+        evaluations: the tests of the comparison.
     """
-
-    def __init__(self, pilot: Pilot, evaluations: Mapping[str, Evaluation]) -> None:
-        self.rounds, self.like, self.evaluations = pilot.rounds, pilot.like, evaluations
-        self.differing = _differing(self.rounds)
-
-    def __call__(self, cell: Cell) -> Forecast:
-        """What is left to do of a cell of the comparison."""
-        kin = self.like[cell.name]
-        stages = {}
-        for stage in pending(cell, self.evaluations):
-            owner = kin if isinstance(stage, Testing) else cell.name
-            if (taken := self._stage(stage, owner, stage.batches(cell.data))) is not None:
-                stages[stage] = taken
-        rounds = [each.taken[kin] for each in self.rounds]
-        sizes = [each.data.facts.n for each in self.rounds]
-        searched = [one.steps.get(_SEARCH, 0.0) for one in rounds]
-        around = straight(sizes, [one.around - s for one, s in zip(rounds, searched, strict=True)], cell.data.facts.n)
-        scale = self._searched(cell) if any(searched) else 0.0
-        passes = _outside(rounds[-1])
-        return Forecast(stages, around + searched[-1] * scale, (passes[0] * scale, passes[1] * scale))
-
-    def _stage(self, stage: Stage, method: str, batches: Sequence[Batch]) -> Taken | None:
-        """What a stage takes; None where the pilot found that it is not asked for."""
-        share = 1.0
-        twin = twin_of(stage.evaluation) if isinstance(stage, Testing) else None
-        if stage == _ANOTHER and self._laps(method, [stage]):
-            stage, share = PREDICTED, self.differing
-        elif twin is not None and self._laps(method, [Testing(twin)]):
-            stage, share = Testing(twin), self.differing
-        found = self._laps(method, [stage])
-        if not found:
-            return None
-        if stage in (samples := self._samples()):  # explaining costs the same, whichever examples
-            found = self._laps(method, samples)
-        line: Line = fit([shape for shape, _ in found], [lap.seconds for _, lap in found])
-        seconds = tuple(line(Shape(len(batch) * share, batch.units.shape[1])) for batch in batches)
-        if not share:
-            seconds = (0.0,) * len(batches)
-        typical = self._laps(method, [stage], self.rounds[-1:]) or found
-        examples, measured = sum(map(len, batches)) * share, sum(shape.examples for shape, _ in typical)
-        per = [sum(lap.passes[kind] for _, lap in typical) / measured for kind in (0, 1)]
-        return Taken(seconds, (per[0] * examples, per[1] * examples))
-
-    def _laps(
-        self, method: str, stages: Iterable[Stage], rounds: Sequence[Round] | None = None
-    ) -> list[tuple[Shape, Lap]]:
-        """What the batches of these stages took, in all rounds or in some."""
-        return [
-            (Shape(len(batch), batch.units.shape[1]), lap)
-            for each in (self.rounds if rounds is None else rounds)
-            for stage in stages
-            if (laps := each.taken[method].laps.get(stage.name))
-            for batch, lap in zip(stage.batches(each.data), laps, strict=True)
-        ]
-
-    def _samples(self) -> list[Stage]:
-        """The stages that explain one class of the scored examples, or of others."""
-        of_tests = [stage for test in self.evaluations.values() for stage in asked(test) if stage.sample is not None]
-        return [PREDICTED, *dict.fromkeys(of_tests)]
-
-    def _searched(self, cell: Cell) -> float:
-        """How many times more calibration tokens than the last round had a search goes over."""
-        shares = []
-        for test in self.evaluations.values():
-            if test.reads == "method":
-                split, limit = test.calibration.split, test.calibration.limit
-                whole, some = cell.data.calibration(split, limit), self.rounds[-1].data.calibration(split, limit)
-                shares.append(_tokens(whole) / _tokens(some))
-        return mean(shares) if shares else 0.0
+    stages: dict[Stage, tuple[float, ...]] = {}
+    forward = backward = 0.0
+    planned = pending(cell, evaluations)
+    for stage in planned:
+        laps, twin = measured.taken.laps.get(stage.name), _twin(stage, cell)
+        others = twin in planned
+        if not laps:
+            continue
+        try:
+            here, there = (_lengths(stage, data, others=others) for data in (measured.cell.data, cell.data))
+        except NotApplicable:  # not all examples have labels: the comparison will have a dash
+            continue
+        if twin is not None and others and not any(here):  # the measured batch has no example of the kind
+            laps, here = measured.taken.laps[twin.name], measured.cell.data.lengths
+        done = cell.in_parts(stage)
+        left = [lengths for number, lengths in enumerate(there) if number not in done]
+        each = sum(lap.seconds for lap in laps) / sum(map(sum, here))
+        stages[stage] = tuple(each * sum(lengths) for lengths in left)
+        share = sum(map(len, left)) / sum(map(len, here))
+        forward += share * sum(lap.passes[0] for lap in laps)
+        backward += share * sum(lap.passes[1] for lap in laps)
+    return Forecast(stages, (forward, backward), measured.taken.around, _disk_bytes(measured, cell, evaluations))
 
 
-def _outside(taken: Spent) -> tuple[float, float]:
-    laps = [lap for laps in taken.laps.values() for lap in laps]
-    return taken.passes[0] - sum(lap.passes[0] for lap in laps), taken.passes[1] - sum(lap.passes[1] for lap in laps)
+def _twin(stage: Stage, cell: Cell) -> Stage | None:
+    """The stage of the predicted classes, where this one goes over those examples alone that have another label."""
+    if isinstance(stage, Testing):
+        return None if (test := twin_of(stage.evaluation)) is None else Testing(test)
+    of_labels = stage == Explaining(which="label") and cell.method.class_specific
+    return PREDICTED if of_labels else None
 
 
-def _tokens(batches: Sequence[Batch]) -> int:
-    return sum(batch.units.numel() for batch in batches)
+def _lengths(stage: Stage, data: Data, *, others: bool = False) -> list[list[int]]:
+    """Tokens of each example that a stage goes over, by batch: of all, or of the `others`, whose label is not predicted."""
+    batches = stage.batches(data)
+    lengths = data.lengths if batches is data.batches else lengths_of(batches)
+    if not others:
+        return lengths
+    differs = [data.target(index, "label").differs(data.target(index, "predicted")) for index in range(len(batches))]
+    return [list(compress(batch, each.tolist())) for batch, each in zip(lengths, differs, strict=True)]
 
 
-def _differing(rounds: Sequence[Round]) -> float:
-    """The share of the pilot's examples whose label is not the predicted class."""
-    pairs = [
-        (each.data.target(index, "predicted").classes, batch.label)
-        for each in rounds
-        for index, batch in enumerate(each.data.batches)
-    ]
-    return sum(int((predicted != label).sum()) for predicted, label in pairs) / sum(len(label) for _, label in pairs)
+def _disk_bytes(measured: Measured, cell: Cell, evaluations: Mapping[str, Evaluation]) -> int:
+    """Bytes of the whole cell's folder, of every file by its size in the measured one.
+
+    Edge scores grow with pairs of tokens, other explanations with tokens, rows and what people read with examples. The
+    record and the settings stay as they are, and so does what a file of rows says of its columns.
+    """
+    stages = {stage for test in evaluations.values() for stage in asked(test)} | {PREDICTED}
+    explained = {measured.cell.path(stage): stage for stage in stages}
+    more = cell.data.facts.n / measured.cell.data.facts.n
+
+    def whole(path: Path) -> float:
+        size, stage = path.stat().st_size, explained.get(path)
+        if stage is not None:
+            power = 2 if stage.gives == "edges" else 1
+            here, there = (_lengths(stage, each.data) for each in (measured.cell, cell))
+            amount_here, amount_there = (sum(n**power for batch in lengths for n in batch) for lengths in (here, there))
+            return float(size * amount_there / amount_here)
+        if path.suffix == ".parquet":
+            of_columns = float(pq.ParquetFile(path).metadata.serialized_size)
+            return of_columns + (size - of_columns) * more
+        return size if path.name in ("record.json", "config.yaml") else size * more
+
+    return round(sum(whole(path) for path in measured.cell.folder.iterdir() if path.is_file()))

@@ -1,4 +1,4 @@
-"""Plans a comparison: a pilot on a few examples, and from it what each method takes."""
+"""Plans a comparison: one batch of each method is run, and tells what the others take."""
 
 import time
 from collections.abc import Mapping
@@ -15,12 +15,9 @@ from benchmark.engines.base import Engine
 from benchmark.models import Classifier
 from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.opened import Opened, open_comparison
-from benchmark.planning.disk import run_folder_bytes
-from benchmark.planning.forecast import Forecaster
-from benchmark.planning.memory_peaks import high_water
-from benchmark.planning.pilot import Pilot
+from benchmark.planning.forecast import forecast
+from benchmark.planning.measuring import Measured, mean_batch, measured
 from benchmark.planning.reporting import report_seconds
-from benchmark.planning.sampling import FEW, typical
 from benchmark.results import store
 from benchmark.results.plans import Plan, PlannedCell, plan_path
 from benchmark.run.cell import Cell
@@ -30,13 +27,6 @@ from benchmark.settings.latex_settings import LatexSettings
 from benchmark.settings.making import make
 from benchmark.types import Batch
 
-LEAST_SECONDS = 20.0
-"""What the rounds of a pilot may take, however small the comparison; the smallest ones may take longer."""
-
-SHARE = 0.1
-"""Of the comparison, what they may take where that is more."""
-
-_MOST_BATCHES = 4
 REUSED = "finished already"
 
 
@@ -57,76 +47,62 @@ def make_plan(config: DictConfig) -> Plan:
     opened = open_comparison(config)
     opening = time.perf_counter() - start
     with progress.step("timing one forward and backward pass"):
-        (batch,) = typical(opened.setting.data, 1).batches
-        unit = seconds_of_pass(opened.setting.model, batch)
+        batch = opened.setting.data.batches[mean_batch(opened.setting.data.lengths)]
+        unit = seconds_of_pass(opened.setting.model, batch.select([len(batch) // 2]))
     cells = opened.cells()
     left = {name: cell for name, cell in cells.items() if pending(cell, opened.evaluations)}
     examples = opened.setting.data.facts.n
+    planned = {name: PlannedCell(name, note=REUSED) for name in cells}
     if not left:
-        reused = tuple(PlannedCell(name, note=REUSED) for name in cells)
-        return Plan(examples, unit, opening, 0.0, 0, reused, (), time.perf_counter() - start)
+        return Plan(examples, unit, opening, 0.0, 0, tuple(planned.values()), (), time.perf_counter() - start)
     with TemporaryDirectory(prefix="plan-") as place:
-        pilot = _piloted(left, opened, Path(place), config.batch_size)
-        forecaster = Forecaster(pilot, opened.evaluations)
-        memory = high_water(pilot)
-        planned = tuple(
-            _planned(pilot, forecaster, cell, memory[name]) if name in left else PlannedCell(name, note=REUSED)
-            for name, cell in cells.items()
-        )
-        with progress.step("timing tables and figures"):
-            report, size = report_seconds(pilot, digests_of(opened.evaluations), latex, examples)
+        found, given_up = measured(left, opened.evaluations, Path(place))
+        memory, report, size = high_water(found, left), 0.0, 0
+        planned |= {name: PlannedCell(name, note=why) for name, why in given_up.items()}
+        planned |= {name: _planned(each, left[name], opened, memory[name]) for name, each in found.items()}
+        if found:
+            with progress.step("timing tables and figures"):
+                parts = [each.cell for each in found.values()]
+                report, size = report_seconds(parts, digests_of(opened.evaluations), latex)
     analyses = ", ".join(opened.analyses)
     lacking = [f"analyses ({analyses}), whose cost shows when they run"] if analyses else []
     lacking += [f"what the report says of {len(cells) - len(left)} finished methods"] if len(left) < len(cells) else []
-    piloted = sum(each.data.facts.n for each in pilot.rounds)
+    tried = max((each.cell.data.facts.n for each in found.values()), default=0)
     took = time.perf_counter() - start
-    plan = Plan(examples, unit, opening, report, size, planned, tuple(lacking), took, piloted)
+    plan = Plan(examples, unit, opening, report, size, tuple(planned.values()), tuple(lacking), took, tried)
     plan.write(plan_path(Path(config.out), opened.hash))
     return plan
 
 
-def _piloted(cells: Mapping[str, Cell], opened: Opened, place: Path, batch_size: int) -> Pilot:
-    """A pilot of as many examples as the time allows, and in its second round twice `FEW` at least."""
-    pilot, start, worked = Pilot(cells, opened.evaluations, place), time.perf_counter(), time.process_time()
-    pilot.begin()
-    elapsed = time.perf_counter() - start
-    on_cpu = opened.setting.model.device.type == "cpu"
-    own = min(1.0, (time.process_time() - worked) / elapsed) if on_cpu else 1.0  # the rest went to other processes
-    first, data = pilot.rounds[0], opened.setting.data
-    laps = sum(lap.seconds for taken in first.taken.values() for laps in taken.laps.values() for lap in laps)
-    around = sum(taken.around for taken in first.taken.values())
-    tokens = sum(batch.units.numel() for batch in first.data.batches)
-    whole = around + laps * sum(batch.units.numel() for batch in data.batches) / tokens
-    allowed = max(LEAST_SECONDS / own, SHARE * whole) - elapsed
-
-    def cost(size: int, growing: float) -> float:
-        """Seconds of a batch of so many examples, of which a share is taken to grow with its tokens."""
-        times = max(1.0, sum(batch.units.numel() for batch in typical(data, size).batches) / tokens)
-        return laps * (1 - growing + growing * times)
-
-    sizes = [size for size in (batch_size, batch_size // 2) if size > 2 * FEW]  # below that it is twice `FEW`
-    size = next((size for size in sizes if around + cost(size, 1 / 3) <= allowed), min(batch_size, 2 * FEW))
-    count = int((allowed - around) / cost(size, 1)) if size == batch_size and laps else 1
-    pilot.go_on(size, min(max(1, count), _MOST_BATCHES))
-    return pilot
-
-
-def _planned(pilot: Pilot, forecaster: Forecaster, cell: Cell, memory: int) -> PlannedCell:
-    forecast = forecaster(cell)
-    forward, backward = forecast.passes
-    record = store.find_record(pilot.rounds[-1].cells[pilot.like[cell.name]].folder)
+def _planned(measured: Measured, cell: Cell, opened: Opened, memory: int) -> PlannedCell:
+    found = forecast(measured, cell, opened.evaluations)
+    record = store.find_record(measured.cell.folder)
     return PlannedCell(
         method=cell.name,
-        forward_passes=forward,
-        backward_passes=backward,
-        seconds=forecast.seconds,
-        shared_seconds=forecast.of_batches,
-        chain_seconds=forecast.chain,
-        shards=sum(len(stage.seconds) for stage in forecast.stages.values()),
+        forward_passes=found.passes[0],
+        backward_passes=found.passes[1],
+        seconds=found.seconds,
+        shared_seconds=found.of_batches,
+        chain_seconds=found.chain,
+        shards=sum(map(len, found.stages.values())),
         memory_bytes=memory,
-        disk_bytes=run_folder_bytes(pilot, cell),
+        disk_bytes=found.disk_bytes,
         note="" if record is None or record.dash is None else record.dash,
     )
+
+
+def high_water(measured: Mapping[str, Measured], cells: Mapping[str, Cell]) -> dict[str, int]:
+    """The process's high-water mark when each method of the comparison is done, in bytes.
+
+    What a method added to what was held before it grows with the tokens of the largest batch; at most so, since methods cut
+    batches that would take more than the memory budget.
+    """
+    base, mark, marks = min((each.before for each in measured.values()), default=0), 0, {}
+    for name, each in measured.items():
+        largest, here = (max(map(sum, data.lengths)) for data in (cells[name].data, each.cell.data))
+        mark = max(mark, base + round((each.peak - each.before) * max(1.0, largest / here)))
+        marks[name] = mark
+    return marks
 
 
 def seconds_of_pass(model: Classifier, batch: Batch, rounds: int = 3) -> float:

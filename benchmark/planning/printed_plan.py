@@ -55,12 +55,12 @@ def _total(plan: Plan) -> list[str]:
 def _sentences(plan: Plan) -> list[str]:
     """What the figures are, and how they were come by."""
     lines = [
-        f"{plan.examples} examples. Measured on {plan.pilot_examples} of them, on this machine, in "
-        f"{plan.pilot_seconds:.0f} s. No intervals: each kind of batch was timed a few times, and what else the machine "
-        "does errs more.",
+        f"{plan.examples} examples. One batch of {plan.measured_examples} of them was run for each method, on this machine, "
+        f"in {plan.measuring_seconds:.0f} s; it is kept, and the figures are of what is left. No intervals: each batch was "
+        "timed once, and what else the machine does errs more.",
         f"F+B: one plain forward and backward pass of one example of middling length, with eager attention: here "
         f"{1000 * plan.pass_seconds:.1f} ms. Passes are counted in examples.",
-        "Peak memory: of the process when the method is done; as it grew in the pilot, by the tokens of a batch.",
+        "Peak memory: of the process when the method is done; as it grew in the measured batch, by the tokens of a batch.",
         "Workers: each with cores of its own; their batches are divided evenly, and opening, statistics, files and the "
         "report stay in the first process. Starting them is not counted.",
     ]

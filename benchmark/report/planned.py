@@ -81,7 +81,7 @@ def _markdown(plan: Plan, account: Account, table: pd.DataFrame) -> str:
     rest = [""] * 8
     for name, planned, actual in _totals(plan, account, table):
         lines.append(markdown_line([name, *_pair(planned, math.nan if actual is None else actual), *rest]))
-    n = f"{plan.examples} examples; the plan was made in {plan.pilot_seconds:.1f} s on {plan.pilot_examples} of them."
+    n = f"{plan.examples} examples; the plan was made in {plan.measuring_seconds:.1f} s on {plan.measured_examples} of them."
     unplanned = [f"Not planned: {what}." for what in plan.not_planned]
     return "\n\n".join(["\n".join(lines), n, *unplanned, _SENTENCES]) + "\n"
 

@@ -59,8 +59,8 @@ class Plan:
         report_bytes: of their files.
         cells: in the order of the comparison.
         not_planned: what the seconds lack, a line each.
-        pilot_seconds: what finding this out took.
-        pilot_examples: on how many of the examples.
+        measuring_seconds: what finding this out took.
+        measured_examples: of each method, how many were run for it.
     """
 
     examples: int
@@ -70,8 +70,8 @@ class Plan:
     report_bytes: int
     cells: tuple[PlannedCell, ...]
     not_planned: tuple[str, ...] = ()
-    pilot_seconds: float = 0.0
-    pilot_examples: int = 0
+    measuring_seconds: float = 0.0
+    measured_examples: int = 0
 
     @property
     def seconds(self) -> float:

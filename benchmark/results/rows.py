@@ -167,7 +167,12 @@ class StoredRows:
 
     @staticmethod
     def open(
-        path: Path, file: File, examples: int | None = None, declared: Mapping[str, str] | None = None
+        path: Path,
+        file: File,
+        examples: int | None = None,
+        declared: Mapping[str, str] | None = None,
+        *,
+        intact: bool = False,
     ) -> "StoredRows":
         """Rows that `write_rows` wrote.
 
@@ -176,12 +181,16 @@ class StoredRows:
             file: the open file, which is kept.
             examples: how many there are; None where it is not known. There are only so many rows for each, unless
             declared: names the file's tests, with the digests of their rows: then as many as were written.
+            intact: the whole file was held against its digest, so that its parts need not be.
 
         Raises:
             Corrupt: it is broken, or something else; also when rows are read.
         """
         source = FileRows(path, file, examples, declared or {})
-        return StoredRows(source, _by_test(source.entries))
+        rows = StoredRows(source, _by_test(source.entries))
+        if intact:
+            rows._checked.update(source.entries)
+        return rows
 
     @staticmethod
     def read_from(path: Path) -> "StoredRows":

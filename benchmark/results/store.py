@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -98,12 +99,18 @@ def read_object(kind: type[T], path: Path) -> T:
 def read_record(folder: Path) -> Record:
     """The facts and figures of a finished cell; UserError where there is no record, or none that can be read."""
     path = folder / "record.json"
-    content = _parsed_json(path, _file_content(path))
     try:
-        record = Record.from_json(content)
-        check_seal(content)
-    except ValueError as error:
+        return _record(_file_content(path))
+    except DAMAGE as error:
         raise _corrupt(path, error) from error
+
+
+@lru_cache(maxsize=256)
+def _record(content: bytes) -> Record:
+    """The record of a content, which is looked at many times while a command takes up a folder."""
+    parsed = bounded.parse_json(content)
+    record = Record.from_json(parsed)
+    check_seal(parsed)
     return record
 
 
@@ -112,9 +119,13 @@ def find_record(folder: Path) -> Record | None:
     path = folder / "record.json"
     if not path.exists():
         return None
-    content = _parsed_json(path, _file_content(path))
-    earlier = isinstance(content, dict) and content.get("schema") in range(1, SCHEMA)
-    return None if earlier else read_record(folder)
+    try:
+        return read_record(folder)
+    except Corrupt:
+        content = _parsed_json(path, _file_content(path))
+        if isinstance(content, dict) and content.get("schema") in range(1, SCHEMA):
+            return None
+        raise
 
 
 def _file_content(path: Path) -> bytes:
@@ -194,7 +205,7 @@ def read_cell(folder: Path) -> tuple[Record, StoredRows]:
     if not written:
         raise Corrupt(path, NOT_AS_RECORDED)
     declared = {name: test.rows for name, test in record.evaluations.items()}
-    return record, StoredRows.open(path, file, record.task.n, declared)
+    return record, StoredRows.open(path, file, record.task.n, declared, intact=True)
 
 
 def _held(path: Path) -> File:

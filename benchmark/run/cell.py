@@ -21,7 +21,7 @@ from benchmark.results.store import Ragged
 from benchmark.run import origins
 from benchmark.run.arrays import overlaid, padded, target_of_stored
 from benchmark.run.data import Data
-from benchmark.run.encoded import sizes_of, uids_of
+from benchmark.run.encoded import Chosen, sizes_of, uids_of
 from benchmark.run.explaining import (
     Checked,
     Explain,
@@ -31,7 +31,7 @@ from benchmark.run.explaining import (
     ScoreEdges,
     class_order,
 )
-from benchmark.run.resumable import Resumable
+from benchmark.run.resumable import Resumable, batches_in
 from benchmark.run.stages import (
     CLASSES,
     PREDICTED,
@@ -42,7 +42,7 @@ from benchmark.run.stages import (
     heads_from,
 )
 from benchmark.targets import Explained, TargetName
-from benchmark.types import Attribution, Compared, Method
+from benchmark.types import Attribution, Batch, Compared, Method
 
 Step = Literal["explain", "test", "reduce"]
 """What brings a cell up to date, one after the other: attributions, then rows of tests, then figures."""
@@ -67,6 +67,7 @@ class Cell:
         checkpoint_seconds: least time between two parts of an unfinished stage.
         refusal: why the method cannot explain here, as the task lacks what it is fitted on; None where it can.
         steps: what may be computed; what is missing of another step is a mistake of whoever asks for it.
+        whole: the cell that this one is an excerpt of, where there is one: see `excerpt`.
     """
 
     folder: Path
@@ -79,12 +80,24 @@ class Cell:
     checkpoint_seconds: float
     refusal: str | None = None
     steps: Sequence[Step] = STEPS
+    whole: "Cell | None" = None
     _refusals: dict[Stage, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def lock(self) -> locks.Lock:
         """Held while anything in the run folder changes."""
         return locks.beside(self.folder, self.name)
+
+    def excerpt(self, folder: Path, choice: Callable[[Sequence[Batch]], Sequence[Batch]]) -> "Cell":
+        """The same cell over some of its batches, in a folder of its own.
+
+        What is computed there of a batch, and hangs on nothing else, is a part of this cell: a run of it goes on from there.
+
+        Args:
+            folder: for what the excerpt leaves.
+            choice: gives some of the batches, as `Chosen`.
+        """
+        return replace(self, folder=folder, data=self.data.excerpt(choice), whole=self)
 
     def explain(self, which: Explained) -> Ragged:
         """Attributions of all scored examples for the predicted or another class; reused where they are stored.
@@ -181,8 +194,22 @@ class Cell:
 
     def parts(self, stage: Stage, ending: str = "") -> Path:
         """Where the parts of an unfinished stage lie; how its batches are cut is in the name."""
-        cut = digest(sizes_of(stage.batches(self.data)))[:8]
-        return self.folder / "parts" / f"{stage.name}{ending}-{cut}"
+        owner = self if self.whole is None or not stage.by_batch else self.whole
+        cut = digest(sizes_of(stage.batches(owner.data)))[:8]
+        return owner.folder / "parts" / f"{stage.name}{ending}-{cut}"
+
+    def numbers(self, stage: Stage) -> Sequence[int] | None:
+        """The numbers that the batches of a stage have in the cell whose parts they are; None where that is this cell."""
+        batches = stage.batches(self.data)
+        is_part = self.whole is not None and stage.by_batch and isinstance(batches, Chosen)
+        return batches.places if is_part and isinstance(batches, Chosen) else None
+
+    def in_parts(self, stage: Stage) -> set[int]:
+        """The numbers of the batches of an unfinished stage whose results lie in parts."""
+        numbers = set()
+        for folder in self.parts(stage).parent.glob(self.parts(stage, "*").name):
+            numbers |= batches_in(folder)
+        return numbers
 
     def refused(self, stage: Stage) -> str | None:
         """Why a stage that was tried gives nothing; None where it was not tried, or gives something."""
@@ -221,6 +248,7 @@ class Cell:
             read=Ragged.read,
             merge=Ragged.merge,
             seconds=self.checkpoint_seconds,
+            excerpt=self.numbers(stage),
         )
         before = Look(self.model)
         try:

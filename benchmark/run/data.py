@@ -1,7 +1,7 @@
 """The encoded examples of one task and model, and what all methods share of them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from threading import Lock
@@ -16,7 +16,7 @@ from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.randomness import generator
 from benchmark.results.record import TaskRecord
-from benchmark.run.encoded import Chosen, sizes_of, uids_of
+from benchmark.run.encoded import Chosen, lengths_of, sizes_of, uids_of
 from benchmark.targets import ClassTarget, DrawnClass, Explained, OneClass, Target, joined, target_of
 from benchmark.types import Batch
 
@@ -44,10 +44,28 @@ class Data:
     _targets: dict[Explained, Target] = field(default_factory=dict, init=False, repr=False, compare=False)
     _guard: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
+    def excerpt(self, choice: Callable[[Sequence[Batch]], Sequence[Batch]]) -> "Data":
+        """The same task and model with a choice of the scored examples, and of those that a test is calibrated on."""
+        batches = choice(self.batches)
+        n = sum(sizes_of(batches))
+        return Data(
+            self.model,
+            batches=batches,
+            calibration=lambda split, limit: choice(self.calibration(split, limit)),
+            facts=replace(self.facts, n=n, limit=n, seed=self.facts.seed or 0),
+            labels=self.labels,
+            runner=self.runner,
+        )
+
     @property
     def uids(self) -> tuple[str, ...]:
         """The scored examples, in the order of the batches."""
         return uids_of(self.batches)
+
+    @cached_property
+    def lengths(self) -> list[list[int]]:
+        """Tokens of each example without padding, by batch."""
+        return lengths_of(self.batches)
 
     def start(self, index: int) -> int:
         """Number of examples before a batch."""

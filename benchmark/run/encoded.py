@@ -143,6 +143,11 @@ def sizes_of(batches: Sequence[Batch]) -> list[int]:
     return batches.sizes if isinstance(batches, Encoded) else [len(batch) for batch in batches]
 
 
+def lengths_of(batches: Sequence[Batch]) -> list[list[int]]:
+    """Tokens of each example without padding, by batch; every batch is looked at."""
+    return [batch.attention_mask.sum(1).tolist() for batch in batches]
+
+
 def uids_of(batches: Sequence[Batch]) -> tuple[str, ...]:
     """The examples of all batches in order, without encoding any."""
     return batches.uids if isinstance(batches, Encoded) else tuple(uid for batch in batches for uid in batch.uids)

@@ -13,6 +13,17 @@ from benchmark import progress
 T = TypeVar("T")
 
 
+def batches_in(folder: Path) -> set[int]:
+    """The numbers of the batches that lie in the parts of a folder."""
+    return {number for path in folder.glob("[0-9]*-[0-9]*.*") for number in _held(path)}
+
+
+def _held(part: Path) -> range:
+    """The numbers of the batches that a part holds, which its name tells."""
+    begin, _, stop = part.name.partition(".")[0].partition("-")
+    return range(int(begin), int(stop))
+
+
 @dataclass(frozen=True)
 class Resumable(Generic[T]):
     """Work that gives one result per batch, in order.
@@ -26,6 +37,8 @@ class Resumable(Generic[T]):
         seconds: least time between two parts; short work writes none.
         size: of a result; a part is also written where results of `most` have come together.
         most: see `size`.
+        excerpt: where the batches are some of those of longer work, their numbers there. All are computed; each result is a
+            part of that work, and stays.
     """
 
     folder: Path
@@ -36,6 +49,7 @@ class Resumable(Generic[T]):
     seconds: float
     size: Callable[[T], int] = lambda _: 0
     most: float = math.inf
+    excerpt: Sequence[int] | None = None
 
     def run(self, sizes: Sequence[int], compute: Callable[[int], T], name: str, label: str = "") -> T:
         """Merged results of all batches; those of an earlier, killed run are taken from its parts.
@@ -46,59 +60,66 @@ class Resumable(Generic[T]):
             name: of the work, as a step of `benchmark.progress`.
             label: what a person reads in its place.
         """
-        return self.follow(sizes, lambda begin: map(compute, range(begin, len(sizes))), name, label)
+        return self.merge(self.parts(sizes, lambda numbers: map(compute, numbers), name, label))
 
-    def follow(self, sizes: Sequence[int], results: Callable[[int], Iterator[T]], name: str, label: str = "") -> T:
-        """The same, of results that come one after the other."""
-        return self.merge(self.parts(sizes, results, name, label))
-
-    def parts(self, sizes: Sequence[int], results: Callable[[int], Iterator[T]], name: str, label: str = "") -> list[T]:
-        """The same, not merged to the end: what was read from parts, and then the results that are in none.
+    def parts(
+        self, sizes: Sequence[int], results: Callable[[Sequence[int]], Iterator[T]], name: str, label: str = ""
+    ) -> list[T]:
+        """The same, not merged to the end: what was read from parts, and the results that are in none, in order.
 
         Parts are named by the batches that they hold, so that one that a kill cut off is simply absent.
 
         Args:
             sizes: examples in each batch.
-            results: those of the batches from a number on, in order.
+            results: those of the batches of some numbers, in order.
             name: of the work, as a step of `benchmark.progress`.
             label: what a person reads in its place.
         """
-        n_batches = len(sizes)
-        parts, begin = self._chain(n_batches)
-        done = [self.read(path) for path in parts]
-        pending: list[T] = []
-        size = 0
-        last = time.monotonic()
-        with progress.step(name, sum(sizes), label=label, done=sum(sizes[:begin])) as advance:
-            for index, result in enumerate(results(begin), begin):
-                pending.append(result)
+        stored = self._stored(len(sizes)) if self.excerpt is None else {}
+        done = {index for begin, (stop, _) in stored.items() for index in range(begin, stop)}
+        missing = [index for index in range(len(sizes)) if index not in done]
+        found = {begin: self.read(path) for begin, (_, path) in stored.items()}
+        waiting: list[int] = []  # batches one behind the other that are in no part yet
+        size, last = 0, time.monotonic()
+        with progress.step(name, sum(sizes), label=label, done=sum(sizes[index] for index in done)) as advance:
+            for index, result in zip(missing, results(missing), strict=True):
+                waiting.append(index)
+                found[index] = result
                 size += self.size(result)
                 advance(sizes[index])
-                if index + 1 < n_batches and (size >= self.most or time.monotonic() - last >= self.seconds):
-                    path = self.folder / f"{begin:06d}-{index + 1:06d}{self.suffix}"
-                    self.write(self.merge(pending), path)
-                    done.append(self.read(path))
-                    pending, size, begin, last = [], 0, index + 1, time.monotonic()
-        return [*done, *pending]
+                is_due = size >= self.most or time.monotonic() - last >= self.seconds or index + 1 in done
+                if self.excerpt is not None or (is_due and index != missing[-1]):
+                    merged = self.merge([found.pop(each) for each in waiting])
+                    found[waiting[0]] = self._written(merged, waiting)
+                    waiting, size, last = [], 0, time.monotonic()
+        return [found[index] for index in sorted(found)]
 
     def clear(self) -> None:
         """Remove the parts, once the result is stored."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.excerpt is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _chain(self, n_batches: int) -> tuple[list[Path], int]:
-        """Parts that follow one another from the first batch on, and the batch that is next; listed once.
+    def _written(self, result: T, batches: Sequence[int]) -> T:
+        """A result that became a part, as it is read from there."""
+        begin = batches[0] if self.excerpt is None else self.excerpt[batches[0]]
+        path = self.folder / f"{begin:06d}-{begin + len(batches):06d}{self.suffix}"
+        self.write(result, path)
+        return self.read(path)
 
-        Every batch is in one of them: of two parts that begin alike the longer counts, and one that begins within
-        another or behind a gap is left out.
+    def _stored(self, n_batches: int) -> dict[int, tuple[int, Path]]:
+        """Parts by the number of their first batch, each with the number behind its last one; listed once.
+
+        No batch is in two of them: of parts that begin alike the longest counts, and one that begins within another is left
+        out.
         """
         longest: dict[int, tuple[int, Path]] = {}
         for path in sorted(self.folder.glob(f"[0-9]*{self.suffix}")):
-            first, _, last = path.name.removesuffix(self.suffix).partition("-")
-            begin, stop = int(first), int(last)
-            if begin < stop <= n_batches and stop > longest.get(begin, (0, path))[0]:
-                longest[begin] = (stop, path)
-        chain, place = [], 0
-        while place in longest:
-            place, path = longest[place]
-            chain.append(path)
-        return chain, place
+            held = _held(path)
+            if held.start < held.stop <= n_batches and held.stop > longest.get(held.start, (0, path))[0]:
+                longest[held.start] = (held.stop, path)
+        stored, place = dict[int, tuple[int, Path]](), 0
+        for begin in sorted(longest):
+            if begin >= place:
+                stored[begin] = longest[begin]
+                place = longest[begin][0]
+        return stored

@@ -4,6 +4,7 @@ A stage is a value: what is asked for, what it is called on disk and to a person
 it, and nothing is read out of a name again.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -69,6 +70,11 @@ class Explaining:
         return f"explaining {_said(self.which)}"
 
     @property
+    def by_batch(self) -> bool:
+        """Whether what it gives of a batch hangs on that batch alone."""
+        return True
+
+    @property
     def of_others(self) -> bool:
         """Whether it gives something of those scored examples alone that have another target than the predicted class."""
         return self.gives == "attributions" and self.sample is None and self.which != "predicted"
@@ -98,12 +104,49 @@ class Testing:
         """What a person reads while it goes on."""
         return "testing"
 
+    @property
+    def by_batch(self) -> bool:
+        """Whether its rows of a batch hang on that batch alone, and not on what calibration examples gave."""
+        reads = self.evaluation.reads
+        return reads in ("tokens", "classes", "edges") or (reads == "heads" and self.evaluation.calibration == "each")
+
     def batches(self, data: Data) -> Sequence[Batch]:
         """What it goes over."""
         return data.batches
 
 
-Stage = Explaining | Testing
+@dataclass(frozen=True)
+class Searching:
+    """A test takes what it needs from the method itself, which searches calibration examples.
+
+    Attributes:
+        evaluation: the test.
+    """
+
+    evaluation: Evaluation
+
+    @property
+    def name(self) -> str:
+        """What its file is called, and a step of `benchmark.progress`."""
+        words = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self.evaluation).__name__).lower()
+        return f"{words}-{digest_of(self.evaluation)[:8]}"
+
+    @property
+    def label(self) -> str:
+        """What a person reads while it goes on."""
+        return "searching calibration examples"
+
+    @property
+    def by_batch(self) -> bool:
+        """All examples are searched at once."""
+        return False
+
+    def batches(self, data: Data) -> Sequence[Batch]:
+        """What it goes over."""
+        return data.calibration(self.evaluation.calibration.split, self.evaluation.calibration.limit)
+
+
+Stage = Explaining | Testing | Searching
 
 PREDICTED = Explaining()
 """Attributions for the predicted classes: every finished cell has them."""

@@ -22,10 +22,11 @@ from benchmark.models.guard import ModelChangedError
 from benchmark.results import commits
 from benchmark.results.rows import NOTHING
 from benchmark.run.cell import Cell
+from benchmark.run.encoded import sizes_of
 from benchmark.run.records import State, keep
 from benchmark.run.reducing import evaluate
-from benchmark.run.stages import PREDICTED, PREDICTED_EDGES, WITH_EDGES, Stage, Testing, asked
-from benchmark.run.testing import rows_of_test, rows_path, taken_from_method
+from benchmark.run.stages import PREDICTED, PREDICTED_EDGES, WITH_EDGES, Searching, Stage, Testing, asked
+from benchmark.run.testing import rows_of_test, rows_path, taken_from_method, taken_path
 from benchmark.types import Evaluation, Method
 
 logger = logging.getLogger(__name__)
@@ -145,6 +146,10 @@ def pending(cell: Cell, evaluations: Mapping[str, Evaluation]) -> dict[Stage, in
         steps[PREDICTED] = cell.data.facts.n
     for name in state.stale:
         if not state.has_rows(name) and not rows_path(cell, evaluations[name]).exists():
+            if evaluations[name].reads == "method":
+                search = Searching(evaluations[name])
+                if not taken_path(cell, search).exists():
+                    steps[search] = sum(sizes_of(search.batches(cell.data)))
             steps |= {
                 stage: cell.data.facts.n if stage.sample is None else stage.sample.limit
                 for stage in asked(evaluations[name])

@@ -3,7 +3,6 @@
 What a test is asked for one batch (`Rows` and those that follow) is a value, so that another process can be told to ask it.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from benchmark.run.arrays import padded
 from benchmark.run.cell import Cell
 from benchmark.run.encoded import sizes_of
 from benchmark.run.resumable import Resumable
-from benchmark.run.stages import Testing
+from benchmark.run.stages import Searching, Testing
 from benchmark.settings.identity import digest_of
 from benchmark.types import Attribution, Batch, Compared, Evaluation, Method, Reads
 
@@ -158,6 +157,7 @@ def _write_rows(cell: Cell, stage: Testing, path: Path) -> None:
         seconds=cell.checkpoint_seconds,
         size=len,
         most=2 * CHUNK,
+        excerpt=cell.numbers(stage),
     )
     results = partial(cell.data.runner.results, series)
     parts = resumable.parts(sizes_of(cell.data.batches), results, stage.name, stage.label)
@@ -190,7 +190,8 @@ def _series(cell: Cell, work: Work[pd.DataFrame], inputs: Callable[[int], tuple[
 
 
 def _scoped(cell: Cell, evaluation: Evaluation) -> Evaluation:
-    return evaluation.over(cell.data.batches)
+    """The test with what its rows need of all scored examples, those that an excerpt leaves out included."""
+    return evaluation.over((cell.whole or cell).data.batches)
 
 
 def _rows_of_stored(cell: Cell, evaluation: Evaluation, stored: Ragged) -> Series[pd.DataFrame]:
@@ -245,22 +246,29 @@ def _alike(cell: Cell, index: int) -> Bool[Tensor, "B"]:
     return cell.data.target(index, "label").differs(cell.data.target(index, "predicted")).logical_not()
 
 
+def taken_path(cell: Cell, stage: Searching) -> Path:
+    """Where what a test takes from a method lies."""
+    return cell.folder / f"{stage.name}.json"
+
+
 def taken_from_method(cell: Cell, evaluation: Evaluation) -> Mapping[str, Any]:
     """What a test takes from the method itself; it is made once, and kept beside the attributions.
 
     Raises:
         NotApplicable: there is nothing to take, with the reason.
     """
-    name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(evaluation).__name__).lower()
-    path = cell.folder / f"{name}-{digest_of(evaluation)[:8]}.json"
+    stage = Searching(evaluation)
+    path = taken_path(cell, stage)
     with cell.lock:
         if not path.exists():
-            cell.require("explain", Testing(evaluation))
-            batches = cell.data.calibration(evaluation.calibration.split, evaluation.calibration.limit)
+            cell.require("explain", stage)
+            batches = stage.batches(cell.data)
             extract = Extract(evaluation, cell.method, cell.name)
             series = Series(cell.model, extract, batches[:1], lambda _: (tuple(batches),))
-            with progress.step("searching calibration examples"):
+            examples = sum(sizes_of(batches))
+            with progress.step(stage.name, examples, label=stage.label) as advance:
                 (artifact,) = cell.data.runner.results(series)
+                advance(examples)
             origins.keep(cell.folder, path.name)
             store.write_json(path, sealed(artifact))
             commits.note(path)

@@ -70,9 +70,9 @@ def failing(monkeypatch):
     """This process says of a bug what workers say of it after the last attempt."""
     computed = Here.results
 
-    def results(self, series, begin=0):
+    def results(self, series, numbers=None):
         try:
-            yield from computed(self, series, begin)
+            yield from computed(self, series, numbers)
         except ZeroDivisionError as error:
             raise ShardError(f"it failed in every attempt: {error}") from error
 

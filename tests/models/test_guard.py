@@ -22,6 +22,7 @@ from benchmark.engines.worker import Worker
 from benchmark.errors import NotApplicable
 from benchmark.exits import Kept, ended
 from benchmark.models.guard import Look, ModelChangedError, is_ours
+from benchmark.planning.planner import make_plan
 from benchmark.results import store
 from benchmark.run.explaining import Checked, Explain
 from benchmark.run.steps import UnfinishedError
@@ -320,6 +321,17 @@ def test_a_strangers_method_spoils_nothing_but_its_own_row(conf, tmp_path, how):
     (folder,) = (tmp_path / "out" / "comparisons").iterdir()
     board = benchmark.leaderboard(folder)
     assert board["value"].tolist() == benchmark.leaderboard(clean.folder)["value"].tolist()
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_plan_gives_up_what_a_comparison_would(conf, tmp_path):
+    chosen = ("methods=[spoils,rollout]", "methods.spoils.how=zero", "evaluations=[perturbation]")
+    spoils, rollout = make_plan(tiny_task.settings(conf, tmp_path, *chosen)).cells
+    assert spoils.note.startswith("given up: methods.spoils left changed: ")
+    assert (spoils.seconds, rollout.note) == (0, "")
+    assert rollout.seconds > 0
+    assert not list(tmp_path.rglob("spoils*/*")), "a comparison would read parts of it"
+    assert list(tmp_path.rglob("rollout*/parts/*"))
 
 
 @pytest.mark.usefixtures("no_pictures")

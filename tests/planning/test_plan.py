@@ -16,8 +16,10 @@ from benchmark.progress.stopwatch import timed
 from benchmark.results import store
 from benchmark.results.digests import sealed
 from benchmark.results.plans import SHARD_SECONDS, Account, Plan, PlannedCell, plan_path
+from benchmark.run.explaining import ExplainWithEdges
 from benchmark.settings.configuration import compose
 from tests.report.carried import carried
+from tests.run.test_history import contents
 
 METHODS = "methods=[raw_attention,rollout,attattr,gradient_x_input,random]"
 TESTS = "evaluations=[perturbation,perturbation_target,aopc,rationale]"
@@ -54,7 +56,7 @@ def paid_by_pass(monkeypatch):
 
     monkeypatch.setattr(Classifier, "run", forward)
     monkeypatch.setattr(Classifier, "gradients", backward)
-    for module in ("pilot", "spending"):
+    for module in ("measuring", "spending"):
         monkeypatch.setattr(f"benchmark.planning.{module}.timed", partial(timed, lambda: now[0]))
 
 
@@ -71,10 +73,11 @@ def test_what_was_planned_comes_true(place, tmp_path, paid_by_pass):
     assert table["disk_bytes"].to_dict() == pytest.approx(table["planned_disk_bytes"].to_dict(), rel=0.25)
 
 
-def test_a_plan_leaves_one_file_and_the_report_only_a_link_to_what_came_of_it(place, tmp_path):
+def test_a_plan_leaves_parts_of_the_comparison_and_the_report_a_link_to_what_came_of_it(place, tmp_path):
     make_plan(composed(place, tmp_path / "planned"))
-    (kept,) = [path for path in (tmp_path / "planned").rglob("*") if path.is_file()]
-    assert kept.parent.name == "plans"
+    left = [path.relative_to(tmp_path / "planned") for path in (tmp_path / "planned").rglob("*") if path.is_file()]
+    (kept,) = [path for path in left if path.parts[0] == "plans"]
+    assert all("parts" in path.parts or path.suffix == ".lock" for path in left if path != kept), left
     planned = run_comparison(composed(place, tmp_path / "planned"))
     assert planned.folder.name.endswith(kept.stem)
     plain = run_comparison(composed(place, tmp_path / "plain"))
@@ -165,3 +168,27 @@ def test_the_table_tells_methods_totals_and_workers():
     assert "total, one process 600 0 15.0 1,500 700.0 MB 12.0 kB" in lines
     assert "workers 2 4 8 16" in lines
     assert any(line.startswith("Not planned: analyses (axioms)") for line in lines)
+
+
+WITH_ALL_READERS = (
+    "evaluations=[perturbation,perturbation_target,class_specificity,head_pruning,attribution_graph,triggers]"
+)
+
+
+def test_a_comparison_goes_on_from_what_was_planned(place, tmp_path, monkeypatch):
+    """The batch that a plan ran is not run again, and the folder holds in the end what it holds without a plan."""
+    chosen = ("methods=[attattr,universal_trigger]", WITH_ALL_READERS)
+    plain = run_comparison(composed(place, tmp_path / "plain", *chosen))
+    plan = make_plan(composed(place, tmp_path / "planned", *chosen))
+    seen = []
+    explain = ExplainWithEdges.__call__
+
+    def noted(work, model, batch, *inputs):
+        seen.extend(batch.uids)
+        return explain(work, model, batch, *inputs)
+
+    monkeypatch.setattr(ExplainWithEdges, "__call__", noted)
+    planned = run_comparison(composed(place, tmp_path / "planned", *chosen))
+    assert len(seen) == len({*seen}) == plan.examples - plan.measured_examples
+    for one, other in zip(plain.cells, planned.cells, strict=True):
+        assert contents(one) == contents(other)

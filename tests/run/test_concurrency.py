@@ -2,12 +2,13 @@
 
 import random
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
 
 from benchmark.results import store
-from benchmark.run.resumable import Resumable
+from benchmark.run.resumable import Resumable, batches_in
 from tests.load.jobs import (
     Place,
     calls,
@@ -88,12 +89,13 @@ def stage(folder):
     [
         ([(0, 2), (1, 3), (2, 4)], [4, 5]),  # overlapping: as two jobs without a lock left them
         ([(0, 3), (0, 2), (2, 5), (3, 4)], [4, 5]),
-        ([(0, 2), (3, 5)], [2, 3, 4, 5]),  # a gap
-        ([(2, 4)], [0, 1, 2, 3, 4, 5]),
+        ([(0, 2), (3, 5)], [2, 5]),  # a gap
+        ([(2, 4)], [0, 1, 4, 5]),  # as a plan leaves one
         ([(0, 9)], [0, 1, 2, 3, 4, 5]),
+        ([(0, 9), (0, 1)], [1, 2, 3, 4, 5]),
     ],
 )
-def test_parts_are_read_as_a_chain(tmp_path, parts, computed):
+def test_every_batch_is_read_or_computed_once(tmp_path, parts, computed):
     for begin, stop in parts:
         store.write_json(tmp_path / f"{begin:06d}-{stop:06d}.json", list(range(begin, stop)))
     done = []
@@ -108,15 +110,36 @@ def test_parts_are_read_as_a_chain(tmp_path, parts, computed):
 
 def test_a_part_that_appears_meanwhile_changes_nothing(tmp_path, monkeypatch):
     """Listed twice, a part that another job wrote in between was neither read nor computed."""
-    listed = stage(tmp_path)._chain
+    listed = stage(tmp_path)._stored
 
     def late(self, n_batches):
         found = listed(n_batches)
         store.write_json(tmp_path / "000000-000003.json", [0, 1, 2])
         return found
 
-    monkeypatch.setattr(Resumable, "_chain", late)
+    monkeypatch.setattr(Resumable, "_stored", late)
     assert stage(tmp_path).run([1] * 6, lambda index: [index], "test") == list(range(6))
+
+
+def test_batches_of_an_excerpt_are_parts_of_the_whole(tmp_path):
+    """They stay when the excerpt is done, and are read where the whole is computed; an excerpt computes all of its own."""
+    done = []
+
+    def of_whole(number):
+        done.append(number)
+        return [number]
+
+    def run_excerpt():
+        excerpt = replace(stage(tmp_path), excerpt=(2, 4))
+        found = excerpt.run([1, 1], lambda index: of_whole((2, 4)[index]), "test")
+        excerpt.clear()
+        return found
+
+    assert run_excerpt() == run_excerpt() == [2, 4]
+    assert done == [2, 4, 2, 4]
+    assert batches_in(tmp_path) == {2, 4}
+    assert stage(tmp_path).run([1] * 6, of_whole, "test") == list(range(6))
+    assert done == [2, 4, 2, 4, 0, 1, 3, 5]
 
 
 def test_the_probe_of_a_folder_is_nobody_else_s(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from benchmark.engines.moving import moved
 from benchmark.errors import UserError
 from benchmark.models.encoding import Encoder
 from benchmark.opened import open_comparison
-from benchmark.planning.sampling import few, typical
+from benchmark.planning.measuring import mean_batch
 from benchmark.results import store
 from benchmark.run import encoded
 from benchmark.run.encoded import Chosen, Encoded, sizes_of, uids_of
@@ -97,7 +97,7 @@ def test_rows_and_attributions_are_the_same_to_the_byte_however_little_is_held(
     assert all(np.array_equal(one, two) for one, two in zip(found[0][1], found[1][1], strict=True))
 
 
-def test_a_plan_opens_few_batches(checkpoint, tmp_path, monkeypatch):  # noqa: F811
+def test_a_plan_opens_one_batch(checkpoint, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr(encoded, "ROOM", 8 * IMAGE)
     folder, boxes = pictures(tmp_path, 16)
     config = compose("config", words(checkpoint, folder, f"task.boxes={boxes}", "batch_size=4", "methods=[rollout]"))
@@ -105,11 +105,9 @@ def test_a_plan_opens_few_batches(checkpoint, tmp_path, monkeypatch):  # noqa: F
     data = open_comparison(config).setting.data
     made = living.made
     assert (made, living.most) == (64, 12)
-    assert [len(batch) for batch in few(data).batches] == [2]
-    chosen = typical(data, 4, 3)
-    assert [len(batch) for batch in chosen.batches] == [4, 4, 4]
-    assert living.made - made <= 16
-    assert len({uid for batch in (*chosen.batches, *few(data).batches) for uid in batch.uids}) == 14
+    chosen = data.excerpt(lambda batches: encoded.Chosen(batches, [mean_batch(data.lengths)]))
+    assert [batch.tensors["pixel_values"].shape[0] for batch in chosen.batches] == [4]
+    assert living.made - made <= 4
 
 
 @pytest.fixture

@@ -8,8 +8,14 @@ import pytest
 
 import benchmark
 from benchmark.errors import NotApplicable, UserError
+from benchmark.evaluations.triggers.triggers import Triggers
+from benchmark.opened import open_comparison
+from benchmark.progress import scope
+from benchmark.progress.stopwatch import timed
 from benchmark.run import stages
-from benchmark.run.stages import CLASSES, PREDICTED, PREDICTED_EDGES, WITH_EDGES, Explaining, Sample, asked
+from benchmark.run.stages import CLASSES, PREDICTED, PREDICTED_EDGES, WITH_EDGES, Explaining, Sample, Searching, asked
+from benchmark.run.steps import pending
+from benchmark.run.testing import taken_from_method
 from benchmark.settings.making import build
 from benchmark.types import Attribution, Method, as_compared
 from tests import tiny_task
@@ -152,3 +158,18 @@ def test_what_cannot_be_explained_is_not_asked_twice(place, tmp_path):
     (cell,) = tiny_task.compared(place, tmp_path, *chosen, "stage=reduce").cells
     record = json.loads((cell / "record.json").read_text())
     assert record["evaluations"]["attribution_graph"]["dash"] == "the method does not score edges"
+
+
+def test_a_search_is_told_until_it_is_done(place, tmp_path, monkeypatch):
+    """What a test takes from a method is a step with a total, which a plan measures and a bar shows."""
+    monkeypatch.setattr(Triggers, "extract", lambda *_: {"found": 1})
+    opened = open_comparison(
+        tiny_task.settings(place, tmp_path, "methods=[universal_trigger]", "evaluations=[triggers]")
+    )
+    cell, test = opened.cells()["universal_trigger"], opened.evaluations["triggers"]
+    search = Searching(test)
+    assert pending(cell, opened.evaluations)[search] == sum(map(len, search.batches(cell.data))) > 0
+    with timed() as watch, scope("cell", cell.name):
+        assert taken_from_method(cell, test) == {"found": 1}
+    assert len(watch.parts["cell", cell.name].laps[search.name]) == 1
+    assert search not in pending(cell, opened.evaluations)
