@@ -129,7 +129,8 @@ def _gains_over(
         beside = [(*first.beside, *second.beside) for first, second in pairs.values()]
         flipped = pair_p(values, columns, flips=flips)
         p = list(map(drawn_p, differences.T, beside, flipped))
-        gains = list(map(widened, intervals(differences, bounds=reach), beside))
+        alone = intervals(differences, bounds=reach)
+        gains = [widened(gain, sources, reach) for gain, sources in zip(alone, beside, strict=True)]
         first_side, second_side = (values[:, list(side)] for side in zip(*columns, strict=True))
         shapes = _shapes(differences, reach, vary_alike(first_side, second_side))
     else:

@@ -1,14 +1,17 @@
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from benchmark.report.cells import load_cells
-from benchmark.report.gains import Gain, gains_of
+from benchmark.report.gains import Gain, _gains_of_samples, gains_of
 from benchmark.report.leaderboard import MetricColumn
+from benchmark.report.samples import Sample
 from benchmark.report.verdicts import against_random, calibration
 from benchmark.results.rows import StoredRows
 from benchmark.results.statistics import Interval
+from benchmark.results.statistics.two_sources import Source
 from tests.report.folders import Plan, replaced_rows, write_cells
 
 LOWER = MetricColumn("perturbation", "positive_auc", False)
@@ -190,3 +193,14 @@ def test_several_random_cells_are_one_control(tmp_path):
 def test_a_nan_figure_is_never_compared(tmp_path):
     cells = load(tmp_path, Plan("random"), Plan("broken", nan=("positive_auc",)))
     assert against_random(cells, LOWER) is None
+
+
+def test_what_draws_add_does_not_lead_beyond_what_is_possible():
+    """Differences of shares near 1: with the error of few random orders an interval would end beyond 1."""
+    values = np.array([[0.99, 0.02], [1.0, 0.0], [0.97, 0.01], [0.98, 0.03]])
+    first, second = (
+        Sample(pd.DataFrame(values[:, [side]], index=list("abcd")), beside=[Source(0.04, 2)]) for side in (0, 1)
+    )
+    found = _gains_of_samples({"good": (first, second)}, 1, (-1.0, 1.0))["good"]
+    assert found.gain.high == 1.0
+    assert found.gain.low < 0.5
