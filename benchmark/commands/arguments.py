@@ -82,6 +82,10 @@ def _folder(named: str) -> str:
     folder = Path(named).expanduser().absolute()
     if not folder.is_dir():
         raise UserError(f"--config-dir={folder} is no folder; give one that holds YAMLs such as methods/NAME.yaml")
+    for group in GROUPS:
+        if both := {*options(group)} & {path.stem for path in (folder / group).glob("*.yaml")}:
+            own = folder / group / f"{min(both)}.yaml"
+            raise UserError(f"{own} has the name of one of ours, which would run in its place; give it another name")
     return str(folder)
 
 
@@ -123,10 +127,35 @@ def parsed(text: str, directory: str | None, others: Sequence[str] = ()) -> tupl
             return text, override
         for name in names:
             if name not in allowed:
-                raise UserError(f"{group}={name} does not exist; {other_option(group, name, allowed)}")
+                way_out = _misplaced(group, name, directory) or other_option(group, name, allowed)
+                raise UserError(f"{group}={name} does not exist; {way_out}")
+            if directory is not None and _is_empty(own := Path(directory, group, f"{name}.yaml")):
+                form = f"{name}: {{_target_: CLASS}}" if group in KEYED else "_target_: CLASS"
+                raise UserError(f"{own} is empty; its form is {form}")
         if ALL in names and len(names) > 1:
             return parsed(f"{text.partition('=')[0]}={ALL}", directory, others)
     return text, override
+
+
+def _misplaced(group: str, name: str, directory: str | None) -> str:
+    """What to do with a file of this name that a folder of YAMLs holds where it is not read; empty where there is none."""
+    if directory is None:
+        return ""
+    place, stem = Path(directory, group), name.removesuffix(".yaml").removesuffix(".yml").rpartition("/")[2]
+    if (place / f"{stem}.yaml").is_file():
+        return f"choose it by its name: {stem}"
+    if (place / f"{stem}.yml").is_file():
+        return f"{place / stem}.yml is not read; call it {stem}.yaml"
+    found = next((path for path in Path(directory).glob(f"{stem}.y*ml") if path.is_file()), None)
+    return "" if found is None else f"{found} lies beside the folder of its group; move it to {place / stem}.yaml"
+
+
+def _is_empty(file: Path) -> bool:
+    """Whether a YAML is there and holds nothing but comments."""
+    if not file.is_file():
+        return False
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    return all(not line.strip() or line.lstrip().startswith("#") for line in lines)
 
 
 def _override(text: str) -> Override:

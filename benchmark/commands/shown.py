@@ -26,6 +26,7 @@ def listing(chosen: str | None = None, directory: str | None = None) -> str:
     Raises:
         UserError: there is no such group.
     """
+    chosen = next((group for group in GROUPS if chosen in (group, f"{group}s")), chosen)
     if chosen not in (None, *GROUPS):
         raise UserError(f"there is no list of {chosen}; {near(str(chosen), GROUPS)}")
     lines: list[str] = []

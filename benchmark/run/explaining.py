@@ -68,13 +68,22 @@ class Checked:
     def _watched(self, model: Classifier, batch: Batch, target: Target) -> AbstractContextManager[None]:
         return nullcontext() if self.ours else watched(f"methods.{self.name}", model, [batch], target)
 
+    @contextmanager
+    def _not_ended(self) -> Iterator[None]:
+        """A method that ends the program is told as one: nothing would be said else, and the status would be its own."""
+        try:
+            yield
+        except SystemExit as error:
+            said = "" if error.code is None else repr(error.code)
+            raise UserError(f"methods.{self.name}: it ended the program (sys.exit({said})); return scores") from error
+
     def __call__(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """The method's attributions.
 
         Raises:
             UserError: they are of another form than a batch's `Attribution`.
         """
-        with self._watched(model, batch, target):
+        with self._watched(model, batch, target), self._not_ended():
             answer = self.method.explain(model, batch, target)
         return self._checked(answer, model, batch, "the method")
 
@@ -84,7 +93,7 @@ class Checked:
         Raises:
             UserError: they are of another form than a batch's `Attribution`.
         """
-        with self._watched(model, batch, target):
+        with self._watched(model, batch, target), self._not_ended():
             answer = self.method.with_edges(model, batch, target)
         return self._checked(answer, model, batch, "with_edges")
 
@@ -94,7 +103,7 @@ class Checked:
         Raises:
             UserError: they are not of the batch's edges.
         """
-        with self._watched(model, batch, target):
+        with self._watched(model, batch, target), self._not_ended():
             scores = self.method.edge_scores(model, batch, target)
         n_examples, width = batch.units.shape
         heads = {1, model.n_heads}
@@ -149,7 +158,8 @@ def _typed(shape: tuple[int | None, ...]) -> str:
 def _described(value: Any) -> str:
     """Type and shape of what was given, in words."""
     if isinstance(value, Tensor):
-        return f"a tensor of shape {list(value.shape)}"
+        kind = "" if value.is_floating_point() else f" of {str(value.dtype).removeprefix('torch.')}"
+        return f"a tensor{kind} of shape {list(value.shape)}"
     kind = type(value).__name__
     if value is None:
         return "None"

@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
+from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -157,6 +159,29 @@ def open_setting(config: DictConfig) -> Setting:
     return Setting(config, task, model, data)
 
 
+def _check_kind(task: Task, model: Classifier, example: Example | None) -> None:
+    """UserError where the task has texts and the model reads images, or the other way round."""
+    if example is None or isinstance(example.inputs, Mapping | PathLike):
+        return
+    is_text = isinstance(example.inputs, Sequence)
+    if is_text and model.encoder.patch is not None and not _is_path(example.inputs):
+        raise UserError(
+            f"the task {task.name} has texts, and the model '{model.name}' reads images; choose a classifier of texts: "
+            "model=tiny, or model=hf model.path=CHECKPOINT"
+        )
+    if not is_text and model.encoder.patch is None:
+        raise UserError(
+            f"the task {task.name} has images, and the model '{model.name}' reads texts; choose a vision transformer: "
+            "model=tiny_vit, or model=hf model.path=CHECKPOINT"
+        )
+
+
+def _is_path(inputs: Any) -> bool:
+    with suppress(OSError, ValueError):
+        return isinstance(inputs, str) and Path(inputs).is_file()
+    return False
+
+
 def sample(examples: Sequence[Example], limit: int | None, seed: int) -> list[Example]:
     """`limit` examples drawn without replacement by the seed, in the order of the data set; all without a limit."""
     return [examples[place] for place in drawn_places(len(examples), limit, seed)]
@@ -176,6 +201,7 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
     """
     drawn = drawn_places(len(examples), limit, config.seed)
     all_scored = len(drawn) == len(examples)
+    _check_kind(task, model, examples[drawn[0]] if drawn else None)
     label_map = model.label_map(task.labels)
 
     def batches(examples: Sequence[Example], chosen: Sequence[int]) -> Encoded:

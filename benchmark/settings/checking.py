@@ -139,7 +139,13 @@ def _check_object(
     given = {name: value for name, value in node.items() if not name.startswith("_")}
     for name in given:
         if name not in parameters and not outline.takes_more:
-            raise UserError(f"{path}.{name} is no setting: there is no '{name}'; {near(name, list(parameters))}")
+            way_out = near(name, list(parameters)) if parameters else f"{node['_target_']} takes none"
+            raise UserError(f"{path}.{name} is no setting: there is no '{name}'; {way_out}")
+    if outline.is_function and {"model", "batch"} <= {name for name in parameters if name not in given}:
+        raise UserError(
+            f"{path}._target_={node['_target_']} is a function of a model and a batch, and _target_ is called with settings "
+            "alone; name a class whose objects are called with (model, batch, target)"
+        )
     hints = {name: parameter.hint for name, parameter in parameters.items()}
     values = {name: value for name, value in given.items() if name in hints and not _is_object(value, hints[name])}
     hold(values, hints, path)

@@ -96,6 +96,8 @@ class FilesBelow:
         if not value or (root is None and surroundings.siblings.get(self.instead) is not None):
             return None
         for name, file in value.items():
+            if "://" in str(file):
+                return f"{setting}.{name}={file} is an address, and files alone are read; download it and name the file"
             path = Path(root or ".").expanduser() / Path(file).expanduser()
             if not path.is_file():
                 found = "is a folder" if path.is_dir() else "is missing"

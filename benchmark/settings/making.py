@@ -36,7 +36,7 @@ def make(config: Any, kind: type | None = None) -> Any:
             raise cause.at(_failed_key(error)) from error
         if isinstance(cause, UserError):
             raise cause from error
-        if isinstance(error.__cause__, ImportError | TypeError | None):
+        if isinstance(error.__cause__, ImportError | SyntaxError | TypeError | None):
             raise UserError(_not_made(config, error)) from error
         raise
     path = _own_path(config)
@@ -94,6 +94,8 @@ def _not_made(config: Any, error: Exception) -> str:
         outline_of(str(target))
     except NoSuchTarget as missing:
         return missing.said_of(where)
+    if isinstance(reason, SyntaxError) and reason.filename is not None:
+        return f"{where}: {reason.filename}:{reason.lineno} is no Python: {reason.msg}"
     verb = "cannot be imported" if isinstance(reason, ImportError) else "does not take these settings"
     return f"{where} {verb}: {one_line(reason)}"
 

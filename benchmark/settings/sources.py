@@ -120,6 +120,11 @@ class Outline:
         return inherited | dict(self._fields()) if self._is_dataclass else inherited
 
     @property
+    def is_function(self) -> bool:
+        """Whether it is a function rather than a class."""
+        return isinstance(self.node, ast.FunctionDef)
+
+    @property
     def bases(self) -> "list[Outline]":
         """The classes that it is made from, as far as their sources are read."""
         values = [self.module.evaluated(base) for base in getattr(self.node, "bases", [])]

@@ -13,6 +13,7 @@ from benchmark.settings.sources import outline_of
 
 _SHOWN = ("methods", "evaluations", "analyses")
 _CHOSEN = ("model", "task")
+_LAUNCHERS = ("joblib", "submitit_local", "submitit_slurm")  # of the extra `launchers`
 _TABLES = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 _UNQUOTED = re.compile(r"[A-Za-z_][\w.+/-]*", re.ASCII)
 _UNQUOTED_KEY = re.compile(r"[\w.+/-]+( [\w.+/-]+)*", re.ASCII)  # Hydra takes no quotation marks around a key
@@ -58,6 +59,9 @@ def in_plain_words(error: BaseException, options: Callable[[str], Sequence[str]]
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     if missing := re.search(r"Could not (?:find|load) '(.+)/(.+?)'", lines[0]):
         names = [line for line in lines[2:] if ":" not in line and "provider=" not in line]
+        if missing[1] == "hydra/launcher" and missing[2] in _LAUNCHERS:
+            install = "pip install 'attention-explainer-benchmark[launchers]'"
+            return f"{missing[1]}={missing[2]} is part of an extra that is not installed: {install}"
         return f"{missing[1]}={missing[2]} does not exist; {near(missing[2], names or options(missing[1]))}"
     text = " ".join(lines)
     for pattern, sentence in _REFUSALS:

@@ -1,5 +1,7 @@
 """What a method gives is checked before anything is computed from it: one line with the method and what was expected."""
 
+import re
+import sys
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -66,6 +68,7 @@ def test_what_is_right_comes_through(model, batch):
         ([0.1, 0.2], "gave a list of 2 items; expected is benchmark.types.Attribution(target=target, tokens=...)"),
         (None, "gave None; expected is benchmark.types.Attribution"),
         (torch.zeros(2, 6), "gave a tensor of shape [2, 6]; expected is benchmark.types.Attribution"),
+        (torch.zeros(2, 6, dtype=torch.complex64), "gave a tensor of complex64 of shape [2, 6]; expected is benchmark"),
         (scores(tokens=torch.zeros(2, 4)), "tokens a tensor of shape [2, 4]; expected is a torch tensor of shape [2, 6]"),
         (scores(tokens=torch.zeros(6)), "tokens a tensor of shape [6]; expected is a torch tensor of shape [2, 6]"),
         (scores(tokens=[[0.0] * 6] * 2), "tokens a list of 2 items; expected is a torch tensor of shape [2, 6]"),
@@ -92,3 +95,20 @@ def test_another_form_is_one_line_that_names_the_method(model, batch, answer, ex
 def test_edge_scores_of_another_form(model, batch, answer):
     with pytest.raises(UserError, match=r"methods.mine: edge_scores gave .* of shape \[2, 2, 2 or 1, 6, 6\]"):
         Checked("mine", Gives(answer)).edge_scores(model, batch, TARGET)
+
+
+@dataclass(frozen=True)
+class Ends(Gives):
+    """Ends the program, as a script does that was made a method."""
+
+    def explain(self, model, batch, target):
+        sys.exit(self.answer)
+
+
+@pytest.mark.parametrize(("status", "said"), [(0, "0"), (None, ""), ("no such file", "'no such file'")])
+def test_a_method_that_ends_the_program_is_told(model, batch, status, said):
+    """Else nothing would be printed, and the command's status would be the method's: 0."""
+    with pytest.raises(
+        UserError, match=re.escape(f"methods.mine: it ended the program (sys.exit({said})); return scores")
+    ):
+        Checked("mine", Ends(status))(model, batch, TARGET)

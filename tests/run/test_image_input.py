@@ -13,6 +13,7 @@ from benchmark.errors import UserError
 from benchmark.results import store
 from benchmark.run import workbench
 from benchmark.settings.configuration import compose
+from tests import text_models
 from tests.tasks.image_data import COLOURS, write_folder, write_image, write_tiny_imagenet
 
 
@@ -148,3 +149,18 @@ def test_models_of_mosaics_learn_from_single_images(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="far enough"):
         workbench.open_setting(compose("config", ["task=grid", "task.task.test=30", "model=tiny_vit", "limit=1"]))
     assert learned == ["digit_scenes"]
+
+
+def test_texts_and_a_model_of_images_are_one_line(checkpoint, tmp_path, capsys):
+    assert "the task planted has texts, and the model 'vit' reads images; choose a classifier of texts" in said(
+        capsys, ["task=planted", "task.train=4", "task.validation=4", *words(checkpoint, "data", *SMALL)[2:]]
+    )
+
+
+def test_images_and_a_model_of_texts_are_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_folder(tmp_path / "data")
+    text_model = text_models.save_bert(tmp_path / "bert")
+    assert "has images, and the model 'bert' reads texts; choose a vision transformer" in said(
+        capsys, words(text_model, "data", *SMALL)
+    )

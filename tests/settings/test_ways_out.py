@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from benchmark.commands.arguments import parsed
 from benchmark.errors import UserError
-from benchmark.settings.ways_out import typed
+from benchmark.settings.ways_out import in_plain_words, typed
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("'\"\\${}[]()=,: #!`%"), max_size=12)
 KEY = "model.path"
@@ -79,3 +79,13 @@ def test_a_list_with_what_hydra_cannot_read_stays_a_list():
 def test_a_name_that_none_can_have_is_not_proposed_again():
     with pytest.raises(UserError, match=r"'model path' is no name of one; write NAME=VALUE"):
         parsed("model path=a(b", None)
+
+
+def test_a_launcher_of_an_extra_is_told_with_the_extra():
+    """As Hydra says that it does not find it, on a machine without the extra."""
+    said = "Could not find 'hydra/launcher/joblib'\n\nAvailable options in 'hydra/launcher':\n\tbasic"
+    line = in_plain_words(ValueError(said), lambda group: [])
+    assert line.startswith("hydra/launcher=joblib is part of an extra that is not installed: pip install")
+    assert "did you mean joblib" in in_plain_words(
+        ValueError(said.replace("joblib", "jobblib").replace("basic", "joblib")), lambda group: []
+    )

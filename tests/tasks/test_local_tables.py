@@ -102,3 +102,11 @@ def test_a_nul_character_is_named_by_line_and_column(tmp_path: Path, ending: str
     (tmp_path / f"t{ending}").write_bytes(b"text,label\r\nfine,POS\r\nba\0d,NEG\0\r\n")
     with pytest.raises(UserError, match=rf"t\{ending}:3: a NUL character \(code 0\) at column 3, one of 2"):
         values(tmp_path / f"t{ending}")
+
+
+@pytest.mark.parametrize("header", ["text, label", "text ,label", " text,  label "])
+def test_white_space_around_the_name_of_a_column_is_none_of_it(tmp_path: Path, header: str) -> None:
+    """Written as `text, label`, the second column would be ` label`, which no setting names."""
+    (tmp_path / "t.csv").write_text(f"{header}\na story,POS\n", encoding="utf-8")
+    ((_, row),) = read_table(tmp_path / "t.csv")
+    assert row == {"text": "a story", "label": "POS"}
