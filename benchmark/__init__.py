@@ -1,6 +1,7 @@
 """Compare attention-based explainers of transformers: one evaluation core, one leaderboard."""
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from benchmark.working_folder import asked_by_name, own_modules_first
@@ -32,6 +33,8 @@ def __getattr__(name: str) -> Any:
     """Import on first use, so that the report and the command line's help do not wait for torch."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name == "__version__":
+        return version("attention-explainer-benchmark")
     if name == "evaluations":  # the package, which can be called
         return import_module("benchmark.evaluations")
     raise AttributeError(f"module 'benchmark' has no attribute '{name}'")

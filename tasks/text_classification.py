@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from benchmark.errors import NoSplit, UserError
+from benchmark.rationales import rationale_of
 from benchmark.settings.declared import Distinct, SettingError, configurable
 from benchmark.settings.early import SPLITS, ExistingFolder, FilesBelow, OrGiven
 from benchmark.settings.ways_out import typed
@@ -17,7 +18,6 @@ from tasks.hub import hub_class_names, hub_fingerprints, hub_rows, hub_splits
 from tasks.label_names import checked_map, in_order, label_index, named, renamed
 from tasks.local_tables import DELIMITERS, Quoting, Row, read_table
 from tasks.table_columns import has_column, text_of, unused_rationale, value_of
-from tasks.table_rationales import rationale_of
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +47,8 @@ class TextClassification:
         files: file of each split, relative to `root`; without it the files are found by name (`train`, then
             `validation`, `valid`, `val` or `dev`, then `test`; `.tsv`, `.csv`, `.jsonl`, `.json` or `.parquet`).
         text, text_pair, label: column names; a list of names stands for the first of them that the table has.
-        rationale: column of the rationales, likewise, in one of the forms of `table_rationales`; a row without a value is
-            not annotated. None: the task has none.
+        rationale: column of the rationales, likewise, in one of the forms of `benchmark.rationales`; a row without a value
+            is not annotated. None: the task has none.
         label_names: class names in their order, to which whole numbers refer. None: the hub's own names, else the
             sorted values of the training split, or of all splits together where there is no training split.
         label_map: from what the table says to the class's name, where the two differ; several values may share a name.

@@ -16,7 +16,7 @@ from benchmark.types import Evaluation, Method, Task
 from tests.conftest import GIVEN, REPOSITORY
 
 PACKAGES = ("benchmark", "methods", "tasks")
-WORDS = {"types", "targets", "errors"}
+WORDS = {"types", "targets", "errors", "rationales"}
 BASE = WORDS | {"units", "settings", "randomness", "progress", "annotations"}
 
 # Which parts each part may import, itself aside. A name without a package is a part of `benchmark`.
@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "targets": {"errors"},
     "types": {"errors", "results.record", "results.wording", "targets", "units"},
     "units": {"errors"},
+    "rationales": {"errors"},
     "signals": set(),
     "randomness": set(),
     "annotations": WORDS,

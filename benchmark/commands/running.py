@@ -229,7 +229,7 @@ def _print(comparison: "Comparison") -> None:
         place = f"Everything is {step}; the same command with stage={following} goes on: {comparison.folder}"
     else:
         console.print(terminal_table(comparison.loaded))
-        place = f"Leaderboard, curves and heatmaps: {comparison.folder}"
+        place = f"Leaderboard, curves and heatmaps, as a page: {comparison.folder / 'index.html'}"
     console.print(printable(place), soft_wrap=True, markup=False, emoji=False)
 
 

@@ -6,10 +6,11 @@ A function becomes a method, `(model, batch, target) -> Attribution`, and so do 
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
@@ -19,7 +20,7 @@ from benchmark.models import Classifier
 from benchmark.notebook.given import finite, numbers
 from benchmark.settings.checking import check_name
 from benchmark.settings.configuration import ALL, compose, missing_keys, options
-from benchmark.settings.making import make
+from benchmark.settings.making import BUILT_AS, make
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Compared, Evaluation, Method, as_compared, class_indices
 from benchmark.units import spread
@@ -90,8 +91,8 @@ def _name_of_setting(group: Group, text: str) -> str:
 
 
 def _name_of(value: Any) -> str:
-    """What an object is called in tables: a function's own name, or its class's."""
-    own = getattr(value, "__name__", None)
+    """What an object is called in tables: the name that `benchmark.build` made it of, a function's own, or its class's."""
+    own = getattr(value, BUILT_AS, None) or getattr(value, "__name__", None)
     if own == "<lambda>":
         return "function"
     return str(own) if own is not None else re.sub(r"(?<!^)(?=[A-Z])", "_", type(value).__name__).lower()
@@ -221,6 +222,42 @@ class Given(Method):
         whose = enumerate(batch.uids)
         rows = [finite(self.scores[uid], batch, row, f"scores['{self.name}'] of text {uid}") for row, uid in whose]
         return Attribution(target=target, tokens=spread(rows, batch.units))
+
+
+@dataclass(frozen=True)
+class OfExplanation(Given):
+    """What `benchmark.explain` gave: its scores of words and heads; edges are asked of the explainer, for the same model.
+
+    Attributes:
+        explainer: what explained.
+        heads: [L, H] by identifier; empty where the explainer scores none.
+        module: the model that was explained; None where it is not known any more.
+    """
+
+    explainer: Method
+    heads: Mapping[str, Tensor]
+    module: Any
+
+    @property
+    def scores_edges(self) -> bool:
+        """As the explainer."""
+        return self.explainer.scores_edges
+
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
+        """The scores that the explanation holds."""
+        found = super().explain(model, batch, target)
+        heads = torch.stack([self.heads[uid] for uid in batch.uids]) if self.heads else None
+        return replace(found, heads=heads)
+
+    def aggregate_heads(self, scores: Float[Tensor, "N L H"]) -> Float[Tensor, "L H"]:
+        """As the explainer."""
+        return self.explainer.aggregate_heads(scores)
+
+    def edge_scores(self, model: Classifier, batch: Batch, target: Target) -> Float[Tensor, "B L H T T"]:
+        """Those of the explainer; NotApplicable where the explanation is of another model, or was read from a file."""
+        if self.module is not model.model:
+            raise NotApplicable("the explanation keeps no edges, and was not made with this model; give methods=[...]")
+        return self.explainer.edge_scores(model, batch, target)
 
 
 @dataclass(frozen=True)

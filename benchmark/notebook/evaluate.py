@@ -15,7 +15,7 @@ import pandas as pd
 
 from benchmark.errors import NotApplicable, UserError, printable
 from benchmark.models import Classifier
-from benchmark.notebook.choices import Given, choose
+from benchmark.notebook.choices import Given, OfExplanation, choose
 from benchmark.notebook.explain import Explanation, repeatable
 from benchmark.notebook.given import Inputs, batch_size_of, checked_model, classes, marks, numbers, per_text
 from benchmark.report.cells import named_cells
@@ -134,7 +134,8 @@ def evaluate(
         evaluations: names (`benchmark.evaluations()` lists them), settings of them such as
             "evaluations.aopc.fractions=[0.1,0.5]", objects, or a mapping of names of your own to those.
         methods: beside the scores, explainers as `benchmark.explain` takes them; `random` shows what chance gives.
-        rationales: for each text one 0 or 1 per word, or None.
+        rationales: for each text one 0 or 1 per word, phrases that occur in it (`["fine film"]`), spans of characters
+            (`[[2, 11]]`), or None.
         labels: for each text its class, as a name or an index.
         uids: for each text a name, which all random numbers follow; without, texts are "0", "1", ..., the random numbers of
             a method follow the text itself, and those of a test the number.
@@ -186,7 +187,7 @@ def _given(
 ) -> dict[str, Given]:
     """The ready scores as methods."""
     if isinstance(scores, Explanation):
-        scores, single = _explained(scores, [words[name] for name in names]), False
+        return _explained(scores, [words[name] for name in names], names)
     if scores is not None and not isinstance(scores, Mapping):
         raise UserError(
             "scores must map a name to one list of numbers per text: {'mine': [[...], ...]}; explainers are methods=[...]"
@@ -218,7 +219,7 @@ def _data(
     """The examples as a comparison holds them, in batches of similar length."""
     words, n_units, lost = _units(model, inputs, batch_size)
     classes_of = [-1] * len(inputs) if labels is None else classes(model, labels, len(inputs), "labels").tolist()
-    annotated = marks(rationales, words)
+    annotated = marks(rationales, words, inputs)
     order = sorted(range(len(inputs)), key=lambda place: (n_units[place], names[place]))
 
     def encoded(rows: Sequence[int]) -> Batch:
@@ -305,7 +306,7 @@ def _tested(
     return EvaluationResult(figures.drop(columns=["task", "model"]), rows, data.facts.n, tuple(missing))
 
 
-def _explained(explanation: Explanation, words: Sequence[Sequence[str]]) -> Mapping[str, Any]:
+def _explained(explanation: Explanation, words: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, Given]:
     """The scores of an explanation; UserError where they are of other texts, or of classes that the tests do not look at."""
     if [list(own) for own in explanation.batch.words] != [list(own) for own in words]:
         raise UserError(
@@ -316,7 +317,14 @@ def _explained(explanation: Explanation, words: Sequence[Sequence[str]]) -> Mapp
             "the explanation is of something else than the predicted class, which most tests look at; explain without "
             "target and against"
         )
-    return explanation.scores()
+    module = None if explanation.module is None else explanation.module()
+    found = dict[str, Given]()
+    for name, rows in explanation.scores().items():
+        heads = explanation.attributions[name].heads
+        of_heads = {} if heads is None else dict(zip(names, heads, strict=True))
+        explainer = explanation.explainers[name]
+        found[name] = OfExplanation(name, dict(zip(names, rows, strict=True)), explainer, of_heads, module)
+    return found
 
 
 def _cell(row: dict[Any, Any] | None, reasons: list[str]) -> str:

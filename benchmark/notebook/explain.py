@@ -6,9 +6,10 @@ An explanation is a heatmap in a notebook, words with scores in a terminal, a ta
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pandas as pd
@@ -54,6 +55,8 @@ class Explanation:
         reasons: why a method gave nothing, by name.
         single: whether one text was given, and not a list.
         pictures: the images as the model reads them, as data URLs; empty for texts.
+        explainers: the methods themselves, by name.
+        module: leads to the model that was explained, as long as it is held elsewhere.
     """
 
     batch: Batch
@@ -66,6 +69,12 @@ class Explanation:
     reasons: Mapping[str, str]
     single: bool
     pictures: tuple[str, ...] = ()
+    explainers: Mapping[str, Method] = field(default_factory=dict)
+    module: "ref[Any] | None" = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: everything but the way to the model."""
+        return {**self.__dict__, "module": None}
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -233,6 +242,8 @@ def explain(
         reasons=reasons,
         single=inputs.single,
         pictures=_pictures_of(model, batch),
+        explainers=chosen,
+        module=ref(model.model),
     )
 
 

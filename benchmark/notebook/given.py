@@ -14,6 +14,7 @@ from torch import Tensor
 
 from benchmark.errors import UserError, near, shorter
 from benchmark.models import Classifier
+from benchmark.rationales import rationale_of
 from benchmark.targets import NO_CONTRAST, ClassTarget, Contrast, Target
 from benchmark.types import Batch
 
@@ -144,11 +145,18 @@ def per_text(given: Any, *, single: bool) -> Any:
     return [given] if is_row and not isinstance(given[0], str) and given[0] is not None else given
 
 
-def marks(given: Sequence[Any] | None, words: Sequence[Sequence[str]]) -> list[NDArray[np.bool_] | None]:
+def marks(
+    given: Sequence[Any] | None, words: Sequence[Sequence[str]], inputs: Sequence[Any]
+) -> list[NDArray[np.bool_] | None]:
     """One boolean per word of each text, None where a text has no rationale.
 
+    Args:
+        given: of each text one 0 or 1 per word, phrases or spans of characters (`benchmark.rationales`), or None.
+        words: of each text.
+        inputs: the texts.
+
     Raises:
-        UserError: there are not as many as texts, or not one 0 or 1 per word.
+        UserError: there are not as many as texts, or one is none of the forms, or does not fit its text.
     """
     if given is None:
         return [None] * len(words)
@@ -161,11 +169,26 @@ def marks(given: Sequence[Any] | None, words: Sequence[Sequence[str]]) -> list[N
         if row is None:
             found.append(None)
             continue
+        if _is_said(row) and (texts := _texts_of(inputs[place])):
+            found.append(rationale_of(row, texts, f"rationales[{place}]", "it"))
+            continue
         array = numbers(row, own, f"rationales[{place}]")
         if not set(array.tolist()) <= {0.0, 1.0}:
             raise UserError(f"rationales[{place}] holds {_shown(row)}; give 1 for a word that is rationale, else 0")
         found.append(array.astype(bool))
     return found
+
+
+def _is_said(row: Any) -> bool:
+    """Whether a rationale is phrases or spans rather than marks."""
+    return isinstance(row, list) and any(isinstance(part, str | list) for part in row)
+
+
+def _texts_of(given: Any) -> list[str]:
+    """The text, both texts of a pair, the words of a list as one text; nothing of what is no text."""
+    parts = list(given) if isinstance(given, tuple) else [given]
+    texts = [" ".join(part) if isinstance(part, list) else part for part in parts]
+    return texts if all(isinstance(text, str) for text in texts) else []
 
 
 def numbers(given: Any, words: Sequence[str], what: str) -> NDArray[np.float64]:

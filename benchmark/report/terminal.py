@@ -3,7 +3,8 @@
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -16,7 +17,8 @@ from rich.text import Text
 from benchmark.report.arrangement import repeated_line, repeats
 from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import MetricColumn, frame, groups_with_figures, headline_columns, make_board
-from benchmark.report.printed import Heading, PrintedEntry, PrintedTable
+from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
+from benchmark.report.verdicts import AgainstRandom, against_random
 from benchmark.results.wording import arrow, bounds, number
 
 MARKS = {1: "★", 2: "☆"}
@@ -27,9 +29,10 @@ _LETTERS = {True: 13, False: 9}  # of a heading's line, at least, by whether fig
 _ENOUGH = 3  # metrics with intervals; where fewer fit, more of them are shown without
 LEGEND = (
     f"±: larger distance to a bound of the 95 % interval; ↑ ↓: better; {MARKS[1]} best and {MARKS[2]} second figure among "
-    "methods, tested or not. "
+    "methods, shown where the method is better than random scores (paired, Holm-corrected over the methods). "
     "Rows by mean rank on the ranked headline metrics, controls below."
 )
+_RANGE = "n: examples of a figure; a range where some tests or metrics do not apply to all."
 
 
 def _entry(entry: PrintedEntry, *, bounded: bool) -> Text:
@@ -74,7 +77,7 @@ def _rich_table(board: PrintedTable, kinds: Sequence[str], *, bounded: bool) -> 
         shown.add_column(Text(heading), justify="right", vertical="bottom", no_wrap=True)
     if board.has_constant:
         shown.add_column("constant\nmaps", justify="right", style="dim", vertical="bottom", no_wrap=True)
-    if len({row.examples for row in board.rows} - {""}) > 1:
+    if _counts_differ(board):
         shown.add_column("n", justify="right", style="dim", vertical="bottom", no_wrap=True)
     for rows in board.groups.values():
         for row in rows:
@@ -93,6 +96,7 @@ def _rich_table(board: PrintedTable, kinds: Sequence[str], *, bounded: bool) -> 
 class _Board:
     """The headline metrics of one task and model, cut to a width."""
 
+    members: Sequence[NamedCell]
     part: pd.DataFrame
     note: str
 
@@ -101,7 +105,7 @@ class _Board:
         if not columns:
             yield _without_figures(self.part)
             return
-        board, kinds = make_board(self.part, columns), _kinds(columns, self.part)
+        board, kinds = _starred(make_board(self.part, columns), columns, self.members), _kinds(columns, self.part)
 
         def fitting(*, bounded: bool) -> int:
             tables = ((n, _cut(board, kinds, n, bounded=bounded)) for n in range(len(columns), 1, -1))
@@ -122,9 +126,30 @@ class _Board:
             yield f"{more} in leaderboard.md: {', '.join(left)}."
         if not bounded:
             yield "The 95 % intervals stand in leaderboard.md; a wider terminal shows them here."
+        if _counts_differ(board) or "–" in board.examples:
+            yield _RANGE
         yield from board.below
         if self.note:
             yield self.note
+
+
+def _counts_differ(board: PrintedTable) -> bool:
+    """Whether lines have different numbers of examples, so that each tells its own."""
+    return len({row.examples for row in board.rows} - {""}) > 1
+
+
+def _starred(board: PrintedTable, columns: Sequence[MetricColumn], members: Sequence[NamedCell]) -> PrintedTable:
+    """The table with the places of those methods alone that are better than random; of all where nothing random was run."""
+    beyond = [against_random(members, column) for column in columns]
+
+    def entry(method: str, entry: PrintedEntry, found: AgainstRandom | None) -> PrintedEntry:
+        return entry if found is None or method in found.above else replace(entry, rank=None)
+
+    def row(one: PrintedRow) -> PrintedRow:
+        entries = map(partial(entry, one.labels[0]), one.entries, beyond)
+        return replace(one, entries=tuple(entries))
+
+    return replace(board, groups={name: tuple(map(row, rows)) for name, rows in board.groups.items()})
 
 
 def _cut(board: PrintedTable, kinds: Sequence[str], count: int, *, bounded: bool) -> Table:
@@ -150,6 +175,6 @@ def terminal_table(cells: Sequence[NamedCell]) -> Any:
     table = frame(cells)
     grid = Table.grid(padding=(0, 0, 1, 0))
     for _, _, members, part in groups_with_figures(cells, table):
-        grid.add_row(_Board(part, repeated_line(repeats(members))))
+        grid.add_row(_Board(members, part, repeated_line(repeats(members))))
     grid.add_row(Text(LEGEND, style="dim"))
     return grid

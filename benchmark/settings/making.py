@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, get_origin
 
@@ -14,6 +15,9 @@ from benchmark.errors import UserError, one_line
 from benchmark.settings.configuration import GROUPS, KEYED, compose
 from benchmark.settings.declared import SettingError, described, fits, hold, is_protocol
 from benchmark.settings.sources import NoSuchTarget, outline_of
+
+BUILT_AS = "_built_as"
+"""The attribute in which an object keeps the name of the YAML that `build` made it of, which tables call it by."""
 
 
 def make(config: Any, kind: type | None = None) -> Any:
@@ -73,7 +77,10 @@ def build(name: str, *overrides: str) -> Any:
     config = compose(
         None, [f"+{group}={f'[{option}]' if keyed else option}", *(_prefixed(o, prefix) for o in overrides)]
     )
-    return make(OmegaConf.select(config, prefix))
+    built = make(OmegaConf.select(config, prefix))
+    with suppress(AttributeError):  # of an object with slots
+        object.__setattr__(built, BUILT_AS, option)
+    return built
 
 
 def _prefixed(override: str, prefix: str) -> str:

@@ -1,5 +1,7 @@
 """`benchmark.evaluate`: the figures of a comparison from texts and scores at hand, and reasons where something lacks."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -121,6 +123,51 @@ def test_an_explanation_is_taken_as_it_is(model):
     other = 1 - int(one.target.classes[0])
     with pytest.raises(UserError, match=r"of something else than the predicted class.*explain without target"):
         benchmark.evaluate(model, TEXTS[0], benchmark.explain(model, TEXTS[0], "position", other), ["aopc"])
+
+
+def test_tests_of_edges_and_heads_read_an_explanation_as_they_read_its_method(model):
+    """It holds no edges: they are asked of the method that explained, for the model that was explained, and no other."""
+    tests = ["kept_edges", "head_pruning", "evaluations.head_pruning.calibration=same"]
+    explanation = benchmark.explain(model, TEXTS, methods=["attattr", "gradient_x_input"])
+    found = benchmark.evaluate(model, TEXTS, explanation, evaluations=tests).table()
+    expected = benchmark.evaluate(model, TEXTS, methods=["attattr", "gradient_x_input"], evaluations=tests).table()
+    pd.testing.assert_frame_equal(found, expected)
+    of_edges = found[(found["method"] == "attattr") & (found["evaluation"] == "kept_edges")]
+    assert of_edges["value"].notna().any()
+    kept = pickle.loads(pickle.dumps(explanation))
+    again = benchmark.evaluate(model, TEXTS, kept, evaluations=["kept_edges"]).table()
+    reasons = dict(zip(again["method"], again["reason"], strict=True))
+    assert reasons["attattr"] == "the explanation keeps no edges, and was not made with this model; give methods=[...]"
+    assert reasons["gradient_x_input"] == "the method does not score edges"
+
+
+@pytest.mark.parametrize(
+    ("rationale", "marked"),
+    [(["fine film"], [0, 1, 1]), ([[2, 6]], [0, 1, 0]), (["a", "film"], [1, 0, 1]), ([0, 1, 1], [0, 1, 1])],
+)
+@pytest.mark.parametrize("text", ["a fine film", ["a", "fine", "film"]])
+def test_rationales_are_marks_spans_or_phrases(model, rationale, marked, text):
+    scores = {"mine": [[0.3, 0.2, 0.1]]}
+    found, expected = (
+        benchmark.evaluate(model, [text], scores, evaluations=["rationale"], rationales=[given]).table()
+        for given in (rationale, marked)
+    )
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_a_phrase_that_does_not_occur_is_one_line(model):
+    with pytest.raises(UserError, match=r"rationales\[0\]: it names 'great', which does not occur in the text"):
+        benchmark.evaluate(
+            model, ["a fine film"], {"mine": [[1, 2, 3]]}, evaluations=["rationale"], rationales=[["great"]]
+        )
+
+
+def test_what_was_built_of_a_yaml_bears_its_name(model):
+    built = [benchmark.build("methods/attattr", f"edges.steps={steps}") for steps in (2, 3)]
+    explanation = benchmark.explain(model, "a fine film", methods=[benchmark.build("methods/rollout"), *built])
+    assert explanation.methods == ("rollout", "attattr", "attattr (2)")
+    tests = benchmark.evaluate(model, ["a fine film"], {"mine": [[1, 2, 3]]}, [benchmark.build("evaluations/aopc")])
+    assert set(tests.table()["evaluation"]) == {"aopc"}
 
 
 def test_one_text_and_functions(model):

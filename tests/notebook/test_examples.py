@@ -1,6 +1,7 @@
 """The examples of the docstrings of all public names are run, and there is one for each."""
 
 import doctest
+from importlib.metadata import version
 
 import pandas as pd
 import pytest
@@ -47,3 +48,4 @@ def test_the_example_of_a_docstring_runs(name, model, checkpoint, comparison, tm
 def test_every_public_name_is_offered():
     assert {*benchmark.__all__, "evaluations"} == set(dir(benchmark))
     assert all(callable(getattr(benchmark, name)) for name in dir(benchmark))
+    assert benchmark.__version__ == version("attention-explainer-benchmark")

@@ -159,6 +159,21 @@ def test_best_and_second_are_marked_without_colours(comparison):
     assert not any("★" in line for line in lines if line.startswith(("oracle", "random")))
 
 
+@pytest.mark.parametrize(("plans", "stars"), [(["rollout", "lrp"], 0), (["rollout", "lrp", "attattr"], 3)])
+def test_a_star_is_only_for_what_is_better_than_random(tmp_path, plans, stars):
+    """The best of methods that nothing tells from random scores, or that are worse, is not marked for being first."""
+    folders = write_cells(tmp_path, [Plan(name) for name in (*plans, "random")])
+    text = printed(terminal_table(load_cells(folders)), 120)
+    table = text[: text.index("±: larger")]
+    assert table.count("★") == stars
+    assert "☆" not in table
+
+
+def test_where_nothing_random_was_run_the_best_is_marked(tmp_path):
+    folders = write_cells(tmp_path, [Plan("rollout"), Plan("lrp")])
+    assert printed(terminal_table(load_cells(folders)), 120).count("★") == 3 + 1
+
+
 def with_nine_more(tmp_path):
     folders = write_cells(tmp_path, [Plan("transformer_attribution"), Plan("random")])
     for folder in folders:

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmark.errors import UserError
-from tasks.table_rationales import rationale_of
+from benchmark.rationales import rationale_of
 
 TEXT = "a fine  film, good\tfilm"  # two spaces, a tab, punctuation that belongs to a word
 WORDS = TEXT.split()

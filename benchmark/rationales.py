@@ -1,4 +1,4 @@
-"""Rationales of a table's rows: marks of words, spans of characters, or phrases to find, as one boolean per word.
+"""Rationales as people write them: marks of words, spans of characters, or phrases to find, as one boolean per word.
 
 A word is what white space separates. What a rationale says of a text is a list in one of three forms:
 
@@ -32,13 +32,16 @@ class _Unfit(Exception):  # noqa: N818 - turned into a line with the place
     """Why a value is no rationale of its text."""
 
 
-def rationale_of(value: Any, texts: Sequence[str], where: str) -> Bool[np.ndarray, "U"] | None:
+def rationale_of(
+    value: Any, texts: Sequence[str], where: str, called: str = "the rationale (task.rationale)"
+) -> Bool[np.ndarray, "U"] | None:
     """One boolean per word of a text, or of the first and then the second of a pair.
 
     Args:
         value: the table's: a list, or JSON in a text.
         texts: one or two.
         where: the place, for the error.
+        called: what the error calls the rationale.
 
     Returns:
         The marks; None where the value is empty: the row is not annotated.
@@ -52,7 +55,7 @@ def rationale_of(value: Any, texts: Sequence[str], where: str) -> Bool[np.ndarra
         given = _parsed(value)
         marks = _marks(given, texts[0]) if len(texts) == 1 else _marks_of_pair(given, texts)
     except _Unfit as reason:
-        raise UserError(f"{where}: the rationale (task.rationale) {reason}") from None
+        raise UserError(f"{where}: {called} {reason}") from None
     return np.array(marks, dtype=bool)
 
 
