@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from benchmark.models import load_model
     from benchmark.notebook.evaluate import evaluate
     from benchmark.notebook.explain import explain
+    from benchmark.notebook.graph import graph
+    from benchmark.notebook.sweep import sweep
     from benchmark.notebook.tables import leaderboard, methods
     from benchmark.settings.making import build
 
@@ -22,11 +24,13 @@ _HOMES = {
     "compare": "benchmark.comparison",
     "evaluate": "benchmark.notebook.evaluate",
     "explain": "benchmark.notebook.explain",
+    "graph": "benchmark.notebook.graph",
     "leaderboard": "benchmark.notebook.tables",
     "load_model": "benchmark.models",
     "methods": "benchmark.notebook.tables",
+    "sweep": "benchmark.notebook.sweep",
 }
-__all__ = ["build", "compare", "evaluate", "explain", "leaderboard", "load_model", "methods"]
+__all__ = ["build", "compare", "evaluate", "explain", "graph", "leaderboard", "load_model", "methods", "sweep"]
 
 
 def __getattr__(name: str) -> Any:
