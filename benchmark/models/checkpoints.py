@@ -28,6 +28,7 @@ from benchmark.errors import UserError, one_line
 from benchmark.models.adopting import Loaded, adopt_tokenizer
 from benchmark.models.families import UNSUPPORTED
 from benchmark.models.headless import ZeroHead
+from benchmark.models.kinds import other_kind
 from benchmark.models.special_tokens import read_as_words
 from benchmark.models.weights import VOCABULARIES, check_settings, existing_source, from_source, load_weights, name_of
 
@@ -48,7 +49,12 @@ def read_checkpoint(
         reason = UNSUPPORTED[config.model_type]
         raise UserError(f"model '{source}' is of the family {config.model_type}, which is not supported: {reason}")
     with _without_adapter(source) if adapter else nullcontext(source) as folder:
-        model, image = _load_classifier(folder, config, dtype, zero_head)
+        try:
+            model, image = _load_classifier(folder, config, dtype, zero_head)
+        except UserError as error:
+            if zero_head is None and (said := other_kind(source, config)):
+                raise UserError(said) from error
+            raise
     if adapter:
         model = _merged(model, source)
         logger.warning("'%s': its adapter (%s) is merged into its weights", source, adapter)

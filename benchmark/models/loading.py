@@ -19,7 +19,7 @@ from PIL import Image
 from torch import Tensor, nn
 from transformers import AddedToken
 
-from benchmark.errors import UserError
+from benchmark.errors import UserError, one_line
 from benchmark.models.adopting import Loaded, adopt, prepared
 from benchmark.models.attention_interface import Tape, recording
 from benchmark.models.blocks import blocks_of
@@ -317,8 +317,13 @@ def _probe(source: str, model: nn.Module, encoder: Encoder, *, image: bool) -> t
             model(**{name: tensor[None].to(encoder.device) for name, tensor in inputs.items()})
     except NotImplementedError as error:
         raise UserError(f"model '{source}' is not supported: {error}, which is not instrumented") from error
-    except (RuntimeError, TypeError) as error:
+    except Exception as error:
         if "not implemented for" not in str(error) and "doesn't support" not in str(error):
+            if failure := _own_failure(model, encoder, inputs):
+                raise UserError(
+                    f"model '{source}' ({type(model).__name__}) fails by itself on a tiny input ({failure}); its config.json "
+                    "may not fit its class"
+                ) from error
             raise
         name, reason = str(encoder.dtype).removeprefix("torch."), str(error).splitlines()[0]
         raise UserError(
@@ -333,6 +338,16 @@ def _probe(source: str, model: nn.Module, encoder: Encoder, *, image: bool) -> t
     if len(heads) > 1:
         raise UserError(f"model '{source}' has attention layers of {heads} heads; all must have the same number")
     return tape.callers, heads[0], tape.attentions[0].shape[-1]
+
+
+def _own_failure(model: nn.Module, encoder: Encoder, inputs: dict[str, Tensor]) -> str:
+    """What the model says when it is run on the input without anything of this project; empty where it runs."""
+    try:
+        with torch.no_grad():
+            model(**{name: tensor[None].to(encoder.device) for name, tensor in inputs.items()})
+    except Exception as error:  # of whatever kind: the model is a stranger's
+        return f"{type(error).__name__}: {one_line(error)}"
+    return ""
 
 
 def states_read(model: Classifier, batch: Batch) -> Bool[Tensor, "B T"]:

@@ -1,0 +1,49 @@
+"""What a checkpoint is that is no classifier, by the class that `config.json` names, and what comes nearest to it here."""
+
+from typing import Any
+
+_FINE_TUNED = "a classifier that is fine-tuned from it (python -m benchmark.train task=... model.path={source} out=...)"
+_OF_TEXTS = "a classifier of whole texts"
+_OF_IMAGES = "a classifier of whole images (AutoModelForImageClassification)"
+
+_KINDS: tuple[tuple[str, str, str], ...] = (
+    ("ForMaskedLM", "a masked language model: it gives words for a mask", _FINE_TUNED),
+    ("ForPreTraining", "a pre-trained language model: it gives words for a mask", _FINE_TUNED),
+    ("ForNextSentencePrediction", "a pre-trained language model: it tells which sentence follows", _FINE_TUNED),
+    ("ForCausalLM", "a causal language model: it gives the next token", _FINE_TUNED),
+    ("LMHeadModel", "a causal language model: it gives the next token", _FINE_TUNED),
+    ("ForConditionalGeneration", "a text-to-text model: it generates texts", _OF_TEXTS),
+    ("ForTokenClassification", "a token classifier: it labels each token", _OF_TEXTS),
+    ("ForQuestionAnswering", "a reader that answers a question with a span of the text", _OF_TEXTS),
+    (
+        "ForMultipleChoice",
+        "a chooser among options that are read side by side",
+        f"{_OF_TEXTS}, with task=multiple_choice",
+    ),
+    ("ForAudioClassification", "a classifier of sounds", "a classifier of texts or images"),
+    ("ForSpeechSeq2Seq", "a model of speech: it generates texts", "a classifier of texts or images"),
+    ("ForCTC", "a model of speech: it generates texts", "a classifier of texts or images"),
+    ("ForSemanticSegmentation", "a segmenter: it labels each pixel", _OF_IMAGES),
+    ("ForInstanceSegmentation", "a segmenter: it labels each pixel", _OF_IMAGES),
+    ("ForUniversalSegmentation", "a segmenter: it labels each pixel", _OF_IMAGES),
+    ("ForObjectDetection", "a detector: it finds boxes in an image", _OF_IMAGES),
+    ("ForMaskedImageModeling", "a pre-trained image model: it gives patches for a mask", _OF_IMAGES),
+    ("ForDepthEstimation", "an estimator of depth: it gives a number for each pixel", _OF_IMAGES),
+    ("ForVideoClassification", "a classifier of videos", _OF_IMAGES),
+)
+"""How the name of a class of transformers ends, what such a model is, and what comes nearest to it here."""
+
+
+def other_kind(source: str, config: Any) -> str:
+    """What a checkpoint that could not be read as a classifier is instead, with what comes nearest; empty where unknown.
+
+    It is asked when reading failed: weights may hold a classifier under the configuration of what they were made from.
+    """
+    for name in config.architectures or ():
+        for ending, what, nearest in _KINDS:
+            if name.endswith(ending):
+                return (
+                    f"model.path={source} is {what} ({name}), and no classifier of texts or images, which is what is "
+                    f"explained and tested here; what comes nearest is {nearest.format(source=source)}"
+                )
+    return ""
