@@ -37,6 +37,11 @@ def commands(page: Path) -> list[str]:
     return list(dict.fromkeys(shlex.join(shlex.split(line, comments=True)) for line in shown))
 
 
+def is_command(line: str) -> bool:
+    """Whether a line is one that is typed."""
+    return _COMMAND.match(line) is not None
+
+
 def _joined(code: str) -> list[str]:
     return code.replace("\\\n", " ").splitlines()
 

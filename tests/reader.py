@@ -4,7 +4,13 @@ import json
 from pathlib import Path
 
 from PIL import Image
-from transformers import ViTConfig, ViTForImageClassification
+from transformers import (
+    AutoTokenizer,
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+    ViTConfig,
+    ViTForImageClassification,
+)
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 from tasks.opensesame_grammar import AGREEMENT, REFLEXIVE
@@ -15,6 +21,7 @@ LABELS = {"sst2": ("NEG", "POS"), "movies": ("NEG", "POS"), "mrpc": ("not_equiva
           "mine": ("LABEL_0", "LABEL_1"), "base": ("NEG", "POS")}  # fmt: skip
 BASE = "nreimers/MiniLM-L6-H384-uncased"
 IMAGE_BASE = "google/vit-base-patch16-224"
+CLASSIFIER = "distilbert/distilbert-base-uncased-finetuned-sst-2-english"
 TEXTS = ("the untold story was good", "the plot was dull", "a fine film , good story", "bad film !")
 GLUE = {
     "SST-2": ("sentence\tlabel", ("0", "1"), "{0}\t{label}"),
@@ -39,8 +46,19 @@ def write(folder: Path) -> Path:
         text_models.save_bert(folder / "checkpoints" / name, window=160, labels=labels, layers=3)
     _write_linguistics(folder / "data")
     text_models.save_bert(folder / BASE, window=160)
+    _write_classifier(folder / CLASSIFIER, folder / BASE)
     _write_images(folder)
     return folder
+
+
+def _write_classifier(folder: Path, tokenizer: Path) -> None:
+    """A DistilBERT whose classes have the names of the one on the hub."""
+    words = AutoTokenizer.from_pretrained(tokenizer)
+    names = {0: "NEGATIVE", 1: "POSITIVE"}
+    sizes = {"dim": 8, "n_layers": 3, "n_heads": 2, "hidden_dim": 8, "max_position_embeddings": 160}
+    config = DistilBertConfig(vocab_size=len(words), **sizes, id2label=names, label2id={n: i for i, n in names.items()})
+    DistilBertForSequenceClassification(config).save_pretrained(folder)
+    words.save_pretrained(folder)
 
 
 def _write_linguistics(data: Path) -> None:

@@ -379,3 +379,15 @@ def test_a_setting_that_is_shown(span, parts):
     swept = values[:1] not in "[{" and "," in values
     for value in filter(None, values.split("," if swept else "|")):
         assert any(takes(parts[part], inner, value) for part in owners), value
+
+
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+
+
+@pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.stem)
+def test_brackets_stand_in_quotation_marks(page):
+    """zsh takes a bracket outside of them for a pattern, and says "no matches found"."""
+    shells = [code for language, code in pages.blocks(page) if language in ("", "bash")]
+    lines = [line for code in shells for line in code.replace("\\\n", " ").splitlines()]
+    shown = [line.partition(" #")[0] for line in (*lines, *pages.spans(page)) if pages.is_command(line)]
+    assert [line for line in shown if {*"[{"} & {*_QUOTED.sub("", line)}] == []

@@ -321,8 +321,8 @@ def _probe(source: str, model: nn.Module, encoder: Encoder, *, image: bool) -> t
         if "not implemented for" not in str(error) and "doesn't support" not in str(error):
             if failure := _own_failure(model, encoder, inputs):
                 raise UserError(
-                    f"model '{source}' ({type(model).__name__}) fails by itself on a tiny input ({failure}); its config.json "
-                    "may not fit its class"
+                    f"model '{source}' ({type(model).__name__}) fails by itself on a tiny input ({failure}); its "
+                    "config.json may not fit its class"
                 ) from error
             raise
         name, reason = str(encoder.dtype).removeprefix("torch."), str(error).splitlines()[0]
