@@ -249,11 +249,16 @@ def opening(overrides: str | Sequence[str] | None) -> list[str]:
 
 @dataclass(frozen=True)
 class Openings:
-    """Names with the overrides that open a task and its model; null leaves one out, a text is that of an encoder."""
+    """Names with the overrides that open a task and its model.
+
+    Null leaves one out, a text is that of an encoder, and a number the seed of another training of the comparison's model.
+    """
 
     def mistake(self, setting: str, value: Any, surroundings: Surroundings) -> str | None:
         """What is wrong with the first that cannot be opened."""
         for name, overrides in value.items():
+            if isinstance(overrides, int):
+                continue
             try:
                 surroundings.opens(opening(overrides))
             except UserError as error:

@@ -16,6 +16,7 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.debate.adversarial_training import AdversarialTraining, measured
 from benchmark.analyses.debate.attention_pairs import head_divergences, in_order, matched, recorded_pairs, same_tokens
 from benchmark.analyses.debate.seed_variance import THIS, Seeds, mean_correlations
+from benchmark.analyses.debate.trained import models_of
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.divergences import jsd, total_variation
 from benchmark.models.edits import make_uniform
@@ -194,3 +195,23 @@ def test_the_curve_has_adversaries_seeds_and_uniform_attention(context, other, t
 def test_uniform_attention_leaves_out_what_is_masked():
     row = torch.tensor([[[[0.9, 0.1, 0.0]]]])
     assert make_uniform(0, row).flatten().tolist() == [0.5, 0.5, 0.0]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [["model=tiny", "model.layers=2"], ["model=finetuned", "model.base=checkpoints/mine", "model.learning_rate=1e-3"]],
+)
+def test_a_number_is_the_seed_of_another_training_of_the_comparison_s_model(context, chosen):
+    config = compose("config", chosen)
+    own = replace(context.setting, config=config)
+    found = models_of(own, {"one": 1, "other": ["model=tiny"], "none": None}, "analyses.seeds.settings")
+    assert {**found["one"]} == {**config.model, "seed": 1}
+    assert found["other"] == compose("config", ["model=tiny"]).model
+    assert set(found) == {"one", "other"}
+    assert config.model.get("seed") != 1, "the comparison's own is as it was"
+
+
+@pytest.mark.parametrize("make", [lambda models: Seeds(models), lambda models: AdversarialTraining(seeds=models)])
+def test_a_finished_checkpoint_has_no_other_seed(context, make):
+    with pytest.raises(NotApplicable, match=r"'bert' is a finished checkpoint.*model=finetuned model\.base=DIRECTORY"):
+        make({"seed 1": 1})(context)

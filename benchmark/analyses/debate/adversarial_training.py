@@ -53,7 +53,8 @@ class AdversarialTraining(Analysis):
     Attributes:
         adversary: overrides of the adversary's settings; its base is the comparison's model.
         weights: the λ that are swept.
-        seeds: by name, the overrides that open a model of another seed; None leaves out one.
+        seeds: by name, the seed of another training of the comparison's model, or overrides that open one; None leaves out
+            one.
 
     Cost: one training for each λ, and two forward passes for each model; trained models are kept.
     """
@@ -62,7 +63,7 @@ class AdversarialTraining(Analysis):
 
     adversary: Sequence[str] = ("model=adversarial",)
     weights: Annotated[Sequence[Annotated[float | int, Above(0)]], Rising()] = (0.01, 0.1, 1)
-    seeds: Annotated[Mapping[str, Sequence[str] | None], Openings()] = field(default_factory=dict)
+    seeds: Annotated[Mapping[str, Sequence[str] | int | None], Openings()] = field(default_factory=dict)
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """One table, a line per model."""
@@ -92,7 +93,7 @@ class AdversarialTraining(Analysis):
 
     def _models(self, context: Context) -> dict[tuple[str, str], Setting]:
         own, adversary, seeds = context.setting, setting_of(self, "adversary"), setting_of(self, "seeds")
-        others = models_of(self.seeds, seeds)
+        others = models_of(own, self.seeds, seeds)
         check_shapes(own, others)
         settings = {}
         for weight in self.weights:

@@ -50,8 +50,8 @@ class Seeds(Analysis):
     correlation (Spearman's) of its word scores between two seeds, mean over pairs, and the share of the seed, 1 − that.
 
     Attributes:
-        settings: by name, the overrides that open a model of another seed; None leaves out one that another configuration
-            names. The comparison's own model is one more.
+        settings: by name, the seed of another training of the comparison's model, or overrides that open one; None leaves
+            out one that another configuration names. The comparison's own model is one more.
         seed: of the resampling.
 
     Cost: two forward passes for each pair, and the explanations of each model, which are kept in run folders of its own.
@@ -59,12 +59,12 @@ class Seeds(Analysis):
 
     version: ClassVar[int] = 1
 
-    settings: Annotated[Mapping[str, Sequence[str] | None], Openings()]
+    settings: Annotated[Mapping[str, Sequence[str] | int | None], Openings()]
     seed: Natural = 0
 
     def __post_init__(self) -> None:
         if not any(overrides is not None for overrides in self.settings.values()):
-            raise UserError("analyses.seeds.settings names no model; give at least one, such as {two: [model.seed=1]}")
+            raise UserError("analyses.seeds.settings names no model; give at least one, such as {two: 1}")
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """Attention and explainers."""
@@ -81,7 +81,7 @@ class Seeds(Analysis):
     def opened(self, context: Context) -> dict[str, Setting]:
         """All models but the comparison's own, by name."""
         own, settings = context.setting, setting_of(self, "settings")
-        models = models_of(self.settings, settings)
+        models = models_of(own, self.settings, settings)
         check_shapes(own, models)
         return {name: with_model(own, model, f"{settings}.{name}") for name, model in models.items()}
 

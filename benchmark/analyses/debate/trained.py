@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from benchmark.analyses.opening import composed
+from benchmark.analyses.opening import composed, has_seed
 from benchmark.errors import NoSplit, NotApplicable
 from benchmark.run.workbench import Setting
 from benchmark.settings.making import make
@@ -13,13 +13,38 @@ from benchmark.training.sources import Foretold
 from benchmark.types import Example, Task
 
 
-def models_of(named: Mapping[str, Sequence[str] | None], overrides_of: str) -> dict[str, DictConfig]:
-    """By name the settings of the models that overrides describe; null leaves one out."""
+def models_of(
+    own: Setting, named: Mapping[str, Sequence[str] | int | None], overrides_of: str
+) -> dict[str, DictConfig]:
+    """By name the settings of models.
+
+    Args:
+        own: the comparison's setting.
+        named: a seed, with which the comparison's model is trained; or overrides that describe a model; null leaves one out.
+        overrides_of: the setting that has them, for the error.
+
+    Raises:
+        NotApplicable: a seed is asked for, and the comparison's model is a finished checkpoint, whose training has none.
+    """
     return {
-        name: composed(overrides, f"{overrides_of}.{name}").model
-        for name, overrides in named.items()
-        if overrides is not None
+        name: _with_seed(own, one, overrides_of)
+        if isinstance(one, int)
+        else composed(one, f"{overrides_of}.{name}").model
+        for name, one in named.items()
+        if one is not None
     }
+
+
+def _with_seed(own: Setting, seed: int, overrides_of: str) -> DictConfig:
+    model: DictConfig = own.config.model.copy()
+    if not has_seed(model):
+        raise NotApplicable(
+            f"'{own.model.name}' is a finished checkpoint, and it is not known how it was trained; compare a model that is "
+            f"trained here (model=finetuned model.base=DIRECTORY), or name models of other seeds in {overrides_of}"
+        )
+    OmegaConf.set_struct(model, value=False)
+    model.seed = seed
+    return model
 
 
 def check_shapes(own: Setting, models: Mapping[str, DictConfig]) -> None:
