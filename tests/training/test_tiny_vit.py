@@ -130,8 +130,8 @@ def test_mistakes_are_named(cache):
 
 
 @pytest.mark.slow
-def test_learns_the_scenes(cache):
-    """The default model on the default scenes."""
+def test_learns_the_scenes():
+    """The default model on the default scenes: that of the user's cache, where a command left it there."""
     task = DigitScenes()
     place = Path(TinyVit().resolve(task))
     assert json.loads((place / "training.json").read_text())["accuracy"]["test"] >= 0.95
