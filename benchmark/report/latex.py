@@ -56,10 +56,18 @@ _SPECIAL = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", "[": "{[}", "]": "{]}", "*": "{*}",  # after \\ a bracket or a star would be its argument
     "–": "--", "—": "---", "·": r"\textperiodcentered{}", "×": r"$\times$", "…": r"\dots{}",
-    "≥": r"$\geq$", "≤": r"$\leq$", "τ": r"$\tau$", "α": r"$\alpha$", "β": r"$\beta$", "λ": r"$\lambda$",
-    "γ": r"$\gamma$", "η": r"$\eta$", "ρ": r"$\rho$", "²": r"$^2$", "→": r"$\to$",
-    "ε": r"$\epsilon$", "±": r"$\pm$", "∞": r"$\infty$", "−": "$-$",
+    "≥": r"$\geq$", "≤": r"$\leq$", "≠": r"$\neq$", "≈": r"$\approx$", "²": r"$^2$", "³": r"$^3$", "±": r"$\pm$",
+    "∞": r"$\infty$", "−": "$-$", "→": r"$\to$", "←": r"$\leftarrow$", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
+    "∈": r"$\in$", "∑": r"$\sum$", "∂": r"$\partial$", "√": r"$\surd$", "⊙": r"$\odot$", "‖": r"$\|$", "∘": r"$\circ$",
+    "ε": r"$\epsilon$", "ϵ": r"$\epsilon$", "†": r"$\dagger$", "‡": r"$\ddagger$", "★": r"$\star$", "½": r"$\frac12$",
+    "‘": "`", "’": "'", "“": "``", "”": "''", "„": ",,", "•": r"\textbullet{}",
 }  # fmt: skip
+_GREEK = (
+    "alpha", "beta", "gamma", "delta", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "pi", "rho",
+    "sigma", "varsigma", "tau", "upsilon", "phi", "chi", "psi", "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi",
+    "Sigma", "Upsilon", "Phi", "Psi", "Omega",
+)  # fmt: skip
+_SPECIAL |= {letter: rf"$\{name}$" for letter, name in zip("αβγδζηθικλμνξπρσςτυφχψωΓΔΘΛΞΠΣΥΦΨΩ", _GREEK, strict=True)}
 _ARROWS = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}
 
 
@@ -392,8 +400,14 @@ def _stacked(text: str, letters: int, form: str) -> str:
     return rf"\begin{{tabular}}{form}{body}\end{{tabular}}" if len(lines) > 1 else body
 
 
+def _of_words(rows: Sequence[PrintedRow]) -> list[bool]:
+    """Which columns hold words and no figure: what stands there is what the table says, and not that one is missing."""
+    columns = zip(*(row.entries for row in rows), strict=True)
+    return [all(entry.value is None for entry in column) and any(entry.words for entry in column) for column in columns]
+
+
 def _noted(rows: Sequence[PrintedRow]) -> tuple[list[PrintedRow], list[str]]:
-    """The lines with a number in place of long words, and the words as footnotes."""
+    """The lines with a number in place of long words, and the words as footnotes; columns of words keep them."""
     notes: dict[str, int] = {}
 
     def short(entry: PrintedEntry) -> PrintedEntry:
@@ -403,20 +417,30 @@ def _noted(rows: Sequence[PrintedRow]) -> tuple[list[PrintedRow], list[str]]:
             entry, words="–" if entry.value is None else "", mark=notes.setdefault(entry.words, len(notes) + 1)
         )
 
-    return [replace(row, entries=tuple(map(short, row.entries))) for row in rows], list(notes)
+    texts = _of_words(rows)
+
+    def shortened(row: PrintedRow) -> PrintedRow:
+        pairs = zip(row.entries, texts, strict=True)
+        return replace(row, entries=tuple(entry if is_text else short(entry) for entry, is_text in pairs))
+
+    return [shortened(row) for row in rows], list(notes)
 
 
 def _part_float(part: _Part, settings: LatexSettings) -> Iterator[str]:
     """The lines of a part, with their labels stacked and with long words as footnotes."""
     table, interval = part.table, settings.interval
     rows, notes = _noted(table.rows)
+    texts = _of_words(rows)
     counted = any(row.examples for row in rows)
     bounded = any(math.isfinite(entry.low) for row in rows for entry in row.entries)
     told = " ".join([*([intervals_told(interval).strip()] if bounded else []), *map(escape, table.below)])
 
     def line(row: PrintedRow) -> str:
         labels = [_stacked(text, _LABEL, "[t]{@{}l@{}}") for text in row.labels]
-        values = [_entry(entry, interval) for entry in row.entries]
+        values = [
+            _stacked(entry.words, _LABEL, "[t]{@{}r@{}}") if is_text else _entry(entry, interval)
+            for entry, is_text in zip(row.entries, texts, strict=True)
+        ]
         return " & ".join([*labels, *values, *([escape(row.examples)] if counted else [])]) + r" \\"
 
     headings = [_stacked(heading.name, _NAME, "[b]{@{}r@{}}") for heading in table.columns]

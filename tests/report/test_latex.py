@@ -9,9 +9,10 @@ from omegaconf import OmegaConf
 
 from benchmark.errors import UserError
 from benchmark.report.cells import load_cells
-from benchmark.report.latex import escape, latex_files
+from benchmark.report.latex import escape, latex_analyses, latex_files
 from benchmark.report.leaderboard import frame
 from benchmark.report.pairs import every_pair
+from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.settings.latex_settings import LatexSettings
 from tests.report.folders import Plan, write_cells
 
@@ -34,6 +35,34 @@ def test_no_name_is_the_argument_of_a_line_break(name):
     """`\\\\[2pt]` and `\\\\*` are commands: a name that begins so, in a row after another one, must not become one."""
     assert not set("[]*") & set(escape(name).replace("{[}", "").replace("{]}", "").replace("{*}", ""))
     assert escape("a[b]*") == "a{[}b{]}{*}"
+
+
+@pytest.mark.parametrize(
+    "text", ["higher ↑, lower ↓", "τ of β-LRP, Δ ≠ 0 ≈ ∞", "‖e‖ ∘ ∂y, ½ – “so”", "a → b ← c ∈ Ω", "★ • ☆"]
+)
+def test_symbols_of_our_tables_are_printed(text):
+    """pdfLaTeX has no glyph for these letters: they are commands. What it does not know becomes a question mark."""
+    found = escape(text)
+    assert found.isascii()
+    assert found.count("?") == text.count("☆")
+    assert found.count("$") % 2 == 0
+
+
+def test_a_column_of_words_shows_them(tmp_path):
+    """They are what the table says; in a column of figures long words say why there is none, and are a footnote."""
+    figure, reason = PrintedEntry(0.5, 0.4, 0.6, 20), PrintedEntry(words="n is too small for that")
+    rows = (
+        PrintedRow(("attattr",), (figure, PrintedEntry(words="plausible, faithful"))),
+        PrintedRow(("random",), (reason, PrintedEntry(words="control"))),
+    )
+    table = PrintedTable("Both", ("method",), (Heading("auprc", True), Heading("quadrant")), {"": rows}, ())
+    text = latex_analyses([("both", table)], LatexSettings())
+    lines = {line.split(" & ")[0]: line for line in text.splitlines() if line.startswith(("attattr", "random"))}
+    assert lines["attattr"].split(" & ")[2].startswith("plausible, faithful")
+    assert lines["random"].split(" & ")[1] == "--$^{1}$"
+    assert lines["random"].split(" & ")[2].startswith("control")
+    assert "n is too small for that" in text
+    assert "plausible" not in text[text.index("smallskip") :]
 
 
 def test_every_row_has_an_entry_per_column(made):
