@@ -695,3 +695,16 @@ def test_a_damaged_analysis_is_computed_again_with_a_line(place, tmp_path, caplo
     assert analysis.calls == 2
     assert path.read_bytes() == content
     assert len([line for line in caplog.messages if line.startswith(f"{path} is computed again: ")]) == 1
+
+
+def test_a_metric_of_the_latex_tables_that_no_test_has_is_told_before_work(place, tmp_path, monkeypatch):
+    def explained(*_):
+        raise AssertionError("something was computed")
+
+    monkeypatch.setattr("benchmark.comparison.finish_all", explained)
+    chosen = ("evaluations=[perturbation]", "report.latex.metrics=[perturbation.positive_auk]")
+    with pytest.raises(UserError, match=r"report\.latex\.metrics=perturbation\.positive_auk is unknown; did you mean"):
+        run(place, tmp_path, *chosen)
+    for name in ("perturbation", "positive_auc_mean", "perturbation.positive_auc_mean"):
+        with pytest.raises(AssertionError, match="something was computed"):
+            run(place, tmp_path, "evaluations=[perturbation]", f"report.latex.metrics=[{name}]")

@@ -53,6 +53,17 @@ class LatexSettings:
         called = {str(method): str(name) for method, name in names.items() if name is not None}
         return LatexSettings(**{**given, **lists, "names": called})
 
+    def check_metrics(self, known: Mapping[str, Collection[str]]) -> None:
+        """UserError where a metric is chosen that no test has.
+
+        Args:
+            known: names of the metrics by that of their test.
+        """
+        codes = [f"{test}.{metric}" for test, metrics in known.items() for metric in metrics]
+        for name in self.metrics:
+            if not any(name in (code, *code.split(".", 1)) for code in codes):
+                raise UserError(f"report.latex.metrics={name} is unknown; {near(name, codes)}")
+
     def check_methods(self, known: Collection[str]) -> None:
         """UserError where a method is chosen or named that is none of these."""
         chosen = [
