@@ -18,6 +18,7 @@ from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.commands.running import prepare, settled_as_typed
 from benchmark.comparison import analyse, run_comparison
+from benchmark.errors import UserError
 from benchmark.evaluations.perturbation import Perturbation
 from benchmark.opened import comparison_hash
 from benchmark.report import read_leaderboard
