@@ -107,7 +107,7 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     opened = open_comparison(config)
     opening = time.perf_counter() - start
     setting, evaluations = opened.setting, opened.evaluations
-    latex.check_metrics({name: _scalars(test) for name, test in evaluations.items()})
+    latex.check_metrics(opened.scalars)
     tests, identified = digests_of(evaluations), opened.hash
     place = ComparisonFolder(out / "comparisons", config.name, setting.data.facts.name, setting.model.name, identified)
     if refusal is not None:
@@ -154,11 +154,6 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     if given_up is not None:
         raise given_up
     return comparison
-
-
-def _scalars(test: Evaluation) -> list[str]:
-    """Names of the metrics of a test that are one figure, and no curve."""
-    return [name for name, metric in test.metrics.items() if metric.x is None]
 
 
 @dataclass(frozen=True)

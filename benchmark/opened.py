@@ -45,6 +45,14 @@ class Opened:
         """Of everything that the comparison depends on."""
         return comparison_hash(self.setting, self.methods, self.evaluations, self.analyses)
 
+    @property
+    def scalars(self) -> dict[str, list[str]]:
+        """By test its metrics that are one figure, and no curve."""
+        return {
+            name: [metric for metric, about in test.metrics.items() if about.x is None]
+            for name, test in self.evaluations.items()
+        }
+
     def cells(self) -> dict[str, Cell]:
         """The cell of each method."""
         return {name: self.setting.cell(name, method) for name, method in self.methods.items()}

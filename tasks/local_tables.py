@@ -68,7 +68,7 @@ def _delimited(file: Path, delimiter: str, *, plain: bool) -> Iterator[Row]:
     for number, fields in numbered:
         if header is None:
             header = [name.strip() for name in fields]
-            if twice := [name for name, count in Counter(fields).items() if name and count > 1]:
+            if twice := [name for name, count in Counter(header).items() if name and count > 1]:
                 raise UserError(f"{file}:{number}: the column '{twice[0]}' occurs twice; rename one of the two")
         elif len(fields) != len(header):
             raise UserError(

@@ -146,7 +146,8 @@ def _misplaced(group: str, name: str, directory: str | None) -> str:
         return f"choose it by its name: {stem}"
     if (place / f"{stem}.yml").is_file():
         return f"{place / stem}.yml is not read; call it {stem}.yaml"
-    found = next((path for path in Path(directory).glob(f"{stem}.y*ml") if path.is_file()), None)
+    beside = (Path(directory, f"{stem}{ending}") for ending in (".yaml", ".yml"))
+    found = next((path for path in beside if stem and path.is_file()), None)
     return "" if found is None else f"{found} lies beside the folder of its group; move it to {place / stem}.yaml"
 
 

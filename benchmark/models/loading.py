@@ -317,8 +317,10 @@ def _probe(source: str, model: nn.Module, encoder: Encoder, *, image: bool) -> t
             model(**{name: tensor[None].to(encoder.device) for name, tensor in inputs.items()})
     except NotImplementedError as error:
         raise UserError(f"model '{source}' is not supported: {error}, which is not instrumented") from error
-    except Exception as error:
+    except (RuntimeError, TypeError, AttributeError, ValueError, LookupError) as error:
         if "not implemented for" not in str(error) and "doesn't support" not in str(error):
+            if isinstance(error, UserError) or "memory" in str(error):
+                raise
             if failure := _own_failure(model, encoder, inputs):
                 raise UserError(
                     f"model '{source}' ({type(model).__name__}) fails by itself on a tiny input ({failure}); its "

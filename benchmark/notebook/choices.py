@@ -229,19 +229,19 @@ class OfExplanation(Given):
     """What `benchmark.explain` gave: its scores of words and heads; edges are asked of the explainer, for the same model.
 
     Attributes:
-        explainer: what explained.
+        explainer: what explained; None where that is not known any more.
         heads: [L, H] by identifier; empty where the explainer scores none.
-        module: the model that was explained; None where it is not known any more.
+        same_model: whether the model that is tested is the one that was explained.
     """
 
-    explainer: Method
+    explainer: Method | None
     heads: Mapping[str, Tensor]
-    module: Any
+    same_model: bool
 
     @property
     def scores_edges(self) -> bool:
-        """As the explainer."""
-        return self.explainer.scores_edges
+        """As the explainer; where that is not known, asking for edges says so."""
+        return self.explainer is None or self.explainer.scores_edges
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """The scores that the explanation holds."""
@@ -251,11 +251,11 @@ class OfExplanation(Given):
 
     def aggregate_heads(self, scores: Float[Tensor, "N L H"]) -> Float[Tensor, "L H"]:
         """As the explainer."""
-        return self.explainer.aggregate_heads(scores)
+        return super().aggregate_heads(scores) if self.explainer is None else self.explainer.aggregate_heads(scores)
 
     def edge_scores(self, model: Classifier, batch: Batch, target: Target) -> Float[Tensor, "B L H T T"]:
         """Those of the explainer; NotApplicable where the explanation is of another model, or was read from a file."""
-        if self.module is not model.model:
+        if self.explainer is None or not self.same_model:
             raise NotApplicable("the explanation keeps no edges, and was not made with this model; give methods=[...]")
         return self.explainer.edge_scores(model, batch, target)
 

@@ -166,7 +166,7 @@ def evaluate(
     marked = per_text(rationales, single=inputs.single)
     data = _data(model, inputs.values, names, marked, labels, batch_size_of(batch_size), named=uids is not None)
     words = {uid: own for batch in data.batches for uid, own in zip(batch.uids, batch.words, strict=True)}
-    compared: dict[str, Any] = {**_given(scores, words, names, single=inputs.single)}
+    compared: dict[str, Any] = {**_given(model, scores, words, names, single=inputs.single)}
     if not compared and not methods:
         raise UserError("there is nothing to test; give scores={'mine': [[...], ...]}, or methods=[...]")
     if methods:
@@ -179,6 +179,7 @@ def evaluate(
 
 
 def _given(
+    model: Classifier,
     scores: Mapping[str, Any] | Explanation | None,
     words: Mapping[str, Sequence[str]],
     names: Sequence[str],
@@ -187,7 +188,7 @@ def _given(
 ) -> dict[str, Given]:
     """The ready scores as methods."""
     if isinstance(scores, Explanation):
-        return _explained(scores, [words[name] for name in names], names)
+        return _explained(scores, model, [words[name] for name in names], names)
     if scores is not None and not isinstance(scores, Mapping):
         raise UserError(
             "scores must map a name to one list of numbers per text: {'mine': [[...], ...]}; explainers are methods=[...]"
@@ -306,7 +307,9 @@ def _tested(
     return EvaluationResult(figures.drop(columns=["task", "model"]), rows, data.facts.n, tuple(missing))
 
 
-def _explained(explanation: Explanation, words: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, Given]:
+def _explained(
+    explanation: Explanation, model: Classifier, words: Sequence[Sequence[str]], names: Sequence[str]
+) -> dict[str, Given]:
     """The scores of an explanation; UserError where they are of other texts, or of classes that the tests do not look at."""
     if [list(own) for own in explanation.batch.words] != [list(own) for own in words]:
         raise UserError(
@@ -317,13 +320,13 @@ def _explained(explanation: Explanation, words: Sequence[Sequence[str]], names: 
             "the explanation is of something else than the predicted class, which most tests look at; explain without "
             "target and against"
         )
-    module = None if explanation.module is None else explanation.module()
+    same_model = explanation.module is not None and explanation.module() is model.model
     found = dict[str, Given]()
     for name, rows in explanation.scores().items():
         heads = explanation.attributions[name].heads
         of_heads = {} if heads is None else dict(zip(names, heads, strict=True))
-        explainer = explanation.explainers[name]
-        found[name] = OfExplanation(name, dict(zip(names, rows, strict=True)), explainer, of_heads, module)
+        explainer = explanation.explainers.get(name)
+        found[name] = OfExplanation(name, dict(zip(names, rows, strict=True)), explainer, of_heads, same_model)
     return found
 
 

@@ -73,8 +73,8 @@ class Explanation:
     module: "ref[Any] | None" = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: everything but the way to the model."""
-        return {**self.__dict__, "module": None}
+        """What is pickled: the scores, and not the methods and the way to the model, which are of this process."""
+        return {**self.__dict__, "explainers": {}, "module": None}
 
     def __len__(self) -> int:
         return len(self.batch)

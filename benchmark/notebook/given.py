@@ -170,7 +170,10 @@ def marks(
             found.append(None)
             continue
         if _is_said(row) and (texts := _texts_of(inputs[place])):
-            found.append(rationale_of(row, texts, f"rationales[{place}]", "it"))
+            marked = rationale_of(row, texts, f"rationales[{place}]", "it")
+            if marked is None or len(marked) != len(own):
+                raise UserError(f"rationales[{place}] is of a text whose words hold spaces; give one 0 or 1 per word")
+            found.append(marked)
             continue
         array = numbers(row, own, f"rationales[{place}]")
         if not set(array.tolist()) <= {0.0, 1.0}:

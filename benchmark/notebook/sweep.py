@@ -1,6 +1,7 @@
 """`benchmark.sweep`: one setting of a method or of a test at several values, with the figures of each."""
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -9,6 +10,7 @@ from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.notebook.choices import choose
 from benchmark.notebook.evaluate import DEFAULTS, evaluate
+from benchmark.settings.ways_out import typed
 
 _FORM = "methods.NAME.SETTING, such as methods.attattr.edges.steps, or evaluations.NAME.SETTING"
 
@@ -17,7 +19,7 @@ def sweep(
     model: Classifier,
     texts: Any,
     setting: str,
-    values: Sequence[Any],
+    values: Iterable[Any],
     evaluations: Any = DEFAULTS,
     *,
     methods: Any = (),
@@ -50,11 +52,13 @@ def sweep(
     name, _, key = setting.partition(".")[2].partition(".")
     if not setting.startswith(("methods.", "evaluations.")) or not key:
         raise UserError(f"setting={setting!r}: write {_FORM}")
-    if not values:
+    if not (given_values := list(values)):
         raise UserError("values is empty; give the values of the setting")
+    if setting.startswith("evaluations.") and evaluations is not DEFAULTS:
+        raise UserError(f"evaluations={evaluations!r} cannot be given beside {setting}, which varies the test")
     tables = []
-    for value in values:
-        chosen = [name, f"{setting}={_typed(value)}"]
+    for value in given_values:
+        chosen = [name, _override(setting, value)]
         if setting.startswith("methods."):
             varied = {**choose("methods", chosen, {}), **_others(methods, name)}
             result = evaluate(model, texts, None, evaluations, methods=varied, **given)
@@ -76,8 +80,15 @@ def _others(methods: Any, varied: str) -> dict[str, Any]:
     return named
 
 
+def _override(setting: str, value: Any) -> str:
+    """The setting with a value in Hydra's grammar."""
+    if isinstance(value, str) and (spelled := typed(setting, value)) is not None:
+        return shlex.split(spelled)[0]
+    return f"{setting}={_typed(value)}"
+
+
 def _typed(value: Any) -> str:
-    """A value in Hydra's grammar."""
+    """A number, a truth value, null, or a list of these."""
     if isinstance(value, list | tuple):
         return f"[{','.join(map(_typed, value))}]"
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,6 +1,6 @@
 """What is left of a cell, and what it will take, from what one of its batches took."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -13,7 +13,7 @@ from benchmark.progress.stopwatch import Passes
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
 from benchmark.run.encoded import lengths_of
-from benchmark.run.stages import PREDICTED, Explaining, Stage, Testing, asked
+from benchmark.run.stages import PREDICTED, WITH_EDGES, Explaining, Searching, Stage, Testing, asked
 from benchmark.run.steps import pending
 from benchmark.run.testing import twin_of
 from benchmark.types import Evaluation
@@ -62,33 +62,40 @@ def forecast(measured: Measured, cell: Cell, evaluations: Mapping[str, Evaluatio
     stages: dict[Stage, tuple[float, ...]] = {}
     forward = backward = 0.0
     planned = pending(cell, evaluations)
-    for stage in planned:
-        laps, twin = measured.taken.laps.get(stage.name), _twin(stage, cell)
-        others = twin in planned
+    for place, stage in enumerate(planned):
+        laps, twin = measured.taken.laps.get(stage.name), _twin(stage, cell, list(planned)[:place])
+        if not laps and stage == WITH_EDGES:  # which the method did not give at once
+            laps = measured.taken.laps.get(PREDICTED.name)
         if not laps:
             continue
         try:
-            here, there = (_lengths(stage, data, others=others) for data in (measured.cell.data, cell.data))
+            here, there = (_lengths(stage, data, others=twin is not None) for data in (measured.cell.data, cell.data))
         except NotApplicable:  # not all examples have labels: the comparison will have a dash
             continue
-        if twin is not None and others and not any(here):  # the measured batch has no example of the kind
+        if twin is not None and not any(here):  # the measured batch has no example of the kind
             laps, here = measured.taken.laps[twin.name], measured.cell.data.lengths
         done = cell.in_parts(stage)
         left = [lengths for number, lengths in enumerate(there) if number not in done]
         each = sum(lap.seconds for lap in laps) / sum(map(sum, here))
-        stages[stage] = tuple(each * sum(lengths) for lengths in left)
+        seconds = tuple(each * sum(lengths) for lengths in left)
+        stages[stage] = (sum(seconds),) if isinstance(stage, Searching) else seconds  # which no two workers share
         share = sum(map(len, left)) / sum(map(len, here))
         forward += share * sum(lap.passes[0] for lap in laps)
         backward += share * sum(lap.passes[1] for lap in laps)
     return Forecast(stages, (forward, backward), measured.taken.around, _disk_bytes(measured, cell, evaluations))
 
 
-def _twin(stage: Stage, cell: Cell) -> Stage | None:
-    """The stage of the predicted classes, where this one goes over those examples alone that have another label."""
+def _twin(stage: Stage, cell: Cell, before: Sequence[Stage]) -> Stage | None:
+    """The stage of the predicted classes, where this one goes over those examples alone that have another label.
+
+    Rows of a test are known where the same test of the predicted classes comes `before` it.
+    """
     if isinstance(stage, Testing):
-        return None if (test := twin_of(stage.evaluation)) is None else Testing(test)
-    of_labels = stage == Explaining(which="label") and cell.method.class_specific
-    return PREDICTED if of_labels else None
+        test = twin_of(stage.evaluation)
+        return Testing(test) if test is not None and Testing(test) in before else None
+    if stage != Explaining(which="label") or not cell.method.class_specific:
+        return None
+    return WITH_EDGES if WITH_EDGES in before else PREDICTED
 
 
 def _lengths(stage: Stage, data: Data, *, others: bool = False) -> list[list[int]]:

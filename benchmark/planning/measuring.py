@@ -14,8 +14,10 @@ from benchmark.models.guard import ModelChangedError
 from benchmark.progress.stopwatch import Taken, timed
 from benchmark.results import commits
 from benchmark.run.cell import Cell
+from benchmark.run.data import Data
 from benchmark.run.encoded import Chosen, lengths_of, uids_of
-from benchmark.run.steps import finish
+from benchmark.run.stages import Testing
+from benchmark.run.steps import finish, pending
 from benchmark.types import Batch, Evaluation
 
 
@@ -54,16 +56,24 @@ def measured(
     """
     first = next(iter(cells.values()))
     model, found, given_up = first.model, dict[str, Measured](), dict[str, str]()
-    with progress.step("warming up"), suppress(ModelChangedError):
-        finish(replace(first.excerpt(place / "warm" / first.folder.name, _two), whole=None), evaluations)
-    choice = _MeanBatch()
+    with progress.step("warming up"):
+        try:
+            warm = first.excerpt(place / "warm" / first.folder.name, first.data.excerpt(_two))
+            finish(replace(warm, whole=None), evaluations)
+        except ModelChangedError as error:
+            if not error.restored:
+                raise
+    choice, parts = _MeanBatch(), dict[int, Data]()  # what methods share of examples they share of an excerpt
     with timed() as watch:
         watch.count = lambda: (model.cost.forward_passes, model.cost.backward_passes)
         for name, cell in cells.items():
-            excerpt, before = cell.excerpt(place / cell.folder.name, choice), forget_peak()
+            planned = pending(cell, evaluations)
+            asked = {name: test for name, test in evaluations.items() if Testing(test) in planned}
+            data = parts.setdefault(id(cell.data), cell.data.excerpt(choice))
+            excerpt, before = cell.excerpt(place / cell.folder.name, data), forget_peak()
             try:
                 with _kept(excerpt) as part, progress.scope("cell", name):
-                    finish(part, evaluations)
+                    finish(part, asked)
             except ModelChangedError as error:
                 if not error.restored:
                     raise

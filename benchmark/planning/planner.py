@@ -45,6 +45,7 @@ def make_plan(config: DictConfig) -> Plan:
     latex = LatexSettings.read(config.get("report", {}).get("latex"))
     make(config.tracking), make(config.engine, Engine)
     opened = open_comparison(config)
+    latex.check_metrics(opened.scalars)
     opening = time.perf_counter() - start
     with progress.step("timing one forward and backward pass"):
         batch = opened.setting.data.batches[mean_batch(opened.setting.data.lengths)]
@@ -59,7 +60,8 @@ def make_plan(config: DictConfig) -> Plan:
         found, given_up = measured(left, opened.evaluations, Path(place))
         memory, report, size = high_water(found, left), 0.0, 0
         planned |= {name: PlannedCell(name, note=why) for name, why in given_up.items()}
-        planned |= {name: _planned(each, left[name], opened, memory[name]) for name, each in found.items()}
+        with progress.step("counting what is left"):
+            planned |= {name: _planned(each, left[name], opened, memory[name]) for name, each in found.items()}
         if found:
             with progress.step("timing tables and figures"):
                 parts = [each.cell for each in found.values()]
@@ -74,9 +76,9 @@ def make_plan(config: DictConfig) -> Plan:
     return plan
 
 
-def _planned(measured: Measured, cell: Cell, opened: Opened, memory: int) -> PlannedCell:
-    found = forecast(measured, cell, opened.evaluations)
-    record = store.find_record(measured.cell.folder)
+def _planned(one: Measured, cell: Cell, opened: Opened, memory: int) -> PlannedCell:
+    found = forecast(one, cell, opened.evaluations)
+    record = store.find_record(one.cell.folder)
     return PlannedCell(
         method=cell.name,
         forward_passes=found.passes[0],
@@ -91,14 +93,14 @@ def _planned(measured: Measured, cell: Cell, opened: Opened, memory: int) -> Pla
     )
 
 
-def high_water(measured: Mapping[str, Measured], cells: Mapping[str, Cell]) -> dict[str, int]:
+def high_water(found: Mapping[str, Measured], cells: Mapping[str, Cell]) -> dict[str, int]:
     """The process's high-water mark when each method of the comparison is done, in bytes.
 
     What a method added to what was held before it grows with the tokens of the largest batch; at most so, since methods cut
     batches that would take more than the memory budget.
     """
-    base, mark, marks = min((each.before for each in measured.values()), default=0), 0, {}
-    for name, each in measured.items():
+    base, mark, marks = min((each.before for each in found.values()), default=0), 0, {}
+    for name, each in found.items():
         largest, here = (max(map(sum, data.lengths)) for data in (cells[name].data, each.cell.data))
         mark = max(mark, base + round((each.peak - each.before) * max(1.0, largest / here)))
         marks[name] = mark

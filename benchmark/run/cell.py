@@ -42,12 +42,15 @@ from benchmark.run.stages import (
     heads_from,
 )
 from benchmark.targets import Explained, TargetName
-from benchmark.types import Attribution, Batch, Compared, Method
+from benchmark.types import Attribution, Compared, Method
 
 Step = Literal["explain", "test", "reduce"]
 """What brings a cell up to date, one after the other: attributions, then rows of tests, then figures."""
 
 STEPS: tuple[Step, ...] = ("explain", "test", "reduce")
+
+OTHERS = "-others"
+"""How the folder of parts ends that holds rows of those examples alone whose rows no other test has."""
 
 
 @dataclass(frozen=True)
@@ -88,16 +91,16 @@ class Cell:
         """Held while anything in the run folder changes."""
         return locks.beside(self.folder, self.name)
 
-    def excerpt(self, folder: Path, choice: Callable[[Sequence[Batch]], Sequence[Batch]]) -> "Cell":
-        """The same cell over some of its batches, in a folder of its own.
+    def excerpt(self, folder: Path, data: Data) -> "Cell":
+        """The same cell over some of its batches, in a folder of its own, to be taken through all steps.
 
         What is computed there of a batch, and hangs on nothing else, is a part of this cell: a run of it goes on from there.
 
         Args:
             folder: for what the excerpt leaves.
-            choice: gives some of the batches, as `Chosen`.
+            data: an excerpt of this cell's, whose batches are `Chosen`.
         """
-        return replace(self, folder=folder, data=self.data.excerpt(choice), whole=self)
+        return replace(self, folder=folder, data=data, whole=self, steps=STEPS)
 
     def explain(self, which: Explained) -> Ragged:
         """Attributions of all scored examples for the predicted or another class; reused where they are stored.
@@ -167,8 +170,8 @@ class Cell:
     def explain_with_edges(self) -> None:
         """Attributions and edge scores for the predicted class at once, where the method can and neither is stored."""
         can = isinstance(self.method, Method) and self.method.edges_come_along
-        if not can or any(map(self.holds, (PREDICTED, PREDICTED_EDGES))):
-            return
+        if not can or any(map((self.whole or self).holds, (PREDICTED, PREDICTED_EDGES))):
+            return  # an excerpt asks for what the whole cell will ask for
         with self.lock:
             try:
                 both, resumable = self._computed(WITH_EDGES)
@@ -200,16 +203,14 @@ class Cell:
 
     def numbers(self, stage: Stage) -> Sequence[int] | None:
         """The numbers that the batches of a stage have in the cell whose parts they are; None where that is this cell."""
+        if self.whole is None or not stage.by_batch:
+            return None
         batches = stage.batches(self.data)
-        is_part = self.whole is not None and stage.by_batch and isinstance(batches, Chosen)
-        return batches.places if is_part and isinstance(batches, Chosen) else None
+        return batches.places if isinstance(batches, Chosen) else None
 
     def in_parts(self, stage: Stage) -> set[int]:
         """The numbers of the batches of an unfinished stage whose results lie in parts."""
-        numbers = set()
-        for folder in self.parts(stage).parent.glob(self.parts(stage, "*").name):
-            numbers |= batches_in(folder)
-        return numbers
+        return batches_in(self.parts(stage)) | batches_in(self.parts(stage, OTHERS))
 
     def refused(self, stage: Stage) -> str | None:
         """Why a stage that was tried gives nothing; None where it was not tried, or gives something."""

@@ -34,7 +34,7 @@ class Resumable(Generic[T]):
         write: writes merged results to a path, atomically.
         read: reads what `write` wrote, now or when it is asked for.
         merge: joins results in order.
-        seconds: least time between two parts; short work writes none.
+        seconds: least time between two parts; short work writes none, but for what ends before a batch that is in one.
         size: of a result; a part is also written where results of `most` have come together.
         most: see `size`.
         excerpt: where the batches are some of those of longer work, their numbers there. All are computed; each result is a

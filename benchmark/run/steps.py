@@ -22,7 +22,6 @@ from benchmark.models.guard import ModelChangedError
 from benchmark.results import commits
 from benchmark.results.rows import NOTHING
 from benchmark.run.cell import Cell
-from benchmark.run.encoded import sizes_of
 from benchmark.run.records import State, keep
 from benchmark.run.reducing import evaluate
 from benchmark.run.stages import PREDICTED, PREDICTED_EDGES, WITH_EDGES, Searching, Stage, Testing, asked
@@ -149,7 +148,7 @@ def pending(cell: Cell, evaluations: Mapping[str, Evaluation]) -> dict[Stage, in
             if evaluations[name].reads == "method":
                 search = Searching(evaluations[name])
                 if not taken_path(cell, search).exists():
-                    steps[search] = sum(sizes_of(search.batches(cell.data)))
+                    steps[search] = evaluations[name].calibration.limit
             steps |= {
                 stage: cell.data.facts.n if stage.sample is None else stage.sample.limit
                 for stage in asked(evaluations[name])

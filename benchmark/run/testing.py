@@ -26,7 +26,7 @@ from benchmark.results.rows import CHUNK, NO_ROWS, Share, StoredRows, join_rows,
 from benchmark.results.store import Ragged
 from benchmark.run import origins
 from benchmark.run.arrays import padded
-from benchmark.run.cell import Cell
+from benchmark.run.cell import OTHERS, Cell
 from benchmark.run.encoded import sizes_of
 from benchmark.run.resumable import Resumable
 from benchmark.run.stages import Searching, Testing
@@ -149,7 +149,7 @@ def _write_rows(cell: Cell, stage: Testing, path: Path) -> None:
     series = READERS[evaluation.reads](cell, evaluation)
     known = _known(cell, evaluation)
     resumable = Resumable[pd.DataFrame | StoredRows](
-        folder=cell.parts(stage, "" if known is None else "-others"),
+        folder=cell.parts(stage, "" if known is None else OTHERS),
         suffix=".parquet",
         write=lambda rows, part: write_rows(part, {"": Share(_stored(rows))}),
         read=StoredRows.read_from,

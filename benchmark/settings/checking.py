@@ -141,7 +141,8 @@ def _check_object(
         if name not in parameters and not outline.takes_more:
             way_out = near(name, list(parameters)) if parameters else f"{node['_target_']} takes none"
             raise UserError(f"{path}.{name} is no setting: there is no '{name}'; {way_out}")
-    if outline.is_function and {"model", "batch"} <= {name for name in parameters if name not in given}:
+    open_settings = set() if node.get("_partial_") else {name for name in parameters if name not in given}
+    if outline.is_function and {"model", "batch"} <= open_settings:
         raise UserError(
             f"{path}._target_={node['_target_']} is a function of a model and a batch, and _target_ is called with settings "
             "alone; name a class whose objects are called with (model, batch, target)"

@@ -138,7 +138,8 @@ def test_tests_of_edges_and_heads_read_an_explanation_as_they_read_its_method(mo
     again = benchmark.evaluate(model, TEXTS, kept, evaluations=["kept_edges"]).table()
     reasons = dict(zip(again["method"], again["reason"], strict=True))
     assert reasons["attattr"] == "the explanation keeps no edges, and was not made with this model; give methods=[...]"
-    assert reasons["gradient_x_input"] == "the method does not score edges"
+    assert reasons["gradient_x_input"] == reasons["attattr"], "which methods they were is not known any more"
+    assert pickle.loads(pickle.dumps(benchmark.explain(model, TEXTS[0], [lambda text: [1.0] * len(text.split())])))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from benchmark.comparison import run_comparison
-from benchmark.errors import UserError
+from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.planning.planner import REUSED, make_plan
 from benchmark.planning.printed_plan import printed_plan
@@ -192,3 +192,45 @@ def test_a_comparison_goes_on_from_what_was_planned(place, tmp_path, monkeypatch
     assert len(seen) == len({*seen}) == plan.examples - plan.measured_examples
     for one, other in zip(plain.cells, planned.cells, strict=True):
         assert contents(one) == contents(other)
+
+
+def test_what_is_left_is_what_a_run_would_take(place, tmp_path, paid_by_pass):
+    """Where a test of the predicted classes is finished, that of the labels has no rows to share, and is planned whole."""
+    methods = "methods=[rollout,gradient_x_input]"
+    run_comparison(composed(place, tmp_path, methods, "evaluations=[perturbation]"))
+    both = (methods, "evaluations=[perturbation,perturbation_target]")
+    make_plan(composed(place, tmp_path, *both))
+    comparison = run_comparison(composed(place, tmp_path, *both))
+    table = pd.read_csv(comparison.folder / "plan.csv", index_col="method")
+    planned, passes = (table[name].to_dict() for name in ("planned_forward_passes", "forward_passes"))
+    assert passes == pytest.approx(planned, rel=0.3)  # what the others cost twice hangs on how many a batch has
+
+
+def test_a_test_of_labels_alone_is_planned(place, tmp_path, paid_by_pass):
+    chosen = ("methods=[gradient_x_input]", "evaluations=[perturbation_target,perturbation]")
+    (cell,) = make_plan(composed(place, tmp_path, *chosen)).cells
+    comparison = run_comparison(composed(place, tmp_path, *chosen))
+    table = pd.read_csv(comparison.folder / "plan.csv", index_col="method")
+    assert table["forward_passes"]["gradient_x_input"] == pytest.approx(cell.forward_passes, rel=0.2)
+
+
+@pytest.mark.parametrize("stage", ["explain", "test"])
+def test_a_step_alone_can_be_planned(place, tmp_path, stage):
+    chosen = ("methods=[attattr]", "evaluations=[perturbation,attribution_graph]")
+    if stage == "test":
+        run_comparison(composed(place, tmp_path, *chosen, "stage=explain"))
+    whole = make_plan(composed(place, tmp_path / "whole", *chosen)).cells[0]
+    (step,) = make_plan(composed(place, tmp_path, *chosen, f"stage={stage}")).cells
+    assert 0 < step.forward_passes < whole.forward_passes
+
+
+def test_a_split_that_is_not_there_is_a_dash_and_no_traceback(place, tmp_path, monkeypatch):
+    """What is planned of a search does not ask for the examples that it would go over."""
+
+    def lacking(self, split, limit):
+        raise NotApplicable(f"the task has no {split} split")
+
+    monkeypatch.setattr("benchmark.run.stages.Searching.batches", lambda stage, data: lacking(None, "train", 1))
+    chosen = ("methods=[universal_trigger]", "evaluations=[triggers]")
+    assert make_plan(composed(place, tmp_path, *chosen)).cells[0].note == "the task has no train split"
+    run_comparison(composed(place, tmp_path, *chosen))

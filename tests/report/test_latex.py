@@ -52,7 +52,7 @@ def test_a_column_of_words_shows_them(tmp_path):
     """They are what the table says; in a column of figures long words say why there is none, and are a footnote."""
     figure, reason = PrintedEntry(0.5, 0.4, 0.6, 20), PrintedEntry(words="n is too small for that")
     rows = (
-        PrintedRow(("attattr",), (figure, PrintedEntry(words="plausible, faithful"))),
+        PrintedRow(("attattr",), (figure, PrintedEntry(n=20, words="plausible, faithful"))),
         PrintedRow(("random",), (reason, PrintedEntry(words="control"))),
     )
     table = PrintedTable("Both", ("method",), (Heading("auprc", True), Heading("quadrant")), {"": rows}, ())

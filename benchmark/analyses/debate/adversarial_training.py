@@ -21,7 +21,7 @@ from benchmark.models.edits import make_uniform
 from benchmark.results.statistics import interval
 from benchmark.results.tables import Drawing, Table
 from benchmark.run.workbench import Setting
-from benchmark.settings.declared import Above, Rising, configurable
+from benchmark.settings.declared import Above, Natural, Rising, configurable
 from benchmark.settings.early import Openings
 from benchmark.types import Batch
 
@@ -63,7 +63,7 @@ class AdversarialTraining(Analysis):
 
     adversary: Sequence[str] = ("model=adversarial",)
     weights: Annotated[Sequence[Annotated[float | int, Above(0)]], Rising()] = (0.01, 0.1, 1)
-    seeds: Annotated[Mapping[str, Sequence[str] | int | None], Openings()] = field(default_factory=dict)
+    seeds: Annotated[Mapping[str, Sequence[str] | Natural | None], Openings()] = field(default_factory=dict)
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """One table, a line per model."""

@@ -59,7 +59,7 @@ class Seeds(Analysis):
 
     version: ClassVar[int] = 1
 
-    settings: Annotated[Mapping[str, Sequence[str] | int | None], Openings()]
+    settings: Annotated[Mapping[str, Sequence[str] | Natural | None], Openings()]
     seed: Natural = 0
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from benchmark.analyses.opening import composed, has_seed
+from benchmark.analyses.opening import composed, has_seed, own_seed
 from benchmark.errors import NoSplit, NotApplicable
 from benchmark.run.workbench import Setting
 from benchmark.settings.making import make
@@ -24,15 +24,19 @@ def models_of(
         overrides_of: the setting that has them, for the error.
 
     Raises:
-        NotApplicable: a seed is asked for, and the comparison's model is a finished checkpoint, whose training has none.
+        NotApplicable: a seed is asked for, and the comparison's model is a finished checkpoint, whose training has none; or
+            the comparison's own is the only one.
     """
-    return {
+    found = {
         name: _with_seed(own, one, overrides_of)
         if isinstance(one, int)
         else composed(one, f"{overrides_of}.{name}").model
         for name, one in named.items()
-        if one is not None
+        if one is not None and not (isinstance(one, int) and has_seed(own.config.model) and one == own_seed(own))
     }
+    if named and not found and any(one is not None for one in named.values()):
+        raise NotApplicable(f"{overrides_of} names no other seed than the comparison's own, {own_seed(own)}")
+    return found
 
 
 def _with_seed(own: Setting, seed: int, overrides_of: str) -> DictConfig:
