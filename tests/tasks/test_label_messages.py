@@ -19,7 +19,7 @@ def task_of(file: Path, *overrides: str):
     return make(settled_as_typed("config", given, None, sweep=False)[1].task)
 
 
-@pytest.mark.parametrize("header", [" label", "label ", "Label", "the label", "label's", "label,s", "label$x"])
+@pytest.mark.parametrize("header", ["Label", "the label", "label's", "label,s", "label$x"])
 def test_a_header_that_is_nearly_the_setting(tmp_path: Path, header: str) -> None:
     file = tmp_path / "t.csv"
     quoted = f'"{header}"' if "," in header else header
