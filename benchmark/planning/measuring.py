@@ -14,7 +14,6 @@ from benchmark.models.guard import ModelChangedError
 from benchmark.progress.stopwatch import Taken, timed
 from benchmark.results import commits
 from benchmark.run.cell import Cell
-from benchmark.run.data import Data
 from benchmark.run.encoded import Chosen, lengths_of, uids_of
 from benchmark.run.stages import Testing
 from benchmark.run.steps import finish, pending
@@ -63,13 +62,12 @@ def measured(
         except ModelChangedError as error:
             if not error.restored:
                 raise
-    choice, parts = _MeanBatch(), dict[int, Data]()  # what methods share of examples they share of an excerpt
+    data = first.data.excerpt(_MeanBatch())  # of all methods, which share their examples and the logits of these
     with timed() as watch:
         watch.count = lambda: (model.cost.forward_passes, model.cost.backward_passes)
         for name, cell in cells.items():
             planned = pending(cell, evaluations)
             asked = {name: test for name, test in evaluations.items() if Testing(test) in planned}
-            data = parts.setdefault(id(cell.data), cell.data.excerpt(choice))
             excerpt, before = cell.excerpt(place / cell.folder.name, data), forget_peak()
             try:
                 with _kept(excerpt) as part, progress.scope("cell", name):
