@@ -105,7 +105,7 @@ class _Board:
         if not columns:
             yield _without_figures(self.part)
             return
-        board, kinds = _starred(make_board(self.part, columns), columns, self.members), _kinds(columns, self.part)
+        board, kinds = make_board(self.part, columns), _kinds(columns, self.part)
 
         def fitting(*, bounded: bool) -> int:
             tables = ((n, _cut(board, kinds, n, bounded=bounded)) for n in range(len(columns), 1, -1))
@@ -116,7 +116,8 @@ class _Board:
         count = count if bounded else fitting(bounded=False)
         counted = f", n = {board.examples}" if board.examples else ""
         yield Text(f"{board.title}{counted}", style="bold")
-        yield _cut(board, kinds, count, bounded=bounded)
+        shown = _starred(board.part(range(count)), columns[:count], self.members)  # comparing takes time
+        yield _rich_table(shown, kinds[:count], bounded=bounded)
         yield from (Text(line, style="dim") for line in self._below(board, count, bounded=bounded))
 
     def _below(self, board: PrintedTable, count: int, *, bounded: bool) -> Iterator[str]:
