@@ -1,4 +1,4 @@
-"""JSON as dataclasses, held to their annotations: every field is there and of its type, null stands for NaN."""
+"""JSON as dataclasses, held to their annotations: every field is there and of its type, null stands for NaN; and back."""
 
 import math
 from collections.abc import Mapping
@@ -17,6 +17,17 @@ def _annotations(kind: Any) -> dict[str, tuple[Any, bool]]:
         part.name: (hints[part.name], part.default is MISSING and part.default_factory is MISSING)
         for part in fields(kind)
     }
+
+
+def as_json(value: Any) -> Any:
+    """The fields of a dataclass, and of those within it, as new dictionaries and lists; `asdict` copies each value too."""
+    if is_dataclass(value):
+        return {name: as_json(getattr(value, name)) for name in _annotations(type(value))}
+    if isinstance(value, Mapping):
+        return {name: as_json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    return value
 
 
 def as_dataclass(kind: Any, content: Any, where: str) -> Any:

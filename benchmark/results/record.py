@@ -6,10 +6,10 @@ stands for NaN, and in `bounds` for an infinite end.
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from benchmark.results.annotated import as_dataclass
+from benchmark.results.annotated import as_dataclass, as_json
 
 SCHEMA = 3
 _TOLERANCE = 1e-6  # of a value beyond its bounds
@@ -325,4 +325,4 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """The content of `record.json` without its seal."""
-        return {"schema": SCHEMA, **asdict(self)}
+        return {"schema": SCHEMA, **as_json(self)}

@@ -359,8 +359,14 @@ def _offer_all(directory: str | None) -> None:
     What cannot run without a setting that has to be given, such as the path of a file, is left out.
     """
     for group in KEYED:
-        node: Any = {"defaults": [name for name in options(group, directory) if not _is_asking(group, name, directory)]}
-        ConfigStore.instance().store(group=group, name=ALL, node=node, provider="benchmark")
+        names = [name for name in options(group, directory) if not _is_asking(group, name, directory)]
+        if _STANDS_FOR.get(group) != names:
+            ConfigStore.instance().store(group=group, name=ALL, node={"defaults": [*names]}, provider="benchmark")
+            _STANDS_FOR[group] = names
+
+
+_STANDS_FOR: dict[str, list[str]] = {}
+"""What `all` of each group stands for in Hydra's store, which this process shares."""
 
 
 def _is_asking(group: str, name: str, directory: str | None) -> bool:

@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from typing import Any, Literal, get_origin
+from functools import cache
+from typing import Any, Literal, cast, get_origin
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
@@ -72,15 +73,19 @@ def build(name: str, *overrides: str) -> Any:
     group, _, option = name.partition("/")
     if group not in GROUPS or not option:
         raise UserError(f"build('{name}'): give the name of a YAML with its group, such as 'methods/attattr'")
-    keyed = group in KEYED
-    prefix = f"{group}.{option}" if keyed else group
-    config = compose(
-        None, [f"+{group}={f'[{option}]' if keyed else option}", *(_prefixed(o, prefix) for o in overrides)]
-    )
-    built = make(OmegaConf.select(config, prefix))
+    built = make(_of_yaml(group, option, overrides))
     with suppress(AttributeError):  # of an object with slots
         object.__setattr__(built, BUILT_AS, option)
     return built
+
+
+@cache
+def _of_yaml(group: str, option: str, overrides: tuple[str, ...]) -> DictConfig:
+    """One YAML of `conf/` with overrides; the folder is read once a process, as modules are. `make` works on a copy."""
+    keyed = group in KEYED
+    prefix = f"{group}.{option}" if keyed else group
+    chosen = f"+{group}={f'[{option}]' if keyed else option}"
+    return cast(DictConfig, OmegaConf.select(compose(None, [chosen, *(_prefixed(o, prefix) for o in overrides)]), prefix))
 
 
 def _prefixed(override: str, prefix: str) -> str:
