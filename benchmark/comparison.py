@@ -36,8 +36,8 @@ from benchmark.run.workbench import steps_of
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import compose
 from benchmark.settings.identity import digests_of
-from benchmark.settings.latex_settings import LatexSettings
 from benchmark.settings.making import make
+from benchmark.settings.report_settings import ReportSettings
 from benchmark.types import Evaluation
 
 logger = logging.getLogger(__name__)
@@ -102,12 +102,12 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     """
     out, start = Path(config.out), time.perf_counter()
     refusal = _refusal(out)
-    latex = LatexSettings.read(config.get("report", {}).get("latex"))
+    look = ReportSettings.read(config.get("report"))
     tracker, engine = make(config.tracking), make(config.engine, Engine)
     opened = open_comparison(config)
     opening = time.perf_counter() - start
     setting, evaluations = opened.setting, opened.evaluations
-    latex.check_metrics(opened.scalars)
+    look.check_metrics(opened.scalars)
     tests, identified = digests_of(evaluations), opened.hash
     place = ComparisonFolder(out / "comparisons", config.name, setting.data.facts.name, setting.model.name, identified)
     if refusal is not None:
@@ -147,7 +147,7 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
             spending.analysed()
             start = time.monotonic()
             with progress.scope("report", "tables and figures"):
-                files = write_report(comparison.loaded, folder, latex)
+                files = write_report(comparison.loaded, folder, look)
             spending.reported()
             logger.info("tables and figures: %d files in %s", len(files), progress.duration(time.monotonic() - start))
             tracking.log_comparison(folder, comparison.loaded)

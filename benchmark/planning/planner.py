@@ -23,8 +23,8 @@ from benchmark.results.plans import Plan, PlannedCell, plan_path
 from benchmark.run.cell import Cell
 from benchmark.run.steps import pending
 from benchmark.settings.identity import digests_of
-from benchmark.settings.latex_settings import LatexSettings
 from benchmark.settings.making import make
+from benchmark.settings.report_settings import ReportSettings
 from benchmark.types import Batch
 
 REUSED = "finished already"
@@ -42,10 +42,10 @@ def make_plan(config: DictConfig) -> Plan:
     start = time.perf_counter()
     if (refusal := store.refusal(Path(config.out))) is not None:
         raise refusal
-    latex = LatexSettings.read(config.get("report", {}).get("latex"))
+    look = ReportSettings.read(config.get("report"))
     make(config.tracking), make(config.engine, Engine)
     opened = open_comparison(config)
-    latex.check_metrics(opened.scalars)
+    look.check_metrics(opened.scalars)
     opening = time.perf_counter() - start
     with progress.step("timing one forward and backward pass"):
         batch = opened.setting.data.batches[mean_batch(opened.setting.data.lengths)]
@@ -65,7 +65,7 @@ def make_plan(config: DictConfig) -> Plan:
         if found:
             with progress.step("timing tables and figures"):
                 parts = [each.cell for each in found.values()]
-                report, size = report_seconds(parts, digests_of(opened.evaluations), latex)
+                report, size = report_seconds(parts, digests_of(opened.evaluations), look)
     analyses = ", ".join(opened.analyses)
     lacking = [f"analyses ({analyses}), whose cost shows when they run"] if analyses else []
     lacking += [f"what the report says of {len(cells) - len(left)} finished methods"] if len(left) < len(cells) else []

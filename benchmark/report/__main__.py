@@ -5,17 +5,19 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import get_args
 
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
+from yaml import YAMLError  # type: ignore[import-untyped]
 
-from benchmark.errors import UserError
+from benchmark.errors import UserError, one_line
 from benchmark.exits import Kept, guarded, on_termination
 from benchmark.report import load_cells, terminal_table, write_report
 from benchmark.report.cells import NamedCell
 from benchmark.report.run_folders import without_foreign
 from benchmark.results.store import find_cells
-from benchmark.settings.latex_settings import Columns, IntervalForm, LatexSettings
+from benchmark.settings.report_settings import AS_GIVEN, ReportSettings
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -23,7 +25,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmark.report",
         description="Make the leaderboard, figures and heatmaps from finished run folders, without loading a model.",
     )
-    parser.add_argument("runs", metavar="RUNS", nargs="+", type=Path, help="folder with run folders anywhere below it")
+    parser.add_argument(
+        "words", metavar="RUNS", nargs="+",
+        help="folder with run folders anywhere below it; or a setting of how the report looks, as of a comparison: "
+        "report.latex.layout=tasks",
+    )  # fmt: skip
     parser.add_argument(
         "--out", metavar="DIR", type=Path, help="where the files go (default: `report` in the first RUNS)"
     )
@@ -31,15 +37,11 @@ def _parser() -> argparse.ArgumentParser:
         "--mixed", action="store_true",
         help="report several RUNS together though their tasks, models, data or versions differ",
     )  # fmt: skip
-    latex = parser.add_argument_group("LaTeX tables (report.latex of a comparison)")
-    latex.add_argument("--latex-columns", choices=get_args(Columns), default="one", help="of the paper")
-    latex.add_argument("--latex-interval", choices=get_args(IntervalForm), default="half", help="beside each figure")
-    latex.add_argument("--latex-metrics", metavar="A,B", default="", help="metrics of the overview (default: headline)")
-    latex.add_argument("--latex-methods", metavar="A,B", default="", help="methods of the overview (default: all)")
-    latex.add_argument(
-        "--latex-name", metavar="METHOD=NAME", action="append", default=[], help="what a method is called; may be repeated"
-    )  # fmt: skip
     return parser
+
+
+_SETTING = "report."
+"""How a word begins that sets how the report looks, as in a comparison."""
 
 
 def find_all(roots: Sequence[Path]) -> list[Path]:
@@ -130,13 +132,13 @@ def _facts(cells: Sequence[NamedCell]) -> Iterator[tuple[str, list[tuple[Path, o
         yield f"the version of the method {name}", [of(f"{method.version}", cell) for cell, method in methods]
 
 
-def report(roots: Sequence[Path], out: Path, latex: LatexSettings | None = None, *, mixed: bool = False) -> list[Path]:
+def report(roots: Sequence[Path], out: Path, settings: ReportSettings = AS_GIVEN, *, mixed: bool = False) -> list[Path]:
     """Write the report of all run folders below the roots and print the headline table.
 
     Args:
         roots: folders with run folders, of one machine or of several.
         out: where the files go.
-        latex: how the LaTeX tables look.
+        settings: how it looks.
         mixed: report several roots together though they differ in what makes figures comparable.
 
     Raises:
@@ -148,7 +150,7 @@ def report(roots: Sequence[Path], out: Path, latex: LatexSettings | None = None,
     if not mixed:
         check_comparable(cells, roots)
     try:
-        written = write_report(cells, out, latex)
+        written = write_report(cells, out, settings)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise UserError(f"--out: cannot write to {out} ({error.strerror or error}); name another folder") from error
     console = Console(width=None if sys.stdout.isatty() else 140)
@@ -157,23 +159,26 @@ def report(roots: Sequence[Path], out: Path, latex: LatexSettings | None = None,
     return written
 
 
-def _latex(options: argparse.Namespace) -> LatexSettings:
-    listed = {
-        name: [part for part in getattr(options, f"latex_{name}").split(",") if part] for name in ("metrics", "methods")
-    }
-    if unnamed := [text for text in options.latex_name if "=" not in text]:
-        raise UserError(f"--latex-name: '{unnamed[0]}' is none; write METHOD=NAME")
-    names = dict(text.split("=", 1) for text in options.latex_name)
-    given = {"columns": options.latex_columns, "interval": options.latex_interval, "names": names, **listed}
-    return LatexSettings.read(given, "--latex")
+def _settings(words: Sequence[str]) -> ReportSettings:
+    """How the report looks, from words as `report.latex.columns=two`; UserError where one is no setting."""
+    try:
+        given = OmegaConf.to_container(OmegaConf.from_dotlist(list(words)))
+    except (OmegaConfBaseException, YAMLError) as error:
+        raise UserError(f"{' '.join(words)}: {one_line(error)}") from error
+    return ReportSettings.read(given.get("report") if isinstance(given, dict) else None)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command: 0; what ends it early is a SystemExit, told in one line on standard error (see `benchmark.exits`)."""
-    options = _parser().parse_args(arguments)
-    out = options.out or options.runs[0] / "report"
+    parser = _parser()
+    options = parser.parse_intermixed_args(arguments)
+    words = [word for word in options.words if word.startswith(_SETTING) and "=" in word]
+    runs = [Path(word) for word in options.words if word not in words]
+    if not runs:
+        parser.error("the following arguments are required: RUNS")
+    out = options.out or runs[0] / "report"
     kept = Kept(f"each file in {out} is whole, or of an earlier report; the same command writes them all", out)
-    guarded(lambda: report(options.runs, out, _latex(options), mixed=options.mixed), kept)
+    guarded(lambda: report(runs, out, _settings(words), mixed=options.mixed), kept)
     return 0
 
 

@@ -17,7 +17,7 @@ from benchmark.results.digests import check_seal
 from benchmark.results.tables import FIGURE_COLUMNS, Table, is_p_value, is_too_wide
 from benchmark.results.wording import escape_markdown as escape
 from benchmark.results.wording import slug, unique_stems
-from benchmark.settings.latex_settings import LatexSettings
+from benchmark.settings.report_settings import AS_GIVEN, ReportSettings
 
 LEAST_TOLD = 0.0001
 """p-values below it are printed as that: where they come from an interval, the tail so far out is no measurement."""
@@ -54,14 +54,14 @@ def _tables(content: bytes) -> Any:
 
 
 def table_files(
-    tables: Sequence[Table], names: Names = OURS, settings: LatexSettings | None = None
+    tables: Sequence[Table], names: Names = OURS, settings: ReportSettings = AS_GIVEN
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of `analyses.md`, `analyses.tex`, and of a CSV, which keeps code names, and a figure for each table.
 
     Args:
         tables: of the analyses.
         names: what people read in place of code names.
-        settings: how the LaTeX tables look.
+        settings: how LaTeX tables and figures look.
     """
     if not tables:
         return
@@ -69,12 +69,12 @@ def table_files(
     yield "analyses.md", "\n".join(_markdown(shown, names)).encode()
     yield (
         "analyses.tex",
-        latex_analyses([(table.name, printed(table, names)) for table in shown], settings or LatexSettings()).encode(),
+        latex_analyses([(table.name, printed(table, names)) for table in shown], settings.latex).encode(),
     )
     stems = unique_stems(f"table-{slug(table.name)}" for table in tables)
     for table, stem in zip(tables, stems, strict=True):
         yield f"{stem}.csv", csv_bytes(table.rows[[*table.labels, *FIGURE_COLUMNS]])
-        yield from drawing_files(table, stem, names)
+        yield from drawing_files(table, stem, names, settings.figures)
 
 
 def printed(table: Table, names: Names = OURS) -> PrintedTable:

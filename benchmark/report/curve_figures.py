@@ -1,17 +1,18 @@
 """Curves: one page of small multiples with those that matter first, and a figure for each."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pandas as pd
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.figures import Panel, PanelSize, draw_lines, draw_panels, draw_points, figure_files
+from benchmark.report.figures import SCREEN, Panel, PanelSize, draw_lines, draw_panels, draw_points, figure_files
 from benchmark.report.leaderboard import groups_with_figures, known_metrics
-from benchmark.report.naming import method_look, method_title
+from benchmark.report.naming import OURS, Names, method_look
 from benchmark.results.record import Metric
-from benchmark.results.wording import arrow, shortened, slug, span, unique_stems, without_fingerprint
+from benchmark.results.wording import arrow, shortened, slug, span, unique_stems
+from benchmark.settings.report_settings import FigureSettings
 
 _TITLE = 100
 _PANEL_TITLE = 56
@@ -31,7 +32,7 @@ class Curve:
         declared: what is declared of it.
         points: of all tasks and models, by method.
         labels: class names, by task and model.
-        called: what people read in place of a method's shown name.
+        names: what people read in place of code names.
     """
 
     evaluation: str
@@ -39,7 +40,7 @@ class Curve:
     declared: Metric
     points: pd.DataFrame
     labels: dict[tuple[str, str], tuple[str, ...]]
-    called: Callable[[str], str] = method_title
+    names: Names = OURS
 
     @property
     def title(self) -> str:
@@ -63,16 +64,17 @@ class Curve:
     def panels(self, *, told: bool) -> Iterator[Panel]:
         """A panel per task and model; its title tells the curve (`told`) or the task and model."""
         for (task, model), part in self.points.groupby(["task", "model"], sort=False):
-            name = shortened(f"{task} · {without_fingerprint(str(model))}", _TITLE // 2)
+            name = shortened(self.names.place(str(task), str(model)), _TITLE // 2)
             title = f"{name} (n = {span(int(n) for n in part['n'])})"
             if told:
                 name = shortened(self.declared.short or self.title, _PANEL_TITLE)
                 title = f"{name} {arrow(self.declared.higher_is_better)}".rstrip()
             rows = part.rename(columns={"method": "series"})
-            rows["series"] = rows["series"].map(self.called)
-            names = self.labels.get((str(task), str(model)), ())
+            rows["series"] = rows["series"].map(self.names.method)
+            classes = self.labels.get((str(task), str(model)), ())
             yield Panel(
-                rows, title, str(self.declared.x), "" if told else self.title, _drawer(self.declared, rows, names),
+                rows, title, str(self.declared.x), "" if told else self.declared.short or self.title,
+                _drawer(self.declared, rows, classes),
                 scale="" if told else self.metric,
             )  # fmt: skip
 
@@ -87,13 +89,13 @@ def _drawer(declared: Metric, rows: pd.DataFrame, names: Sequence[str]) -> "part
     return partial(draw_points, ticks=ticks)
 
 
-def curves(cells: Sequence[NamedCell], table: pd.DataFrame, called: Callable[[str], str] = method_title) -> list[Curve]:
+def curves(cells: Sequence[NamedCell], table: pd.DataFrame, names: Names = OURS) -> list[Curve]:
     """The curves of all tests that are shown, those of the overview first.
 
     Args:
         cells: named cells.
         table: their figures (`leaderboard.frame`).
-        called: what people read in place of a method's shown name.
+        names: what people read in place of code names.
     """
     metrics = known_metrics(cells)
     shown = pd.concat([part for *_, part in groups_with_figures(cells, table)])
@@ -101,7 +103,7 @@ def curves(cells: Sequence[NamedCell], table: pd.DataFrame, called: Callable[[st
     parts = shown[shown["x"].notna()].groupby(["evaluation", "metric"], sort=False)
     found = {
         (str(key[0]), str(key[1])): Curve(
-            str(key[0]), str(key[1]), metrics[str(key[0])][str(key[1])], part, labels, called
+            str(key[0]), str(key[1]), metrics[str(key[0])][str(key[1])], part, labels, names
         )
         for key, part in parts
     }
@@ -116,33 +118,35 @@ def not_drawn(found: Sequence[Curve]) -> str:
 
 
 def curve_files(
-    cells: Sequence[NamedCell], table: pd.DataFrame, called: Callable[[str], str] = method_title
+    cells: Sequence[NamedCell], table: pd.DataFrame, names: Names = OURS, settings: FigureSettings = SCREEN
 ) -> Iterator[tuple[str, bytes]]:
-    """File name and content of the overview and of every curve's figure, as PNG and as PDF; flat curves have none.
+    """File name and content of the overview and of every curve's figure in each format; flat curves have none.
 
     Args:
         cells: named cells.
         table: their figures (`leaderboard.frame`).
-        called: what people read in place of a method's shown name.
+        names: what people read in place of code names.
+        settings: how figures are drawn.
     """
-    found = [curve for curve in curves(cells, table, called) if not curve.flat]
-    look = {called(name): style for name, style in method_look(list(dict.fromkeys(table["method"]))).items()}
+    found = [curve for curve in curves(cells, table, names) if not curve.flat]
+    look = {names.method(name): style for name, style in method_look(list(dict.fromkeys(table["method"]))).items()}
     for task, model in dict.fromkeys(zip(table["task"], table["model"], strict=True)):
         chosen = [curve for curve in found if curve.declared.headline]
         panels = [panel for curve in chosen for panel in _of(curve, task, model).panels(told=True)]
         several = table[["task", "model"]].drop_duplicates().shape[0] > 1
         stem = f"{OVERVIEW}-{slug(task)}-{slug(model)}" if several else OVERVIEW
         if len(panels) > 1:
-            heading = shortened(f"{task} · {without_fingerprint(model)}: the main curves, with 95 % bands", _TITLE)
+            heading = shortened(f"{names.place(task, model)}: the main curves, with 95 % bands", _TITLE)
             text = "; ".join(curve.text.rstrip(".") for curve in chosen) + "."
-            yield from figure_files(
-                stem, partial(draw_panels, heading, panels, look, draw_lines, PanelSize(3.4, 1.9)), text
-            )
+            draw = partial(draw_panels, heading, panels, look, draw_lines, PanelSize(3.4, 1.9), settings=settings)
+            yield from figure_files(stem, draw, text, settings)
     stems = unique_stems(f"curve-{slug(curve.evaluation)}-{slug(curve.metric)}" for curve in found)
     for curve, stem in zip(found, stems, strict=True):
         heading = shortened(curve.title, _TITLE) + _DIRECTION[curve.declared.higher_is_better]
         panels = list(curve.panels(told=False))
-        yield from figure_files(stem, partial(draw_panels, heading, panels, look), curve.text)
+        yield from figure_files(
+            stem, partial(draw_panels, heading, panels, look, settings=settings), curve.text, settings
+        )
 
 
 def _of(curve: Curve, task: str, model: str) -> Curve:

@@ -13,10 +13,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
-from benchmark.report.figures import NAME, Panel, PanelSize, draw_lines, draw_panels, figure_files, placed
+from benchmark.report.figures import (
+    INCHES,
+    NAME,
+    SCREEN,
+    Panel,
+    PanelSize,
+    draw_lines,
+    draw_panels,
+    figure_files,
+    placed,
+)
 from benchmark.report.naming import OURS, Look, Names, Style, series_look
 from benchmark.results.tables import Drawing, Table
 from benchmark.results.wording import number, shortened
+from benchmark.settings.report_settings import FigureSettings, FigureWidth
 
 _TITLE = 300  # letters that are shown
 _NUMBERED = 600  # cells of a heat map beyond which it shows colours alone
@@ -25,10 +36,12 @@ _DIFFERENCES = "differences"
 _BARE = re.compile(r"[-+−]?[\d.,]+ ?%?|yes|no|true|false|none", re.IGNORECASE)
 
 
-def drawing_files(table: Table, stem: str, names: Names = OURS) -> Iterator[tuple[str, bytes]]:
-    """File name and content of a table's figure, as PNG and as PDF; nothing for one that is not drawn in files."""
+def drawing_files(
+    table: Table, stem: str, names: Names = OURS, settings: FigureSettings = SCREEN
+) -> Iterator[tuple[str, bytes]]:
+    """File name and content of a table's figure in each format; nothing for one that is not drawn in files."""
     if is_drawn(table) and table.drawing is not None and table.drawing.kind != "words":
-        yield from figure_files(stem, partial(draw_table, table, table.drawing, names))
+        yield from figure_files(stem, partial(draw_table, table, table.drawing, names, settings), settings=settings)
 
 
 def is_drawn(table: Table) -> bool:
@@ -52,11 +65,11 @@ def drawn_panels(table: Table, drawing: Drawing, names: Names) -> tuple[list[Pan
     return panels, {told(code): style for code, style in look.items()}
 
 
-def draw_table(table: Table, drawing: Drawing, names: Names = OURS) -> Figure:
+def draw_table(table: Table, drawing: Drawing, names: Names = OURS, settings: FigureSettings = SCREEN) -> Figure:
     """The figure of a table, with people's names in place of code names."""
     panels, look = drawn_panels(table, drawing, names)
 
-    size, numbered = _panel_size(panels, drawing)
+    size, numbered = _panel_size(panels, drawing, settings.width)
     if drawing.kind == "heat":
         panels = [
             replace(panel, draw=partial(_heat, colours=colours, numbered=numbered), scale="")
@@ -74,10 +87,10 @@ def draw_table(table: Table, drawing: Drawing, names: Names = OURS) -> Figure:
     chosen = drawing.value if table.rows["metric"].nunique() > 1 else None
     said = "" if chosen is None else f" ({names.heading(table, chosen)})"
     heading = shortened(names.text(table.title, table), _TITLE - len(said)) + said
-    return draw_panels(heading, panels, look, draw, size, "x" if drawing.kind == "bars" else "y")
+    return draw_panels(heading, panels, look, draw, size, "x" if drawing.kind == "bars" else "y", settings)
 
 
-def _panel_size(panels: list[Panel], drawing: Drawing) -> tuple[PanelSize, bool]:
+def _panel_size(panels: list[Panel], drawing: Drawing, width: FigureWidth) -> tuple[PanelSize, bool]:
     """Heat maps and bars grow with what they hold, so that numbers and names stay legible; and whether cells have numbers.
 
     A heat map has them where the figure is no wider than a page that is read without a magnifying glass.
@@ -88,16 +101,17 @@ def _panel_size(panels: list[Panel], drawing: Drawing) -> tuple[PanelSize, bool]
     across, down = ([min(NAME, len(str(value))) for value in rows[name].unique()] for name in ("x", "y"))
     if drawing.kind == "bars":
         height = 0.18 * max(len(panel.rows) for panel in panels)
-        return PanelSize(4.4, max(2.5, height), left=0.3 + 0.073 * max(across), bottom=0.3), False
+        return PanelSize(4.4, max(2.5, height), left=0.3 + 0.073 * max(across), bottom=0.3, grows=False), False
     if drawing.kind == "violins":
-        return PanelSize(max(3.0, 0.6 * len(across)), 2.6, left=0.85, bottom=0.3 + 0.042 * max(across)), False
+        return PanelSize(max(3.0, 0.6 * len(across)), 2.6, 0.85, 0.3 + 0.042 * max(across), grows=False), False
     left, bottom = 0.3 + 0.058 * max(down), 0.3 + 0.042 * max(across)
     wide, high = max(3.0, 0.5 * len(across) + 0.8), max(2.2, 0.26 * len(down))
     columns = 1 + max(column for _, column in placed(panels))
-    numbered = len(across) * len(down) <= _NUMBERED and columns * (wide + left) <= _LEGIBLE
+    most = _LEGIBLE if width == "screen" else INCHES[width]
+    numbered = len(across) * len(down) <= _NUMBERED and columns * (wide + left) <= most
     if not numbered:
         wide, high = max(2.2, 0.24 * len(across) + 0.6), max(1.6, 0.2 * len(down))
-    return PanelSize(wide, high, left, bottom), numbered
+    return PanelSize(wide, high, left, bottom, grows=False), numbered
 
 
 def _colours(panels: list[Panel]) -> list["tuple[str, float, float]"]:

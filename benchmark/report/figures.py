@@ -5,23 +5,27 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from benchmark.report.naming import Look
 from benchmark.results.wording import shortened
+from benchmark.settings.report_settings import FigureSettings, FigureWidth
 
 _STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.titlesize": 9.5,
+    "legend.fontsize": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -46,6 +50,21 @@ _PANELS_PER_LINE = 3
 _MOST_PER_LINE = 6
 _LETTERS = 12  # of the heading, per inch
 _MARKED = 25  # points up to which each has a marker
+
+_PAPER: Any = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7.5,
+}
+INCHES = {"column": 3.15, "page": 6.5}
+"""Of a figure for a paper: the columns of common styles have 3.03 to 3.33 inches, their pages 6.3 to 7."""
+_PER_LINE = {"column": 1, "page": 3}
+_SMALL = 15  # letters of such a figure, per inch
+_ASIDE = 0.45  # of a panel and its margin that names at its side may take
+SCREEN = FigureSettings()
 
 
 @dataclass(frozen=True)
@@ -75,12 +94,19 @@ class Panel:
 
 @dataclass(frozen=True)
 class PanelSize:
-    """Inches of a panel, and of the margins that hold the numbers and names of its axes."""
+    """Inches of a panel, and of the margins that hold the numbers and names of its axes.
+
+    Attributes:
+        width, height: between its axes.
+        left, bottom: of its margins.
+        grows: whether a narrower panel is lower too; one with a line for each name is not.
+    """
 
     width: float = 3.5
     height: float = 2.5
     left: float = 0.72
     bottom: float = 0.5
+    grows: bool = True
 
 
 def draw_lines(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
@@ -100,7 +126,18 @@ def draw_lines(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
             marker=shown.marker if shown.front > 2 and len(points) <= _MARKED else "", markersize=3.2, label=name,
         )  # fmt: skip
     axes.margins(x=0.02)
-    if (rows["x"] % 1 == 0).all():
+    tick_where_measured(axes, rows["x"])
+
+
+def tick_where_measured(axes: Axes, x: "pd.Series[float]") -> None:
+    """A tick at every x where their numbers stand apart from each other; else whole numbers where all x are whole."""
+    ends = np.unique(x.dropna().to_numpy())
+    texts = [f"{value:g}" for value in ends]
+    inches = axes.get_window_extent().width / axes.figure.dpi
+    gap = np.diff(ends).min() / (np.ptp(ends) or 1.0) * inches if len(ends) > 1 else inches
+    if len(ends) and gap > 0.075 * max(map(len, texts)) + 0.04:
+        axes.set_xticks(ends, texts)
+    elif (x % 1 == 0).all():
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
@@ -134,8 +171,9 @@ def draw_panels(
     draw: Callable[[Axes, pd.DataFrame, Look], None] = draw_lines,
     size: PanelSize = PanelSize(),
     values: Literal["x", "y"] = "y",
+    settings: FigureSettings = SCREEN,
 ) -> Figure:
-    """A figure of panels side by side, with a heading above them and a legend at their right.
+    """A figure of panels, with a heading above them and a legend: at their right, or below them in a figure for a paper.
 
     Args:
         heading: what the figure shows.
@@ -144,50 +182,161 @@ def draw_panels(
         draw: fills a panel with its rows; it labels a line of each series with its name.
         size: of the panels.
         values: the axis of the figures, whose range panels of one scale share.
+        settings: how wide it is; one for a paper has panels of equal size that fill it.
     """
     drawn = {name for panel in panels for name in panel.rows["series"]} - {""}
     names = [name for name in look if name in drawn and look[name].named]
     others = [name for name in look if name in drawn and not look[name].named]
-    told = [*names, *([f"{len(others)} other methods"] if others else [])]
-    beside = 0.55 + 0.07 * min(NAME, max(map(len, told))) if told else 0.0  # the legend
-    places = placed(panels)
-    width = (1 + max(column for _, column in places)) * (size.left + size.width + _RIGHT) + beside
-    lines = textwrap.wrap(heading, int((width - 0.2) * _LETTERS))
-    figure, grid = _grid(places, size, width, 0.175 * (len(lines) - 1), len(told))
+    equal = _equal_series(panels)
+    told = [shortened(f"{name}{equal.get(name, '')}", NAME) for name in names]
+    told += [f"{len(others)} other methods"] if others else []
+    layout = _layout(heading if settings.title else "", panels, size, told, settings.width)
+    figure, grid = _grid(layout)
     for panel, axes in zip(panels, grid, strict=True):
         (panel.draw or draw)(axes, panel.rows, look)
-        axes.set_title(panel.title, loc="left")
-        axes.set_xlabel(shortened(panel.x.replace("_", " "), NAME))
-        axes.set_ylabel(shortened(panel.y.replace("_", " "), NAME))
+        axes.set_title(_wrapped(panel.title, layout.letters), loc="left")
+        axes.set_xlabel(_wrapped(panel.x.replace("_", " "), layout.letters))
+        axes.set_ylabel(_wrapped(panel.y.replace("_", " "), int(layout.size.height * _SMALL)))
+        if settings.width != "screen":
+            _fit_names(axes, layout.size)
     _share_ranges(panels, grid, values)
-    add_text(figure, 0.15, 0.12, "\n".join(lines), 11)
+    if layout.lines:
+        add_text(figure, 0.15, 0.12, "\n".join(layout.lines), 11 if settings.width == "screen" else 9)
     if told:
         handles = {line.get_label(): line for axes in grid for line in axes.get_lines()}
-        corner = 1 - 0.08 / width, 1 - (0.4 + 0.175 * (len(lines) - 1)) / figure.get_figheight()
+        shown = [handles[name] for name in (*names, *others[:1])]
         legend = figure.legend(
-            [handles[name] for name in (*names, *others[:1])], [str(place) for place in range(len(told))], loc="upper right",
-            borderaxespad=0, fontsize=8, handlelength=3.2, bbox_to_anchor=corner,
-        )  # fmt: skip
+            shown, [str(place) for place in range(len(told))], borderaxespad=0, **layout.legend(figure.get_figheight())
+        )
         # set afterwards, as matplotlib leaves out labels that begin with "_"
         for text, name in zip(legend.get_texts(), told, strict=True):
-            text.set_text(shortened(name, NAME))
+            text.set_text(name)
     return figure
 
 
-_RIGHT, _TOP, _BETWEEN = 0.15, 0.62, 0.35
+_RIGHT, _BETWEEN = 0.15, 0.35
+_MARGIN = 0.9  # inches beyond which a margin holds names, not numbers
+_HANDLE = 0.5  # inches of a line of the legend before its name
 
 
-def placed(panels: Sequence[Panel]) -> list[tuple[int, int]]:
+@dataclass(frozen=True)
+class _Layout:
+    """Where everything stands, in inches.
+
+    Attributes:
+        width: of the figure.
+        size: of its panels.
+        places: line and column of each panel.
+        lines: of the heading.
+        titles: lines of the longest title of a panel.
+        told: names in the legend.
+        across: columns of a legend below the panels; 0 for one beside them.
+    """
+
+    width: float
+    size: PanelSize
+    places: list[tuple[int, int]]
+    lines: list[str]
+    titles: int
+    told: Sequence[str]
+    across: int
+
+    @property
+    def letters(self) -> int:
+        """Of a line above or below a panel."""
+        return max(12, int((self.size.left + self.size.width) * (_LETTERS if self.across == 0 else _SMALL)))
+
+    @property
+    def above(self) -> float:
+        """Inches above the panels."""
+        heading = 0.45 + 0.175 * (len(self.lines) - 1) if self.lines else 0.05
+        return heading + (0.03 + 0.14 * self.titles if self.titles else 0.05)
+
+    @property
+    def below(self) -> float:
+        """Inches of a legend below the panels."""
+        return 0.08 + 0.16 * math.ceil(len(self.told) / self.across) if self.across and self.told else 0.0
+
+    def legend(self, height: float) -> dict[str, Any]:
+        """How a legend is placed in a figure of this height."""
+        if self.across:
+            corner = (0.06 / self.width, 0.04 / height)
+            return {
+                "loc": "lower left", "ncols": self.across, "bbox_to_anchor": corner, "handlelength": 2.4,
+                "columnspacing": 1.0, "handletextpad": 0.5, "labelspacing": 0.25,
+            }  # fmt: skip
+        top = 0.4 + 0.175 * (len(self.lines) - 1) if self.lines else 0.1
+        return {"loc": "upper right", "bbox_to_anchor": (1 - 0.08 / self.width, 1 - top / height), "handlelength": 3.2}
+
+
+def _layout(heading: str, panels: Sequence[Panel], size: PanelSize, told: Sequence[str], width: FigureWidth) -> _Layout:
+    longest = max(map(len, told), default=0)
+    if width == "screen":
+        places = placed(panels)
+        beside = 0.55 + 0.07 * longest if told else 0.0  # the legend
+        whole = (1 + max(column for _, column in places)) * (size.left + size.width + _RIGHT) + beside
+        return _Layout(whole, size, places, textwrap.wrap(heading, int((whole - 0.2) * _LETTERS)), 1, told, 0)
+    whole = INCHES[width]
+    places = placed(panels, _PER_LINE[width])
+    across = whole / (1 + max(column for _, column in places))
+    left = min(size.left, _ASIDE * across) if size.left > _MARGIN else 0.55
+    height = size.height * min(1.0, (across - left - _RIGHT) / size.width) if size.grows else size.height
+    sized = replace(
+        size, width=across - left - _RIGHT, height=max(height, 1.25), left=left, bottom=min(size.bottom, 1.0)
+    )
+    letters = int(across * _SMALL)
+    titles = max((len(textwrap.wrap(panel.title, letters)) for panel in panels), default=0)
+    entries = max(1, min(len(told), int((whole - 0.1) / (_HANDLE + 0.062 * longest)))) if told else 1
+    return _Layout(whole, sized, places, textwrap.wrap(heading, int(whole * 13)), titles, told, entries)
+
+
+def _wrapped(text: str, letters: int) -> str:
+    """Text in at most two lines."""
+    return "\n".join(textwrap.wrap(text, max(letters, 8), max_lines=2, placeholder=" …"))
+
+
+def _fit_names(axes: Axes, size: PanelSize) -> None:
+    """Names at the side of a panel, in lines that its margin holds."""
+    texts = [label.get_text() for label in axes.get_yticklabels()]
+    if any(len(text) > 8 for text in texts):
+        letters = int((size.left - 0.1) * 17)
+        lines = ["\n".join(textwrap.wrap(text, letters, max_lines=2, placeholder="…")) for text in texts]
+        axes.set_yticks(axes.get_yticks(), lines)
+
+
+def _equal_series(panels: Sequence[Panel]) -> dict[str, str]:
+    """What is said of series whose points are those of an earlier one in every panel, where they lie below it."""
+    points: dict[str, list[Any]] = {}
+    for place, panel in enumerate(panels):
+        if "x" in panel.rows and "value" in panel.rows:
+            for name, part in panel.rows.groupby("series", sort=False):
+                spots = tuple(map(str, part.sort_values("x", kind="stable")[["x", "value"]].to_numpy().ravel()))
+                points.setdefault(str(name), []).append((place, spots))
+    first: dict[tuple[Any, ...], str] = {}
+    told = {}
+    for name, own in points.items():
+        other = first.setdefault(tuple(own), name)
+        if name and other != name and sum(len(part) for _, part in own) > 2:
+            told[name] = f" (equals {other})"
+    return told
+
+
+def placed(panels: Sequence[Panel], most: int = _PANELS_PER_LINE) -> list[tuple[int, int]]:
     """Line and column of each panel.
 
     Panels that name their lines stand in them, each below those of its column; others fill lines of equal length, as far as
     their number can be divided: four make two lines of two.
+
+    Args:
+        panels: of a figure.
+        most: panels of a line that is filled.
     """
     lines, columns = (list(dict.fromkeys(getattr(panel, name) for panel in panels)) for name in ("line", "column"))
     named = [(lines.index(panel.line), columns.index(panel.column)) for panel in panels]
-    if len(lines) > 1 and len(columns) <= _MOST_PER_LINE and len({*named}) == len(panels):
+    named_most = _MOST_PER_LINE if most == _PANELS_PER_LINE else most
+    if len(lines) > 1 and len(columns) <= named_most and len({*named}) == len(panels):
         return named
-    least = math.ceil(len(panels) / _PANELS_PER_LINE)
+    least = math.ceil(len(panels) / most)
     across = math.ceil(len(panels) / least)
     return [divmod(place, across) for place in range(len(panels))]
 
@@ -202,19 +351,39 @@ def _share_ranges(panels: Sequence[Panel], grid: Sequence[Axes], values: Literal
             (axes.set_xlim if values == "x" else axes.set_ylim)(low, high)
 
 
-def _grid(
-    places: Sequence[tuple[int, int]], size: PanelSize, width: float, above: float, names: int
-) -> tuple[Figure, list[Axes]]:
-    """A figure of so many inches with its panels; margins are fixed, for a layout engine would draw all of it twice."""
-    rows = 1 + max(row for row, _ in places)
-    height = max(rows * (size.height + size.bottom) + (rows - 1) * _BETWEEN + _TOP, 0.5 + 0.175 * names) + above
+def _grid(layout: _Layout) -> tuple[Figure, list[Axes]]:
+    """A figure with its panels; margins are fixed, for a layout engine would draw all of it twice."""
+    size, width = layout.size, layout.width
+    rows = 1 + max(row for row, _ in layout.places)
+    between = _BETWEEN + 0.14 * max(layout.titles - 1, 0)
+    height = layout.above + rows * (size.height + size.bottom) + (rows - 1) * between + layout.below
+    if not layout.across:  # the legend stands beside
+        height = max(height, layout.above - 0.12 + 0.175 * len(layout.told))
     figure = Figure(figsize=(width, height))
     grid = []
-    for row, column in places:
+    for row, column in layout.places:
         x = column * (size.left + size.width + _RIGHT) + size.left
-        y = height - above - _TOP - size.height - row * (size.height + size.bottom + _BETWEEN)
+        y = height - layout.above - size.height - row * (size.height + size.bottom + between)
         grid.append(figure.add_axes((x / width, y / height, size.width / width, size.height / height)))
     return figure, grid
+
+
+def add_legend(figure: Figure, kinds: Sequence[tuple[str, str]]) -> None:
+    """What filled circles stand for, at the lower edge.
+
+    Args:
+        figure: with room for two lines.
+        kinds: colour and words.
+    """
+    handles = [
+        Line2D([], [], linestyle="", marker="o", markersize=5, markerfacecolor=colour, markeredgecolor="#1a1a1a")
+        for colour, _ in kinds
+    ]
+    width, height = figure.get_size_inches()
+    figure.legend(
+        handles, [words for _, words in kinds], loc="lower left", ncols=2, fontsize=7, handletextpad=0.2, columnspacing=1.0,
+        labelspacing=0.25, borderaxespad=0, bbox_to_anchor=(0.1 / width, 0.05 / height),
+    )  # fmt: skip
 
 
 def add_text(figure: Figure, right: float, down: float, text: str, size: float) -> None:
@@ -223,29 +392,32 @@ def add_text(figure: Figure, right: float, down: float, text: str, size: float) 
     figure.text(right / width, 1 - down / height, text, ha="left", va="top", fontsize=size)
 
 
-def fixed_style() -> AbstractContextManager[None]:
+def fixed_style(width: FigureWidth = "screen") -> AbstractContextManager[None]:
     """matplotlib's own defaults with ours on top, whatever the user's matplotlibrc says; restored afterwards."""
-    return style.context(["default", _STYLE])
+    return style.context(["default", _STYLE, *([] if width == "screen" else [_PAPER])])
 
 
-def rendered(draw: Callable[[], Figure], text: str = "") -> dict[str, bytes]:
-    """The bytes of a figure's `png` and `pdf` file; equal figures give equal bytes (no date, no program name).
+def rendered(draw: Callable[[], Figure], text: str = "", settings: FigureSettings = SCREEN) -> dict[str, bytes]:
+    """The bytes of a figure's file in each format; equal figures give equal bytes (no date, no program name).
 
     Args:
         draw: makes the figure.
         text: what it shows, in words; kept in the files.
+        settings: which formats, and how large letters are.
     """
-    content = {}
-    with fixed_style(), warnings.catch_warnings():
+    content: dict[str, bytes] = {}
+    with fixed_style(settings.width), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box stands for it
         figure = draw()
-        for kind, metadata in _METADATA.items():
-            stream = BytesIO()
+        for kind in settings.format:
+            metadata, stream = _METADATA[kind], BytesIO()
             figure.savefig(stream, format=kind, metadata=metadata | ({_TOLD[kind]: text} if text else {}))
             content[kind] = stream.getvalue()
     return content
 
 
-def figure_files(stem: str, draw: Callable[[], Figure], text: str = "") -> Iterator[tuple[str, bytes]]:
-    """File name and content of a figure as PNG and as PDF, which keep what it shows in words."""
-    yield from ((f"{stem}.{kind}", content) for kind, content in rendered(draw, text).items())
+def figure_files(
+    stem: str, draw: Callable[[], Figure], text: str = "", settings: FigureSettings = SCREEN
+) -> Iterator[tuple[str, bytes]]:
+    """File name and content of a figure in each format; the files keep what it shows in words."""
+    yield from ((f"{stem}.{kind}", content) for kind, content in rendered(draw, text, settings).items())

@@ -1,7 +1,7 @@
 """Attribution graphs drawn: tokens along the sentence, layers as height, the token that the classifier reads on top."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -10,11 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.figures import add_text, rendered
-from benchmark.report.naming import method_title
+from benchmark.report.figures import SCREEN, add_legend, add_text, rendered
+from benchmark.report.naming import OURS, Names, method_title
 from benchmark.report.run_folders import unreadable
 from benchmark.results.graph import AttributionGraph
 from benchmark.results.wording import shortened, slug, unique_stems
+from benchmark.settings.report_settings import FigureSettings
 
 DRAWN_EXAMPLES = 2
 """How many examples of each method get files of their own."""
@@ -23,24 +24,31 @@ ALL_TOKENS = 60
 """Longer inputs show the tokens of the graph alone."""
 
 _TERMINAL = "terminal"
-_FILLS = {"top": "#D55E00", "fixed": "#0072B2", "appeared": "#ffffff", _TERMINAL: "#1a1a1a"}
+_KINDS = {
+    "top": ("#D55E00", "top: most flows into it"),
+    "fixed": ("#0072B2", "passes on what others give"),
+    "appeared": ("#ffffff", "leaf"),
+    _TERMINAL: ("#1a1a1a", "read by the classifier"),
+}
+"""Fill of a node, and what it stands for."""
 _LABEL = 16  # characters of a token that are shown
 _TITLE = 160
 
 
 @dataclass(frozen=True)
 class DrawnGraph:
-    """A graph of `graphs.json` with what is said of its example."""
+    """A graph of `graphs.json` with what is said of its example; `called`: its method's title, ours where it is empty."""
 
     method: str
     uid: str
     target: str
     graph: AttributionGraph
+    called: str = ""
 
     @property
     def title(self) -> str:
         """What a figure's head says."""
-        return f"{method_title(self.method)} · {self.uid} · class {self.target}"
+        return f"{self.called or method_title(self.method)} · {self.uid} · class {self.target}"
 
     @property
     def note(self) -> str:
@@ -96,9 +104,9 @@ def draw(shown: DrawnGraph) -> Figure:
     """The figure of one graph: arrows point where information flows, their width is the edge's share of its layer."""
     graph, tokens = shown.graph, columns(shown.graph)
     width = min(24.0, max(4.5, 1.1 + 0.3 * len(tokens)))
-    height = min(12.0, 2.3 + 0.42 * graph.layers)
+    height = min(12.0, 2.6 + 0.42 * graph.layers)
     figure = Figure(figsize=(width, height))
-    axes = figure.add_axes((0.75 / width, 1.15 / height, 1 - 0.9 / width, 1 - 1.75 / height))
+    axes = figure.add_axes((0.75 / width, 1.35 / height, 1 - 0.9 / width, 1 - 1.95 / height))
     axes.grid(visible=False)
     _edges_and_nodes(axes, graph)
     axes.set_xlim(-0.7, len(tokens) - 0.3)
@@ -116,6 +124,7 @@ def draw(shown: DrawnGraph) -> Figure:
     axes.tick_params(length=0)
     add_text(figure, 0.12, 0.1, shortened(shown.title, _TITLE), 9.5)
     add_text(figure, 0.12, 0.32, shown.note, 7.5)
+    add_legend(figure, list(_KINDS.values()))
     return figure
 
 
@@ -138,7 +147,7 @@ def _edges_and_nodes(axes: Axes, graph: AttributionGraph) -> None:
     kinds = nx.get_node_attributes(drawn, "kind")
     nx.draw_networkx_nodes(
         drawn, position, ax=axes, nodelist=list(kinds), node_size=60, linewidths=0.9, edgecolors="#1a1a1a", hide_ticks=False,
-        node_color=[_FILLS[kind] for kind in kinds.values()],
+        node_color=[_KINDS[kind][0] for kind in kinds.values()],
     )  # fmt: skip
 
 
@@ -148,9 +157,15 @@ def pictures(shown: DrawnGraph) -> dict[str, bytes]:
     return rendered(partial(draw, shown))
 
 
-def graph_files(cells: Sequence[NamedCell]) -> Iterator[tuple[str, bytes]]:
-    """File name and content of the first graphs of every method, as PNG and as PDF."""
-    drawn = [shown for cell in cells for shown in drawn_graphs(cell)[:DRAWN_EXAMPLES]]
+def graph_files(
+    cells: Sequence[NamedCell], names: Names = OURS, settings: FigureSettings = SCREEN
+) -> Iterator[tuple[str, bytes]]:
+    """File name and content of the first graphs of every method in each format."""
+    drawn = [
+        replace(shown, called=names.method(shown.method))
+        for cell in cells
+        for shown in drawn_graphs(cell)[:DRAWN_EXAMPLES]
+    ]
     stems = unique_stems(f"graph-{slug(shown.method)}-{slug(shown.uid)}" for shown in drawn)
     for shown, stem in zip(drawn, stems, strict=True):
-        yield from ((f"{stem}.{kind}", content) for kind, content in pictures(shown).items())
+        yield from ((f"{stem}.{kind}", pictures(shown)[kind]) for kind in settings.format)

@@ -15,12 +15,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.figures import add_text, figure_files
+from benchmark.report.figures import SCREEN, add_text, figure_files
 from benchmark.report.image_maps import Grid, ImageScores, Picture, enlarged, removal
 from benchmark.report.leaderboard import groups_with_figures
 from benchmark.report.naming import Names
 from benchmark.report.page.showcase import Example, examples
-from benchmark.results.wording import shortened, slug, unique_stems, without_fingerprint
+from benchmark.results.wording import shortened, slug, unique_stems
+from benchmark.settings.report_settings import FigureSettings
 
 MOST_IMAGES = 6
 """Rows of a figure."""
@@ -77,21 +78,27 @@ class Compared:
         return "; ".join(told)
 
 
-def image_files(cells: Sequence[NamedCell], figures: Any, names: Names) -> Iterator[tuple[str, bytes]]:
-    """File name and content of the figures of images, as PNG and as PDF; none where the examples are texts."""
+def image_files(
+    cells: Sequence[NamedCell], figures: Any, names: Names, settings: FigureSettings = SCREEN
+) -> Iterator[tuple[str, bytes]]:
+    """File name and content of the figures of images in each format; none where the examples are texts."""
     compared = [found for found in _compared(cells, figures, names) if found.images and found.methods]
     stems = unique_stems(slug(one.title) for one in compared)
+    pictures = FigureSettings(format=settings.format)
     for one, stem in zip(compared, stems, strict=True):
         end = "" if len(compared) == 1 else f"-{stem}"
         yield from figure_files(
             f"images{end}",
             partial(_heatmaps, one),
             f"Heatmaps of {one.title}, image by method. {one.classified}".rstrip(),
+            pictures,
         )
-        yield from figure_files(f"images-removed{end}", partial(_removed, one), "An image without its best patches.")
+        yield from figure_files(
+            f"images-removed{end}", partial(_removed, one), "An image without its best patches.", pictures
+        )
         if pairs := _pairs(one):
             text = f"Heatmaps of {one.title} for the two most probable classes."
-            yield from figure_files(f"images-classes{end}", partial(_classes, one, pairs), text)
+            yield from figure_files(f"images-classes{end}", partial(_classes, one, pairs), text, pictures)
 
 
 def _compared(cells: Sequence[NamedCell], figures: Any, names: Names) -> Iterator[Compared]:
@@ -101,7 +108,7 @@ def _compared(cells: Sequence[NamedCell], figures: Any, names: Names) -> Iterato
         scored = {place for one, _ in images for place in one.scores}
         drawn = columns_of({place: cell.method for place, cell in enumerate(members) if place in scored})
         titles = {place: names.method(method) for place, method in drawn.items()}
-        yield Compared(f"{task} · {without_fingerprint(model)}", titles, images)
+        yield Compared(names.place(task, model), titles, images)
 
 
 def columns_of(methods: Mapping[int, str]) -> dict[int, str]:

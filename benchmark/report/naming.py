@@ -14,7 +14,10 @@ from benchmark.report.arrangement import control_place
 from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import known_metrics
 from benchmark.results.control_names import CONTROLS
+from benchmark.results.record import EvaluationRecord
 from benchmark.results.tables import Table
+from benchmark.results.wording import without_fingerprint
+from benchmark.settings.report_settings import NO_NAMES, GivenNames
 
 KNOWN = (
     "attattr", "transformer_attribution", "rollout", "raw_attention", "lrp", "partial_lrp", "gradient_x_input",
@@ -62,22 +65,26 @@ class Names:
     Attributes:
         methods: a method's shown name -> its title.
         metrics: test and metric, as `perturbation: positive_auc_mean` -> the metric's title.
+        tasks: a task's shown name -> what a person calls it.
+        models: likewise of a model.
     """
 
     methods: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, str] = field(default_factory=dict)
+    tasks: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(cells: Sequence[NamedCell], called: Mapping[str, str] | None = None) -> "Names":
-        """The names of a comparison's methods and metrics.
+    def of(cells: Sequence[NamedCell], given: GivenNames = NO_NAMES) -> "Names":
+        """The names of a comparison's methods, metrics, tasks and models.
 
         Args:
-            cells: of the comparison.
-            called: what a person calls some methods.
+            cells: of the comparison, their metrics with the titles that a person gave (`with_titles`).
+            given: what a person calls things.
         """
         methods: dict[str, str] = {}
         for shown in dict.fromkeys(cell.method for cell in cells):
-            title = (called or {}).get(shown) or method_title(shown)
+            title = _called(shown, given.methods) or method_title(shown)
             methods[shown] = f"{title} ({shown})" if title in methods.values() else title
         metrics = {
             f"{test}: {name}": metric.title
@@ -90,7 +97,21 @@ class Names:
             code: f"{title} ({code.partition(':')[0]})" if title in repeated else title
             for code, title in metrics.items()
         }
-        return Names(methods, told)
+        tasks = {cell.task: _called(cell.task, given.tasks) or cell.task for cell in cells}
+        models = {cell.model: _called(cell.model, given.models) or without_fingerprint(cell.model) for cell in cells}
+        return Names(methods, told, tasks, models)
+
+    def place(self, task: str, model: str) -> str:
+        """Task and model, as the head of a table or of a figure."""
+        return f"{self.task(task)} · {self.model(model)}"
+
+    def task(self, shown: str) -> str:
+        """What a task is called."""
+        return self.tasks.get(shown, shown)
+
+    def model(self, shown: str) -> str:
+        """What a model is called."""
+        return self.models.get(shown) or without_fingerprint(shown)
 
     def method(self, shown: str) -> str:
         """A method's title."""
@@ -131,6 +152,31 @@ class Names:
         return replace(table, title=self.text(table.title, table), sentences=sentences)
 
 
+def _called(shown: str, given: Mapping[str, str]) -> str | None:
+    """What a person calls something; what tells variants apart stays behind it: `name (limit=4)`."""
+    name, bracket, detail = shown.partition(" (")
+    if shown in given:
+        return given[shown]
+    return f"{given[name]}{bracket}{detail}" if name in given else None
+
+
+def with_titles(cells: Sequence[NamedCell], given: Mapping[str, str]) -> list[NamedCell]:
+    """The cells, with what a person calls metrics as the titles of those metrics."""
+    if not given:
+        return list(cells)
+
+    def renamed(name: str, test: EvaluationRecord) -> EvaluationRecord:
+        titles = {metric: title for metric in test.metrics if (title := given.get(f"{name}.{metric}"))}
+        metrics = {name: replace(test.metrics[name], title=title, short=title) for name, title in titles.items()}
+        return replace(test, metrics={**test.metrics, **metrics})
+
+    def of_cell(cell: NamedCell) -> NamedCell:
+        tests = {key: renamed(test.name, test) for key, test in cell.record.evaluations.items()}
+        return replace(cell, stored=replace(cell.stored, record=replace(cell.record, evaluations=tests)))
+
+    return [of_cell(cell) for cell in cells]
+
+
 OURS = Names()
 """Titles of our own, of whatever methods there are."""
 
@@ -140,10 +186,15 @@ def _is_code(name: str) -> bool:
     return "_" in name or name in _WORDS
 
 
-# Okabe and Ito's colours; dark purple in place of black (too near the controls' greys), no yellow (too light on white).
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4B2E83")
-MORE_COLOURS = ("#8C510A", "#808000", "#A50F15", "#00726D", "#F768A1", "#8E63C7", "#66A61E", "#1B3A6B", "#C49A6C")
-"""Those of methods whose own colour another one of the same figure has: brown, olive, crimson, teal, pink and others."""
+# Okabe and Ito's colours; dark purple in place of black (too near the controls' greys), no yellow (too light on white);
+# then brown, olive, crimson, teal, pink and others
+COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4B2E83", "#8C510A", "#808000", "#A50F15", "#00726D",
+    "#F768A1", "#8E63C7", "#66A61E", "#1B3A6B", "#C49A6C",
+)  # fmt: skip
+"""Of methods."""
+SERIES_COLOURS = ("#332288", "#88CCEE", "#117733", "#CC6677", "#999933", "#882255", "#44AA99", "#AA4499", "#DDCC77")
+"""Of what is no method, such as classes and models: none is a method's (Tol's muted scheme)."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
@@ -183,10 +234,13 @@ Look = Mapping[str, Style]
 
 
 def style_at(place: int) -> Style:
-    """The look of the method at a place: 49 pairs of colour and marker before one repeats."""
-    turn, colour = divmod(place, len(COLOURS))
-    line = _LINES[(place // len(COLOURS)) % len(_LINES)]
-    return Style(COLOURS[colour], line, MARKERS[(turn + colour) % len(MARKERS)], front=3)
+    """The look of the method at a place: 112 pairs of colour and marker before one repeats."""
+    return _at(place, COLOURS)
+
+
+def _at(place: int, colours: Sequence[str]) -> Style:
+    turn, colour = divmod(place, len(colours))
+    return Style(colours[colour], _LINES[turn % len(_LINES)], MARKERS[(turn + colour) % len(MARKERS)], front=3)
 
 
 def style_of(method: str) -> Style:
@@ -202,8 +256,9 @@ def style_of(method: str) -> Style:
 def looks_of(methods: Sequence[str]) -> dict[str, Style]:
     """The looks of methods that stand in one figure: each has a colour of its own.
 
-    Where two have the same by themselves (`style_of`), the one that stands first in `KNOWN` keeps it, in whatever order the
-    methods are given; the other takes one of `MORE_COLOURS`. Beyond 16 methods colours repeat, and markers tell them apart.
+    The first 16 of `KNOWN` have the same colour in every figure. Where others have the same by themselves (`style_of`), the
+    one that stands first in `KNOWN` keeps it, in whatever order the methods are given; the other takes one that is left.
+    Beyond 16 methods colours repeat, and markers tell them apart.
     """
 
     def place(method: str) -> tuple[int, str]:
@@ -213,7 +268,7 @@ def looks_of(methods: Sequence[str]) -> dict[str, Style]:
     taken: set[str] = set()
     for method in sorted((method for method in look if not control_place(method)), key=place):
         own = look[method].colour
-        colour = own if own not in taken else next((c for c in (*MORE_COLOURS, *COLOURS) if c not in taken), own)
+        colour = own if own not in taken else next((c for c in COLOURS if c not in taken), own)
         taken.add(colour)
         look[method] = replace(look[method], colour=colour)
     return look
@@ -237,13 +292,8 @@ def method_look(best_first: Sequence[str]) -> dict[str, Style]:
 
 
 def series_look(names: Sequence[str]) -> dict[str, Style]:
-    """The look of the series of an analysis: methods have their own, others one after the other of what is left."""
+    """The look of the series of an analysis: methods have their own, others colours that no method has."""
     of_methods = looks_of([name for name in names if name in KNOWN or control_place(name)])
-    taken = {style.colour for style in of_methods.values()}
     others = [name for name in names if name not in of_methods]
-    free = [style for place in range(4 * len(COLOURS)) if (style := style_at(place)).colour not in taken]
-    free += [
-        replace(style_at(place), colour=colour) for place, colour in enumerate(MORE_COLOURS) if colour not in taken
-    ]
-    left = {name: free[place % len(free)] for place, name in enumerate(others)}
+    left = {name: _at(place, SERIES_COLOURS) for place, name in enumerate(others)}
     return {name: of_methods.get(name) or left[name] for name in names}

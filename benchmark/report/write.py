@@ -23,7 +23,7 @@ from benchmark.report.image_figures import image_files
 from benchmark.report.latex import latex_files
 from benchmark.report.leaderboard import CSV_COLUMNS, CURVE_COLUMNS, frame, groups
 from benchmark.report.markdown import markdown
-from benchmark.report.naming import Names
+from benchmark.report.naming import Names, with_titles
 from benchmark.report.page.document import comparison_page
 from benchmark.report.pairs import MethodPairs, differences, every_pair
 from benchmark.report.planned import PLANNED
@@ -33,7 +33,7 @@ from benchmark.results.comparison_folders import COMMAND
 from benchmark.results.digests import digest, sealed
 from benchmark.results.record import EvaluationRecord
 from benchmark.results.tables import Table
-from benchmark.settings.latex_settings import LatexSettings
+from benchmark.settings.report_settings import AS_GIVEN, LatexSettings, ReportSettings
 
 VERSION = 1
 """Of `leaderboard.json`: raised where a reader of an earlier one would misread the file."""
@@ -80,14 +80,16 @@ def _cost(cells: Sequence[NamedCell]) -> pd.DataFrame:
 
 
 def _files(
-    cells: Sequence[NamedCell], tables: Sequence[Table], latex: LatexSettings, command: str, *, planned: bool
+    cells: Sequence[NamedCell], tables: Sequence[Table], settings: ReportSettings, command: str, *, planned: bool
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of every file of the report; equal cells and tables give equal bytes."""
-    table, names = frame(cells), Names.of(cells, latex.names)
+    cells = with_titles(cells, settings.names.metrics)
+    table, names = frame(cells), Names.of(cells, settings.names)
     pairs = every_pair(cells, table)
-    yield from text_files(cells, table, pairs, latex)
-    yield from (*curve_files(cells, table, names.method), *graph_files(cells), *table_files(tables, names, latex))
-    yield from image_files(cells, table, names)
+    yield from text_files(cells, table, pairs, names, settings.latex)
+    yield from curve_files(cells, table, names, settings.figures)
+    yield from (*graph_files(cells, names, settings.figures), *table_files(tables, names, settings))
+    yield from image_files(cells, table, names, settings.figures)
     links = {name: what for name, what in _DESCRIPTIONS.items() if tables or not name.startswith("analyses")}
     links |= PLANNED if planned else {}
     yield "index.html", comparison_page(cells, table, pairs, links, command, tables, names).encode()
@@ -97,6 +99,7 @@ def text_files(
     cells: Sequence[NamedCell],
     table: pd.DataFrame,
     pairs: Mapping[tuple[str, str], Sequence[MethodPairs]],
+    names: Names,
     latex: LatexSettings,
 ) -> Iterator[tuple[str, bytes]]:
     """The files without pictures, but the page."""
@@ -107,7 +110,7 @@ def text_files(
     yield "cost.csv", csv_bytes(_cost(cells))
     yield "differences.csv", csv_bytes(differences(pairs))
     yield "leaderboard.md", markdown(cells, table, pairs).encode()
-    yield from latex_files(cells, table, pairs, latex)
+    yield from latex_files(cells, table, pairs, names, latex)
 
 
 def leaderboard_json(cells: Sequence[NamedCell], table: pd.DataFrame) -> bytes:
@@ -183,7 +186,7 @@ def _command(folder: Path) -> str:
     return printable(path.read_text(encoding="utf-8", errors="replace").strip()) if path.is_file() else ""
 
 
-def write_report(cells: Sequence[NamedCell], folder: Path, latex: LatexSettings | None = None) -> list[Path]:
+def write_report(cells: Sequence[NamedCell], folder: Path, settings: ReportSettings = AS_GIVEN) -> list[Path]:
     """Tables (Markdown, CSV, LaTeX), one figure per curve (PNG, PDF), attribution graphs, and a page that shows it all.
 
     Nothing is computed but resampling: no model is loaded. The same cells give the same bytes, in whatever order
@@ -192,25 +195,25 @@ def write_report(cells: Sequence[NamedCell], folder: Path, latex: LatexSettings 
     Args:
         cells: what run folders hold (`benchmark.report.cells.load_cells`).
         folder: where the files go; it is made where it does not exist. Tables that analyses left there are taken in.
-        latex: how the LaTeX tables look; what it calls methods, figures of analyses and the page call them too.
+        settings: how it looks, and what things are called.
 
     Returns:
         The files of the report. Where they lie there already, made from the same, none is made again.
 
     Raises:
-        UserError: a file of a cell is corrupt, or `latex` names a metric or method that there is not.
+        UserError: a file of a cell is corrupt, or `settings` name a metric or method that there is not.
         OSError: the folder cannot be written.
     """
-    tables, latex, command = read_tables(folder), latex or LatexSettings(), _command(folder)
+    tables, command = read_tables(folder), _command(folder)
     planned = all((folder / name).is_file() for name in PLANNED)
     made_from = _inputs(
-        cells, [table.to_json() for table in tables], asdict(latex), command, *([True] if planned else [])
+        cells, [table.to_json() for table in tables], asdict(settings), command, *([True] if planned else [])
     )
     if (there := _unchanged(folder, made_from)) is not None:
         return there
     contents: dict[str, bytes] = {}
     with progress.step("making files", unit="files") as advance:
-        for name, content in _files(cells, tables, latex, command, planned=planned):
+        for name, content in _files(cells, tables, settings, command, planned=planned):
             contents[name] = content
             advance(1)
     for name, content in contents.items():

@@ -15,7 +15,7 @@ from benchmark.errors import UserError, near
 from benchmark.settings.configuration import KEYED, compose, missing_keys, needed_keys, options, resolved
 from benchmark.settings.declared import AtLeast, Count, Natural, fits, hold
 from benchmark.settings.early import SPLITS, Surroundings, early_conditions
-from benchmark.settings.latex_settings import LatexSettings
+from benchmark.settings.report_settings import ReportSettings
 from benchmark.settings.sources import UNKNOWN, Outline, Parameter, StandIn, outline_at
 from benchmark.settings.ways_out import not_set
 
@@ -52,7 +52,7 @@ def check(config: DictConfig) -> None:
         raise UserError(not_set(missing[0]))
     resolved(config)
     _check_values(config)
-    LatexSettings.read(config.get("report", {}).get("latex")).check_methods(list(map(str, config.methods)))
+    ReportSettings.read(config.get("report")).check_methods(list(map(str, config.methods)))
     check_parts(config, [*_SINGLE_GROUPS, *KEYED])
 
 

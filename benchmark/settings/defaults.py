@@ -13,13 +13,11 @@ from hydra.utils import get_object
 
 from benchmark.errors import UserError
 from benchmark.settings.declared import values_of
+from benchmark.settings.report_settings import OWN_NAMES
 from benchmark.settings.sources import UNKNOWN, NoSuchTarget, StandIn, outline_of
 from benchmark.settings.ways_out import other_setting
 
 Plain = dict[str, Any]
-
-OWN_NAMES = ("report.latex.names",)
-"""Settings of no class whose keys are a person's own words."""
 
 _REQUIRED = object()
 
@@ -109,7 +107,7 @@ def additions(config: Plain, key: str) -> list[str] | None:
     Raises:
         UserError: no class has such a setting; with the nearest names.
     """
-    if any(key.rpartition(".")[0] == own or f"{own}.".startswith(f"{key}.") for own in OWN_NAMES):
+    if any(key.startswith(f"{own}.") or f"{own}.".startswith(f"{key}.") for own in OWN_NAMES):
         return []
     node: Any = config
     before: list[str] = []

@@ -71,7 +71,7 @@ def comparison_page(
         by_name = {cell.method: cell for cell in members}
         boards.append(
             {
-                "title": f"{task} · {model}",
+                "title": words.place(task, model),
                 "methods": method_facts(by_name, names, words),
                 "scalars": scalars(members, part, names),
                 "curves": list(curves(members, part, names)),
