@@ -143,7 +143,7 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
             Compared(tuple(str(path.relative_to(out)) for path in comparison.cells), tests).write(folder)
             if given_up is None:
                 entire = {name: replace(cell, steps=STEPS) for name, cell in cells.items()}
-                analyse(opened.analyses, Context(setting.entire(), entire, evaluations, folder), folder)
+                analyse(opened.analyses, Context(setting.entire(), entire, evaluations, folder), folder, command)
             spending.analysed()
             start = time.monotonic()
             with progress.scope("report", "tables and figures"):
@@ -232,10 +232,14 @@ def announce(
     progress.emit(progress.Planned(parts))
 
 
-def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) -> None:
+_NOTHING = "nothing to show"
+
+
+def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path, command: str = "") -> None:
     """Run the analyses of a comparison; tables are reused where they are of the same models and data.
 
-    What is not in the comparison's name, since it lies elsewhere (`Analysis.reads`), is written beside the tables.
+    What is not in the comparison's name, since it lies elsewhere (`Analysis.reads`), is written beside the tables. Of an
+    analysis that every comparison has (`says_nothing`) nothing is told where it has no table, unless the command names it.
     """
     ordered = in_order(analyses)
     for index, (name, analysis) in enumerate(ordered, start=1):
@@ -245,7 +249,8 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path) ->
         with progress.scope("analysis", name):
             done = _analyse(analysis, name, context, _file(folder, name))
         took = f" in {progress.duration(time.monotonic() - start)}" if done == "computed" else ""
-        logger.info("%s: %s%s (analysis %d of %d)", name, done, took, index, len(analyses))
+        if not (done.startswith(_NOTHING) and name not in command):
+            logger.info("%s: %s%s (analysis %d of %d)", name, done, took, index, len(analyses))
 
 
 def in_order(analyses: Mapping[str, Analysis]) -> list[tuple[str, Analysis]]:
@@ -295,6 +300,6 @@ def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> str
             tables = analysis(context)
     except NotApplicable as answer:
         tables = [] if analysis.says_nothing else [not_applicable(name, str(answer))]
-        done = f"nothing to show, as {answer}" if analysis.says_nothing else done
+        done = f"{_NOTHING}, as {answer}" if analysis.says_nothing else done
     store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads, "form": FORM}))
     return done

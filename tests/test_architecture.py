@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     "engines": BASE | {"models", "working_folder"},
     "run": BASE | {"models", "evaluations", "results", "engines"},
     "analyses": BASE | {"models", "training", "evaluations", "results", "run"},
-    "report": WORDS | {"results", "exits", "progress", "settings.latex_settings"},
+    "report": WORDS | {"results", "exits", "progress", "settings.report_settings"},
     "tracking": WORDS | {"results", "report", "settings"},
     "methods": BASE | {"models"},
     "tasks": BASE | {"results.cache", "models.images"},

@@ -84,12 +84,12 @@ COMPARE: dict[str, str] = {
     "'seed=${nope}'": "seed: ${nope} refers to a setting that does not exist",
     "'name=${oc.env:NO_SUCH_VARIABLE}'": "name: the environment variable NO_SUCH_VARIABLE is not set",
     # tables for a paper
-    "report.latex.names.randm=X": "report.latex.names.randm: there is no method randm; did you mean random?",
-    "'report.latex={columns: two, names: {randm: X}}'": "report.latex.names.randm: there is no method randm; did you mea",
-    "'report.latex={colums: two, names: {random: X}}'": "report.latex.colums is no setting; did you mean columns?",
+    "report.names.methods.randm=X": "report.names.methods.randm: there is no method randm; did you mean random?",
+    "'report={names: {methods: {randm: X}}}'": "report.names.methods.randm: there is no method randm; did you mea",
+    "'report.latex={colums: two}'": "report.latex.colums is no setting; did you mean columns?",
     "report.latex.columns=tow": "report.latex.columns=tow: allowed are one, two",
     "methods=[random] report.latex.methods=[rollout]": "report.latex.methods=rollout: there is no method rollout; al",
-    "report.latex.nmes.random=X": "report.latex.nmes.random is no setting: there is no 'nmes'; did you mean names",
+    "report.nmes.random=X": "report.nmes is no setting; did you mean names",
     # numbers and choices of methods, tests, models, tasks and tracking
     "methods.attattr.edges.steps=0": "methods.attattr.edges.steps=0: allowed are whole numbers from 1",
     "methods.attattr.edges.steps=abc": "methods.attattr.edges.steps=abc: allowed are whole numbers from 1",
@@ -187,8 +187,8 @@ MEANT: dict[str, str] = {
     "limit=3 -m seed=1,2 batch_size=4": "-m limit=3 seed=1,2 batch_size=4",
     "limit=2 --config-dir /tmp seed=1": "--config-dir /tmp limit=2 seed=1",
     "hydra.job.chdir=false": "hydra.job.chdir=false",
-    "report.latex.names.random=Chance": "++report.latex.names.random=Chance",
-    "'report.latex={columns: two, names: {random: Chance}}'": "++report.latex={columns: two, names: {random: Chance}}",
+    "report.names.methods.random=Chance": "++report.names.methods.random=Chance",
+    "'report={names: {methods: {random: Chance}}}'": "++report={names: {methods: {random: Chance}}}",
     "analyses=[edges_by_readouts]": "analyses=[edges_by_readouts]",
 }
 """What is done with what is not quite Hydra's way of writing it: the words that Hydra gets."""
@@ -214,7 +214,7 @@ def small(line):
     words = shlex.split(line)
     for group, default in (("methods", "random"), ("evaluations", "aopc")):
         if not re.search(rf"(^|\W){group}=|experiment", line) and f"~{group}" not in line:
-            named = re.search(rf"{group}\.(\w+)", line)
+            named = re.search(rf"(?<!names\.){group}\.(\w+)", line)
             words = [f"{group}=[{named[1] if named else default}]", *words]
     return words
 

@@ -289,7 +289,7 @@ def test_other_blocks_are_files():
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_the_paper_that_is_shown_compiles(here, tmp_path):
     write_cells(tmp_path, [Plan("random"), Plan("attattr")])
-    assert report([str(tmp_path), "--latex-columns", "two"]) == 0
+    assert report([str(tmp_path), "report.latex.columns=two"]) == 0
     (table,) = tmp_path.rglob("leaderboard.tex")
     here.chdir(table.parent)
     Path("paper.tex").write_text(FILES["paper.tex"], encoding="utf-8")

@@ -22,7 +22,9 @@ Main settings
   out=runs             where run folders and the leaderboard go; finished run folders are reused
   tracking=none        no Weights & Biases; tracking.mode=offline|online|disabled
   engine=local         this process computes, or engine=ray: workers on this machine or a cluster (engine.workers=N)
-  report.latex.columns=two  LaTeX for a two-column paper; also .metrics, .methods, .interval, .names
+  report.latex.columns=two  LaTeX for a two-column paper; also .layout, .metrics, .methods, .interval
+  report.names.methods.attattr=Ours   what it is called in tables and figures; also .tasks, .models, .metrics
+  report.figures.width=column         figures for a paper; also page, .title, .format
   +experiment=NAME     a whole comparison from the literature
 
 Flags

@@ -16,6 +16,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Override, ValueType
 from omegaconf import DictConfig, OmegaConf
 
+from benchmark.commands import together
 from benchmark.commands.arguments import parsed, read_arguments
 from benchmark.errors import UserError, printable
 from benchmark.exits import Kept, in_one_line, kept_in, on_termination
@@ -168,7 +169,12 @@ def start(main: Callable[..., Any], look: Look, words: Sequence[str]) -> None:
 
     with in_one_line(Kept("nothing had begun")):
         sys.argv[1:], config = look(words)
-        main(config)
+        if main is not compare or not read_arguments(words).sweep:
+            main(config)
+            return
+        with together.named(words) as sweep:
+            main(config)
+        _report_sweep(sweep, words)
 
 
 @hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")  # type: ignore[untyped-decorator]
@@ -194,6 +200,8 @@ def run_guarded(config: DictConfig) -> None:
             with step("starting"):  # torch and transformers take seconds to import
                 from benchmark.comparison import run_comparison
             comparison = run_comparison(config, _typed())
+            if comparison.loaded:
+                together.note(out, comparison.folder)
         _print(comparison)
 
 
@@ -217,6 +225,19 @@ def _typed() -> str:
     """The command line as it was typed, without the folder that Python lies in."""
     program, *rest = sys.orig_argv
     return shlex.join([Path(program).name, *rest])
+
+
+def _report_sweep(name: str, words: Sequence[str]) -> None:
+    """One report over all values of a sweep, whose jobs are done, and where it lies."""
+    arguments = read_arguments(words)
+    config = settled_as_typed("config", arguments.overrides, arguments.directory, sweep=True)[1]
+    if (out := config.get("out")) is None:
+        return  # several folders
+    with kept_in("each job of the sweep has its own report", Path(str(out))) as kept, in_one_line(kept):
+        place = together.report(Path(str(out)), name, config.get("report"))
+    if place is not None:
+        said = f"All values of the sweep together, with a curve of each figure: {place / 'index.html'}"
+        _console().print(printable(said), soft_wrap=True, markup=False, emoji=False)
 
 
 def _print(comparison: "Comparison") -> None:

@@ -162,8 +162,8 @@ def _model_facts(cell: Stored) -> Facts:
     return {"dtype": model.dtype, "weights": model.fingerprint[:8]}
 
 
-def _method_facts(cell: Stored) -> Facts:
-    """Settings of the cell, those of the method first."""
+def method_facts(cell: Stored) -> Facts:
+    """Settings of a cell by dotted key, those of the method first: what tells variants of a method apart."""
     settings = dict(_flat(cell.config))
     last = {key: value for key, value in settings.items() if key.split(".", 1)[0] in _NOT_OF_THE_METHOD}
     first = {key: value for key, value in settings.items() if key not in last}
@@ -246,7 +246,7 @@ def named_cells(cells: Sequence[Stored]) -> list[NamedCell]:
     tasks = _label(stored, lambda c: "", lambda c: c.record.task.name, _task_facts)
     models = _label(stored, lambda c: tasks[c.folder], lambda c: c.record.model.name, _model_facts)
     places = {c.folder: (tasks[c.folder], models[c.folder]) for c in stored}
-    methods = _label(stored, lambda c: places[c.folder], lambda c: c.record.method.name, _method_facts)
+    methods = _label(stored, lambda c: places[c.folder], lambda c: c.record.method.name, method_facts)
     shown: dict[Path, dict[str, str]] = {}
     for place in set(places.values()):
         shown |= _evaluation_labels([cell for cell in stored if places[cell.folder] == place])

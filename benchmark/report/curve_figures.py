@@ -68,7 +68,7 @@ class Curve:
             title = f"{name} (n = {span(int(n) for n in part['n'])})"
             if told:
                 name = shortened(self.declared.short or self.title, _PANEL_TITLE)
-                title = f"{name} {arrow(self.declared.higher_is_better)}".rstrip()
+                title = f"{name}\u00a0{arrow(self.declared.higher_is_better)}".rstrip()
             rows = part.rename(columns={"method": "series"})
             rows["series"] = rows["series"].map(self.names.method)
             classes = self.labels.get((str(task), str(model)), ())

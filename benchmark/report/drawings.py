@@ -137,7 +137,10 @@ def _panels(table: Table, drawing: Drawing, names: Names) -> Iterator[Panel]:
         line, column = _at(told)
         if drawing.kind == "scatter":
             points = _points(table, part, drawing)
-            yield Panel(points, shortened(title, NAME), drawing.x, drawing.y[0], line=line, column=column)
+            turned = bool({*map(str, values)} & {*drawing.turned})
+            yield Panel(
+                points, shortened(title, NAME), drawing.x, drawing.y[0], line=line, column=column, turned=turned
+            )
         elif drawing.kind == "heat":
             cells = part if drawing.value is None else part[part["metric"] == drawing.value]
             scale = _DIFFERENCES if {*map(str, values)} & {*drawing.differences} else ""

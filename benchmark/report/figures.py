@@ -14,8 +14,9 @@ import pandas as pd
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.textpath import TextPath
 
 from benchmark.report.naming import Look
 from benchmark.results.wording import shortened
@@ -25,7 +26,6 @@ _STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.titlesize": 9.5,
-    "legend.fontsize": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -57,11 +57,11 @@ _PAPER: Any = {
     "axes.labelsize": 8,
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
-    "legend.fontsize": 7.5,
 }
 INCHES = {"column": 3.15, "page": 6.5}
 """Of a figure for a paper: the columns of common styles have 3.03 to 3.33 inches, their pages 6.3 to 7."""
 _PER_LINE = {"column": 1, "page": 3}
+_LEGEND = 7
 _SMALL = 15  # letters of such a figure, per inch
 _ASIDE = 0.45  # of a panel and its margin that names at its side may take
 SCREEN = FigureSettings()
@@ -80,6 +80,7 @@ class Panel:
         line: panels of one line stand side by side; empty: lines are filled one after the other.
         column: below panels of the same column, where there are lines.
         scale: panels of the same scale, which is not empty, show the same range of values.
+        turned: whether its y axis runs downwards.
     """
 
     rows: pd.DataFrame
@@ -90,6 +91,7 @@ class Panel:
     line: str = ""
     column: str = ""
     scale: str = ""
+    turned: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,15 +132,15 @@ def draw_lines(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
 
 
 def tick_where_measured(axes: Axes, x: "pd.Series[float]") -> None:
-    """A tick at every x where their numbers stand apart from each other; else whole numbers where all x are whole."""
-    ends = np.unique(x.dropna().to_numpy())
-    texts = [f"{value:g}" for value in ends]
+    """Ticks at values of x: at all of them, or from the left at as many as their numbers leave room for."""
+    found = np.unique(x.dropna().to_numpy())
     inches = axes.get_window_extent().width / axes.figure.dpi
-    gap = np.diff(ends).min() / (np.ptp(ends) or 1.0) * inches if len(ends) > 1 else inches
-    if len(ends) and gap > 0.075 * max(map(len, texts)) + 0.04:
-        axes.set_xticks(ends, texts)
-    elif (x % 1 == 0).all():
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    room = 0.075 * max((len(f"{value:g}") for value in found), default=0) + 0.06
+    shown: list[float] = []
+    for value in found:
+        if not shown or (value - shown[-1]) / np.ptp(found) * inches >= room:
+            shown.append(float(value))
+    axes.set_xticks(shown, [f"{value:g}" for value in shown])
 
 
 def draw_points(axes: Axes, rows: pd.DataFrame, look: Look, ticks: Mapping[float, str]) -> None:
@@ -196,7 +198,9 @@ def draw_panels(
         (panel.draw or draw)(axes, panel.rows, look)
         axes.set_title(_wrapped(panel.title, layout.letters), loc="left")
         axes.set_xlabel(_wrapped(panel.x.replace("_", " "), layout.letters))
-        axes.set_ylabel(_wrapped(panel.y.replace("_", " "), int(layout.size.height * _SMALL)))
+        axes.set_ylabel("\n".join(_lines_beside(panel.y, layout.size.height)))
+        if panel.turned:
+            axes.invert_yaxis()
         if settings.width != "screen":
             _fit_names(axes, layout.size)
     _share_ranges(panels, grid, values)
@@ -216,7 +220,7 @@ def draw_panels(
 
 _RIGHT, _BETWEEN = 0.15, 0.35
 _MARGIN = 0.9  # inches beyond which a margin holds names, not numbers
-_HANDLE = 0.5  # inches of a line of the legend before its name
+_HANDLE = 0.33  # inches of a line of a legend below the panels, before its name, and of the gap behind it
 
 
 @dataclass(frozen=True)
@@ -255,23 +259,25 @@ class _Layout:
     @property
     def below(self) -> float:
         """Inches of a legend below the panels."""
-        return 0.08 + 0.16 * math.ceil(len(self.told) / self.across) if self.across and self.told else 0.0
+        return 0.1 + 0.135 * math.ceil(len(self.told) / self.across) if self.across and self.told else 0.0
 
     def legend(self, height: float) -> dict[str, Any]:
         """How a legend is placed in a figure of this height."""
         if self.across:
             corner = (0.06 / self.width, 0.04 / height)
             return {
-                "loc": "lower left", "ncols": self.across, "bbox_to_anchor": corner, "handlelength": 2.4,
-                "columnspacing": 1.0, "handletextpad": 0.5, "labelspacing": 0.25,
+                "loc": "lower left", "ncols": self.across, "bbox_to_anchor": corner, "handlelength": 2.0,
+                "columnspacing": 0.8, "handletextpad": 0.5, "labelspacing": 0.25, "fontsize": _LEGEND,
             }  # fmt: skip
         top = 0.4 + 0.175 * (len(self.lines) - 1) if self.lines else 0.1
-        return {"loc": "upper right", "bbox_to_anchor": (1 - 0.08 / self.width, 1 - top / height), "handlelength": 3.2}
+        corner = (1 - 0.08 / self.width, 1 - top / height)
+        return {"loc": "upper right", "bbox_to_anchor": corner, "handlelength": 3.2, "fontsize": 8}
 
 
 def _layout(heading: str, panels: Sequence[Panel], size: PanelSize, told: Sequence[str], width: FigureWidth) -> _Layout:
     longest = max(map(len, told), default=0)
     if width == "screen":
+        size = replace(size, left=size.left + _for_lines(panels, size.height))
         places = placed(panels)
         beside = 0.55 + 0.07 * longest if told else 0.0  # the legend
         whole = (1 + max(column for _, column in places)) * (size.left + size.width + _RIGHT) + beside
@@ -281,13 +287,31 @@ def _layout(heading: str, panels: Sequence[Panel], size: PanelSize, told: Sequen
     across = whole / (1 + max(column for _, column in places))
     left = min(size.left, _ASIDE * across) if size.left > _MARGIN else 0.55
     height = size.height * min(1.0, (across - left - _RIGHT) / size.width) if size.grows else size.height
-    sized = replace(
-        size, width=across - left - _RIGHT, height=max(height, 1.25), left=left, bottom=min(size.bottom, 1.0)
-    )
+    height = max(height, 1.25)
+    left += _for_lines(panels, height)
+    sized = replace(size, width=across - left - _RIGHT, height=height, left=left, bottom=min(size.bottom, 1.0))
     letters = int(across * _SMALL)
     titles = max((len(textwrap.wrap(panel.title, letters)) for panel in panels), default=0)
-    entries = max(1, min(len(told), int((whole - 0.1) / (_HANDLE + 0.062 * longest)))) if told else 1
+    entries = max(1, min(len(told), int((whole - 0.06) / (_HANDLE + _inches(told))))) if told else 1
     return _Layout(whole, sized, places, textwrap.wrap(heading, int(whole * 13)), titles, told, entries)
+
+
+def _inches(texts: Sequence[str]) -> float:
+    """Width of the longest text in a legend below the panels."""
+    font = FontProperties(family=_STYLE["font.family"])
+    widths = (TextPath((0, 0), text, size=_LEGEND, prop=font).get_extents().width for text in texts if text.strip())
+    return float(max(widths, default=0.0)) / 72
+
+
+def _for_lines(panels: Sequence[Panel], height: float) -> float:
+    """Inches of a margin for the lines beyond the first of what stands beside the axes."""
+    return 0.13 * (max(len(_lines_beside(panel.y, height)) for panel in panels) - 1)
+
+
+def _lines_beside(text: str, height: float) -> list[str]:
+    """What stands beside an axis of so many inches, in at most three lines; one that is empty where there is nothing."""
+    lines = textwrap.wrap(text.replace("_", " "), max(int(height * _SMALL), 8), max_lines=3, placeholder=" …")
+    return lines or [""]
 
 
 def _wrapped(text: str, letters: int) -> str:
@@ -308,7 +332,7 @@ def _equal_series(panels: Sequence[Panel]) -> dict[str, str]:
     """What is said of series whose points are those of an earlier one in every panel, where they lie below it."""
     points: dict[str, list[Any]] = {}
     for place, panel in enumerate(panels):
-        if "x" in panel.rows and "value" in panel.rows:
+        if "value" in panel.rows and pd.api.types.is_numeric_dtype(panel.rows["x"]):
             for name, part in panel.rows.groupby("series", sort=False):
                 spots = tuple(map(str, part.sort_values("x", kind="stable")[["x", "value"]].to_numpy().ravel()))
                 points.setdefault(str(name), []).append((place, spots))

@@ -38,8 +38,8 @@ narrowest of common styles), and the text of one in one column (345 pt). A table
 _GAP = 1.5  # letters between columns
 _OF_FLOAT = 24  # methods of a table that cannot break across pages
 _UNBROKEN = 26  # lines of a table of the appendix up to which it stays on one page
-_LINES = 34  # of an analysis' float, at which it fits a page with its caption
-_METHOD = 22  # letters of a line of a method's name
+_LINES = 40  # of an analysis' float, at which it fits a page with its caption
+_METHOD = 24  # letters of a line of a method's name
 _HEADING, _NAME = 11, 12  # letters of a line above a figure of the leaderboard, and of an analysis
 _LABEL = 34  # letters of a line of a label
 _BESIDE = 12  # letters of words that stand in place of a figure; longer ones are footnotes
@@ -50,6 +50,7 @@ _OF_SCRIPTS = (
     f"% letters of other scripts are printed by lualatex and xelatex, with a font that has them\n"
     rf"\providecommand{{\{_OTHER}}}[2]{{\ifdefined\directlua#1\else\ifdefined\XeTeXversion#1\else#2\fi\fi}}"
 )
+_NOT_THERE = "not compared on this data set and model"
 _BREAK = r"\\"
 _TEST = (
     rf"two-sided test of paired differences over the same examples (sign flips; swaps for ratios of sums), "
@@ -123,7 +124,7 @@ def interval_of(entry: PrintedEntry, form: str) -> str:
     """The interval of a figure in plain letters; nothing where it has none, or none is wanted."""
     if form == "none" or entry.value is None or not math.isfinite(entry.high - entry.low):
         return ""
-    if form == "half" and math.isfinite(entry.margin):
+    if form == "half" and math.isfinite(entry.margin) and entry.is_symmetric:
         return f"±{number(entry.margin)}"
     return f"[{number(entry.low)}, {number(entry.high)}]"
 
@@ -341,14 +342,15 @@ def _body(
     notes: dict[str, int] = {}
 
     def numbered(column: _Figures, method: str) -> PrintedEntry:
-        entry = column.entries.get(method, PrintedEntry(words="–"))
-        if entry.mark is None:
+        entry = column.entries.get(method)
+        if entry is not None and entry.mark is None:
             return entry
-        return replace(entry, mark=notes.setdefault(column.notes[entry.mark], len(notes) + 1))
+        note = _NOT_THERE if entry is None else column.notes[entry.mark or 0]
+        return replace(entry or PrintedEntry(words="–"), mark=notes.setdefault(note, len(notes) + 1))
 
     def lines(method: str) -> Iterator[str]:
         shown = [(column, numbered(column, method)) for column in columns]
-        label, *more = _wrapped(names.method(method), _METHOD)
+        label, *more = textwrap.wrap(names.method(method), _METHOD) or [""]
         values = [
             figure(entry, column.marks.get(method, ""), most[place], bold=column.bold)
             for place, (column, entry) in enumerate(shown)
@@ -370,7 +372,7 @@ def _body(
 
 
 def _label_width(methods: Sequence[str], names: Names) -> float:
-    return max((len(line) for method in methods for line in _wrapped(names.method(method), _METHOD)), default=0)
+    return max((len(line) for method in methods for line in textwrap.wrap(names.method(method), _METHOD)), default=0)
 
 
 def _daggers(columns: Sequence[_Figures], methods: Sequence[str]) -> str:
@@ -388,7 +390,13 @@ def _daggers(columns: Sequence[_Figures], methods: Sequence[str]) -> str:
 
 def _said(names: Names, board: PrintedTable) -> list[str]:
     """What must be known of the whole table, in sentences with methods by what they are called."""
-    return [escape(names.text(sentence)) for sentence in board.below]
+    called = {row.labels[0]: names.method(row.labels[0]) for row in board.rows}
+    longest_first = "|".join(map(re.escape, sorted(called, key=len, reverse=True)))
+
+    def worded(sentence: str) -> str:
+        return re.sub(rf"(?<![\w.])(?:{longest_first})(?= \()", lambda found: called[found[0]], sentence)
+
+    return [escape(worded(sentence)) for sentence in board.below]
 
 
 def _constant_maps(board: PrintedTable) -> list[_Figures]:
@@ -485,6 +493,7 @@ def _over_tasks(groups: Sequence[_Group]) -> Iterator[str]:
     methods = _common_order(shown)
     two = settings.columns == "two"
     room = _ROOM["page" if two else "text"] - _label_width(methods, names)
+    label = ""
     for column in columns:
         boards = [
             (group, make_board(group.part, [column]))
@@ -498,7 +507,7 @@ def _over_tasks(groups: Sequence[_Group]) -> Iterator[str]:
             own = [made[index] for index in chunk]
             body = _body(own, methods, names, settings.interval, [("$n$", [counts[index] for index in chunk])])
             yield from _float(
-                caption=_caption_over_tasks(column, own, methods, settings),
+                caption=_caption_over_tasks(column, own, methods, settings, label),
                 label=f"tab:{slug(column.code)}{f'-{place + 1}' if place else ''}",
                 columns=f"l{'r' * len(own)}",
                 lines=[*body.head, *body.rows],
@@ -506,6 +515,7 @@ def _over_tasks(groups: Sequence[_Group]) -> Iterator[str]:
                 wide=two,
                 remarks=_said_of_places([boards[index] for index in chunk]),
             )
+            label = label or f"tab:{slug(column.code)}"
 
 
 def _of_group(group: _Group, board: PrintedTable, column: MetricColumn) -> _Figures:
@@ -532,15 +542,18 @@ def _common_order(groups: Sequence[_Group]) -> list[str]:
 
 
 def _caption_over_tasks(
-    column: MetricColumn, columns: Sequence[_Figures], methods: Sequence[str], settings: LatexSettings
+    column: MetricColumn, columns: Sequence[_Figures], methods: Sequence[str], settings: LatexSettings, first: str
 ) -> str:
+    """What a table shows; how it is read where it is the first one, whose label is `first` in the others."""
     title = column.title or f"{column.evaluation} {column.metric}".replace("_", " ")
     title = title[:1].upper() + title[1:]
     direction = {True: " (higher is better)", False: " (lower is better)", None: ""}[column.higher_is_better]
+    shown = rf"{escape(title)}{direction} on each data set, by model."
+    if first:
+        return rf"{shown} Intervals, marks and order as in Table~\ref{{{first}}}."
     return (
-        rf"{escape(title)}{direction} on each data set, by model. {intervals_told(settings.interval)}"
-        rf"{_daggers(columns, methods)}Methods by their mean place over all columns and metrics; controls are below the "
-        rf"line. $n$: examples."
+        rf"{shown} {intervals_told(settings.interval)}{_daggers(columns, methods)}"
+        rf"Methods by their mean place over all columns and metrics; controls are below the line. $n$: examples."
     )
 
 
@@ -628,16 +641,18 @@ def _parts(name: str, table: PrintedTable, settings: LatexSettings) -> Iterator[
     room = _ROOM["page" if settings.columns == "two" else "text"]
     for columns in evenly(range(len(table.columns)), widths, room - labels):
         whole = table.part(columns)
-        for rows in _paged(whole.rows):
+        for rows in _paged(whole.rows, settings.interval):
             place += 1
             yield _Part(replace(whole, groups={"": rows}), f"tab:{slug(name)}", place)
 
 
-def _paged(rows: Sequence[PrintedRow]) -> Iterator[tuple[PrintedRow, ...]]:
+def _paged(rows: Sequence[PrintedRow], form: str) -> Iterator[tuple[PrintedRow, ...]]:
+    """The lines in parts that are no higher than a page."""
     page: list[PrintedRow] = []
     lines = 0
     for row in rows:
         height = max(len(_wrapped(label, _LABEL)) for label in row.labels)
+        height += any(interval_of(entry, form) for entry in row.entries)
         if page and lines + height > _LINES:
             yield tuple(page)
             page, lines = [], 0

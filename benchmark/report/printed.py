@@ -11,6 +11,7 @@ import pandas as pd
 
 from benchmark.results.wording import arrow, span
 
+_SYMMETRIC = 0.8  # of the larger distance to a bound, that the smaller one is at least
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four: full-width forms
 
 
@@ -81,6 +82,12 @@ class PrintedEntry:
         width = max(self.high - self.value, self.value - self.low)
         inside = self.reach[0] <= self.value - width and self.value + width <= self.reach[1]
         return width if inside else math.nan
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the distances from the value to its bounds differ by no more than a fifth."""
+        below, above = sorted((abs((self.value or 0.0) - self.low), abs(self.high - (self.value or 0.0))))
+        return below >= _SYMMETRIC * above
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from benchmark.report.page.document import comparison_page
 from benchmark.report.pairs import MethodPairs, differences, every_pair
 from benchmark.report.planned import PLANNED
 from benchmark.report.printed import csv_bytes
+from benchmark.report.sweeps import sweep_tables
 from benchmark.results import store
 from benchmark.results.comparison_folders import COMMAND
 from benchmark.results.digests import digest, sealed
@@ -204,7 +205,7 @@ def write_report(cells: Sequence[NamedCell], folder: Path, settings: ReportSetti
         UserError: a file of a cell is corrupt, or `settings` name a metric or method that there is not.
         OSError: the folder cannot be written.
     """
-    tables, command = read_tables(folder), _command(folder)
+    tables, command = [*read_tables(folder), *sweep_tables(cells)], _command(folder)
     planned = all((folder / name).is_file() for name in PLANNED)
     made_from = _inputs(
         cells, [table.to_json() for table in tables], asdict(settings), command, *([True] if planned else [])

@@ -21,7 +21,7 @@ def _annotations(kind: Any) -> dict[str, tuple[Any, bool]]:
 
 def as_json(value: Any) -> Any:
     """The fields of a dataclass, and of those within it, as new dictionaries and lists; `asdict` copies each value too."""
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         return {name: as_json(getattr(value, name)) for name in _annotations(type(value))}
     if isinstance(value, Mapping):
         return {name: as_json(item) for name, item in value.items()}

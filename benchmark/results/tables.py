@@ -47,6 +47,8 @@ class Drawing:
         logarithmic: axes with a logarithmic scale, "x", "y", "xy" or "".
         alike: groups of metrics that are drawn on one scale, as they are of one kind. All panels of a metric are.
         differences: values of panel columns whose heat maps are signed differences, with a scale of their own around 0.
+        turned: values of panel columns whose y axis is turned, as low figures are the better ones there: the better end is
+            up in all panels.
     """
 
     kind: Literal["curves", "points", "scatter", "bars", "heat", "violins", "words"]
@@ -58,6 +60,7 @@ class Drawing:
     logarithmic: Literal["", "x", "y", "xy"] = ""
     alike: tuple[tuple[str, ...], ...] = ()
     differences: tuple[str, ...] = ()
+    turned: tuple[str, ...] = ()
 
     def check(self, table: "Table") -> None:
         """TypeError or ValueError where the drawing asks for what the table does not have."""
@@ -137,7 +140,7 @@ class Table:
         """Read what `to_json` wrote; UserError where it is something else."""
         try:
             drawing = facts["drawing"] and facts["drawing"] | {
-                **{key: tuple(facts["drawing"].get(key, ())) for key in ("y", "panels", "differences")},
+                **{key: tuple(facts["drawing"].get(key, ())) for key in ("y", "panels", "differences", "turned")},
                 "alike": tuple(map(tuple, facts["drawing"].get("alike", ()))),
             }
             labels = tuple(facts["labels"])

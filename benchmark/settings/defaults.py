@@ -13,7 +13,7 @@ from hydra.utils import get_object
 
 from benchmark.errors import UserError
 from benchmark.settings.declared import values_of
-from benchmark.settings.report_settings import OWN_NAMES
+from benchmark.settings.report_settings import LOOK
 from benchmark.settings.sources import UNKNOWN, NoSuchTarget, StandIn, outline_of
 from benchmark.settings.ways_out import other_setting
 
@@ -107,7 +107,7 @@ def additions(config: Plain, key: str) -> list[str] | None:
     Raises:
         UserError: no class has such a setting; with the nearest names.
     """
-    if any(key.startswith(f"{own}.") or f"{own}.".startswith(f"{key}.") for own in OWN_NAMES):
+    if f"{key}.".startswith(f"{LOOK}."):  # whose keys may be a person's own words; it is held where it is read
         return []
     node: Any = config
     before: list[str] = []

@@ -85,7 +85,9 @@ def _of_yaml(group: str, option: str, overrides: tuple[str, ...]) -> DictConfig:
     keyed = group in KEYED
     prefix = f"{group}.{option}" if keyed else group
     chosen = f"+{group}={f'[{option}]' if keyed else option}"
-    return cast(DictConfig, OmegaConf.select(compose(None, [chosen, *(_prefixed(o, prefix) for o in overrides)]), prefix))
+    return cast(
+        DictConfig, OmegaConf.select(compose(None, [chosen, *(_prefixed(o, prefix) for o in overrides)]), prefix)
+    )
 
 
 def _prefixed(override: str, prefix: str) -> str:

@@ -18,9 +18,8 @@ IntervalForm = Literal["half", "bounds", "none"]
 FigureWidth = Literal["screen", "column", "page"]
 FigureFormat = Literal["pdf", "png"]
 
-OF_NAMES = "report.names"
-OWN_NAMES = tuple(f"{OF_NAMES}.{kind}" for kind in ("methods", "tasks", "models", "metrics"))
-"""Settings whose keys are a person's own words."""
+LOOK = "report"
+"""Where a comparison has these settings."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class ReportSettings:
     figures: FigureSettings = field(default_factory=FigureSettings)
 
     @staticmethod
-    def read(given: Any, path: str = "report") -> "ReportSettings":
+    def read(given: Any, path: str = LOOK) -> "ReportSettings":
         """The settings of a mapping.
 
         Raises:
@@ -114,7 +113,7 @@ class ReportSettings:
                 raise UserError(f"report.latex.metrics={name} is unknown; {near(name, codes)}")
         for name in self.names.metrics:
             if name not in codes:
-                raise UserError(f"{OF_NAMES}.metrics.{name}: there is no metric {name}; {near(name, codes)}")
+                raise UserError(f"{LOOK}.names.metrics.{name}: there is no metric {name}; {near(name, codes)}")
 
     def check_methods(self, known: Collection[str]) -> None:
         """UserError where a method is chosen or named that is none of these."""
@@ -124,7 +123,7 @@ class ReportSettings:
         ]
         for setting, name in chosen:
             if name not in known:
-                raise UserError(f"report.{setting}: there is no method {name}; {near(name, sorted(known))}")
+                raise UserError(f"{LOOK}.{setting}: there is no method {name}; {near(name, sorted(known))}")
 
 
 AS_GIVEN = ReportSettings()

@@ -14,7 +14,7 @@ from benchmark.analyses.measured import figure_line
 from benchmark.report.analysis_tables import printed, table_files
 from benchmark.report.arrangement import ranks, span_of
 from benchmark.report.cells import load_cells
-from benchmark.report.latex import figure, latex_files
+from benchmark.report.latex import interval_of, latex_files
 from benchmark.report.leaderboard import MetricColumn, frame, make_board, scalar_columns
 from benchmark.report.markdown import markdown
 from benchmark.report.naming import Names
@@ -26,7 +26,7 @@ from benchmark.report.verdicts import against_random, calibration
 from benchmark.report.write import SCHEMA, leaderboard_json
 from benchmark.results.statistics import interval
 from benchmark.results.tables import P_KEY, PROBABILITY, Table, line, reach_of
-from benchmark.settings.latex_settings import LatexSettings
+from benchmark.settings.report_settings import LatexSettings
 from tests.analyses.rewording import reworded
 from tests.report.folders import Plan, write_cells
 
@@ -85,7 +85,7 @@ def test_the_share_stands_in_every_format(cells):
     assert text.count(f"{RULE}: silent (92 %)") == 2  # the overview and the test; 30 % elsewhere
     assert f"{RULE}: silent (30 %)" in text
     assert "one seeded order per example tells apart for all methods: silent (30 %)." in text
-    latex = dict(latex_files(cells, table, compared, LatexSettings()))["leaderboard.tex"].decode()
+    latex = dict(latex_files(cells, table, compared, Names.of(cells), LatexSettings()))["leaderboard.tex"].decode()
     assert "constant\\\\maps" in latex
     assert r"Silent (92 \%) is shown, not ranked" in latex
     console = Console(width=160, file=io.StringIO())
@@ -208,10 +208,10 @@ def test_nor_are_such_figures_and_small_p_values_in_the_tables_of_analyses():
 
 
 def test_an_interval_that_plus_minus_would_carry_out_of_the_range_is_shown_by_its_bounds():
-    inside = PrintedEntry(0.5, 0.4, 0.52, reach=(0.0, 1.0))
-    beyond = PrintedEntry(0.953, 0.7, 0.99, reach=(0.0, 1.0))
-    assert figure(inside, "", 0, "half") == r"$0.500_{\pm 0.100}$"
-    assert figure(beyond, "", 0, "half") == "$0.953_{[0.700, 0.990]}$"
+    inside = PrintedEntry(0.5, 0.4, 0.59, reach=(0.0, 1.0))
+    beyond = PrintedEntry(0.953, 0.9, 0.999, reach=(0.0, 1.0))
+    assert interval_of(inside, "half") == "±0.100"
+    assert interval_of(beyond, "half") == "[0.900, 0.999]"
     assert np.isnan(beyond.margin)
 
 

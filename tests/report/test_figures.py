@@ -5,18 +5,21 @@ from dataclasses import replace
 from itertools import combinations
 
 import pandas as pd
+import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 
 from benchmark.report.cells import load_cells
 from benchmark.report.curve_figures import curve_files, curves, not_drawn
-from benchmark.report.figures import Panel, draw_panels, draw_points, placed
+from benchmark.report.figures import Panel, draw_panels, draw_points, fixed_style, placed
 from benchmark.report.leaderboard import frame
 from benchmark.report.markdown import markdown
-from benchmark.report.naming import KNOWN, method_look, series_look
+from benchmark.report.naming import KNOWN, method_look, series_look, style_of
 from benchmark.report.pairs import every_pair
 from benchmark.results import commits, store
 from benchmark.results.control_names import CONTROLS
+from benchmark.settings.report_settings import FigureSettings
 from tests.report.folders import Plan, write_cells
 
 MANY = [*KNOWN, *CONTROLS]
@@ -117,3 +120,73 @@ def test_the_overview_has_a_panel_for_each_main_curve(tmp_path):
     text = Image.open(io.BytesIO(files["curves.png"])).text["Description"]
     assert "accuracy against share_removed" in text
     assert "by class against class" in text
+
+
+def of_paper(width, methods=6, panels=1, **settings):
+    rows = pd.DataFrame(
+        [(f"a method, number {place}", x / 10, 0.1 * place) for place in range(methods) for x in range(10)],
+        columns=["series", "x", "value"],
+    ).assign(low=0.0, high=1.0)
+    look = series_look(list(dict.fromkeys(rows["series"])))
+    shown = [
+        Panel(rows, f"panel {n}", "share removed", "accuracy, the most relevant words first") for n in range(panels)
+    ]
+    with fixed_style(width):
+        figure = draw_panels("a heading", shown, look, settings=FigureSettings(width, **settings))
+        figure.draw_without_rendering()
+    return figure
+
+
+@pytest.mark.parametrize(("width", "inches"), [("column", 3.15), ("page", 6.5)])
+@pytest.mark.parametrize("panels", [1, 4])
+def test_a_figure_for_a_paper_has_its_width_and_letters_as_large_as_a_caption(width, inches, panels):
+    figure = of_paper(width, panels=panels, title=False)
+    assert figure.get_figwidth() == inches
+    texts = [text for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
+    assert min(text.get_fontsize() for text in texts) >= 7
+    whole = figure.bbox
+    for text in (
+        text for text in texts if not text.get_text().replace(".", "").isdigit()
+    ):  # ticks beyond an axis are not drawn
+        box = text.get_window_extent()
+        assert whole.x0 - 1 <= box.x0 and box.x1 <= whole.x1 + 1, text.get_text()  # noqa: PT018
+        assert whole.y0 - 1 <= box.y0 and box.y1 <= whole.y1 + 1, text.get_text()  # noqa: PT018
+    (legend,) = figure.legends
+    assert legend.get_window_extent().y1 <= min(axes.get_window_extent().y0 for axes in figure.axes)
+    assert "a heading" not in {text.get_text() for text in texts}
+    assert "a heading" in {text.get_text() for text in of_paper(width).findobj(Text)}
+
+
+def test_ticks_stand_at_values_that_were_measured():
+    values = [0.01, 0.05, 0.1, 0.2, 0.5]
+    rows = pd.DataFrame([("a", x, x) for x in values], columns=["series", "x", "value"]).assign(low=0.0, high=1.0)
+    figure = draw_panels("", [Panel(rows, "", "k", "y")], series_look(["a"]))
+    ticks = figure.axes[0].get_xticks()
+    assert {*ticks} <= {*values}
+    assert len(ticks) >= 3
+
+
+def test_curves_that_lie_on_one_another_are_named():
+    rows = pd.DataFrame([(name, x, x) for name in "ab" for x in range(5)], columns=["series", "x", "value"])
+    rows = pd.concat([rows, rows[rows["series"] == "a"].assign(series="c", value=1.0)]).assign(low=0.0, high=1.0)
+    figure = draw_panels("", [Panel(rows, "", "k", "y")], series_look(["a", "b", "c"]))
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b (equals a)", "c"]
+
+
+def test_the_better_end_is_up_where_low_figures_are_better():
+    rows = pd.DataFrame({"x": [0.1, 0.2], "y": [0.3, 0.4], "series": ["", ""]})
+    rows = rows.assign(x_low=0.0, x_high=1.0, y_low=0.0, y_high=1.0)
+    panels = [Panel(rows, name, "x", "y", turned=name == "low", draw=lambda *_: None) for name in ("low", "high")]
+    low, high = draw_panels("", panels, {}).axes
+    assert low.yaxis_inverted()
+    assert not high.yaxis_inverted()
+
+
+def test_no_two_methods_of_ours_share_a_colour_among_the_first_sixteen_in_any_figure():
+    first = KNOWN[:16]
+    alone = {name: style_of(name).colour for name in first}
+    assert len({*alone.values()}) == 16
+    assert {name: style.colour for name, style in method_look(MANY).items() if style.named and name in first} == {
+        name: alone[name] for name in KNOWN[:5]
+    }
+    assert not {*alone.values()} & {style.colour for style in series_look(["small", "large"]).values()}

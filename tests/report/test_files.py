@@ -109,7 +109,7 @@ def test_names_cannot_break_a_table(tmp_path):
 
 def test_latex_escapes():
     assert escape_latex(r"a_b & 5% {x} \y") == r"a\_b \& 5\% \{x\} \textbackslash{}y"
-    assert escape_latex("日本 τ – ok") == r"?? $\tau$ -- ok"
+    assert escape_latex("日本 τ – ok") == r"\otherscript{日本}{??} $\tau$ -- ok"
 
 
 def test_figures_are_pictures(report):

@@ -10,7 +10,7 @@ from benchmark.report import load_cells, write, write_report
 from benchmark.report.leaderboard import frame
 from benchmark.report.write import SCHEMA, leaderboard_json
 from benchmark.results import store
-from benchmark.settings.latex_settings import LatexSettings
+from benchmark.settings.report_settings import LatexSettings, ReportSettings
 
 NOTE = "drawn/report.json"
 
@@ -60,7 +60,7 @@ def test_a_report_that_is_not_whole_is_made_again(written, made, harm):
 
 def test_other_settings_cells_and_code_are_other_inputs(written, made, monkeypatch):
     cells, folder, before = written
-    write_report(cells, folder, LatexSettings(columns="two"))
+    write_report(cells, folder, ReportSettings(latex=LatexSettings(columns="two")))
     write_report(cells[:1], folder)
     monkeypatch.setattr(write, "_code", lambda: "another")
     write_report(cells, folder)
@@ -72,7 +72,7 @@ def test_a_report_that_was_stopped_while_it_was_written_is_not_taken_for_whole(w
     cells, folder, before = written
     monkeypatch.setattr(write, "_note", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        write_report(cells, folder, LatexSettings(columns="two"))
+        write_report(cells, folder, ReportSettings(latex=LatexSettings(columns="two")))
     monkeypatch.undo()
     assert store.read_sealed(folder / NOTE)
     write_report(cells, folder)

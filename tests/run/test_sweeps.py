@@ -24,12 +24,17 @@ def sweep(place, out, *overrides):
 
 @pytest.mark.slow
 def test_every_value_is_a_job_and_all_share_one_folder(place, tmp_path):
-    done = sweep(place, tmp_path, "methods=[attattr,random]", "methods.attattr.edges.steps=1,2")
+    done = sweep(place, tmp_path, "methods=[attattr,random]", "methods.attattr.edges.steps=1,2,3")
     assert done.returncode == 0, done.stderr
     found = [store.read_record(cell).method for cell in store.find_cells(tmp_path)]
-    assert sorted(method.name for method in found) == ["attattr", "attattr", "random"], "random is computed once"
-    assert len(list((tmp_path / "comparisons").iterdir())) == 2
-    assert len(list(tmp_path.glob(".submitit/*/*_result.pkl"))) == 2
+    assert sorted(method.name for method in found) == [*["attattr"] * 3, "random"], "random is computed once"
+    assert len(list((tmp_path / "comparisons").iterdir())) == 3
+    assert len(list(tmp_path.glob(".submitit/*/*_result.pkl"))) == 3
+    (together,) = (tmp_path / "sweeps").iterdir()
+    assert f"All values of the sweep together, with a curve of each figure: {together / 'index.html'}" in done.stdout
+    lines = (together / "table-sweep_attattr_steps.csv").read_text().splitlines()
+    assert {line.split(",")[2] for line in lines[1:]} == {"1.0", "2.0", "3.0"}
+    assert (together / "table-sweep_attattr_steps.png").is_file()
 
 
 @pytest.mark.parametrize(

@@ -109,9 +109,13 @@ def test_all_is_every_yaml_of_a_group_and_of_a_further_folder(group, tmp_path):
 
 
 @pytest.mark.parametrize("override", [
-    "report.latex.names.attattr=ATTATTR", "+report.latex.names.attattr=ATTATTR",
-    "report.latex.names={attattr: ATTATTR}", "report.latex={names: {attattr: ATTATTR}}",
+    "report.names.methods.attattr=ATTATTR", "+report.names.methods.attattr=ATTATTR",
+    "report.names.methods={attattr: ATTATTR}", "report={names: {methods: {attattr: ATTATTR}}}",
 ])  # fmt: skip
 def test_a_method_is_called_otherwise_whichever_way_it_is_written(override):
-    latex = compose("config", [override, "report.latex.columns=two"]).report.latex
-    assert (latex.names, latex.columns, latex.interval) == ({"attattr": "ATTATTR"}, "two", "half")
+    report = compose("config", [override, "report.latex.columns=two"]).report
+    assert (report.names.methods, report.latex.columns, report.latex.interval) == (
+        {"attattr": "ATTATTR"},
+        "two",
+        "half",
+    )

@@ -87,6 +87,7 @@ class PlausibilityAndFaithfulness(Analysis):
             raise NotApplicable(f"it needs {self.plausibility} and one of {', '.join(self.faithfulness)}")
         rows: list[dict[str, Any]] = []
         misleading: list[str] = []
+        turned = [shown(context, measure) for measure in faithful if measure.higher_is_better is False]
         for measure in faithful:
             found = method_values(context, [plausible, measure])
             if self.control not in found.methods:
@@ -109,7 +110,9 @@ class PlausibilityAndFaithfulness(Analysis):
                 labels=("test", "method", "kind"),
                 rows=pd.DataFrame(rows),
                 sentences=tuple(misleading),
-                drawing=Drawing("scatter", x=_PLAUSIBLE, y=(_FAITHFUL,), series="method", panels=("test",)),
+                drawing=Drawing(
+                    "scatter", x=_PLAUSIBLE, y=(_FAITHFUL,), series="method", panels=("test",), turned=tuple(turned)
+                ),
             )
         ]
 

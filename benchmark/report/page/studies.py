@@ -91,7 +91,10 @@ def _figure(table: Table, names: Names) -> dict[str, Any] | None:
         "logarithmic": "x" in table.drawing.logarithmic,
         "tall": "y" in table.drawing.logarithmic,
         "panels": [
-            {"title": panel.title + (_QUARTILES if make is _medians else "")} | make(panel, look) for panel in panels
+            {"title": panel.title + (_QUARTILES if make is _medians else "")}
+            | ({"turned": True} if panel.turned else {})
+            | make(panel, look)
+            for panel in panels
         ],
     }
 

@@ -128,7 +128,7 @@ function drawChart(host, chart) {
       legend: { show: false },
       cursor: { drag: { x: false, y: false }, focus: { prox: 24 }, points: { show: chart.joined } },
       focus: { alpha: 0.3 },
-      scales: { x: { time: false, distr: chart.logarithmic ? 3 : 1, range: few === 1 || !chart.joined || chart.logarithmic ? padded(chart) : undefined }, y: chart.joined ? { auto: true, distr: chart.tall ? 3 : 1 } : { range: heights(chart) } },
+      scales: { x: { time: false, distr: chart.logarithmic ? 3 : 1, range: few === 1 || !chart.joined || chart.logarithmic ? padded(chart) : undefined }, y: { dir: chart.turned ? -1 : 1, ...(chart.joined ? { auto: true, distr: chart.tall ? 3 : 1 } : { range: heights(chart) }) } },
       axes: [{ ...axisLook(), label: chart.axis, size: 36, labelSize: 22, ...(chart.names ? { splits: () => chart.x, values: () => chart.names } : {}) }, { ...axisLook(), label: chart.title, size: 58 }],
       series,
       bands,

@@ -1,0 +1,59 @@
+"""The comparisons of a sweep (`-m KEY=A,B,...`) together: one report over all values, when the last job is done.
+
+Each job is a comparison with a report of its own, perhaps in a process or on a machine of its own. It leaves a note of its
+folder under the sweep's name in `out`; the command that began the sweep reads the notes.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmark.results import store
+from benchmark.results.comparison_folders import Compared
+from benchmark.results.digests import digest
+
+_SWEEP = "ATTENTION_BENCHMARK_SWEEP"
+"""Variable that tells a job the name of its sweep."""
+
+
+@contextmanager
+def named(words: Sequence[str]) -> Iterator[str]:
+    """The name of the sweep that these words describe, which its jobs know meanwhile; the same words give the same name."""
+    name = os.environ[_SWEEP] = digest(["sweep", *words])[:8]
+    try:
+        yield name
+    finally:
+        del os.environ[_SWEEP]
+
+
+def folder_of(out: Path, name: str) -> Path:
+    """Where the report of a sweep goes."""
+    return out / "sweeps" / name
+
+
+def note(out: Path, comparison: Path) -> None:
+    """Leave word of a finished comparison where it is a job of a sweep."""
+    if name := os.environ.get(_SWEEP):
+        store.write_json(folder_of(out, name) / "jobs" / f"{comparison.name}.json", {"comparison": comparison.name})
+
+
+def report(out: Path, name: str, look: Any) -> Path | None:
+    """Write the report of all comparisons of a sweep that are done; its folder, None where there are fewer than two.
+
+    Raises:
+        UserError: a run folder or a comparison is corrupt.
+    """
+    from benchmark.report import load_cells, write_report
+    from benchmark.settings.report_settings import ReportSettings
+
+    place = folder_of(out, name)
+    compared = [Compared.read(out / "comparisons" / job.stem) for job in sorted((place / "jobs").glob("*.json"))]
+    if len(compared) < 2:
+        return None
+    folders = sorted({out / cell for one in compared for cell in one.cells})
+    tests = {test: identity for one in compared for test, identity in one.tests.items()}
+    same = all(one.tests == compared[0].tests for one in compared)
+    write_report(load_cells(folders, tests if same else None), place, ReportSettings.read(look))
+    return place

@@ -1,0 +1,94 @@
+"""Figures against a setting that was swept: which methods have a curve, and what it says."""
+
+import pytest
+
+from benchmark.report.analysis_tables import printed, table_files
+from benchmark.report.cells import load_cells
+from benchmark.report.leaderboard import frame
+from benchmark.report.naming import Names
+from benchmark.report.sweeps import sweep_tables
+from benchmark.report.write import write_report
+from benchmark.settings.report_settings import FigureSettings, ReportSettings
+from tests.report.folders import Plan, write_cells
+
+STEPS = (5, 10, 20)
+
+
+def plans(values=STEPS, **more):
+    swept = [Plan("attattr", skill=0.3 + value / 50, settings={"edges": {"steps": value}}, **more) for value in values]
+    return [*swept, Plan("rollout", **more), Plan("random", **more)]
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    return load_cells(write_cells(tmp_path_factory.mktemp("swept"), plans()))
+
+
+def test_a_method_with_three_values_has_a_line_for_each_with_the_leaderboards_figures(cells):
+    (table,) = sweep_tables(cells)
+    assert table.labels == ("data", "method", "steps")
+    assert sorted(table.rows["steps"].unique()) == [*STEPS]
+    assert {*table.rows["method"]} == {"attattr"}
+    figures = frame(cells)
+    for value in STEPS:
+        own = figures[(figures["method"] == f"attattr (steps={value})") & (figures["metric"] == "auprc")].iloc[0]
+        mine = table.rows[(table.rows["steps"] == value) & table.rows["metric"].str.startswith("auprc")]
+        mine = mine if len(mine) else table.rows[(table.rows["steps"] == value) & (table.rows["value"] == own["value"])]
+        assert (mine.iloc[0]["value"], mine.iloc[0]["low"], mine.iloc[0]["high"]) == (
+            own["value"],
+            own["low"],
+            own["high"],
+        )
+    assert any("against steps" in sentence for sentence in table.sentences)
+
+
+def test_what_a_value_cost_stands_beside_its_figures(cells):
+    (table,) = sweep_tables(cells)
+    cost = table.rows[table.rows["metric"] == "seconds per example"]
+    assert len(cost) == len(STEPS)
+    assert {*cost["note"]} == {"one run"}, "it has no interval"
+
+
+@pytest.mark.parametrize("values", [(5,), (5, 10)])
+def test_two_values_are_no_curve(tmp_path, values):
+    assert sweep_tables(load_cells(write_cells(tmp_path, plans(values)))) == []
+
+
+def test_settings_of_words_and_switches_are_no_curve(tmp_path):
+    named = [Plan("attattr", settings={"quadrature": rule}) for rule in ("left", "right", "middle")]
+    switched = [
+        Plan("lrp", settings={"residual": on, "rule": rule}) for on, rule in ((True, "a"), (False, "b"), (True, "c"))
+    ]
+    assert sweep_tables(load_cells(write_cells(tmp_path, [*named, *switched]))) == []
+
+
+def test_several_models_are_lines_of_one_figure(tmp_path):
+    folders = []
+    for model in ("small", "large"):
+        folders += write_cells(tmp_path / model, plans(model={"name": model, "fingerprint": model * 4}))
+    (table,) = sweep_tables(load_cells(folders))
+    assert {*table.rows["data"]} == {"planted · small", "planted · large"}
+    assert table.drawing.series == "data"
+    assert any(sentence.startswith("planted · small: ") for sentence in table.sentences)
+
+
+def test_a_second_setting_gives_a_line_for_each_of_its_values(tmp_path):
+    grid = [
+        Plan("attattr", skill=0.2, settings={"edges": {"steps": steps, "quadrature": rule}})
+        for steps in STEPS for rule in ("left", "middle")
+    ]  # fmt: skip
+    (table,) = sweep_tables(load_cells(write_cells(tmp_path, grid)))
+    assert table.labels == ("data", "method", "steps", "with")
+    assert {*table.rows["with"]} == {"quadrature=left", "quadrature=middle"}
+    assert table.drawing.series == "with"
+
+
+def test_the_report_draws_it(cells, tmp_path):
+    look = ReportSettings(figures=FigureSettings("column", title=False, format=("pdf",)))
+    names = {path.name for path in write_report(cells, tmp_path, look)}
+    assert {"table-sweep_attattr_steps.csv", "table-sweep_attattr_steps.pdf", "analyses.md"} <= names
+    assert "table-sweep_attattr_steps.png" not in names
+    assert "ATTATTR: headline figures against" in (tmp_path / "analyses.md").read_text()
+    (table,) = sweep_tables(cells)
+    assert dict(table_files([table], Names.of(cells)))["table-sweep_attattr_steps.csv"]
+    assert len(printed(table).rows) == len(STEPS)
