@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from benchmark.notebook.sweep import sweep
     from benchmark.notebook.tables import leaderboard, methods
     from benchmark.settings.making import build
+    from benchmark.words import in_units
 
 if asked_by_name("benchmark"):
     own_modules_first()  # before anything else is looked for
@@ -25,12 +26,24 @@ _HOMES = {
     "evaluate": "benchmark.notebook.evaluate",
     "explain": "benchmark.notebook.explain",
     "graph": "benchmark.notebook.graph",
+    "in_units": "benchmark.words",
     "leaderboard": "benchmark.notebook.tables",
     "load_model": "benchmark.models",
     "methods": "benchmark.notebook.tables",
     "sweep": "benchmark.notebook.sweep",
 }
-__all__ = ["build", "compare", "evaluate", "explain", "graph", "leaderboard", "load_model", "methods", "sweep"]
+__all__ = [
+    "build",
+    "compare",
+    "evaluate",
+    "explain",
+    "graph",
+    "in_units",
+    "leaderboard",
+    "load_model",
+    "methods",
+    "sweep",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """Rationales as people write them: marks of words, spans of characters, or phrases to find, as one boolean per word.
 
-A word is what white space separates. What a rationale says of a text is a list in one of three forms:
+A word is a unit of the text (`benchmark.words`): what white space separates, in most languages. What a rationale says of a
+text is a list in one of three forms:
 
 - `[0, 1, 1]`: 0 or 1 (or false and true) for each word;
 - `[[2, 11]]`: spans [start, end) of characters, counted from 0 in the text as the table has it. A word that a span cuts is
@@ -21,8 +22,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from benchmark.errors import UserError, shorter
+from benchmark.words import spans_of
 
-_WORD = re.compile(r"\S+")
 _FORMS = 'marks of words [0, 1], spans of characters [[0, 4]] or phrases ["fine film"]'
 _PAIR_FORMS = f"[FIRST, SECOND], one list for each text, of {_FORMS}; or one list of marks for the words of both"
 _NOTHING = ("", "nan", "null")
@@ -72,7 +73,7 @@ def _parsed(value: Any) -> list[Any]:
 
 def _marks_of_pair(given: list[Any], texts: Sequence[str]) -> list[bool]:
     if not given or all(map(_is_number, given)):
-        return _marks(given, " ".join(texts))
+        return _flags(given, sum(len(spans_of(text)) for text in texts)) if given else _marks(given, " ".join(texts))
     if len(given) != len(texts) or not all(isinstance(part, list) for part in given):
         raise _Unfit(f"{_shown(given)} is none of a pair: {_PAIR_FORMS}")
     return [mark for part, text in zip(given, texts, strict=True) for mark in _marks(part, text)]
@@ -80,7 +81,7 @@ def _marks_of_pair(given: list[Any], texts: Sequence[str]) -> list[bool]:
 
 def _marks(given: list[Any], text: str) -> list[bool]:
     """Which words of a text are marked."""
-    words = [match.span() for match in _WORD.finditer(text)]
+    words = spans_of(text)
     if not given:
         return [False] * len(words)
     if all(map(_is_number, given)):
@@ -104,7 +105,7 @@ def _flags(given: Sequence[Any], n_words: int) -> list[bool]:
     if strange := [item for item in given if item not in (0, 1)]:
         raise _Unfit(f"holds {strange[0]}, where a mark is 0 or 1 (and a span has brackets of its own: [[0, 4]])")
     if len(given) != n_words:
-        raise _Unfit(f"has {len(given)} marks for {n_words} words (what white space separates)")
+        raise _Unfit(f"has {len(given)} marks for {n_words} words (what white space separates, or task.units)")
     return [bool(item) for item in given]
 
 

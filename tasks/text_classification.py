@@ -13,6 +13,7 @@ from benchmark.settings.declared import Distinct, SettingError, configurable
 from benchmark.settings.early import SPLITS, ExistingFolder, FilesBelow, OrGiven
 from benchmark.settings.ways_out import typed
 from benchmark.types import Example
+from benchmark.words import Units, in_units
 from tasks.common import check_split, digest
 from tasks.hub import hub_class_names, hub_fingerprints, hub_rows, hub_splits
 from tasks.label_names import checked_map, in_order, label_index, named, renamed
@@ -55,7 +56,8 @@ class TextClassification:
         quoting: "none" (quotation marks are text), "standard" (as CSV does), or "auto": none for `.tsv` alone.
         delimiter: of `.csv` and `.tsv`: "comma", "semicolon", "tab", "bar", or the character; "auto": the one that the
             header line holds.
-        name: the task's name in run folders.
+        units: what is scored and removed: `words`, `characters`, `sentences`, or `tokens` of the model (`benchmark.words`).
+        name: the task's name in run folders and tables.
 
     Raises:
         UserError: neither source is set, the hub cannot be reached, or a table is broken, naming the line.
@@ -77,6 +79,7 @@ class TextClassification:
     label_map: Mapping[Any, Any] | None = None
     quoting: Quoting = "auto"
     delimiter: str = "auto"
+    units: Units = "words"
     name: str = "text_classification"
     _examples: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _tables: dict[str, list[Row]] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -132,6 +135,8 @@ class TextClassification:
             settings["label_map"] = {str(key): str(name) for key, name in self.label_map.items()}
         if self.delimiter != "auto":
             settings["delimiter"] = DELIMITERS.get(self.delimiter, self.delimiter)
+        if self.units != "words":
+            settings["units"] = self.units
         if self._local:
             files = {split: file for split in SPLITS if (file := self._find(split)) is not None}
             return digest(settings | {"splits": list(files)}, files=list(files.values()))
@@ -214,9 +219,9 @@ class TextClassification:
         return next((file for file in candidates if file.is_file()), None)
 
     def _example(self, uid: str, row: Row) -> Example:
-        texts = [text_of(row, _names(self.text), "text")]
+        texts = [in_units(text_of(row, _names(self.text), "text"), self.units)]
         if self.text_pair is not None:
-            texts.append(text_of(row, _names(self.text_pair), "text_pair"))
+            texts.append(in_units(text_of(row, _names(self.text_pair), "text_pair"), self.units))
         where, values = row
         label = label_index(value_of(row, _names(self.label), "label"), self.labels, where, self.label_map)
         given = next((values[name] for name in _names(self.rationale) if values.get(name) is not None), None)

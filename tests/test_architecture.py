@@ -16,7 +16,7 @@ from benchmark.types import Evaluation, Method, Task
 from tests.conftest import GIVEN, REPOSITORY
 
 PACKAGES = ("benchmark", "methods", "tasks")
-WORDS = {"types", "targets", "errors", "rationales"}
+WORDS = {"types", "targets", "errors", "rationales", "words"}
 BASE = WORDS | {"units", "settings", "randomness", "progress", "annotations"}
 
 # Which parts each part may import, itself aside. A name without a package is a part of `benchmark`.
@@ -28,7 +28,8 @@ ALLOWED: dict[str, set[str]] = {
     "targets": {"errors"},
     "types": {"errors", "results.record", "results.wording", "targets", "units"},
     "units": {"errors"},
-    "rationales": {"errors"},
+    "rationales": {"errors", "words"},
+    "words": {"errors"},
     "signals": set(),
     "randomness": set(),
     "annotations": WORDS,

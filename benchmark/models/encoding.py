@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,17 @@ from benchmark.models.families import Family
 from benchmark.models.images import Losses, Patch, fitted_mask, in_colours, marked_patches, opened
 from benchmark.models.special_tokens import added_tokens, structural_tokens
 from benchmark.types import Batch
+from benchmark.words import UnitText, spans_of
 
 logger = logging.getLogger(__name__)
 
 Words = tuple[str, ...]
 
 
-_Encoding = tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...]]
-"""Tensors for the model, the unit of each token, how many units each example has, and its words."""
+_Encoding = tuple[dict[str, Tensor], Tensor, list[int], tuple[Words, ...], "_Merges"]
+"""Tensors for the model, the unit of each token, how many units each example has, its words, and units that became one."""
+_Merges = Mapping[int, np.ndarray]
+"""By example: the unit that each of its units is part of, where a token holds several of them."""
 
 
 def height_and_width(size: int | Sequence[int]) -> tuple[int, int]:
@@ -56,24 +60,56 @@ def key_of(value: Any) -> str:
 
 @dataclass(frozen=True)
 class _Segment:
-    """One text with the character span of each of its words."""
+    """One text with the character span of each of its words.
+
+    Attributes:
+        text: what the tokenizer reads.
+        words: the text of each unit.
+        starts: the character at which each begins.
+        merged: the unit that each unit of the text is part of, where a token holds several of them; None where none does.
+    """
 
     text: str
     words: Words
     starts: np.ndarray
+    merged: np.ndarray | None = None
 
     @staticmethod
-    def of(value: str | Sequence[str]) -> "_Segment":
-        words = tuple(value.split()) if isinstance(value, str) else tuple(value)
+    def of(value: str | Sequence[str], tokenizer: Any) -> "_Segment":
+        """A text, whose units are its own or its words, or a list of words.
+
+        Units that no white space separates may share a token, which cannot be removed in parts: they become one.
+        """
         if isinstance(value, str):
-            starts, position = [], 0
-            for word in words:
-                position = value.index(word, position)
-                starts.append(position)
-                position += len(word)
-            return _Segment(value, words, np.array(starts, dtype=np.int64))
+            text = str(value)
+            if isinstance(value, UnitText) and value.spans is None:
+                return _Segment._in(text, _apart(_tokens(text, tokenizer)))
+            spans = spans_of(value)
+            if all(end < start for (_, end), (start, _) in pairwise(spans)):
+                return _Segment._in(text, spans)
+            return _Segment._merging(text, spans, _tokens(text, tokenizer))
+        words = tuple(value)
         lengths = np.array([len(word) + 1 for word in words], dtype=np.int64)
         return _Segment(" ".join(words), words, np.concatenate([[0], np.cumsum(lengths)[:-1]]) if words else lengths)
+
+    @staticmethod
+    def _in(text: str, spans: Sequence[tuple[int, int]], merged: np.ndarray | None = None) -> "_Segment":
+        starts = np.array([start for start, _ in spans], dtype=np.int64)
+        return _Segment(text, tuple(text[start:end] for start, end in spans), starts, merged)
+
+    @staticmethod
+    def _merging(text: str, spans: Sequence[tuple[int, int]], tokens: Sequence[tuple[int, int]]) -> "_Segment":
+        starts = np.array([start for start, _ in spans])
+        begins = np.ones(len(spans), dtype=bool)  # whether a unit begins one of those that are left
+        for start, end in tokens:
+            first, last = (int(np.searchsorted(starts, place, side="right")) - 1 for place in (start, end - 1))
+            begins[first + 1 : last + 1] = False
+        merged = np.cumsum(begins) - 1
+        ends = [end for _, end in spans]
+        firsts = np.flatnonzero(begins)
+        lasts = [*(firsts[1:] - 1), len(spans) - 1]
+        kept = [(spans[int(first)][0], ends[int(last)]) for first, last in zip(firsts, lasts, strict=True)]
+        return _Segment._in(text, kept, None if begins.all() else merged)
 
     def word_of(self, start: int, end: int) -> int:
         """Index of the word that the characters [start, end) belong to; -1 for white space alone."""
@@ -82,6 +118,24 @@ class _Segment:
         if not stripped:
             return -1
         return int(np.searchsorted(self.starts, start + len(token) - len(stripped), side="right")) - 1
+
+
+def _tokens(text: str, tokenizer: Any) -> list[tuple[int, int]]:
+    """[start, end) of the characters of each token that is more than white space, without the white space before it."""
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    pieces = [(start, end, text[start:end]) for start, end in encoded["offset_mapping"]]
+    return [(end - len(piece.lstrip()), end) for _, end, piece in pieces if piece.strip()]
+
+
+def _apart(tokens: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans of tokens; tokens that share a character, as bytes of one do, share a span."""
+    spans: list[tuple[int, int]] = []
+    for start, end in tokens:
+        if spans and start < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        else:
+            spans.append((start, end))
+    return spans
 
 
 def check_ends(counts: Sequence[int]) -> None:
@@ -108,6 +162,20 @@ def _outside(rows: Sequence[Tensor], vocabulary: int) -> list[int]:
     """The ids that have no embedding."""
     ids = torch.cat(list(rows))
     return ids[(ids < 0) | (ids >= vocabulary)].tolist()
+
+
+def _merges_of(parts: Sequence[_Segment]) -> np.ndarray:
+    """The unit that each unit of a text or pair is part of."""
+    own = [np.arange(len(part.words)) if part.merged is None else part.merged for part in parts]
+    before = [0, *np.cumsum([len(part.words) for part in parts])]
+    return np.concatenate([merged + start for merged, start in zip(own, before, strict=False)])
+
+
+def _merged_marks(marks: np.ndarray | None, merged: np.ndarray | None) -> np.ndarray | None:
+    """Marks of units as marks of what they became part of: one is marked where any of its parts is."""
+    if marks is None or merged is None or len(marks) != len(merged):
+        return marks
+    return np.bincount(merged, weights=np.asarray(marks, dtype=float)) > 0
 
 
 @dataclass(frozen=True)
@@ -172,11 +240,12 @@ class Encoder:
         if self.patch is not None:
             inputs = [opened(Path(value)) if isinstance(value, str | PathLike) else value for value in inputs]
         if all(isinstance(value, Mapping) for value in inputs):
-            tensors, units, n_units, words = self._ready(inputs)
+            tensors, units, n_units, words, merges = self._ready(inputs)
         elif all(isinstance(value, str | Sequence) for value in inputs):
-            tensors, units, n_units, words = self._text(inputs, uids)
+            tensors, units, n_units, words, merges = self._text(inputs, uids)
         else:
-            tensors, units, n_units, words = self._images(inputs, uids)
+            tensors, units, n_units, words, merges = self._images(inputs, uids)
+        rationale = [_merged_marks(marks, merges.get(place)) for place, marks in enumerate(rationale)]
         fitted = [
             None if mask is None else self._fitted(mask, marks, value, uid)
             for mask, marks, value, uid in zip(masks or [None] * len(inputs), rationale, inputs, uids, strict=True)
@@ -230,7 +299,9 @@ class Encoder:
             uid for uid, value in zip(uids, inputs, strict=True) if isinstance(value, tuple) and len(value) != 2
         ]:
             raise UserError(f"example '{wrong[0]}' is a tuple, but no pair: give two texts, or a list of words")
-        segments = [[_Segment.of(part) for part in (v if isinstance(v, tuple) else (v,))] for v in inputs]
+        segments = [
+            [_Segment.of(part, self.tokenizer) for part in (v if isinstance(v, tuple) else (v,))] for v in inputs
+        ]
         for uid, parts in zip(uids, segments, strict=True):
             if not all(part.words for part in parts):
                 raise UserError(f"example '{uid}' has a text of zero words")
@@ -259,7 +330,8 @@ class Encoder:
         units = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=-1)
         tensors = self._padded(columns)
         tensors["input_ids"] = self._without_spelled(tensors["input_ids"], units)
-        return tensors, units, [len(row) for row in words], words
+        merges = {b: _merges_of(parts) for b, parts in enumerate(segments) if any(p.merged is not None for p in parts)}
+        return tensors, units, [len(row) for row in words], words, merges
 
     def _padded(self, columns: Mapping[str, Sequence[Tensor]]) -> dict[str, Tensor]:
         """One tensor [B T] of each column; ids behind the last attended token are those that pad (`models.padding`).
@@ -293,7 +365,7 @@ class Encoder:
         """The words of a text or a pair that have a token when nothing is cut."""
         seen, start = set[int](), 0
         for part in value if isinstance(value, tuple) else (value,):
-            segment = _Segment.of(part)
+            segment = _Segment.of(part, self.tokenizer)
             spans = self.tokenizer(segment.text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
             seen |= {start + word for span in spans["offset_mapping"] if (word := segment.word_of(*span)) >= 0}
             start += len(segment.words)
@@ -331,7 +403,7 @@ class Encoder:
         content = self._content(tensors, inputs)
         units = torch.where(content, content.long().cumsum(1) - 1, -1)
         n_units = content.sum(1).tolist()
-        return tensors, units, n_units, tuple(("",) * n for n in n_units)
+        return tensors, units, n_units, tuple(("",) * n for n in n_units), {}
 
     def _content(self, tensors: dict[str, Tensor], inputs: Sequence[Mapping[str, Any]]) -> Tensor:
         """True where a token of ready ids is content: neither special nor padding."""
@@ -389,4 +461,4 @@ class Encoder:
         start, end = self.family.special_ends
         row = torch.cat([torch.full((start,), -1), torch.arange(n_patches), torch.full((end,), -1)])
         units = row.expand(len(pixels), -1).contiguous()
-        return {"pixel_values": pixels}, units, [n_patches] * len(pixels), (("",) * n_patches,) * len(pixels)
+        return {"pixel_values": pixels}, units, [n_patches] * len(pixels), (("",) * n_patches,) * len(pixels), {}

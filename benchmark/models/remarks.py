@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Sequence
 
+from benchmark.errors import UserError
 from benchmark.models.encoding import Encoder
 from benchmark.types import Batch
 
@@ -66,7 +67,19 @@ def _unspaced(texts: Sequence[tuple[Batch, int]]) -> Iterator[str]:
         yield (
             "texts of one word, or with words as long as sentences, as scripts without white space have them: "
             f"{len(found)} of {len(texts)} (examples {_names(found)}); what is scored and removed is words, so that "
-            "methods tie; split them, and give lists of words, or a space between words"
+            "methods tie; give task.units=characters, lists of words, or a space between words"
+        )
+
+
+def check_several_units(batches: Sequence[Batch]) -> None:
+    """UserError where more than half of the texts of a comparison have one unit, which every order leaves as it is."""
+    texts = [(batch, b) for batch in batches for b, words in enumerate(batch.words) if any(words)]
+    alone = [batch.uids[b] for batch, b in texts if len(batch.words[b]) == 1]
+    if 2 * len(alone) > len(texts):
+        raise UserError(
+            f"{len(alone)} of {_count(len(texts), 'text has', 'texts have')} one word (examples {_names(alone)}): all "
+            "methods remove the same, and tie; set task.units=characters, sentences or tokens, or give longer texts or "
+            "lists of words"
         )
 
 

@@ -17,6 +17,7 @@ from benchmark.models import Classifier
 from benchmark.rationales import rationale_of
 from benchmark.targets import NO_CONTRAST, ClassTarget, Contrast, Target
 from benchmark.types import Batch
+from benchmark.words import joined, spans_of
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,9 @@ class Inputs:
             if not (isinstance(value, str | list | tuple | Mapping | PathLike) or _is_image(value)):
                 raise UserError(f"text {place} is {_shown(value)}, which is no text; drop it, or give one")
         lone = not images and len(values) > 1
-        if lone and all(isinstance(value, str) and len(value.split()) == 1 for value in values):
+        if lone and all(
+            isinstance(value, str) and len(value.split()) == 1 and len(spans_of(value)) == 1 for value in values
+        ):
             logger.warning("%d texts of one word each; the words of one text are a list in a list", len(values))
         return Inputs(values, single=False)
 
@@ -190,7 +193,7 @@ def _is_said(row: Any) -> bool:
 def _texts_of(given: Any) -> list[str]:
     """The text, both texts of a pair, the words of a list as one text; nothing of what is no text."""
     parts = list(given) if isinstance(given, tuple) else [given]
-    texts = [" ".join(part) if isinstance(part, list) else part for part in parts]
+    texts = [joined(part) if isinstance(part, list) else part for part in parts]
     return texts if all(isinstance(text, str) for text in texts) else []
 
 

@@ -28,7 +28,7 @@ function wordSpan(word, value, marked, largest, values) {
 }
 
 function wordGroup(name, spans) {
-  return el("div", { class: "words", role: "group", "aria-label": `Words by ${name}` }, spans.flatMap((span) => [span, " "]));
+  return el("div", { class: "words", dir: "auto", role: "group", "aria-label": `Words by ${name}` }, spans.flatMap((span) => [span, " "]));
 }
 
 function sizesOf(scores) {
