@@ -25,7 +25,7 @@ from benchmark.models.guard import Look, forget
 from benchmark.models.pictures import data_url, visible
 from benchmark.notebook.choices import choose
 from benchmark.notebook.given import Inputs, batch_size_of, checked_model, target_of
-from benchmark.notebook.heatmap import MOST_DRAWN, Line, Shown, View, html, overlay, terminal
+from benchmark.notebook.heatmap import MOST_DRAWN, Line, Shades, Shown, View, html, overlay, terminal
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.explaining import Checked, Explain
@@ -156,7 +156,7 @@ class Explanation:
             if found.tokens is not None or found.pixels is not None
         }
         return [
-            View(picture, size, {name: self._overlay(name, b, found[b]) for name, found in maps.items()})
+            View(picture, size, {name: _overlaid(found[b]) for name, found in maps.items()})
             for b, picture in enumerate(self.pictures[:MOST_DRAWN])
         ]
 
@@ -166,11 +166,11 @@ class Explanation:
     def _repr_html_(self) -> str:
         return self.html()
 
-    def _overlay(self, name: str, b: int, pixels: NDArray[np.float64]) -> tuple[str, float]:
-        """A heatmap and the score of its full colour: the largest of the patches, or of pixels where those are scored."""
-        own = self.attributions[name].pixels is not None
-        largest = float(np.abs(pixels if own else self._scores[name][b]).max())
-        return overlay(pixels, largest), largest
+
+def _overlaid(pixels: NDArray[np.float64]) -> tuple[str, Shades]:
+    """The heatmap of the pixels of one image, and its contrast."""
+    shades = Shades.of(pixels)
+    return overlay(pixels, shades), shades
 
 
 def explain(

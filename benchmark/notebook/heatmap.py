@@ -66,11 +66,31 @@ class Shown:
 
 @dataclass(frozen=True)
 class View:
-    """An image as a data URL, and by method the heatmap that lies over it, with the score of its full colour."""
+    """An image as a data URL, and by method the heatmap that lies over it, with its contrast."""
 
     picture: str
     size: tuple[int, int]
-    overlays: Mapping[str, tuple[str, float]]
+    overlays: Mapping[str, tuple[str, "Shades"]]
+
+
+@dataclass(frozen=True)
+class Shades:
+    """The contrast of one heatmap of an image: scores below `clear` in size have no colour, those from `full` on all of it.
+
+    A map of one sign is shaded from its 5th percentile on: what differs little would be one colour from 0 on.
+    """
+
+    clear: float
+    full: float
+
+    @staticmethod
+    def of(scores: NDArray[np.float64]) -> "Shades":
+        """The percentiles of a map: 5 (0 where both signs occur) and 99, of the scores' sizes."""
+        sizes = np.abs(scores)
+        one_sign = bool((scores >= 0).all() or (scores <= 0).all())
+        low, high = (float(end) for end in np.percentile(sizes, [5, 99]))
+        full = high if high > 0 else float(sizes.max())
+        return Shades(low if one_sign and low < full else 0.0, full)
 
 
 def html(texts: tuple[Shown, ...], views: Sequence[View] = ()) -> str:
@@ -85,9 +105,9 @@ def html(texts: tuple[Shown, ...], views: Sequence[View] = ()) -> str:
     )
 
 
-def overlay(scores: NDArray[np.float64], largest: float) -> str:
-    """Scores of pixels as a picture: red above and blue below 0, the less transparent the nearer to ±largest."""
-    share = np.minimum(1.0, np.abs(scores) / (largest or 1.0))
+def overlay(scores: NDArray[np.float64], shades: Shades) -> str:
+    """Scores of pixels as a picture: red above and blue below 0, the less transparent the larger they are."""
+    share = np.clip((np.abs(scores) - shades.clear) / ((shades.full - shades.clear) or 1.0), 0.0, 1.0)
     ends = [np.array([int(part) for part in end.split(",")]) for end in (_RED, _BLUE)]
     colour = np.where((scores > 0)[:, :, None], *ends)
     return data_url(np.dstack([colour, np.rint(255 * _COVER * share)]).astype(np.uint8))

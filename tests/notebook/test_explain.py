@@ -14,7 +14,7 @@ from PIL import Image
 import benchmark
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.maps import pixel_map
-from benchmark.notebook.heatmap import scaled, signed
+from benchmark.notebook.heatmap import Shades, overlay, scaled, signed
 from benchmark.types import Attribution
 from methods.controls import Position, Random
 from tests import text_models, tiny_models
@@ -91,16 +91,37 @@ def test_images(tmp_path):
     assert shown == explanation.html()
     assert shown.count("<img") == 1 + 2 * 2, "the image, and again below each heatmap"
     assert shown.count('src="data:image/webp;base64,') == shown.count("src=")
-    assert "full colour: ±8" in shown
+    assert shown.count("(99th percentile)") == 2
+    assert shown.count("attention-grey") == 1 + 2, "the style, and the image below each heatmap"
     assert ">0,1" not in shown
     (view,) = explanation._views()
-    (url, full), (rows, columns) = view.overlays["rollout"], view.size
+    (url, shades), (rows, columns) = view.overlays["rollout"], view.size
     with Image.open(BytesIO(b64decode(url.partition(",")[2]))) as heat:
         assert (heat.mode, heat.size) == ("RGBA", (columns, rows))
-        expected = pixel_map(explanation.batch, explanation.attributions["rollout"])[0].abs().numpy() / full
-        assert np.asarray(heat)[..., 3] == pytest.approx(255 * 0.8 * expected, abs=1)
+        scores = pixel_map(explanation.batch, explanation.attributions["rollout"])[0].double().numpy()
+        low, high = np.percentile(scores, [5, 99])
+        assert (shades.clear, shades.full) == (low, high), "rollout is positive"
+        share = np.clip((scores - low) / (high - low), 0, 1)
+        assert np.asarray(heat)[..., 3] == pytest.approx(255 * 0.8 * share, abs=1)
     with pytest.raises(UserError, match=r"no image processor"):
         benchmark.explain(vision, Image.new("RGB", (8, 8)))
+
+
+@pytest.mark.parametrize(
+    ("scores", "clear", "full"),
+    [
+        (np.linspace(0.78, 0.90, 101), 0.786, 0.8988),  # differs little: shaded from its own low end on
+        (-np.linspace(0.0, 1.0, 101), 0.05, 0.99),
+        (np.linspace(-1.0, 1.0, 201), 0.0, 0.99),
+        (np.full(9, 0.5), 0.0, 0.5),
+        (np.zeros(9), 0.0, 0.0),
+        (np.eye(1, 500)[0], 0.0, 1.0),  # one pixel in 500: its percentiles are 0
+    ],
+)
+def test_contrast_follows_the_map(scores, clear, full):
+    shades = Shades.of(scores)
+    assert (shades.clear, shades.full) == (pytest.approx(clear), pytest.approx(full, abs=0.005))
+    assert overlay(scores[None], shades).startswith("data:image/webp;base64,")
 
 
 def test_batches_change_nothing_and_the_callers_random_numbers_go_on(model):
