@@ -24,6 +24,7 @@ from rich.console import Console
 
 from benchmark.analyses.over_seeds import BETWEEN, BETWEEN_SOME, ERROR, MEAN
 from benchmark.comparison import Comparison, compare
+from benchmark.opened import open_comparison
 from benchmark.report import terminal_table
 from benchmark.report.analysis_tables import OF_WIDE, printed, read_tables
 from benchmark.report.leaderboard import MetricColumn, frame, make_board
@@ -34,6 +35,8 @@ from benchmark.report.pairs import pairs as method_pairs
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.results.tables import KEY, NO_INTERVAL, TOO_SMALL, is_too_wide, is_wide, reach_of
 from benchmark.results.wording import escape_markdown, number
+from benchmark.run.rechecking import Rechecked, drawn, recheck
+from benchmark.settings.configuration import compose
 
 DOCS = Path(__file__).resolve().parent
 SHOWN = {"data": "data", "checkpoints": "checkpoints"}
@@ -64,6 +67,14 @@ class Results:
             overrides = [override.format(**self._folders) for override in self._overrides[name]]
             self._done[name] = compare(*overrides, f"out={self._out}")
         return self._done[name]
+
+    def check(self, name: str, share: float) -> Iterator[Rechecked]:
+        """A share of the batches of a finished comparison's methods, explained and tested again."""
+        self.run(name)
+        overrides = [override.format(**self._folders) for override in self._overrides[name]]
+        opened = open_comparison(compose("config", [*overrides, f"out={self._out}"]))
+        cells = opened.cells()
+        yield from recheck(cells, opened.evaluations, drawn(cells, share))
 
     def command(self, name: str) -> list[str]:
         """The command line as a reader types it."""
@@ -304,17 +315,23 @@ def from_above(blocks: Mapping[str, str]) -> dict[str, str]:
     return {name: re.sub(r"(?m)^(!\[.*\]\()", rf"\1{DOCS.name}/", content) for name, content in blocks.items()}
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> int:
     """Run the comparisons that are named (all of them otherwise), and fill the pages that show them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="comparisons; all without any")
     parser.add_argument("--data", default="data", help="folder with eraser_movies/ and glue/ (SST-2, MRPC, RTE)")
     parser.add_argument("--checkpoints", default="checkpoints", help="folder with sst2/, movies/, mrpc/, rte/")
     parser.add_argument("--out", default="runs", type=Path, help="where run folders lie")
+    parser.add_argument(
+        "--check", metavar="SHARE", nargs="?", type=float, const=0.1,
+        help="write nothing; explain and test a drawn share of the batches again (a tenth without a number)",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
     settings = yaml.safe_load((DOCS / "results.yaml").read_text(encoding="utf-8"))
     results = Results(settings["comparisons"], {"data": given.data, "checkpoints": given.checkpoints}, given.out)
     chosen = given.names or list(settings["comparisons"])
+    if given.check is not None:
+        return _check(results, chosen, given.check)
     blocks: dict[str, str] = {}
     for name in settings["blocks"]:
         block = block_of(settings["blocks"], name)
@@ -325,7 +342,21 @@ def main(arguments: Sequence[str]) -> None:
         if (new := fill(old, blocks if page.parent == DOCS else from_above(blocks))) != old:
             page.write_text(new, encoding="utf-8")
             print(f"{page.relative_to(DOCS.parent)} written")
+    return 0
+
+
+def _check(results: Results, chosen: Sequence[str], share: float) -> int:
+    """Say of each batch that was computed again whether its rows are equal to the stored ones; 1 where any is not."""
+    differ = 0
+    for name in chosen:
+        for found in results.check(name, share):
+            differ += len(found.differences)
+            told = f"{len(found.differences)} differ" if found.differences else "none differs"
+            told = f"{told} (largest difference {found.largest:.2g})"
+            print(f"{name}: {found.method}, batch {found.batch}: {found.rows} rows, {told}", flush=True)
+            print(*(f"  {line}" for line in found.differences[:3]), sep="\n", end="\n" if found.differences else "")
+    return 1 if differ else 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))
