@@ -58,8 +58,8 @@ ALLOWED: dict[str, set[str]] = {
 }
 
 RUN = (
-    "rechecking", "steps", "records", "reducing", "testing", "views", "workbench", "cell", "explaining", "stages", "data", "encoded",
-    "arrays", "resumable", "origins",
+    "rechecking", "steps", "records", "reducing", "testing", "views", "workbench", "cell", "explaining", "stages", "data",
+    "encoded", "arrays", "resumable", "origins",
 )  # fmt: skip
 """Modules of `benchmark/run` from top to bottom: each may import what lies below it. `comparison` is above them all."""
 
