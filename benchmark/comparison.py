@@ -108,6 +108,7 @@ def run_comparison(config: DictConfig, command: str = "") -> Comparison:
     opening = time.perf_counter() - start
     setting, evaluations = opened.setting, opened.evaluations
     look.check_metrics(opened.scalars)
+    look.check_names({name: [*test.metrics] for name, test in evaluations.items()})
     tests, identified = digests_of(evaluations), opened.hash
     place = ComparisonFolder(out / "comparisons", config.name, setting.data.facts.name, setting.model.name, identified)
     if refusal is not None:

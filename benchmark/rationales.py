@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from benchmark.errors import UserError, shorter
-from benchmark.words import spans_of
+from benchmark.words import is_unspaced, spans_of
 
 _FORMS = 'marks of words [0, 1], spans of characters [[0, 4]] or phrases ["fine film"]'
 _PAIR_FORMS = f"[FIRST, SECOND], one list for each text, of {_FORMS}; or one list of marks for the words of both"
@@ -73,7 +73,8 @@ def _parsed(value: Any) -> list[Any]:
 
 def _marks_of_pair(given: list[Any], texts: Sequence[str]) -> list[bool]:
     if not given or all(map(_is_number, given)):
-        return _flags(given, sum(len(spans_of(text)) for text in texts)) if given else _marks(given, " ".join(texts))
+        count = sum(len(spans_of(text)) for text in texts)
+        return _flags(given, count) if given else [False] * count
     if len(given) != len(texts) or not all(isinstance(part, list) for part in given):
         raise _Unfit(f"{_shown(given)} is none of a pair: {_PAIR_FORMS}")
     return [mark for part, text in zip(given, texts, strict=True) for mark in _marks(part, text)]
@@ -124,6 +125,8 @@ def _occurrences(phrase: str, text: str) -> list[tuple[int, int]]:
         raise _Unfit("holds an empty phrase")
     before = r"(?<!\w)" if re.match(r"\w", words[0]) else ""
     after = r"(?!\w)" if re.search(r"\w$", words[-1]) else ""
+    if is_unspaced(phrase):
+        before = after = ""  # every place between its letters may be an edge of a word
     pattern = before + "(?=(" + r"\s+".join(map(re.escape, words)) + after + "))"
     found = [match.span(1) for match in re.finditer(pattern, text)]
     if not found:

@@ -18,6 +18,9 @@ from benchmark.errors import UserError
 Units = Literal["words", "characters", "sentences", "tokens"]
 Spans = tuple[tuple[int, int], ...]
 
+VERSION = 1
+"""Of how texts of unspaced scripts come apart: a part of the identity of what was computed of such texts."""
+
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _HAS_UNSPACED = regex.compile(f"[{_UNSPACED}]")
 _WHITE_SPACED = re.compile(r"\S+")
@@ -83,6 +86,16 @@ def joined(words: Sequence[str]) -> UnitText:
     )
 
 
+def is_unspaced(text: str) -> bool:
+    """Whether a text has a letter of a script that writes no white space between words."""
+    return _HAS_UNSPACED.search(text) is not None
+
+
+def unspaced_letters(text: str) -> int:
+    """How many letters of such scripts a text has."""
+    return len(_HAS_UNSPACED.findall(text))
+
+
 def spans_of(text: str) -> Spans:
     """[start, end) of the characters of each unit of a text: its own, else its words.
 
@@ -99,7 +112,7 @@ def spans_of(text: str) -> Spans:
 def _within(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The words of a stretch without white space: itself, unless its script has none."""
     stretch = text[start:end]
-    if not _HAS_UNSPACED.search(stretch):
+    if not is_unspaced(stretch):
         yield start, end
         return
     cuts = [0, *(match.start() for match in _BOUNDARIES.finditer(stretch)), len(stretch)]
@@ -110,11 +123,11 @@ def _within(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _with_marks(stretch: str, pieces: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The pieces, with those that have no letter or digit joined to the one before, or to the first one behind them."""
-    joined: list[tuple[int, int]] = []
+    whole: list[tuple[int, int]] = []
     for start, end in pieces:
         is_mark = not any(map(str.isalnum, stretch[start:end]))
-        if joined and (is_mark or not any(map(str.isalnum, stretch[slice(*joined[-1])]))):
-            joined[-1] = joined[-1][0], end
+        if whole and (is_mark or not any(map(str.isalnum, stretch[slice(*whole[-1])]))):
+            whole[-1] = whole[-1][0], end
         else:
-            joined.append((start, end))
-    return joined
+            whole.append((start, end))
+    return whole

@@ -12,6 +12,7 @@ from benchmark.models.remarks import check_several_units
 from benchmark.rationales import rationale_of
 from benchmark.types import Example
 from benchmark.words import UnitText, in_units, joined, spans_of
+from tasks.word_insertion import inserted
 from tests import text_models
 
 
@@ -75,6 +76,8 @@ def test_words_of_a_list_stay_whole():
 
 def test_rationales_are_of_the_units():
     assert rationale_of([[2, 4]], ["这部电影好"], "here").tolist() == [False, False, True, True, False]
+    assert rationale_of(["电影"], ["这部电影好"], "here").tolist() == [False, False, True, True, False]
+    assert rationale_of([], [in_units("ab", "characters"), in_units("c", "characters")], "here").tolist() == [False] * 3
     assert rationale_of([0, 1], [in_units("Bad. Good!", "sentences")], "here").tolist() == [False, True]
     assert rationale_of([0, 0, 1, 1], ["a 电", "影片"], "here").tolist() == [False, False, True, True]
     with pytest.raises(UserError, match="has no words, and so no rationale"):
@@ -113,6 +116,19 @@ def test_units_of_a_pair_that_share_tokens(bert):
     assert batch.rationale[0].tolist() == [False, False, True]
 
 
+def test_marks_given_for_an_explanation_are_of_what_is_read(bert):
+    """The units of `characters` that share a token are read as one; phrases and spans find them all the same."""
+    text = in_units("untoldly good", "characters")
+    found = benchmark.evaluate(bert, [text], rationales=[["good"]], methods=["random"], evaluations=["rationale"])
+    assert found.table()["value"].notna().any()
+
+
+def test_words_are_inserted_between_units():
+    changed = inserted(Example(uid="a", inputs="这部电影", label=0, rationale=np.array([0, 0, 1, 1]) > 0), ["abc"], 1)
+    assert changed.inputs == ["这", "abc", "部", "电", "影"]
+    assert changed.rationale.tolist() == [False, False, False, True, True]
+
+
 def test_chinese_is_scored_character_by_character_and_the_model_reads_it_as_it_was(bert):
     batch, joined_by_blanks = bert.encode(["这部电影很好"]), bert.encode(["这 部 电 影 很 好"])
     assert batch.words[0] == tuple("这部电影很好")
@@ -125,7 +141,7 @@ def test_chinese_is_scored_character_by_character_and_the_model_reads_it_as_it_w
 
 def test_a_comparison_of_texts_of_one_word_says_so(bert, caplog):
     batch = bert.encode(["good", "film", "a plot"])
-    with pytest.raises(UserError, match=r"2 of 3 texts have one word .* set task.units=characters"):
+    with pytest.raises(UserError, match=r"2 of 3 texts have one unit .* \(task.units=words or characters\)"):
         check_several_units([batch])
     check_several_units([bert.encode(["good", "a plot"])])
 

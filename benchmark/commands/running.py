@@ -173,8 +173,11 @@ def start(main: Callable[..., Any], look: Look, words: Sequence[str]) -> None:
             main(config)
             return
         with together.named(words) as sweep:
+            if (out := _out_of(words)) is not None:
+                together.forget(out, sweep)
             main(config)
-        _report_sweep(sweep, words)
+        if out is not None:
+            _report_sweep(sweep, words, out)
 
 
 @hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")  # type: ignore[untyped-decorator]
@@ -227,16 +230,25 @@ def _typed() -> str:
     return shlex.join([Path(program).name, *rest])
 
 
-def _report_sweep(name: str, words: Sequence[str]) -> None:
-    """One report over all values of a sweep, whose jobs are done, and where it lies."""
+def _swept(words: Sequence[str]) -> DictConfig:
+    """What the jobs of a sweep share; null where they differ."""
     arguments = read_arguments(words)
-    config = settled_as_typed("config", arguments.overrides, arguments.directory, sweep=True)[1]
-    if (out := config.get("out")) is None:
-        return  # several folders
-    with kept_in("each job of the sweep has its own report", Path(str(out))) as kept, in_one_line(kept):
-        place = together.report(Path(str(out)), name, config.get("report"))
-    if place is not None:
-        said = f"All values of the sweep together, with a curve of each figure: {place / 'index.html'}"
+    return settled_as_typed("config", arguments.overrides, arguments.directory, sweep=True)[1]
+
+
+def _out_of(words: Sequence[str]) -> Path | None:
+    """The folder of all jobs of a sweep; None where they have several."""
+    out = _swept(words).get("out")
+    return None if out is None else Path(str(out))
+
+
+def _report_sweep(name: str, words: Sequence[str], out: Path) -> None:
+    """One report over all values of a sweep, whose jobs are done, and where it lies."""
+    with kept_in("each job of the sweep has its own report", out) as kept, in_one_line(kept):
+        page = together.report(out, name, _swept(words).get("report"))
+    if page is not None:
+        curves = ", with curves of the figures" if any(page.parent.glob("table-sweep_*.csv")) else ""
+        said = f"All values of the sweep together{curves}: {page}"
         _console().print(printable(said), soft_wrap=True, markup=False, emoji=False)
 
 

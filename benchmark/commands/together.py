@@ -33,6 +33,12 @@ def folder_of(out: Path, name: str) -> Path:
     return out / "sweeps" / name
 
 
+def forget(out: Path, name: str) -> None:
+    """Take away what jobs of an earlier run of the same words left: their data or their model may have been others."""
+    for job in (folder_of(out, name) / "jobs").glob("*.json"):
+        job.unlink(missing_ok=True)
+
+
 def note(out: Path, comparison: Path) -> None:
     """Leave word of a finished comparison where it is a job of a sweep."""
     if name := os.environ.get(_SWEEP):
@@ -40,7 +46,7 @@ def note(out: Path, comparison: Path) -> None:
 
 
 def report(out: Path, name: str, look: Any) -> Path | None:
-    """Write the report of all comparisons of a sweep that are done; its folder, None where there are fewer than two.
+    """Write the report of all comparisons of a sweep that are done; its page, None where there are fewer than two.
 
     Raises:
         UserError: a run folder or a comparison is corrupt.
@@ -49,11 +55,11 @@ def report(out: Path, name: str, look: Any) -> Path | None:
     from benchmark.settings.report_settings import ReportSettings
 
     place = folder_of(out, name)
-    compared = [Compared.read(out / "comparisons" / job.stem) for job in sorted((place / "jobs").glob("*.json"))]
+    places = [out / "comparisons" / job.stem for job in sorted((place / "jobs").glob("*.json"))]
+    compared = [Compared.read(folder) for folder in places]
     if len(compared) < 2:
         return None
     folders = sorted({out / cell for one in compared for cell in one.cells})
-    tests = {test: identity for one in compared for test, identity in one.tests.items()}
     same = all(one.tests == compared[0].tests for one in compared)
-    write_report(load_cells(folders, tests if same else None), place, ReportSettings.read(look))
-    return place
+    write_report(load_cells(folders, compared[0].tests if same else None), place, ReportSettings.read(look))
+    return place / "index.html"

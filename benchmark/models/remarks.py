@@ -6,21 +6,13 @@ from collections.abc import Iterator, Sequence
 from benchmark.errors import UserError
 from benchmark.models.encoding import Encoder
 from benchmark.types import Batch
+from benchmark.words import unspaced_letters
 
 logger = logging.getLogger(__name__)
 
 _SHOWN = 3
 _LONG = 8
 """Letters of scripts without white space between words from which on a word is taken for a sentence."""
-_UNSPACED = (
-    (0x0E00, 0x0EFF),
-    (0x1000, 0x109F),
-    (0x1780, 0x17FF),
-    (0x3040, 0x30FF),
-    (0x3400, 0x9FFF),
-    (0x20000, 0x3FFFF),
-)
-"""Thai and Lao, Burmese, Khmer, kana, and the Chinese characters."""
 
 
 def say_how_texts_are_read(encoder: Encoder, batches: Sequence[Batch]) -> None:
@@ -65,9 +57,9 @@ def _unspaced(texts: Sequence[tuple[Batch, int]]) -> Iterator[str]:
     read = [(batch, b) for batch, b in texts if bool((batch.units[b] >= 0).any())]
     if found := [batch.uids[b] for batch, b in read if _is_unspaced(batch.words[b])]:
         yield (
-            "texts of one word, or with words as long as sentences, as scripts without white space have them: "
-            f"{len(found)} of {len(texts)} (examples {_names(found)}); what is scored and removed is words, so that "
-            "methods tie; give task.units=characters, lists of words, or a space between words"
+            "texts of one unit, or with units as long as sentences of a script without white space: "
+            f"{len(found)} of {len(texts)} (examples {_names(found)}); a unit is scored and removed as a whole, so that "
+            "methods tie on a text of one; smaller units are words and characters (task.units), or lists of words"
         )
 
 
@@ -77,8 +69,8 @@ def check_several_units(batches: Sequence[Batch]) -> None:
     alone = [batch.uids[b] for batch, b in texts if len(batch.words[b]) == 1]
     if 2 * len(alone) > len(texts):
         raise UserError(
-            f"{len(alone)} of {_count(len(texts), 'text has', 'texts have')} one word (examples {_names(alone)}): all "
-            "methods remove the same, and tie; set task.units=characters, sentences or tokens, or give longer texts or "
+            f"{len(alone)} of {_count(len(texts), 'text has', 'texts have')} one unit (examples {_names(alone)}): all "
+            "methods remove the same, and tie; set smaller units (task.units=words or characters), or give longer texts or "
             "lists of words"
         )
 
@@ -97,11 +89,7 @@ def _kept(batches: Sequence[Batch], encoder: Encoder) -> Iterator[str]:
 
 
 def _is_unspaced(words: Sequence[str]) -> bool:
-    return len(words) == 1 or any(sum(map(_without_space, word)) > _LONG for word in words if len(word) > _LONG)
-
-
-def _without_space(character: str) -> bool:
-    return any(low <= ord(character) <= high for low, high in _UNSPACED)
+    return len(words) == 1 or any(unspaced_letters(word) > _LONG for word in words if len(word) > _LONG)
 
 
 def _holds(words: Sequence[str], token: str) -> bool:

@@ -174,6 +174,8 @@ def marks(
             continue
         if _is_said(row) and (texts := _texts_of(inputs[place])):
             marked = rationale_of(row, texts, f"rationales[{place}]", "it")
+            if marked is not None and len(marked) != len(own):
+                marked = _as_read(marked, texts, own)
             if marked is None or len(marked) != len(own):
                 raise UserError(f"rationales[{place}] is of a text whose words hold spaces; give one 0 or 1 per word")
             found.append(marked)
@@ -183,6 +185,23 @@ def marks(
             raise UserError(f"rationales[{place}] holds {_shown(row)}; give 1 for a word that is rationale, else 0")
         found.append(array.astype(bool))
     return found
+
+
+def _as_read(marks: NDArray[np.bool_], texts: Sequence[str], words: Sequence[str]) -> NDArray[np.bool_]:
+    """Marks of units as marks of what is read, where units that share a token became one; what does not fit as it is."""
+    pieces = [text[start:end] for text in texts for start, end in spans_of(text)]
+    owner: list[int] = []
+    place, left = 0, ""
+    for piece in pieces:
+        if not left:
+            if place == len(words):
+                return marks
+            left, place = words[place], place + 1
+        if not left.lstrip().startswith(piece):
+            return marks
+        left = left.lstrip()[len(piece) :]
+        owner.append(place - 1)
+    return np.bincount(owner, weights=marks.astype(float), minlength=len(words)) > 0
 
 
 def _is_said(row: Any) -> bool:

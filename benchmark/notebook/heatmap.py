@@ -77,11 +77,19 @@ class View:
 class Shades:
     """The contrast of one heatmap of an image: scores below `clear` in size have no colour, those from `full` on all of it.
 
-    A map of one sign is shaded from its 5th percentile on: what differs little would be one colour from 0 on.
+    A map of one sign is shaded from its 5th percentile on: what differs little would be one colour from 0 on. The full
+    colour begins at the 99th percentile, or at the largest score where that is 0.
+
+    Attributes:
+        clear, full: ends of the shades.
+        signed: whether both signs occur.
+        share: which part of the map lies below `full`, in words.
     """
 
     clear: float
     full: float
+    signed: bool
+    share: str
 
     @staticmethod
     def of(scores: NDArray[np.float64]) -> "Shades":
@@ -90,7 +98,9 @@ class Shades:
         one_sign = bool((scores >= 0).all() or (scores <= 0).all())
         low, high = (float(end) for end in np.percentile(sizes, [5, 99]))
         full = high if high > 0 else float(sizes.max())
-        return Shades(low if one_sign and low < full else 0.0, full)
+        return Shades(
+            low if one_sign and low < full else 0.0, full, not one_sign, "99th percentile" if high > 0 else "largest"
+        )
 
 
 def html(texts: tuple[Shown, ...], views: Sequence[View] = ()) -> str:

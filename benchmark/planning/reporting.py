@@ -47,7 +47,10 @@ def _figures(cells: list[NamedCell], look: ReportSettings) -> tuple[float, int]:
     """All graphs and images are drawn, and of the curves the overview and one, which stands for the others."""
     table, names = frame(cells), Names.of(cells, look.names)
     start = time.perf_counter()
-    size = sum(len(content) for _, content in (*graph_files(cells, names), *image_files(cells, table, names)))
+    size = sum(
+        len(content)
+        for _, content in (*graph_files(cells, names, look.figures), *image_files(cells, table, names, look.figures))
+    )
     seconds = time.perf_counter() - start
     found = [curve for curve in curves(cells, table, names) if not curve.flat]
     drawing, files = curve_files(cells, table, names, look.figures), len(look.figures.format)

@@ -11,7 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 from yaml import YAMLError  # type: ignore[import-untyped]
 
-from benchmark.errors import UserError, one_line
+from benchmark.errors import UserError, near, one_line
 from benchmark.exits import Kept, guarded, on_termination
 from benchmark.report import load_cells, terminal_table, write_report
 from benchmark.report.cells import NamedCell
@@ -149,6 +149,16 @@ def report(roots: Sequence[Path], out: Path, settings: ReportSettings = AS_GIVEN
     cells = load_cells(found)
     if not mixed:
         check_comparable(cells, roots)
+    for kind, known in (
+        ("tasks", {cell.record.task.name for cell in cells}),
+        ("models", {cell.model for cell in cells}),
+    ):
+        shorter = {name.partition(" (")[0] for name in known} | known
+        for name in getattr(settings.names, kind):
+            if name not in shorter:
+                raise UserError(
+                    f"report.names.{kind}.{name}: there is none of that name; {near(name, sorted(shorter))}"
+                )
     try:
         written = write_report(cells, out, settings)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:

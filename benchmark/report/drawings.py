@@ -23,6 +23,7 @@ from benchmark.report.figures import (
     draw_panels,
     figure_files,
     placed,
+    tick_where_measured,
 )
 from benchmark.report.naming import OURS, Look, Names, Style, series_look
 from benchmark.results.tables import Drawing, Table
@@ -80,6 +81,10 @@ def draw_table(table: Table, drawing: Drawing, names: Names = OURS, settings: Fi
         _DRAWERS[drawing.kind](axes, rows, look)
         for name in drawing.logarithmic:
             (axes.set_xscale if name == "x" else axes.set_yscale)("log")
+            if name == "x" and "x" in rows:
+                tick_where_measured(axes, rows["x"])
+                axes.minorticks_off()
+                continue
             axis = axes.xaxis if name == "x" else axes.yaxis
             axis.set_major_formatter(LogFormatter())
             axis.set_minor_formatter(LogFormatter(labelOnlyBase=False))
@@ -106,7 +111,7 @@ def _panel_size(panels: list[Panel], drawing: Drawing, width: FigureWidth) -> tu
         return PanelSize(max(3.0, 0.6 * len(across)), 2.6, 0.85, 0.3 + 0.042 * max(across), grows=False), False
     left, bottom = 0.3 + 0.058 * max(down), 0.3 + 0.042 * max(across)
     wide, high = max(3.0, 0.5 * len(across) + 0.8), max(2.2, 0.26 * len(down))
-    columns = 1 + max(column for _, column in placed(panels))
+    columns = 1 + max(column for _, column in placed(panels, width))
     most = _LEGIBLE if width == "screen" else INCHES[width]
     numbered = len(across) * len(down) <= _NUMBERED and columns * (wide + left) <= most
     if not numbered:

@@ -46,8 +46,6 @@ _TOLD = {"png": "Description", "pdf": "Subject"}
 NAME = 48
 """Letters of a name that are shown."""
 
-_PANELS_PER_LINE = 3
-_MOST_PER_LINE = 6
 _LETTERS = 12  # of the heading, per inch
 _MARKED = 25  # points up to which each has a marker
 
@@ -60,7 +58,8 @@ _PAPER: Any = {
 }
 INCHES = {"column": 3.15, "page": 6.5}
 """Of a figure for a paper: the columns of common styles have 3.03 to 3.33 inches, their pages 6.3 to 7."""
-_PER_LINE = {"column": 1, "page": 3}
+_PER_LINE = {"screen": (3, 6), "column": (1, 1), "page": (3, 3)}
+"""Most panels of a line that is filled, and of one whose panels stand below those of their column."""
 _LEGEND = 7
 _SMALL = 15  # letters of such a figure, per inch
 _ASIDE = 0.45  # of a panel and its margin that names at its side may take
@@ -133,14 +132,15 @@ def draw_lines(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
 
 def tick_where_measured(axes: Axes, x: "pd.Series[float]") -> None:
     """Ticks at values of x: at all of them, or from the left at as many as their numbers leave room for."""
-    found = np.unique(x.dropna().to_numpy())
+    found = np.unique(x.dropna().to_numpy(dtype=float))
+    place = np.log(found) if axes.get_xscale() == "log" and (found > 0).all() else found
     inches = axes.get_window_extent().width / axes.figure.dpi
     room = 0.075 * max((len(f"{value:g}") for value in found), default=0) + 0.06
-    shown: list[float] = []
-    for value in found:
-        if not shown or (value - shown[-1]) / np.ptp(found) * inches >= room:
-            shown.append(float(value))
-    axes.set_xticks(shown, [f"{value:g}" for value in shown])
+    shown: list[int] = []
+    for index, at in enumerate(place):
+        if not shown or (at - place[shown[-1]]) / np.ptp(place) * inches >= room:
+            shown.append(index)
+    axes.set_xticks(found[shown], [f"{value:g}" for value in found[shown]])
 
 
 def draw_points(axes: Axes, rows: pd.DataFrame, look: Look, ticks: Mapping[float, str]) -> None:
@@ -283,7 +283,7 @@ def _layout(heading: str, panels: Sequence[Panel], size: PanelSize, told: Sequen
         whole = (1 + max(column for _, column in places)) * (size.left + size.width + _RIGHT) + beside
         return _Layout(whole, size, places, textwrap.wrap(heading, int((whole - 0.2) * _LETTERS)), 1, told, 0)
     whole = INCHES[width]
-    places = placed(panels, _PER_LINE[width])
+    places = placed(panels, width)
     across = whole / (1 + max(column for _, column in places))
     left = min(size.left, _ASIDE * across) if size.left > _MARGIN else 0.55
     height = size.height * min(1.0, (across - left - _RIGHT) / size.width) if size.grows else size.height
@@ -345,7 +345,7 @@ def _equal_series(panels: Sequence[Panel]) -> dict[str, str]:
     return told
 
 
-def placed(panels: Sequence[Panel], most: int = _PANELS_PER_LINE) -> list[tuple[int, int]]:
+def placed(panels: Sequence[Panel], width: FigureWidth = "screen") -> list[tuple[int, int]]:
     """Line and column of each panel.
 
     Panels that name their lines stand in them, each below those of its column; others fill lines of equal length, as far as
@@ -353,11 +353,11 @@ def placed(panels: Sequence[Panel], most: int = _PANELS_PER_LINE) -> list[tuple[
 
     Args:
         panels: of a figure.
-        most: panels of a line that is filled.
+        width: of the figure.
     """
+    most, named_most = _PER_LINE[width]
     lines, columns = (list(dict.fromkeys(getattr(panel, name) for panel in panels)) for name in ("line", "column"))
     named = [(lines.index(panel.line), columns.index(panel.column)) for panel in panels]
-    named_most = _MOST_PER_LINE if most == _PANELS_PER_LINE else most
     if len(lines) > 1 and len(columns) <= named_most and len({*named}) == len(panels):
         return named
     least = math.ceil(len(panels) / most)

@@ -152,9 +152,9 @@ def _edges_and_nodes(axes: Axes, graph: AttributionGraph) -> None:
 
 
 @lru_cache(maxsize=256)
-def pictures(shown: DrawnGraph) -> dict[str, bytes]:
-    """The bytes of a graph's `png` and `pdf` file; equal graphs give equal bytes."""
-    return rendered(partial(draw, shown))
+def pictures(shown: DrawnGraph, settings: FigureSettings = SCREEN) -> dict[str, bytes]:
+    """The bytes of a graph's file in each format; equal graphs give equal bytes."""
+    return rendered(partial(draw, shown), settings=FigureSettings(format=settings.format))
 
 
 def graph_files(
@@ -168,4 +168,4 @@ def graph_files(
     ]
     stems = unique_stems(f"graph-{slug(shown.method)}-{slug(shown.uid)}" for shown in drawn)
     for shown, stem in zip(drawn, stems, strict=True):
-        yield from ((f"{stem}.{kind}", pictures(shown)[kind]) for kind in settings.format)
+        yield from ((f"{stem}.{kind}", content) for kind, content in pictures(shown, settings).items())

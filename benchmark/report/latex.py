@@ -6,7 +6,7 @@ A float fits a column or the page and is shrunk where it is wider; tables of the
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import TypeVar
@@ -50,6 +50,7 @@ _OF_SCRIPTS = (
     f"% letters of other scripts are printed by lualatex and xelatex, with a font that has them\n"
     rf"\providecommand{{\{_OTHER}}}[2]{{\ifdefined\directlua#1\else\ifdefined\XeTeXversion#1\else#2\fi\fi}}"
 )
+_ORDER = "Methods by their mean place over all columns and metrics; controls are below the line. $n$: examples."
 _NOT_THERE = "not compared on this data set and model"
 _BREAK = r"\\"
 _TEST = (
@@ -225,23 +226,36 @@ class _Group:
         """From best to worst, controls last."""
         return [str(method) for method in dict.fromkeys(self.part["method"])]
 
-    def chosen(self) -> "_Group":
-        """With the methods of the overview alone: those that a person chose, or the best and the controls."""
-        real = [method for method in self.methods if not is_control(method)]
-        kept = self.settings.methods or [m for m in self.methods if is_control(m) or m in real[:_OF_FLOAT]]
-        return replace(self, part=self.part[self.part["method"].isin(list(kept))])
+    def among(self, methods: Collection[str]) -> "_Group":
+        """With these methods alone."""
+        return replace(self, part=self.part[self.part["method"].isin(list(methods))])
 
     def columns(self) -> list[MetricColumn]:
-        """The columns that the settings name, or the headline ones; UserError where one is unknown."""
+        """The columns that the settings name, as far as there are any, or the headline ones."""
+        if not self.settings.metrics:
+            return headline_columns(self.part)
         known = scalar_columns(self.part)
-        found: list[MetricColumn] = []
-        for name in self.settings.metrics:
-            fitting = [column for column in known if name in (column.code, column.metric, column.evaluation)]
-            if not fitting:
-                codes = [column.code for column in known]
-                raise UserError(f"report.latex.metrics={name} is unknown; {near(name, codes)}")
-            found += [column for column in fitting if column not in found]
-        return found or ([] if self.settings.metrics else headline_columns(self.part))
+        chosen = [column for name in self.settings.metrics for column in known if is_named(name, column)]
+        return list(dict.fromkeys(chosen))
+
+
+def is_named(name: str, column: MetricColumn) -> bool:
+    """Whether a name of the settings means a column: its test, its metric or both, of all variants of the test."""
+    test = column.evaluation.partition(" (")[0]
+    return name in (column.code, f"{test}.{column.metric}", column.metric, column.evaluation, test)
+
+
+def _selected(methods: Sequence[str], settings: LatexSettings) -> tuple[list[str], str]:
+    """The methods of an overview, in their order, and what is said of a choice that nobody made.
+
+    A person's choice means a method with all its variants, or one of them; else these are the best and the controls.
+    """
+    if settings.methods:
+        return [m for m in methods if {m, m.partition(" (")[0]} & {*settings.methods}], ""
+    real = [method for method in methods if not is_control(method)]
+    kept = [method for method in methods if is_control(method) or method in real[:_OF_FLOAT]]
+    cut = len(real) > _OF_FLOAT
+    return kept, f" The best {_OF_FLOAT} of {len(real)} methods; the appendix has all." if cut else ""
 
 
 @dataclass(frozen=True)
@@ -283,7 +297,7 @@ def _figures(group: _Group, board: PrintedTable, columns: Sequence[MetricColumn]
     of_test = dict(zip(group.part["evaluation"], group.part["kind"], strict=True))
     made = []
     for place, column in enumerate(columns):
-        marks, differs = _marks(group.pairs.get((column.evaluation, column.metric)))
+        marks, differs = _marks(group.pairs.get((column.evaluation, column.metric)), group.methods)
         head = (column.short or column.title or f"{column.evaluation} {column.metric}").replace("_", " ")
         entries = {row.labels[0]: row.entries[place] for row in board.rows}
         kind = str(of_test[column.evaluation])
@@ -293,14 +307,15 @@ def _figures(group: _Group, board: PrintedTable, columns: Sequence[MetricColumn]
     return made
 
 
-def _marks(pairs: MethodPairs | None) -> tuple[dict[str, str], bool]:
-    """† better than the random control, ‡ worse than the best method; and whether any method is."""
-    if pairs is None:
+def _marks(pairs: MethodPairs | None, shown: Sequence[str]) -> tuple[dict[str, str], bool]:
+    """† better than the random control, ‡ worse than the best of the methods that are shown; and whether any method is."""
+    methods = [method for method in pairs.methods if method in shown] if pairs is not None else []
+    if pairs is None or not methods:
         return {}, False
     better = set() if pairs.random is None else {*pairs.random.above}
-    best = pairs.methods[0] if pairs.methods else ""
-    worse = {method for method in pairs.methods if method != best and pairs.better(best, method)}
-    return {m: "†" * (m in better) + "‡" * (m in worse) for m in pairs.methods}, bool(worse)
+    best, *others = methods
+    worse = {method for method in others if pairs.better(best, method)}
+    return {m: "†" * (m in better) + "‡" * (m in worse) for m in methods}, bool(worse)
 
 
 def _spans(columns: Sequence[_Figures]) -> list[str]:
@@ -376,7 +391,7 @@ def _label_width(methods: Sequence[str], names: Names) -> float:
 
 
 def _daggers(columns: Sequence[_Figures], methods: Sequence[str]) -> str:
-    """What marks and bold figures say, of those that a table has."""
+    """What marks and bold figures say, of those that these columns have."""
     marks = {mark for column in columns for method in methods for mark in column.marks.get(method, "")}
     told = [r"$\dagger$: better than random scores"] * ("†" in marks)
     told += [r"$\ddagger$: worse than the best method"] * ("‡" in marks)
@@ -410,8 +425,8 @@ def _constant_maps(board: PrintedTable) -> list[_Figures]:
 
 def _overview(group: _Group) -> Iterator[str]:
     """The floats of one task and model; of a paper in two columns one for a column, and then all columns across the page."""
-    two, shown = group.settings.columns == "two", group.chosen()
-    columns = group.columns()
+    two, (methods, told) = group.settings.columns == "two", _selected(group.methods, group.settings)
+    shown, columns = group.among(methods), group.columns()
     if not columns:
         return
     label = _label_width(shown.methods, group.names)
@@ -419,9 +434,6 @@ def _overview(group: _Group) -> Iterator[str]:
     floats = [(chunk, False) for chunk in chunks]
     if two and not group.settings.metrics and len(chunks) > 1:
         floats = [floats[0], *((chunk, True) for chunk in _chunks(shown, columns, _ROOM["page"] - label))]
-    real = sum(not is_control(method) for method in group.methods)
-    cut = not group.settings.methods and real > _OF_FLOAT
-    told = f" The best {_OF_FLOAT} of {real} methods; the appendix has all." if cut else ""
     for place, (chunk, wide) in enumerate(floats, 1):
         board = make_board(shown.part, chunk)
         made = _figures(shown, board, chunk)
@@ -477,7 +489,7 @@ def _appendix(group: _Group) -> Iterator[str]:
 def _kept_together(rows: Sequence[str]) -> list[str]:
     """Lines with no page break between them: all of a short table, else the controls and the last methods above them."""
     rules = [place for place, row in enumerate(rows) if row == r"\midrule"]
-    first = 0 if len(rows) <= _UNBROKEN else max(rules[-1] - 6, 0)
+    first = 0 if len(rows) <= _UNBROKEN else (max(rules[-1] - 6, 0) if len(rules) > 1 else len(rows))
     last = len(rows) - 2  # before the last rule a break does no harm
     return [
         re.sub(r"\\\\$", r"\\\\*", row) if first <= place < last and row.endswith(_BREAK) else row
@@ -489,25 +501,25 @@ def _over_tasks(groups: Sequence[_Group]) -> Iterator[str]:
     """A float for each metric, with a column for each task and model and one order of methods in all of them."""
     settings, names = groups[0].settings, groups[0].names
     columns = list(dict.fromkeys(column for group in groups for column in group.columns()))
-    shown = [group.chosen() for group in groups]
-    methods = _common_order(shown)
+    methods, told = _selected(_common_order(groups), settings)
+    shown = [group.among(methods) for group in groups]
     two = settings.columns == "two"
     room = _ROOM["page" if two else "text"] - _label_width(methods, names)
-    label = ""
+    tables = []
     for column in columns:
-        boards = [
-            (group, make_board(group.part, [column]))
-            for group in shown
-            if (group.part["evaluation"] == column.evaluation).any()
-        ]
-        made = [_of_group(group, board, column) for group, board in boards]
+        having = [group for group in shown if (group.part["evaluation"] == column.evaluation).any()]
+        boards = [(group, make_board(group.part, [column])) for group in having]
+        tables.append((column, boards, [_of_group(group, board, column) for group, board in boards]))
+    legend = _daggers([one for *_, made in tables for one in made], methods)
+    label = ""
+    for column, boards, made in tables:
         counts = [escape(board.examples) or "--" for _, board in boards]
         widths = [one.width(settings.interval) for one in made]
         for place, chunk in enumerate(evenly(range(len(made)), widths, room)):
             own = [made[index] for index in chunk]
             body = _body(own, methods, names, settings.interval, [("$n$", [counts[index] for index in chunk])])
             yield from _float(
-                caption=_caption_over_tasks(column, own, methods, settings, label),
+                caption=_caption_over_tasks(column, settings, f"{legend}{_ORDER}{told}", label),
                 label=f"tab:{slug(column.code)}{f'-{place + 1}' if place else ''}",
                 columns=f"l{'r' * len(own)}",
                 lines=[*body.head, *body.rows],
@@ -541,20 +553,15 @@ def _common_order(groups: Sequence[_Group]) -> list[str]:
     return sorted(places, key=lambda m: (control_place(m), sum(places[m]) / len(places[m]), m))
 
 
-def _caption_over_tasks(
-    column: MetricColumn, columns: Sequence[_Figures], methods: Sequence[str], settings: LatexSettings, first: str
-) -> str:
-    """What a table shows; how it is read where it is the first one, whose label is `first` in the others."""
+def _caption_over_tasks(column: MetricColumn, settings: LatexSettings, legend: str, first: str) -> str:
+    """What a table shows; how all are read where it is the first one, whose label is `first` in the others."""
     title = column.title or f"{column.evaluation} {column.metric}".replace("_", " ")
     title = title[:1].upper() + title[1:]
     direction = {True: " (higher is better)", False: " (lower is better)", None: ""}[column.higher_is_better]
     shown = rf"{escape(title)}{direction} on each data set, by model."
     if first:
         return rf"{shown} Intervals, marks and order as in Table~\ref{{{first}}}."
-    return (
-        rf"{shown} {intervals_told(settings.interval)}{_daggers(columns, methods)}"
-        rf"Methods by their mean place over all columns and metrics; controls are below the line. $n$: examples."
-    )
+    return rf"{shown} {intervals_told(settings.interval)}{legend}"
 
 
 def latex_files(
@@ -583,14 +590,24 @@ def latex_files(
         )
         for task, model, _, part in groups_with_figures(cells, table)
     ]  # fmt: skip
-    known = {str(method) for group in groups for method in group.part["method"]}
-    ReportSettings(latex=settings).check_methods(known)
+    _check_choices(groups, settings)
     if settings.layout == "tasks":
         overview = list(_over_tasks(groups))
     else:
         overview = [line for group in groups for line in _overview(group)]
     yield "leaderboard.tex", _document([_OF_FLOATS], overview)
     yield "leaderboard-full.tex", _document([_OF_LONG_TABLES], [line for group in groups for line in _appendix(group)])
+
+
+def _check_choices(groups: Sequence[_Group], settings: LatexSettings) -> None:
+    """UserError for a method or a metric that no task and model has."""
+    methods = {name for group in groups for method in group.methods for name in (method, method.partition(" (")[0])}
+    ReportSettings(latex=settings).check_methods(methods)
+    columns = [column for group in groups for column in scalar_columns(group.part)]
+    for name in settings.metrics:
+        if not any(is_named(name, column) for column in columns):
+            codes = sorted({column.code for column in columns})
+            raise UserError(f"report.latex.metrics={name} is unknown; {near(name, codes)}")
 
 
 def _document(needs: Sequence[str], lines: Sequence[str]) -> bytes:
@@ -641,17 +658,18 @@ def _parts(name: str, table: PrintedTable, settings: LatexSettings) -> Iterator[
     room = _ROOM["page" if settings.columns == "two" else "text"]
     for columns in evenly(range(len(table.columns)), widths, room - labels):
         whole = table.part(columns)
-        for rows in _paged(whole.rows, settings.interval):
+        for rows in _paged(whole.rows, _of_words(whole.rows), settings.interval):
             place += 1
             yield _Part(replace(whole, groups={"": rows}), f"tab:{slug(name)}", place)
 
 
-def _paged(rows: Sequence[PrintedRow], form: str) -> Iterator[tuple[PrintedRow, ...]]:
-    """The lines in parts that are no higher than a page."""
+def _paged(rows: Sequence[PrintedRow], texts: Sequence[bool], form: str) -> Iterator[tuple[PrintedRow, ...]]:
+    """The lines in parts that are no higher than a page; `texts`: which columns hold words."""
     page: list[PrintedRow] = []
     lines = 0
     for row in rows:
-        height = max(len(_wrapped(label, _LABEL)) for label in row.labels)
+        told = [entry.words for entry, is_text in zip(row.entries, texts, strict=True) if is_text]
+        height = max(len(_wrapped(text, _LABEL)) for text in (*row.labels, *told))
         height += any(interval_of(entry, form) for entry in row.entries)
         if page and lines + height > _LINES:
             yield tuple(page)

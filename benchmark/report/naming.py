@@ -99,7 +99,8 @@ class Names:
         }
         tasks = {cell.task: _called(cell.task, given.tasks) or cell.task for cell in cells}
         models = {cell.model: _called(cell.model, given.models) or without_fingerprint(cell.model) for cell in cells}
-        return Names(methods, told, tasks, models)
+        kinds = {cell.kind: _called(cell.kind, given.methods) or method_title(cell.kind) for cell in cells}
+        return Names(kinds | methods, told, tasks, models)
 
     def place(self, task: str, model: str) -> str:
         """Task and model, as the head of a table or of a figure."""

@@ -6,22 +6,25 @@ every headline metric against it, with the intervals of the leaderboard and with
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from benchmark.report.arrangement import is_control
 from benchmark.report.cells import NamedCell, differing_keys, distinguish, method_facts
-from benchmark.report.leaderboard import MetricColumn, frame, groups, headline_columns
+from benchmark.report.leaderboard import MetricColumn, groups, headline_columns
+from benchmark.report.naming import Names
 from benchmark.results.tables import Drawing, Table, line
-from benchmark.results.wording import arrow, number, slug, without_fingerprint
+from benchmark.results.wording import arrow, number, slug
 
 LEAST = 3
 """Values of a setting from which a method has a curve."""
 
 _SECONDS, _PASSES = "seconds per example", "passes per example"
 _ONE_RUN = "one run"
+_TAKEN = {"data", "method", "with", "metric", "value", "low", "high", "n", "note", "key", "least", "most"}
+"""Columns of a table, beside which no setting has that name."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,9 @@ class Swept:
 
     @property
     def setting(self) -> str:
-        """The last part of the key."""
-        return self.key.rsplit(".", 1)[-1]
+        """What tables call the setting: the last part of its key, or the whole where a column of theirs has that name."""
+        last = self.key.rsplit(".", 1)[-1]
+        return self.key if last in _TAKEN else last
 
 
 def swept(members: Sequence[NamedCell]) -> Iterator[Swept]:
@@ -59,8 +63,7 @@ def swept(members: Sequence[NamedCell]) -> Iterator[Swept]:
             told = distinguish(
                 [{name: value for name, value in fact.items() if name not in (key, "hash")} for fact in facts]
             )
-            several = len({*told}) > 1 and len({fact[key] for fact in facts}) < len(cells)
-            others = {cell.method: detail if several else "" for cell, detail in zip(cells, told, strict=True)}
+            others = {cell.method: detail if len({*told}) > 1 else "" for cell, detail in zip(cells, told, strict=True)}
             pairs = [(float(str(fact[key])), cell) for fact, cell in zip(facts, cells, strict=True)]
             yield Swept(kind, key, tuple(sorted(pairs, key=lambda pair: pair[0])), others)
 
@@ -71,18 +74,32 @@ def _is_swept(values: Sequence[Any]) -> bool:
     return are_numbers and len({*values}) >= LEAST
 
 
-def sweep_tables(cells: Sequence[NamedCell]) -> list[Table]:
-    """A table for each method and setting that was swept, over all tasks and models."""
+def sweep_tables(cells: Sequence[NamedCell], table: pd.DataFrame, names: Names) -> list[Table]:
+    """A table for each method and setting that was swept, over all tasks and models.
+
+    Args:
+        cells: named cells.
+        table: their figures (`leaderboard.frame`).
+        names: what tasks and models are called.
+    """
     found: dict[tuple[str, str], list[tuple[str, str, Swept]]] = {}
     for task, model, members in groups(cells):
         for one in swept(members):
             found.setdefault((one.method, one.key), []).append((task, model, one))
-    table = frame(cells) if found else pd.DataFrame()
-    return [_table(method, key, places, table) for (method, key), places in found.items()]
+    called = {(cell.task, cell.model): names.place(cell.task, cell.model) for cell in cells}
+    alike = len({*called.values()}) < len(called)
+    shown = {place: " · ".join(place) if alike else name for place, name in called.items()}
+    return [_table(method, key, places, table, shown) for (method, key), places in found.items()]
 
 
-def _table(method: str, key: str, places: Sequence[tuple[str, str, Swept]], table: pd.DataFrame) -> Table:
-    setting = key.rsplit(".", 1)[-1]
+def _table(
+    method: str,
+    key: str,
+    places: Sequence[tuple[str, str, Swept]],
+    table: pd.DataFrame,
+    shown: Mapping[tuple[str, str], str],
+) -> Table:
+    setting = places[0][2].setting
     rows: list[dict[str, Any]] = []
     sentences: list[str] = []
     titles: dict[str, bool | None] = {}
@@ -90,11 +107,11 @@ def _table(method: str, key: str, places: Sequence[tuple[str, str, Swept]], tabl
         part = table[(table["task"] == task) & (table["model"] == model)]
         columns = headline_columns(part[part["method"].isin([cell.method for _, cell in one.cells])])
         titles |= {_title(column): column.higher_is_better for column in columns}
-        place = f"{task} · {without_fingerprint(model)}"
+        place = shown[task, model]
         for value, cell in one.cells:
             labels = {"data": place, "method": method, setting: value, "with": one.others[cell.method]}
             rows += [*_figures(part[part["method"] == cell.method], columns, labels), *_cost(cell, labels)]
-        sentences += _best(part, columns, one, place if len(places) > 1 else "")
+        sentences += _ends(part, columns, one, place if len(places) > 1 else "")
     with_others = any(row["with"] for row in rows)
     names = ("data", "method", setting, *(["with"] if with_others else []))
     known = {row["metric"] for row in rows if not math.isnan(row["value"])}
@@ -143,8 +160,15 @@ def _cost(cell: NamedCell, labels: Mapping[str, Any]) -> Iterator[dict[str, Any]
         yield line(labels, _PASSES, (cost.forward_passes + cost.backward_passes) / n, n=n)
 
 
-def _best(part: pd.DataFrame, columns: Sequence[MetricColumn], one: Swept, place: str) -> Iterator[str]:
-    """The first, the last and the best figure of each metric; nothing is tested here."""
+def _ends(part: pd.DataFrame, columns: Sequence[MetricColumn], one: Swept, place: str) -> Iterator[str]:
+    """The first, the last and the best figure of each metric, by what else differs; nothing is tested here."""
+    for other in dict.fromkeys(one.others.values()):
+        cells = tuple((value, cell) for value, cell in one.cells if one.others[cell.method] == other)
+        where = ", ".join(filter(None, (place, other)))
+        yield from _ends_of(part, columns, replace(one, cells=cells), where)
+
+
+def _ends_of(part: pd.DataFrame, columns: Sequence[MetricColumn], one: Swept, place: str) -> Iterator[str]:
     for column in columns:
         own = part[(part["evaluation"] == column.evaluation) & (part["metric"] == column.metric) & part["x"].isna()]
         by_method = own.set_index("method")["value"].dropna()

@@ -84,10 +84,11 @@ def _files(
     cells: Sequence[NamedCell], tables: Sequence[Table], settings: ReportSettings, command: str, *, planned: bool
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of every file of the report; equal cells and tables give equal bytes."""
-    cells = with_titles(cells, settings.names.metrics)
+    given, cells = cells, with_titles(cells, settings.names.metrics)
     table, names = frame(cells), Names.of(cells, settings.names)
+    tables = [*tables, *sweep_tables(cells, table, names)]
     pairs = every_pair(cells, table)
-    yield from text_files(cells, table, pairs, names, settings.latex)
+    yield from text_files(given, table, pairs, names, settings.latex)
     yield from curve_files(cells, table, names, settings.figures)
     yield from (*graph_files(cells, names, settings.figures), *table_files(tables, names, settings))
     yield from image_files(cells, table, names, settings.figures)
@@ -205,8 +206,9 @@ def write_report(cells: Sequence[NamedCell], folder: Path, settings: ReportSetti
         UserError: a file of a cell is corrupt, or `settings` name a metric or method that there is not.
         OSError: the folder cannot be written.
     """
-    tables, command = [*read_tables(folder), *sweep_tables(cells)], _command(folder)
+    tables, command = read_tables(folder), _command(folder)
     planned = all((folder / name).is_file() for name in PLANNED)
+    _check_names(cells, settings)
     made_from = _inputs(
         cells, [table.to_json() for table in tables], asdict(settings), command, *([True] if planned else [])
     )
@@ -221,6 +223,16 @@ def write_report(cells: Sequence[NamedCell], folder: Path, settings: ReportSetti
         store.write_bytes(folder / name, content)
     _note(folder, made_from, contents)
     return [folder / name for name in contents]
+
+
+def _check_names(cells: Sequence[NamedCell], settings: ReportSettings) -> None:
+    """UserError for names of methods or metrics that there are not; tasks and models may be those of other reports."""
+    settings.check_methods({name for cell in cells for name in (cell.method, cell.kind)})
+    known: dict[str, set[str]] = {}
+    for cell in cells:
+        for test in cell.record.evaluations.values():
+            known.setdefault(test.name, set()).update(test.metrics)
+    settings.check_names(known)
 
 
 def _inputs(cells: Sequence[NamedCell], *others: Any) -> str:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf
 
+from benchmark import words
 from benchmark.errors import NoSplit, NotApplicable, UserError
 from benchmark.models import Classifier, load_model
 from benchmark.models.headless import Head
@@ -52,6 +54,12 @@ class Setting:
     model: Classifier
     data: Data
 
+    @cached_property
+    def is_unspaced(self) -> bool:
+        """Whether a text is of a script without white space, which comes apart by rules of ours."""
+        batches = self.data.batches
+        return any(words.is_unspaced(word) for batch in batches for own in batch.words for word in own)
+
     def cell(self, name: str, method: Compared | None = None, settings: Mapping[str, Any] | None = None) -> Cell:
         """The cell of a method: its run folder's name ends in the hash of what the attributions depend on.
 
@@ -70,6 +78,7 @@ class Setting:
             "stored": STORED,
             "method": identity(method),
             "fitted_on": CONTROL_SAMPLE if isinstance(method, Method) and method.fitted else None,
+            **({"words": words.VERSION} if self.is_unspaced else {}),
         }
         if isinstance(method, Method):
             method.check(self.data.batches)

@@ -64,7 +64,7 @@ class LatexSettings:
 
 @dataclass(frozen=True)
 class FigureSettings:
-    """How figures are drawn.
+    """How figures are drawn. Attribution graphs and images are as large as what they show, and follow the format alone.
 
     Attributes:
         width: `column` and `page` of a paper, whose type is as large as a caption when the figure is set as it is; `screen`
@@ -102,15 +102,23 @@ class ReportSettings:
         return _read(ReportSettings, given, path)
 
     def check_metrics(self, known: Mapping[str, Collection[str]]) -> None:
-        """UserError where a metric is chosen or named that no test has.
+        """UserError where a metric is chosen for LaTeX tables that no test has.
 
         Args:
-            known: names of the metrics by that of their test.
+            known: names of the metrics that are no curves, by that of their test.
         """
         codes = [f"{test}.{metric}" for test, metrics in known.items() for metric in metrics]
         for name in self.latex.metrics:
             if not any(name in (code, *code.split(".", 1)) for code in codes):
                 raise UserError(f"report.latex.metrics={name} is unknown; {near(name, codes)}")
+
+    def check_names(self, known: Mapping[str, Collection[str]]) -> None:
+        """UserError where a metric is called something that no test has.
+
+        Args:
+            known: names of all metrics by that of their test.
+        """
+        codes = [f"{test}.{metric}" for test, metrics in known.items() for metric in metrics]
         for name in self.names.metrics:
             if name not in codes:
                 raise UserError(f"{LOOK}.names.metrics.{name}: there is no metric {name}; {near(name, codes)}")

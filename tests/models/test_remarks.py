@@ -65,7 +65,7 @@ def test_texts_of_one_unit_are_named(bert: Classifier, text: str | list[str], ca
     """The whole Thai sentence is one token of this tokenizer, its unknown one; words of a list are taken as they are."""
     bert.encode(["a fine film", text])
     said = [record.getMessage() for record in caplog.records]
-    assert any(line.startswith("texts of one word, or with words as long as sentences") for line in said)
+    assert any(line.startswith("texts of one unit, or with units as long as sentences") for line in said)
     assert any("1 of 2 (examples '1')" in line for line in said)
 
 
@@ -79,5 +79,5 @@ def test_words_of_such_scripts_that_are_split_are_no_matter(bert: Classifier, ca
             "internationalization was fine",
         ]
     )
-    assert "texts of one word" not in caplog.text
+    assert "texts of one unit" not in caplog.text
     assert torch.equal(bert.encode(["a film"]).units, torch.tensor([[-1, 0, 1, -1]]))

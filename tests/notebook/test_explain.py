@@ -121,6 +121,8 @@ def test_images(tmp_path):
 def test_contrast_follows_the_map(scores, clear, full):
     shades = Shades.of(scores)
     assert (shades.clear, shades.full) == (pytest.approx(clear), pytest.approx(full, abs=0.005))
+    assert shades.signed == bool((scores < 0).any() and (scores > 0).any())
+    assert (shades.share == "largest") == (np.percentile(np.abs(scores), 99) == 0)
     assert overlay(scores[None], shades).startswith("data:image/webp;base64,")
 
 

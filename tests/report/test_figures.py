@@ -12,6 +12,7 @@ from PIL import Image
 
 from benchmark.report.cells import load_cells
 from benchmark.report.curve_figures import curve_files, curves, not_drawn
+from benchmark.report.drawings import draw_table
 from benchmark.report.figures import Panel, draw_panels, draw_points, fixed_style, placed
 from benchmark.report.leaderboard import frame
 from benchmark.report.markdown import markdown
@@ -19,6 +20,7 @@ from benchmark.report.naming import KNOWN, method_look, series_look, style_of
 from benchmark.report.pairs import every_pair
 from benchmark.results import commits, store
 from benchmark.results.control_names import CONTROLS
+from benchmark.results.tables import Drawing, Table, line
 from benchmark.settings.report_settings import FigureSettings
 from tests.report.folders import Plan, write_cells
 
@@ -164,6 +166,23 @@ def test_ticks_stand_at_values_that_were_measured():
     ticks = figure.axes[0].get_xticks()
     assert {*ticks} <= {*values}
     assert len(ticks) >= 3
+
+
+def test_ticks_of_a_logarithmic_axis_are_measured_values_too():
+    rows = [line({"m": m}, "gap", 1 / m, n=5) for m in (5, 10, 20, 40)]
+    table = Table("t", "T", ("m",), pd.DataFrame(rows), drawing=Drawing("curves", x="m", y=("gap",), logarithmic="x"))
+    with fixed_style():
+        figure = draw_table(table, table.drawing)
+        figure.draw_without_rendering()
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["5", "10", "20", "40"]
+
+
+def test_panels_of_a_page_are_no_narrower_than_a_third_of_it():
+    rows = pd.DataFrame({"series": [""], "x": [0.0], "value": [1.0], "low": [0.0], "high": [2.0]})
+    panels = [Panel(rows, f"{a} · {b}", "x", "y", line=a, column=b) for a in "pq" for b in "abcdef"]
+    figure = draw_panels("", panels, series_look([""]), settings=FigureSettings("page"))
+    widths = [axes.get_position().width * figure.get_figwidth() for axes in figure.axes]
+    assert min(widths) > 1
 
 
 def test_curves_that_lie_on_one_another_are_named():

@@ -186,7 +186,7 @@ def test_a_slip_in_how_a_report_looks_is_one_line(given, told):
 def test_names_of_nothing_are_refused(names, told):
     look = ReportSettings.read({"names": names})
     check = (
-        partial(look.check_methods, ["rollout"]) if "methods" in names else partial(look.check_metrics, {"aopc": ["y"]})
+        partial(look.check_methods, ["rollout"]) if "methods" in names else partial(look.check_names, {"aopc": ["y"]})
     )
     with pytest.raises(UserError, match=told):
         check()

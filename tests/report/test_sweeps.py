@@ -8,10 +8,14 @@ from benchmark.report.leaderboard import frame
 from benchmark.report.naming import Names
 from benchmark.report.sweeps import sweep_tables
 from benchmark.report.write import write_report
-from benchmark.settings.report_settings import FigureSettings, ReportSettings
+from benchmark.settings.report_settings import NO_NAMES, FigureSettings, GivenNames, ReportSettings
 from tests.report.folders import Plan, write_cells
 
 STEPS = (5, 10, 20)
+
+
+def tables_of(cells, given=NO_NAMES):
+    return sweep_tables(cells, frame(cells), Names.of(cells, given))
 
 
 def plans(values=STEPS, **more):
@@ -25,7 +29,7 @@ def cells(tmp_path_factory):
 
 
 def test_a_method_with_three_values_has_a_line_for_each_with_the_leaderboards_figures(cells):
-    (table,) = sweep_tables(cells)
+    (table,) = tables_of(cells)
     assert table.labels == ("data", "method", "steps")
     assert sorted(table.rows["steps"].unique()) == [*STEPS]
     assert {*table.rows["method"]} == {"attattr"}
@@ -43,7 +47,7 @@ def test_a_method_with_three_values_has_a_line_for_each_with_the_leaderboards_fi
 
 
 def test_what_a_value_cost_stands_beside_its_figures(cells):
-    (table,) = sweep_tables(cells)
+    (table,) = tables_of(cells)
     cost = table.rows[table.rows["metric"] == "seconds per example"]
     assert len(cost) == len(STEPS)
     assert {*cost["note"]} == {"one run"}, "it has no interval"
@@ -51,7 +55,7 @@ def test_what_a_value_cost_stands_beside_its_figures(cells):
 
 @pytest.mark.parametrize("values", [(5,), (5, 10)])
 def test_two_values_are_no_curve(tmp_path, values):
-    assert sweep_tables(load_cells(write_cells(tmp_path, plans(values)))) == []
+    assert tables_of(load_cells(write_cells(tmp_path, plans(values)))) == []
 
 
 def test_settings_of_words_and_switches_are_no_curve(tmp_path):
@@ -59,14 +63,14 @@ def test_settings_of_words_and_switches_are_no_curve(tmp_path):
     switched = [
         Plan("lrp", settings={"residual": on, "rule": rule}) for on, rule in ((True, "a"), (False, "b"), (True, "c"))
     ]
-    assert sweep_tables(load_cells(write_cells(tmp_path, [*named, *switched]))) == []
+    assert tables_of(load_cells(write_cells(tmp_path, [*named, *switched]))) == []
 
 
 def test_several_models_are_lines_of_one_figure(tmp_path):
     folders = []
     for model in ("small", "large"):
         folders += write_cells(tmp_path / model, plans(model={"name": model, "fingerprint": model * 4}))
-    (table,) = sweep_tables(load_cells(folders))
+    (table,) = tables_of(load_cells(folders))
     assert {*table.rows["data"]} == {"planted · small", "planted · large"}
     assert table.drawing.series == "data"
     assert any(sentence.startswith("planted · small: ") for sentence in table.sentences)
@@ -77,10 +81,46 @@ def test_a_second_setting_gives_a_line_for_each_of_its_values(tmp_path):
         Plan("attattr", skill=0.2, settings={"edges": {"steps": steps, "quadrature": rule}})
         for steps in STEPS for rule in ("left", "middle")
     ]  # fmt: skip
-    (table,) = sweep_tables(load_cells(write_cells(tmp_path, grid)))
+    (table,) = tables_of(load_cells(write_cells(tmp_path, grid)))
     assert table.labels == ("data", "method", "steps", "with")
     assert {*table.rows["with"]} == {"quadrature=left", "quadrature=middle"}
     assert table.drawing.series == "with"
+
+
+def test_a_second_setting_that_differs_with_the_first_is_told(tmp_path):
+    """Values that occur once each are no reason to join what was computed by two rules."""
+    mixed = [
+        Plan("attattr", skill=0.2, settings={"edges": {"steps": steps, "quadrature": rule}})
+        for steps, rule in ((5, "left"), (10, "left"), (7, "middle"), (20, "middle"))
+    ]
+    (table,) = tables_of(load_cells(write_cells(tmp_path, mixed)))
+    assert {*table.rows["with"]} == {"quadrature=left", "quadrature=middle"}
+    assert any(sentence.startswith("quadrature=left: ") for sentence in table.sentences)
+    assert not any("at 5 and" in sentence and "at 20;" in sentence for sentence in table.sentences)
+
+
+def test_models_of_one_name_stay_two(tmp_path):
+    folders = []
+    for letter in "ab":
+        model = {"name": f"tiny-{letter * 16}", "fingerprint": letter * 16}
+        folders += write_cells(tmp_path / letter, plans(model=model))
+    (table,) = tables_of(load_cells(folders))
+    assert table.rows["data"].nunique() == 2
+
+
+@pytest.mark.parametrize("name", ["n", "method", "value"])
+def test_a_setting_that_is_called_as_a_column_keeps_its_values(tmp_path, name):
+    swept = [Plan("mine", skill=value / 10, settings={"own": {name: value}}) for value in (1, 2, 3)]
+    (table,) = tables_of(load_cells(write_cells(tmp_path, swept)))
+    assert sorted(table.rows[table.labels[2]].unique()) == [1, 2, 3]
+    assert {*table.rows["method"]} == {"mine"}
+
+
+def test_a_person_calls_what_was_swept(cells):
+    given = GivenNames(methods={"attattr": "Ours"}, tasks={"planted": "Reviews"}, models={"tiny": "BERT-T"})
+    (table,) = tables_of(cells, given)
+    assert {*table.rows["data"]} == {"Reviews · BERT-T"}
+    assert printed(table, Names.of(cells, given)).rows[0].labels[1] == "Ours"
 
 
 def test_the_report_draws_it(cells, tmp_path):
@@ -89,6 +129,6 @@ def test_the_report_draws_it(cells, tmp_path):
     assert {"table-sweep_attattr_steps.csv", "table-sweep_attattr_steps.pdf", "analyses.md"} <= names
     assert "table-sweep_attattr_steps.png" not in names
     assert "ATTATTR: headline figures against" in (tmp_path / "analyses.md").read_text()
-    (table,) = sweep_tables(cells)
+    (table,) = tables_of(cells)
     assert dict(table_files([table], Names.of(cells)))["table-sweep_attattr_steps.csv"]
     assert len(printed(table).rows) == len(STEPS)

@@ -31,7 +31,7 @@ def test_every_value_is_a_job_and_all_share_one_folder(place, tmp_path):
     assert len(list((tmp_path / "comparisons").iterdir())) == 3
     assert len(list(tmp_path.glob(".submitit/*/*_result.pkl"))) == 3
     (together,) = (tmp_path / "sweeps").iterdir()
-    assert f"All values of the sweep together, with a curve of each figure: {together / 'index.html'}" in done.stdout
+    assert f"All values of the sweep together, with curves of the figures: {together / 'index.html'}" in done.stdout
     lines = (together / "table-sweep_attattr_steps.csv").read_text().splitlines()
     assert {line.split(",")[2] for line in lines[1:]} == {"1.0", "2.0", "3.0"}
     assert (together / "table-sweep_attattr_steps.png").is_file()
