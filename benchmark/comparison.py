@@ -240,7 +240,8 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path, co
     """Run the analyses of a comparison; tables are reused where they are of the same models and data.
 
     What is not in the comparison's name, since it lies elsewhere (`Analysis.reads`), is written beside the tables. Of an
-    analysis that every comparison has (`says_nothing`) nothing is told where it has no table, unless the command names it.
+    analysis that every comparison has (`says_nothing`) nothing is told where it has no table, unless the command names it
+    or is not known.
     """
     ordered = in_order(analyses)
     for index, (name, analysis) in enumerate(ordered, start=1):
@@ -250,7 +251,7 @@ def analyse(analyses: Mapping[str, Analysis], context: Context, folder: Path, co
         with progress.scope("analysis", name):
             done = _analyse(analysis, name, context, _file(folder, name))
         took = f" in {progress.duration(time.monotonic() - start)}" if done == "computed" else ""
-        if not (done.startswith(_NOTHING) and name not in command):
+        if not done.startswith(_NOTHING) or name in command or not command:
             logger.info("%s: %s%s (analysis %d of %d)", name, done, took, index, len(analyses))
 
 

@@ -355,7 +355,7 @@ def takes(settings, key, value):
 def test_a_setting_that_is_shown(span, parts):
     """It can be given to the command, or it is one of some method or test, which takes each of the values shown; or a
     checkpoint's `config.json` holds it."""
-    if re.match(r"-m |methods=|evaluations=|report\.latex\.names\.", span):
+    if re.match(r"-m |methods=|evaluations=|report\.", span):
         assert settled_as_typed("config", shlex.split(span.removeprefix("-m ")), None, sweep=span.startswith("-m "))
         return
     if span.startswith("hydra.launcher."):

@@ -7,12 +7,9 @@ folder under the sweep's name in `out`; the command that began the sweep reads t
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
-
-from benchmark.results import store
-from benchmark.results.comparison_folders import Compared
-from benchmark.results.digests import digest
 
 _SWEEP = "ATTENTION_BENCHMARK_SWEEP"
 """Variable that tells a job the name of its sweep."""
@@ -21,7 +18,7 @@ _SWEEP = "ATTENTION_BENCHMARK_SWEEP"
 @contextmanager
 def named(words: Sequence[str]) -> Iterator[str]:
     """The name of the sweep that these words describe, which its jobs know meanwhile; the same words give the same name."""
-    name = os.environ[_SWEEP] = digest(["sweep", *words])[:8]
+    name = os.environ[_SWEEP] = sha256("\0".join(words).encode()).hexdigest()[:8]
     try:
         yield name
     finally:
@@ -42,6 +39,8 @@ def forget(out: Path, name: str) -> None:
 def note(out: Path, comparison: Path) -> None:
     """Leave word of a finished comparison where it is a job of a sweep."""
     if name := os.environ.get(_SWEEP):
+        from benchmark.results import store  # slow to import, and not needed by most commands
+
         store.write_json(folder_of(out, name) / "jobs" / f"{comparison.name}.json", {"comparison": comparison.name})
 
 
@@ -52,6 +51,7 @@ def report(out: Path, name: str, look: Any) -> Path | None:
         UserError: a run folder or a comparison is corrupt.
     """
     from benchmark.report import load_cells, write_report
+    from benchmark.results.comparison_folders import Compared
     from benchmark.settings.report_settings import ReportSettings
 
     place = folder_of(out, name)

@@ -64,10 +64,10 @@ def _unspaced(texts: Sequence[tuple[Batch, int]]) -> Iterator[str]:
 
 
 def check_several_units(batches: Sequence[Batch]) -> None:
-    """UserError where more than half of the texts of a comparison have one unit, which every order leaves as it is."""
+    """UserError where more than half of several texts have one unit, which every order leaves as it is."""
     texts = [(batch, b) for batch in batches for b, words in enumerate(batch.words) if any(words)]
     alone = [batch.uids[b] for batch, b in texts if len(batch.words[b]) == 1]
-    if 2 * len(alone) > len(texts):
+    if len(texts) > 1 and 2 * len(alone) > len(texts):
         raise UserError(
             f"{len(alone)} of {_count(len(texts), 'text has', 'texts have')} one unit (examples {_names(alone)}): all "
             "methods remove the same, and tie; set smaller units (task.units=words or characters), or give longer texts or "

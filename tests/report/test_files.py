@@ -26,6 +26,8 @@ NAMES = {
     "leaderboard.json", "leaderboard-full.tex",
     "index.html",
     "curve-perturbation-positive_accuracy.png", "curve-perturbation-positive_accuracy.pdf",
+    "analyses.md", "analyses.tex", "table-sweep_attattr_steps.csv", "table-sweep_attattr_steps.png",
+    "table-sweep_attattr_steps.pdf",
 }  # fmt: skip
 
 
