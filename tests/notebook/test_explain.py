@@ -315,3 +315,9 @@ def test_a_mistake_is_one_line_in_a_notebook(model):
 def test_words_given_as_texts_are_noticed(model, caplog):
     benchmark.explain(model, list(text_models.WORDS[:3]), methods="position")
     assert "3 texts of one word each; the words of one text are a list in a list" in caplog.text
+
+
+def test_words_from_right_to_left_stand_in_their_order_and_their_numbers_in_theirs(model):
+    shown = benchmark.explain(model, "هذا فيلم رائع", methods=["raw_attention"]).html()
+    assert '<div class="attention-words" dir="auto">' in shown
+    assert shown.count('class="attention-value" dir="ltr">') == 3

@@ -22,7 +22,7 @@ function wordSpan(word, value, marked, largest, values) {
     if (share > WHITE_TEXT) span.classList.add("full");
     if (value < 0 && share >= SIGNED) span.classList.add("less");
   }
-  if (values && value !== null) span.append(el("small", {}, score(value)));
+  if (values && value !== null) span.append(el("small", { dir: "ltr" }, score(value)));
   const part = value !== null && largest > 0 ? `, ${Math.round((100 * value) / largest)} % of the largest` : "";
   return tip(span, `${word}: ${score(value)}${part}${marked ? "\nrationale" : ""}`);
 }
