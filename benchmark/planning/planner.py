@@ -1,5 +1,6 @@
 """Plans a comparison: one batch of each method is run, and tells what the others take."""
 
+import logging
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +28,8 @@ from benchmark.settings.making import make
 from benchmark.settings.report_settings import ReportSettings
 from benchmark.types import Batch
 
+logger = logging.getLogger(__name__)
+
 REUSED = "finished already"
 
 
@@ -51,11 +54,14 @@ def make_plan(config: DictConfig) -> Plan:
         batch = opened.setting.data.batches[mean_batch(opened.setting.data.lengths)]
         unit = seconds_of_pass(opened.setting.model, batch.select([len(batch) // 2]))
     cells = opened.cells()
+    told = progress.duration(unit * opened.setting.data.facts.n)
+    logger.info("one forward and backward pass over all %d examples takes %s", opened.setting.data.facts.n, told)
     left = {name: cell for name, cell in cells.items() if pending(cell, opened.evaluations)}
     examples = opened.setting.data.facts.n
     planned = {name: PlannedCell(name, note=REUSED) for name in cells}
     if not left:
         return Plan(examples, unit, opening, 0.0, 0, tuple(planned.values()), (), time.perf_counter() - start)
+    logger.info("one batch of each method (%d) is run now, and kept; the plan follows", len(left))
     with TemporaryDirectory(prefix="plan-") as place:
         found, given_up = measured(left, opened.evaluations, Path(place))
         memory, report, size = high_water(found, left), 0.0, 0

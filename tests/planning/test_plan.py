@@ -1,6 +1,7 @@
 """A plan of a comparison, and what the comparison then took beside it."""
 
 import io
+import re
 from functools import partial
 
 import pandas as pd
@@ -18,6 +19,7 @@ from benchmark.results.digests import sealed
 from benchmark.results.plans import SHARD_SECONDS, Account, Plan, PlannedCell, plan_path
 from benchmark.run.explaining import ExplainWithEdges
 from benchmark.settings.configuration import compose
+from tests import tiny_task
 from tests.report.carried import carried
 from tests.run.test_history import contents
 
@@ -234,3 +236,14 @@ def test_a_split_that_is_not_there_is_a_dash_and_no_traceback(place, tmp_path, m
     chosen = ("methods=[universal_trigger]", "evaluations=[triggers]")
     assert make_plan(composed(place, tmp_path, *chosen)).cells[0].note == "the task has no train split"
     run_comparison(composed(place, tmp_path, *chosen))
+
+
+def test_a_plan_says_at_once_what_a_pass_takes(place, tmp_path, caplog):
+    """Before any method is run, so that whoever asks for too much need not wait for the plan."""
+    with caplog.at_level("INFO"):
+        make_plan(tiny_task.settings(place, tmp_path, "methods=[random]", "evaluations=[aopc]", "analyses=[]"))
+    said = [record.getMessage() for record in caplog.records]
+    first = next(
+        index for index, line in enumerate(said) if re.fullmatch(r"one forward and backward pass over all \d+ .*", line)
+    )
+    assert said[first + 1] == "one batch of each method (1) is run now, and kept; the plan follows"
