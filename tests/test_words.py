@@ -8,7 +8,7 @@ import torch
 
 import benchmark
 from benchmark.errors import UserError
-from benchmark.models.remarks import check_several_units
+from benchmark.models.remarks import say_how_texts_are_read
 from benchmark.rationales import rationale_of
 from benchmark.types import Example
 from benchmark.words import UnitText, in_units, joined, spans_of
@@ -142,8 +142,8 @@ def test_chinese_is_scored_character_by_character_and_the_model_reads_it_as_it_w
 def test_a_comparison_of_texts_of_one_word_says_so(bert, caplog):
     batch = bert.encode(["good", "film", "a plot"])
     with pytest.raises(UserError, match=r"2 of 3 texts have one unit .* \(task.units=words or characters\)"):
-        check_several_units([batch])
-    check_several_units([bert.encode(["good", "a plot"])])
+        say_how_texts_are_read(bert.encoder, [batch], compared=True)
+    say_how_texts_are_read(bert.encoder, [bert.encode(["good", "a plot"])], compared=True)
 
 
 def test_a_text_is_still_a_text():

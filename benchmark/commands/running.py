@@ -172,12 +172,14 @@ def start(main: Callable[..., Any], look: Look, words: Sequence[str]) -> None:
         if main is not compare or not read_arguments(words).sweep:
             main(config)
             return
+        shared = _shared(words)
+        out = None if shared.get("out") is None else Path(str(shared.out))  # None: the jobs have several
         with together.named(words) as sweep:
-            if (out := _out_of(words)) is not None:
+            if out is not None:
                 together.forget(out, sweep)
             main(config)
         if out is not None:
-            _report_sweep(sweep, words, out)
+            _report_sweep(sweep, out, shared.get("report"))
 
 
 @hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")  # type: ignore[untyped-decorator]
@@ -230,22 +232,16 @@ def _typed() -> str:
     return shlex.join([Path(program).name, *rest])
 
 
-def _swept(words: Sequence[str]) -> DictConfig:
+def _shared(words: Sequence[str]) -> DictConfig:
     """What the jobs of a sweep share; null where they differ."""
     arguments = read_arguments(words)
     return settled_as_typed("config", arguments.overrides, arguments.directory, sweep=True)[1]
 
 
-def _out_of(words: Sequence[str]) -> Path | None:
-    """The folder of all jobs of a sweep; None where they have several."""
-    out = _swept(words).get("out")
-    return None if out is None else Path(str(out))
-
-
-def _report_sweep(name: str, words: Sequence[str], out: Path) -> None:
+def _report_sweep(name: str, out: Path, look: Any) -> None:
     """One report over all values of a sweep, whose jobs are done, and where it lies."""
     with kept_in("each job of the sweep has its own report", out) as kept, in_one_line(kept):
-        page = together.report(out, name, _swept(words).get("report"))
+        page = together.report(out, name, look)
     if page is not None:
         curves = ", with curves of the figures" if any(page.parent.glob("table-sweep_*.csv")) else ""
         said = f"All values of the sweep together{curves}: {page}"

@@ -15,8 +15,12 @@ _LONG = 8
 """Letters of scripts without white space between words from which on a word is taken for a sentence."""
 
 
-def say_how_texts_are_read(encoder: Encoder, batches: Sequence[Batch]) -> None:
-    """Log a warning for words without a token, spelled special tokens and texts of one word, and a line for kept tokens."""
+def say_how_texts_are_read(encoder: Encoder, batches: Sequence[Batch], *, compared: bool = False) -> None:
+    """Log a warning for words without a token, spelled special tokens and texts of one unit, and a line for kept tokens.
+
+    Raises:
+        UserError: methods are to be compared on the texts (`compared`), and most of these have one unit.
+    """
     if encoder.tokenizer is None:
         return
     texts = [(batch, b) for batch in batches for b, words in enumerate(batch.words) if any(words)]
@@ -24,6 +28,8 @@ def say_how_texts_are_read(encoder: Encoder, batches: Sequence[Batch]) -> None:
         logger.warning("%s", line)
     for line in _kept(batches, encoder):
         logger.info("%s", line)
+    if compared:
+        _check_several_units(texts)
 
 
 def _tokenless(texts: Sequence[tuple[Batch, int]]) -> Iterator[str]:
@@ -63,9 +69,8 @@ def _unspaced(texts: Sequence[tuple[Batch, int]]) -> Iterator[str]:
         )
 
 
-def check_several_units(batches: Sequence[Batch]) -> None:
+def _check_several_units(texts: Sequence[tuple[Batch, int]]) -> None:
     """UserError where more than half of several texts have one unit, which every order leaves as it is."""
-    texts = [(batch, b) for batch in batches for b, words in enumerate(batch.words) if any(words)]
     alone = [batch.uids[b] for batch, b in texts if len(batch.words[b]) == 1]
     if len(texts) > 1 and 2 * len(alone) > len(texts):
         raise UserError(

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import pandas as pd
 
-from benchmark.errors import UserError, near
 from benchmark.report.arrangement import control_place, is_control
 from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import (
@@ -28,7 +27,7 @@ from benchmark.report.pairs import MethodPairs
 from benchmark.report.printed import PrintedEntry, PrintedRow, PrintedTable
 from benchmark.results.statistics import ALPHA
 from benchmark.results.wording import number, slug
-from benchmark.settings.report_settings import LatexSettings, ReportSettings
+from benchmark.settings.report_settings import LatexSettings, ReportSettings, means
 
 Column = TypeVar("Column")
 
@@ -235,14 +234,13 @@ class _Group:
         if not self.settings.metrics:
             return headline_columns(self.part)
         known = scalar_columns(self.part)
-        chosen = [column for name in self.settings.metrics for column in known if is_named(name, column)]
+        chosen = [
+            column
+            for name in self.settings.metrics
+            for column in known
+            if means(name, column.evaluation, column.metric)
+        ]
         return list(dict.fromkeys(chosen))
-
-
-def is_named(name: str, column: MetricColumn) -> bool:
-    """Whether a name of the settings means a column: its test, its metric or both, of all variants of the test."""
-    test = column.evaluation.partition(" (")[0]
-    return name in (column.code, f"{test}.{column.metric}", column.metric, column.evaluation, test)
 
 
 def _selected(methods: Sequence[str], settings: LatexSettings) -> tuple[list[str], str]:
@@ -603,11 +601,10 @@ def _check_choices(groups: Sequence[_Group], settings: LatexSettings) -> None:
     """UserError for a method or a metric that no task and model has."""
     methods = {name for group in groups for method in group.methods for name in (method, method.partition(" (")[0])}
     ReportSettings(latex=settings).check_methods(methods)
-    columns = [column for group in groups for column in scalar_columns(group.part)]
-    for name in settings.metrics:
-        if not any(is_named(name, column) for column in columns):
-            codes = sorted({column.code for column in columns})
-            raise UserError(f"report.latex.metrics={name} is unknown; {near(name, codes)}")
+    known: dict[str, list[str]] = {}
+    for column in (column for group in groups for column in scalar_columns(group.part)):
+        known.setdefault(column.evaluation, []).append(column.metric)
+    ReportSettings(latex=settings).check_metrics(known)
 
 
 def _document(needs: Sequence[str], lines: Sequence[str]) -> bytes:

@@ -18,7 +18,7 @@ from benchmark import words
 from benchmark.errors import NoSplit, NotApplicable, UserError
 from benchmark.models import Classifier, load_model
 from benchmark.models.headless import Head
-from benchmark.models.remarks import check_several_units, say_how_texts_are_read
+from benchmark.models.remarks import say_how_texts_are_read
 from benchmark.randomness import generator
 from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
@@ -164,8 +164,7 @@ def open_setting(config: DictConfig) -> Setting:
             "%d of %d words (%.1f %%) lie beyond the window of %d tokens",
             facts.lost_units, facts.units, 100 * facts.lost_units / facts.units, model.window,
         )  # fmt: skip
-    say_how_texts_are_read(model.encoder, data.batches)
-    check_several_units(data.batches)
+    say_how_texts_are_read(model.encoder, data.batches, compared=True)
     return Setting(config, task, model, data)
 
 

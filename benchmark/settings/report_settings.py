@@ -109,7 +109,7 @@ class ReportSettings:
         """
         codes = [f"{test}.{metric}" for test, metrics in known.items() for metric in metrics]
         for name in self.latex.metrics:
-            if not any(name in (code, *code.split(".", 1)) for code in codes):
+            if not any(means(name, test, metric) for test, metrics in known.items() for metric in metrics):
                 raise UserError(f"report.latex.metrics={name} is unknown; {near(name, codes)}")
 
     def check_names(self, known: Mapping[str, Collection[str]]) -> None:
@@ -132,6 +132,15 @@ class ReportSettings:
         for setting, name in chosen:
             if name not in known:
                 raise UserError(f"{LOOK}.{setting}: there is no method {name}; {near(name, sorted(known))}")
+
+
+def means(name: str, test: str, metric: str) -> bool:
+    """Whether a name of `report.latex.metrics` means a metric: by its test, by itself, or as `test.metric`.
+
+    A test whose settings differ between comparisons is shown as `test (settings)`, and is meant by `test` too.
+    """
+    tests = {test, test.partition(" (")[0]}
+    return name in {metric, *tests, *(f"{one}.{metric}" for one in tests)}
 
 
 AS_GIVEN = ReportSettings()
