@@ -77,7 +77,7 @@ def compare(*overrides: str) -> Comparison:
         >>> sorted(set(benchmark.leaderboard(comparison.folder)["method"]))
         ['random', 'rollout']
     """
-    from benchmark.progress.bar import shown  # for a terminal alone
+    from benchmark.progress.bar import shown
 
     config = compose("config", overrides)
     check(config)
@@ -269,19 +269,19 @@ def _stored(folder: Path, name: str) -> list[Table]:
     return [Table.from_json(facts) for facts in store.read_sealed(_file(folder, name))["tables"]]
 
 
-def _read_before(path: Path) -> Any:
-    """What the analysis had read whose tables lie there; None of a file that is damaged or of another form.
+def _before(path: Path) -> Mapping[str, Any]:
+    """What the analysis left, and what it had read; empty where the file is damaged or of another form.
 
     The analysis is then computed again.
     """
     try:
-        content = store.read_sealed(path)
-        return content.get("reads") if content.get("form") == FORM else None
+        content: Mapping[str, Any] = store.read_sealed(path)
+        return content if content.get("form") == FORM else {}
     except (Corrupt, Missing) as error:
         logger.warning(
             "%s", f"{path} is computed again: {error.reason if isinstance(error, Corrupt) else 'it is gone'}"
         )
-        return None
+        return {}
 
 
 def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> str:
@@ -291,9 +291,9 @@ def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> str
         reads |= {
             f"tables of {other}": digest([t.to_json() for t in tables]) for other, tables in context.tables.items()
         }
-    if path.exists() and _read_before(path) == reads:
-        return "reused"
-    done = "computed"
+    if path.exists() and (before := _before(path)).get("reads") == reads:
+        return str(before.get("nothing") or "reused")
+    nothing = None
     model, methods = context.setting.model, [cell.method for cell in context.cells.values()]
     try:
         with (
@@ -302,6 +302,7 @@ def _analyse(analysis: Analysis, name: str, context: Context, path: Path) -> str
             tables = analysis(context)
     except NotApplicable as answer:
         tables = [] if analysis.says_nothing else [not_applicable(name, str(answer))]
-        done = f"{_NOTHING}, as {answer}" if analysis.says_nothing else done
-    store.write_json(path, sealed({"tables": [table.to_json() for table in tables], "reads": reads, "form": FORM}))
-    return done
+        nothing = f"{_NOTHING}, as {answer}" if analysis.says_nothing else None
+    content = {"tables": [table.to_json() for table in tables], "reads": reads, "nothing": nothing, "form": FORM}
+    store.write_json(path, sealed(content))
+    return nothing or "computed"

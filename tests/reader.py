@@ -90,18 +90,19 @@ def _write_linguistics(data: Path) -> None:
 def _write_images(folder: Path) -> None:
     """`photo.jpg`; `pictures/`, and `data/tiny_imagenet/` with boxes, with a test split of four classes; checkpoints that
     know them, and one that knows digits."""
-    kinds = ("alp", "banana", "bus", "koala")
+    kinds = ("koala", "banana", "alp", "bus")
     images = [Image.new("RGB", (16, 16), (60 * number, 90, 200)) for number in range(len(kinds))]
+    names = ("1.jpg", "2.png", "3.png", "4.png")
     images[0].save(folder / "photo.jpg")
     for root in ("pictures/test", "data/tiny_imagenet/train"):
-        for number, (kind, image) in enumerate(zip(kinds, images, strict=True)):
+        for kind, image, name in zip(kinds, images, names, strict=True):
             place = folder / root / kind / "images" if "train" in root else folder / root / kind
             place.mkdir(parents=True)
-            image.save(place / f"{number}.png")
+            image.save(place / name)
             if "train" in root:
-                (place.parent / f"{kind}_boxes.txt").write_text(f"{number}.png\t2\t3\t9\t8\n", "utf-8")
+                (place.parent / f"{kind}_boxes.txt").write_text(f"{name}\t2\t3\t9\t8\n", "utf-8")
     root = folder / "data" / "tiny_imagenet"
-    files = [[f"train/{kind}/images/{number}.png", kind] for number, kind in enumerate(kinds)]
+    files = [[f"train/{kind}/images/{name}", kind] for kind, name in zip(kinds, names, strict=True)]
     (root / "split-test.json").write_text(json.dumps(files), "utf-8")
     sizes = {"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 8}
     known = dict.fromkeys(("checkpoints/images", "checkpoints/dinov2-tinyimagenet", IMAGE_BASE), kinds)

@@ -1,4 +1,7 @@
-"""The bar that a terminal shows while a command works: how far it is, what is left, about how long, and what it does now."""
+"""What a command shows while it works: how far it is, what is left, about how long, and what it does now.
+
+On a terminal that is a bar; in a file or a pipe a line of the log now and then.
+"""
 
 import logging
 import sys
@@ -18,6 +21,7 @@ from benchmark.progress.estimate import Outlook, View
 
 _LEAST_BAR = 12  # columns; where they are not there, fewer words are said
 _REFRESHES = 4  # in a second
+_SHORTEST, _LONGEST = 30.0, 600.0  # seconds between two lines of a log
 
 
 class _Listener(logging.Handler):
@@ -35,9 +39,29 @@ class _Listener(logging.Handler):
             self.view = self.outlook.view()
 
 
+class _Teller(_Listener):
+    """Says where the work is in a line of the log, when an event comes and nothing was said for long.
+
+    The first line comes after half a minute, the next each time a quarter more has passed, at least every ten minutes.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__(clock)
+        self.began = self.said = clock()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+        now = self.clock()
+        if now - self.said < min(_LONGEST, max(_SHORTEST, (now - self.began) / 5)) or not self.view.labels:
+            return
+        self.said = now
+        said = (_current(self.view), *_parts(self.view, now))
+        logging.getLogger("benchmark").info("%s", ", ".join(filter(None, said)))
+
+
 @contextmanager
 def shown(console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """A bar below what is written to standard error; nothing where that is no terminal, or one that cannot draw.
+    """A bar below what is written to standard error; lines of the log where that is no terminal, or one that cannot draw.
 
     However the block ends, the bar is gone and the cursor is back. Standard output is left alone.
 
@@ -47,7 +71,8 @@ def shown(console: Console | None = None, clock: Callable[[], float] = time.mono
     """
     console = console or Console(file=sys.stderr, force_terminal=sys.stderr.isatty())
     if not console.is_interactive or not console.encoding.startswith("utf"):
-        yield
+        with _listening(_Teller(clock)):
+            yield
         return
     listener = _Listener(clock)
 
@@ -123,20 +148,27 @@ def _share(view: View) -> float | None:
 
 def _summaries(view: View, now: float) -> Iterator[str]:
     """What is said beside the bar, from the longest form to the shortest."""
-    share = _share(view)
-    percent = "" if share is None else f"{int(100 * share):3d} %"
-    cells = f"{view.cells_left} of {view.cells} cells left" if view.cells_left else ""
-    left = f"{view.left:,} examples" if cells else ""
-    seconds = view.seconds_left(now)
-    estimate = "" if seconds is None else f"about {_rounded(seconds)}"
-    elapsed = _clock(now - view.began)
+    percent, cells, left, elapsed, estimate = _parts(view, now)
     for parts in (
-        (percent, cells, left, elapsed, estimate),
-        (percent, cells, estimate),
-        (percent, estimate),
-        (percent,),
+        (percent.rjust(5), cells, left, elapsed, estimate),
+        (percent.rjust(5), cells, estimate),
+        (percent.rjust(5), estimate),
+        (percent.rjust(5),),
     ):
-        yield "  ".join(filter(None, parts))
+        yield "  ".join(filter(str.strip, parts))
+
+
+def _parts(view: View, now: float) -> tuple[str, str, str, str, str]:
+    """Share, cells and examples left, time that passed and is left; empty where nothing is known."""
+    share, seconds = _share(view), view.seconds_left(now)
+    cells = f"{view.cells_left} of {view.cells} cells left" if view.cells_left else ""
+    return (
+        "" if share is None else f"{int(100 * share)} %",
+        cells,
+        f"{view.left:,} examples" if cells else "",
+        _clock(now - view.began),
+        "" if seconds is None else f"about {_rounded(seconds)}",
+    )
 
 
 def _current(view: View) -> str:

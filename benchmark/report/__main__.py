@@ -17,7 +17,7 @@ from benchmark.report import load_cells, terminal_table, write_report
 from benchmark.report.cells import NamedCell
 from benchmark.report.run_folders import without_foreign
 from benchmark.results.store import find_cells
-from benchmark.settings.report_settings import AS_GIVEN, ReportSettings
+from benchmark.settings.report_settings import AS_GIVEN, ReportSettings, without_detail
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -153,7 +153,7 @@ def report(roots: Sequence[Path], out: Path, settings: ReportSettings = AS_GIVEN
         ("tasks", {cell.record.task.name for cell in cells}),
         ("models", {cell.model for cell in cells}),
     ):
-        shorter = {name.partition(" (")[0] for name in known} | known
+        shorter = {*map(without_detail, known)} | known
         for name in getattr(settings.names, kind):
             if name not in shorter:
                 raise UserError(

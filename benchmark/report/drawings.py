@@ -57,7 +57,7 @@ def _finite(rows: pd.DataFrame) -> "pd.Series[bool]":
 def drawn_panels(table: Table, drawing: Drawing, names: Names) -> tuple[list[Panel], dict[str, Style]]:
     """The panels of a table's figure in words, and how series look: the same in all, also where others are missing."""
     panels = list(_panels(table, drawing, names))
-    look = series_look(list(dict.fromkeys(code for panel in panels for code in panel.rows["series"])))
+    look = series_look(list(dict.fromkeys(code for panel in panels for code in panel.rows["series"])), names.methods)
 
     def told(code: str) -> str:
         return names.label(drawing.series or "", code)

@@ -27,7 +27,7 @@ from benchmark.report.pairs import MethodPairs
 from benchmark.report.printed import PrintedEntry, PrintedRow, PrintedTable
 from benchmark.results.statistics import ALPHA
 from benchmark.results.wording import number, slug
-from benchmark.settings.report_settings import LatexSettings, ReportSettings, means
+from benchmark.settings.report_settings import LatexSettings, ReportSettings, means, without_detail
 
 Column = TypeVar("Column")
 
@@ -249,7 +249,7 @@ def _selected(methods: Sequence[str], settings: LatexSettings) -> tuple[list[str
     A person's choice means a method with all its variants, or one of them; else these are the best and the controls.
     """
     if settings.methods:
-        return [m for m in methods if {m, m.partition(" (")[0]} & {*settings.methods}], ""
+        return [m for m in methods if {m, without_detail(m)} & {*settings.methods}], ""
     real = [method for method in methods if not is_control(method)]
     kept = [method for method in methods if is_control(method) or method in real[:_OF_FLOAT]]
     cut = len(real) > _OF_FLOAT
@@ -599,7 +599,7 @@ def latex_files(
 
 def _check_choices(groups: Sequence[_Group], settings: LatexSettings) -> None:
     """UserError for a method or a metric that no task and model has."""
-    methods = {name for group in groups for method in group.methods for name in (method, method.partition(" (")[0])}
+    methods = {name for group in groups for method in group.methods for name in (method, without_detail(method))}
     ReportSettings(latex=settings).check_methods(methods)
     known: dict[str, list[str]] = {}
     for column in (column for group in groups for column in scalar_columns(group.part)):

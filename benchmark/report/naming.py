@@ -5,7 +5,7 @@ colour-blind; controls are grey.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from zlib import crc32
@@ -17,7 +17,7 @@ from benchmark.results.control_names import CONTROLS
 from benchmark.results.record import EvaluationRecord
 from benchmark.results.tables import Table
 from benchmark.results.wording import without_fingerprint
-from benchmark.settings.report_settings import NO_NAMES, GivenNames
+from benchmark.settings.report_settings import NO_NAMES, GivenNames, without_detail
 
 KNOWN = (
     "attattr", "transformer_attribution", "rollout", "raw_attention", "lrp", "partial_lrp", "gradient_x_input",
@@ -50,12 +50,12 @@ _CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 def method_title(shown: str) -> str:
     """A method's shown name in words; what stands in brackets behind it stays as it is."""
-    name, _, detail = shown.partition(" (")
+    name = without_detail(shown)
     words = [_WORDS.get(word, word) for word in re.split(r"[_\s]+", name)]
     title = _WHOLE.get(name) or " ".join(words)
     if title[:1].islower():
         title = title[:1].upper() + title[1:]
-    return f"{title} ({detail}" if detail else title
+    return title + shown.removeprefix(name)
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,10 @@ class Names:
 
 def _called(shown: str, given: Mapping[str, str]) -> str | None:
     """What a person calls something; what tells variants apart stays behind it: `name (limit=4)`."""
-    name, bracket, detail = shown.partition(" (")
+    name = without_detail(shown)
     if shown in given:
         return given[shown]
-    return f"{given[name]}{bracket}{detail}" if name in given else None
+    return given[name] + shown.removeprefix(name) if name in given else None
 
 
 def with_titles(cells: Sequence[NamedCell], given: Mapping[str, str]) -> list[NamedCell]:
@@ -292,9 +292,14 @@ def method_look(best_first: Sequence[str]) -> dict[str, Style]:
     }
 
 
-def series_look(names: Sequence[str]) -> dict[str, Style]:
-    """The look of the series of an analysis: methods have their own, others colours that no method has."""
-    of_methods = looks_of([name for name in names if name in KNOWN or control_place(name)])
+def series_look(names: Sequence[str], methods: Collection[str] = ()) -> dict[str, Style]:
+    """The look of the series of an analysis: methods have their own, others colours that no method has.
+
+    Args:
+        names: of the series.
+        methods: names that are methods' beside those of this project.
+    """
+    of_methods = looks_of([name for name in names if name in KNOWN or name in methods or control_place(name)])
     others = [name for name in names if name not in of_methods]
     left = {name: _at(place, SERIES_COLOURS) for place, name in enumerate(others)}
     return {name: of_methods.get(name) or left[name] for name in names}

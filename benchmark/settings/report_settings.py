@@ -134,12 +134,17 @@ class ReportSettings:
                 raise UserError(f"{LOOK}.{setting}: there is no method {name}; {near(name, sorted(known))}")
 
 
+def without_detail(shown: str) -> str:
+    """`attattr` for `attattr (steps=5)`: a shown name without what tells variants apart."""
+    return shown.partition(" (")[0]
+
+
 def means(name: str, test: str, metric: str) -> bool:
     """Whether a name of `report.latex.metrics` means a metric: by its test, by itself, or as `test.metric`.
 
     A test whose settings differ between comparisons is shown as `test (settings)`, and is meant by `test` too.
     """
-    tests = {test, test.partition(" (")[0]}
+    tests = {test, without_detail(test)}
     return name in {metric, *tests, *(f"{one}.{metric}" for one in tests)}
 
 

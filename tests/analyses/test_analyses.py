@@ -176,10 +176,23 @@ def test_finished_analyses_are_reused_and_a_dash_has_its_reason(place):
     ],
 )
 def test_a_comparison_shows_which_methods_are_plausible_and_faithful_where_it_can(place, caplog, settings, why):
-    """By default; without rationales or tests of faithfulness no table stands in its place, and the log says why."""
+    """By default; without rationales or tests of faithfulness no table stands in its place, and the log says why.
+
+    A command that does not name the analysis hears nothing of it, neither at first nor when it is shown again.
+    """
     caplog.set_level(logging.INFO, "benchmark")
-    comparison = run_comparison(config(place, "methods=[random]", "limit=4", *settings))
+    started = config(place, "methods=[random]", "limit=4", *settings)
+
+    def said_by(command):
+        caplog.clear()
+        run_comparison(started, command)
+        return [message for message in caplog.messages if message.startswith("plausibility_and_faithfulness: ")]
+
+    comparison = run_comparison(started)
     said = [message for message in caplog.messages if message.startswith("plausibility_and_faithfulness: ")]
+    again = "nothing to show, as" if why else "reused"
+    assert said_by("")[0].startswith(f"plausibility_and_faithfulness: {again}")
+    assert len(said_by("python -m benchmark")) == (why is None)
     shown = why is None
     names = [table.name for table in read_tables(comparison.folder)]
     assert names == ["plausibility_and_faithfulness"] * shown

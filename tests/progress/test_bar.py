@@ -107,11 +107,29 @@ def test_whatever_ends_the_work_everything_is_as_it_was(log, error):
         Console(file=io.TextIOWrapper(io.BytesIO(), "ascii"), force_terminal=True),
     ],
 )
-def test_what_cannot_draw_gets_nothing(console):
-    with shown(console):
-        assert not progress.watched(), "no plan is made for nobody"
-        with step("test", 3) as advance:
-            advance(3)
+def test_what_cannot_draw_gets_lines_of_the_log(console, caplog):
+    now = [0.0]
+
+    def after(seconds):
+        caplog.clear()
+        now[0] += seconds
+        advance(1)
+        return [record.getMessage() for record in caplog.records if record.name == "benchmark"]
+
+    with caplog.at_level("INFO"), shown(console, lambda: now[0]):
+        emit(Planned({("cell", "rollout"): {"test": 1000}}))
+        with scope("cell", "rollout"), step("test", 1000, label="testing") as advance:
+            assert after(29) == [], "short work says nothing"
+            assert after(2) == [
+                "rollout · testing: 2 of 1,000 examples, 0 %, 1 of 1 cells left, 998 examples, 0:31, about 4 h 10 min"
+            ]
+            assert after(20) == []
+            assert len(after(15)) == 1
+            now[0] = 1000
+            assert [len(after(100)) for _ in range(10)] == [1, 0, 0, 1, 0, 0, 0, 1, 0, 0]
+            now[0] = 50_000
+            assert [len(after(200)) for _ in range(6)] == [1, 0, 0, 1, 0, 0], "at least every ten minutes"
+    assert not progress.watched()
     console.file.seek(0)
     assert console.file.read() == ""
 

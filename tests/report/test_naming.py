@@ -176,6 +176,7 @@ def test_a_method_looks_the_same_unless_another_one_has_its_colour():
     assert len({style.colour for style in other.values()}) == 3
     assert series_look(["rollout", "random"])["rollout"] == style_of("rollout")
     assert len({style.colour for style in series_look(["0.1", "0.2", "0.3"]).values()}) == 3
+    assert series_look(["theory", "mine"], {"mine": "Mine"})["mine"] == style_of("mine"), "a method of the comparison"
 
 
 @pytest.mark.parametrize(

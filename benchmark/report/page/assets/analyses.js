@@ -54,7 +54,8 @@ function studyValues(study) {
 
 function chartOf(figure, panel) {
   const lines = panel.lines.map((line) => ({ ...line, chosen: true }));
-  return { axis: panel.axis, title: panel.y || panel.title, x: panel.x, names: figure.logarithmic ? panel.x.map(String) : null, lines, joined: figure.kind === "curves", logarithmic: figure.logarithmic, tall: figure.tall, better: 1, turned: panel.turned };
+  const named = figure.kind === "scatter" && lines.every((line) => finite(line.value).length <= 1); // a name a point
+  return { axis: panel.axis, named, title: panel.y || panel.title, x: panel.x, names: figure.logarithmic ? panel.x.map(String) : null, lines, joined: figure.kind === "curves", logarithmic: figure.logarithmic, tall: figure.tall, better: 1, turned: panel.turned };
 }
 
 /* A line chart or points, one panel at a time; the names of its lines stand in the list of values beside it. */
