@@ -55,8 +55,9 @@ class _Teller(_Listener):
         if now - self.said < min(_LONGEST, max(_SHORTEST, (now - self.began) / 5)) or not self.view.labels:
             return
         self.said = now
-        said = (_current(self.view), *_parts(self.view, now))
-        logging.getLogger("benchmark").info("%s", ", ".join(filter(None, said)))
+        percent, cells, left, elapsed, estimate = _parts(self.view, now)
+        said = (percent, cells, left and f"{left} left", f"after {elapsed}", estimate and f"{estimate} more")
+        logging.getLogger("benchmark").info("%s (%s)", _current(self.view), ", ".join(filter(None, said)))
 
 
 @contextmanager

@@ -121,7 +121,8 @@ def test_what_cannot_draw_gets_lines_of_the_log(console, caplog):
         with scope("cell", "rollout"), step("test", 1000, label="testing") as advance:
             assert after(29) == [], "short work says nothing"
             assert after(2) == [
-                "rollout · testing: 2 of 1,000 examples, 0 %, 1 of 1 cells left, 998 examples, 0:31, about 4 h 10 min"
+                "rollout · testing: 2 of 1,000 examples "
+                "(0 %, 1 of 1 cells left, 998 examples left, after 0:31, about 4 h 10 min more)"
             ]
             assert after(20) == []
             assert len(after(15)) == 1
