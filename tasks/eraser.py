@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmark.errors import NoSplit, UserError
 from benchmark.settings.declared import Distinct, configurable
-from benchmark.settings.early import SPLITS, ExistingFolder
+from benchmark.settings.early import SPLITS, ExistingFolder, FilesBelow
 from benchmark.types import Example
 from tasks.common import check_split, digest, json_lines
 from tasks.eraser_documents import Documents
@@ -21,6 +21,7 @@ from tasks.eraser_download import SPLIT_FILES, fetch
 from tasks.label_names import checked_map, label_index, renamed
 
 FILES: Mapping[str, str] = dict(zip(SPLITS, SPLIT_FILES, strict=True))
+"""The file of each split, as published."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class Eraser:
     Attributes:
         dataset: the official archive that is downloaded where `root` is not set.
         root: the data set's directory, or None.
+        files: the file of each split, where another one serves: `{train: test.jsonl, test: val.jsonl}`; of the others it is
+            that of the same name.
         query: "auto", "always" or "never".
         label_names: class names in their order; None for the sorted classifications of the training split, or of all splits
             together where there is no training split.
@@ -72,6 +75,7 @@ class Eraser:
 
     dataset: str = "movies"
     root: Annotated[str | None, ExistingFolder()] = None
+    files: Annotated[Mapping[str, str] | None, FilesBelow("root", instead="dataset")] = None
     query: Literal["auto", "always", "never"] = "auto"
     label_names: Annotated[Sequence[str | int | float | bool], Distinct()] | None = None
     label_map: Mapping[Any, Any] | None = None
@@ -88,6 +92,10 @@ class Eraser:
     def _given_names(self) -> tuple[str, ...] | None:
         return None if self.label_names is None else tuple(map(str, self.label_names))
 
+    @property
+    def _files(self) -> Mapping[str, str]:
+        return {**FILES, **(self.files or {})}
+
     @cached_property
     def directory(self) -> Path:
         """The data set's directory; downloaded into the cache where `root` is not set."""
@@ -96,8 +104,8 @@ class Eraser:
         directory = Path(self.root).expanduser()
         if not directory.is_dir():
             raise UserError(f"task.root={self.root} is not a directory; set it to an ERASER data set, or leave it out")
-        if not any((directory / file).is_file() for file in FILES.values()):
-            raise UserError(f"task.root={self.root} has no split files; expected {', '.join(FILES.values())}")
+        if not any((directory / file).is_file() for file in self._files.values()):
+            raise UserError(f"task.root={self.root} has no split files; expected {', '.join(self._files.values())}")
         return directory
 
     @cached_property
@@ -117,7 +125,9 @@ class Eraser:
         settings["label_names"] = label_names
         if self.label_map:  # older digests do not have it
             settings["label_map"] = {str(key): str(name) for key, name in self.label_map.items()}
-        files = [self.directory / FILES[split] for split in self._present]
+        if self.files:
+            settings["files"] = {split: self._files[split] for split in self._present}
+        files = [self.directory / self._files[split] for split in self._present]
         return digest(settings, files=[*files, *self._documents.files()])
 
     def split(self, name: str) -> Sequence[Example]:
@@ -130,9 +140,12 @@ class Eraser:
     def annotations(self, split: str) -> tuple[Annotation, ...]:
         """The lines of a split file."""
         if split not in self._annotations:
-            file = self.directory / FILES[split]
+            file = self.directory / self._files[split]
             if not file.is_file():
-                raise NoSplit(f"task.root={self.directory} lacks {FILES[split]}, the file of the {split} split")
+                raise NoSplit(
+                    f"task.root={self.directory} lacks {self._files[split]}, the file of the {split} split; "
+                    f"another one can serve: task.files.{split}=FILE"
+                )
             by_uid: dict[str, Annotation] = {}
             for number, line in json_lines(file):
                 annotation = _annotation(f"{file}:{number}", line)
@@ -154,7 +167,7 @@ class Eraser:
     @cached_property
     def _present(self) -> tuple[str, ...]:
         """The splits whose files are there."""
-        return tuple(split for split in SPLITS if (self.directory / FILES[split]).is_file())
+        return tuple(split for split in SPLITS if (self.directory / self._files[split]).is_file())
 
     @cached_property
     def _constant_query(self) -> bool:

@@ -7,13 +7,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
+
 from benchmark.errors import NoSplit, UserError
 from benchmark.rationales import rationale_of
 from benchmark.settings.declared import Distinct, SettingError, configurable
 from benchmark.settings.early import SPLITS, ExistingFolder, FilesBelow, OrGiven
 from benchmark.settings.ways_out import typed
 from benchmark.types import Example
-from benchmark.words import Units, in_units
+from benchmark.words import Units, in_units, spans_of
 from tasks.common import check_split, digest
 from tasks.hub import hub_class_names, hub_fingerprints, hub_rows, hub_splits
 from tasks.label_names import checked_map, in_order, label_index, named, renamed
@@ -48,6 +50,8 @@ class TextClassification:
         files: file of each split, relative to `root`; without it the files are found by name (`train`, then
             `validation`, `valid`, `val` or `dev`, then `test`; `.tsv`, `.csv`, `.jsonl`, `.json` or `.parquet`).
         text, text_pair, label: column names; a list of names stands for the first of them that the table has.
+        query: column of a question or a claim, likewise, which the model reads first and which is never rated or removed;
+            rationales are of `text` alone. In place of `text_pair`.
         rationale: column of the rationales, likewise, in one of the forms of `benchmark.rationales`; a row without a value
             is not annotated. None: the task has none.
         label_names: class names in their order, to which whole numbers refer. None: the hub's own names, else the
@@ -73,6 +77,7 @@ class TextClassification:
     files: Annotated[Mapping[str, str] | None, FilesBelow("root", instead="path")] = None
     text: str | Sequence[str] = "text"
     text_pair: str | Sequence[str] | None = None
+    query: str | Sequence[str] | None = None
     label: str | Sequence[str] = "label"
     rationale: str | Sequence[str] | None = None
     label_names: Annotated[Sequence[str | int | float | bool], Distinct()] | None = None
@@ -94,6 +99,12 @@ class TextClassification:
                 )
             if unknown := sorted(set(map(str, mapping)) - set(SPLITS)):
                 raise UserError(f"task.{setting} has the unknown split {unknown[0]!r}; allowed are {', '.join(SPLITS)}")
+        if self.query is not None and self.text_pair is not None:
+            raise UserError(
+                "task.query and task.text_pair are both set; give the one that is read first or the second text"
+            )
+        if self.query is not None and self.units == "tokens":
+            raise UserError("task.query needs units of the text's own; choose other task.units than tokens")
         if self.delimiter not in ("auto", *DELIMITERS, *DELIMITERS.values()):
             raise SettingError("delimiter", self.delimiter, f"auto, {', '.join(DELIMITERS)}")
         checked_map(self.label_map, self._given_names)
@@ -129,6 +140,8 @@ class TextClassification:
             "quoting": self.quoting,
         }
         # settings that older digests do not have are left out where they are not used
+        if self.query is not None:
+            settings["query"] = _names(self.query)
         if self.rationale is not None:
             settings["rationale"] = _names(self.rationale)
         if self.label_map:
@@ -219,14 +232,24 @@ class TextClassification:
         return next((file for file in candidates if file.is_file()), None)
 
     def _example(self, uid: str, row: Row) -> Example:
-        texts = [in_units(text_of(row, _names(self.text), "text"), self.units)]
-        if self.text_pair is not None:
-            texts.append(in_units(text_of(row, _names(self.text_pair), "text_pair"), self.units))
+        def text(setting: str) -> str:
+            return in_units(text_of(row, _names(getattr(self, setting)), setting), self.units)
+
+        texts = [text("text")] if self.text_pair is None else [text("text"), text("text_pair")]
+        query = () if self.query is None else (text("query"),)
         where, values = row
         label = label_index(value_of(row, _names(self.label), "label"), self.labels, where, self.label_map)
         given = next((values[name] for name in _names(self.rationale) if values.get(name) is not None), None)
-        inputs: Any = texts[0] if len(texts) == 1 else tuple(texts)
-        return Example(uid=uid, inputs=inputs, label=label, rationale=rationale_of(given, texts, where))
+        read = (*query, *texts)
+        asked = sum(len(spans_of(part)) for part in query)
+        rationale = rationale_of(given, texts, where)
+        return Example(
+            uid=uid,
+            inputs=read if len(read) > 1 else read[0],
+            label=label,
+            rationale=rationale if rationale is None else np.concatenate([np.zeros(asked, dtype=bool), rationale]),
+            query_units=asked,
+        )
 
 
 def _names(column: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Units of a text: words in every script, characters, sentences and tokens; and what a model's tokens make of them."""
 
+import dataclasses
 import pickle
 
 import numpy as np
@@ -114,6 +115,8 @@ def test_units_of_a_pair_that_share_tokens(bert):
     batch = bert.encode_examples([example], [0, 1])
     assert batch.words[0] == ("good", "film", "bad")
     assert batch.rationale[0].tolist() == [False, False, True]
+    asked = bert.encode_examples([dataclasses.replace(example, query_units=8)], [0, 1])  # the characters of the first
+    assert asked.query_units == (2,)
 
 
 def test_marks_given_for_an_explanation_are_of_what_is_read(bert):

@@ -171,6 +171,11 @@ def _merges_of(parts: Sequence[_Segment]) -> np.ndarray:
     return np.concatenate([merged + start for merged, start in zip(own, before, strict=False)])
 
 
+def _merged_query(count: int, merged: np.ndarray | None) -> int:
+    """How many of the units that are left are those of the query: its units and a text's never become one."""
+    return count if merged is None or count == 0 else int(merged[count - 1]) + 1
+
+
 def _merged_marks(marks: np.ndarray | None, merged: np.ndarray | None) -> np.ndarray | None:
     """Marks of units as marks of what they became part of: one is marked where any of its parts is."""
     if marks is None or merged is None or len(marks) != len(merged):
@@ -261,7 +266,7 @@ class Encoder:
             words=words,
             label=on_device(torch.tensor(list(labels)), self.device),
             rationale=tuple(rationale),
-            query_units=tuple(query_units),
+            query_units=tuple(_merged_query(count, merges.get(place)) for place, count in enumerate(query_units)),
             meta=tuple(meta),
             patch=self.patch if "pixel_values" in tensors else None,
             masks=tuple(fitted) if "pixel_values" in tensors else (),

@@ -47,6 +47,17 @@ def write(root: Path, *, single: bool = False, documents: dict[str, str] = DOCUM
     return root
 
 
+def test_another_file_can_serve_as_a_split(tmp_path: Path) -> None:
+    root = write(tmp_path / "data", test=[line("a", "POS")], val=[line("b", "NEG"), line("c", "NEG")])
+    (root / "train.jsonl").unlink()
+    task = Eraser(root=str(root), files={"train": "test.jsonl", "test": "val.jsonl"}, label_names=["NEG", "POS"])
+    found = {split: [example.uid for example in task.split(split)] for split in ("train", "validation", "test")}
+    assert found == {"train": ["a"], "validation": ["b", "c"], "test": ["b", "c"]}
+    assert task.fingerprint != Eraser(root=str(root), label_names=["NEG", "POS"]).fingerprint
+    with pytest.raises(UserError, match=r"lacks train\.jsonl.*task\.files\.train=FILE"):
+        Eraser(root=str(root), label_names=["NEG", "POS"]).split("train")
+
+
 @pytest.mark.parametrize("single", [False, True])
 def test_rationale_is_the_union_of_all_spans(tmp_path: Path, single: bool) -> None:
     evidences = [[span("a", 1, 3)], [span("a", 2, 2), span("a", 2, 3), span("a", 4, 6)]]

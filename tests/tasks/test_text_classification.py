@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -123,6 +124,20 @@ def test_unknown_label_shows_the_known_ones(tmp_path: Path, value: str, message:
     (tmp_path / "train.tsv").write_text(f"text\tlabel\nfine\t{value}\n")
     with pytest.raises(UserError, match=rf"train\.tsv:2: {message}.*labels are no, yes"):
         TextClassification(root=str(tmp_path), label_names=["no", "yes"]).split("train")
+
+
+def test_a_query_is_read_first_and_never_rated(tmp_path: Path) -> None:
+    row = '"Why , though ?","a fine film","[0, 1, 0]",pos'
+    (tmp_path / "train.csv").write_text(f"question,text,why,label\n{row}\n")
+    settings: dict[str, Any] = {"files": {"train": str(tmp_path / "train.csv")}, "rationale": "why"}
+    (example,) = TextClassification(query="question", **settings).split("train")
+    assert example.inputs == ("Why , though ?", "a fine film")
+    assert (example.query_units, example.rationale.tolist()) == (4, [False] * 4 + [False, True, False])
+    assert TextClassification(query="question", **settings).fingerprint != TextClassification(**settings).fingerprint
+    with pytest.raises(UserError, match=r"task\.query and task\.text_pair are both set"):
+        TextClassification(query="question", text_pair="question", **settings)
+    with pytest.raises(UserError, match=r"task\.query needs units of the text's own"):
+        TextClassification(query="question", units="tokens", **settings)
 
 
 def test_settings_that_name_nothing(tmp_path: Path) -> None:
