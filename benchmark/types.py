@@ -48,6 +48,8 @@ class Example:
             patches make marks of it.
         query_units: how many leading units belong to a query and are never rated.
         meta: what an export needs (document id, ...).
+        candidates: for the token that comes next, of a prompt of a causal language model: words, the answer first.
+        rated: one boolean per unit: whether it is rated and removed; None for all but those of a query.
     """
 
     uid: str
@@ -57,6 +59,8 @@ class Example:
     query_units: int = 0
     meta: Mapping[str, Any] = field(default_factory=dict)
     mask: np.ndarray | None = None
+    candidates: Sequence[str] = ()
+    rated: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.rationale is not None and getattr(self.rationale, "dtype", None) != np.bool_:
@@ -95,6 +99,7 @@ class Batch:
         tokenless: per example the units that have no token wherever they stand, such as a zero-width space; may be empty.
         keys: what draws for an example follow: its identifier where it was given one, else a digest of its input, so that
             scores do not depend on the place in a list. Empty: the identifiers.
+        rated: `Example.rated`, or None; empty where no example says it.
     """
 
     uids: tuple[str, ...]
@@ -110,6 +115,7 @@ class Batch:
     masks: Sequence[np.ndarray | None] = ()
     tokenless: tuple[tuple[int, ...], ...] = ()
     keys: tuple[str, ...] = ()
+    rated: Sequence[np.ndarray | None] = ()
 
     def __len__(self) -> int:
         return len(self.uids)
@@ -172,6 +178,7 @@ class Batch:
             masks=tuple(self.masks[i] for i in rows) if self.masks else (),
             tokenless=tuple(self.tokenless[i] for i in rows) if self.tokenless else (),
             keys=tuple(self.keys[i] for i in rows) if self.keys else (),
+            rated=tuple(self.rated[i] for i in rows) if self.rated else (),
         )
 
     def __repr__(self) -> str:

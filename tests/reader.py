@@ -8,6 +8,8 @@ from transformers import (
     AutoTokenizer,
     DistilBertConfig,
     DistilBertForSequenceClassification,
+    LlamaConfig,
+    LlamaForCausalLM,
     ViTConfig,
     ViTForImageClassification,
 )
@@ -47,6 +49,7 @@ def write(folder: Path) -> Path:
     _write_linguistics(folder / "data")
     text_models.save_bert(folder / BASE, window=160)
     _write_classifier(folder / CLASSIFIER, folder / BASE)
+    _write_language_model(folder / "checkpoints" / "lm", folder / BASE)
     _write_images(folder)
     return folder
 
@@ -58,6 +61,14 @@ def _write_classifier(folder: Path, tokenizer: Path) -> None:
     sizes = {"dim": 8, "n_layers": 3, "n_heads": 2, "hidden_dim": 8, "max_position_embeddings": 160}
     config = DistilBertConfig(vocab_size=len(words), **sizes, id2label=names, label2id={n: i for i, n in names.items()})
     DistilBertForSequenceClassification(config).save_pretrained(folder)
+    words.save_pretrained(folder)
+
+
+def _write_language_model(folder: Path, tokenizer: Path) -> None:
+    """A Llama of three layers."""
+    words = AutoTokenizer.from_pretrained(tokenizer)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 8}
+    LlamaForCausalLM(LlamaConfig(vocab_size=len(words), **sizes, max_position_embeddings=160)).save_pretrained(folder)
     words.save_pretrained(folder)
 
 

@@ -319,7 +319,7 @@ def parts():
         f"{group}/{name}": {group: _chosen(group, name)}
         for group, names in (
             ("task", ("text_classification", "eraser", "image_folder", "digit_scenes", "multiple_choice", "attacked")),
-            ("model", ("hf",)),
+            ("model", ("hf", "lm")),
             ("engine", ("ray",)),
         )
         for name in names

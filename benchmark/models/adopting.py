@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from benchmark.errors import UserError
 from benchmark.models.attention_interface import IMPLEMENTATION
 from benchmark.models.families import UNSUPPORTED
+from benchmark.models.next_token import Answers, ask_for_the_next_token, cut_at_the_start, is_causal_lm
 from benchmark.models.special_tokens import read_as_words
 
 _TEXT, _IMAGE = "ForSequenceClassification", "ForImageClassification"
@@ -18,7 +19,7 @@ _TEXT, _IMAGE = "ForSequenceClassification", "ForImageClassification"
 
 @dataclass(frozen=True)
 class Loaded:
-    """A classifier that is not instrumented yet, and nobody else's.
+    """A model that is not instrumented yet, and nobody else's.
 
     Attributes:
         source: what messages call it.
@@ -28,6 +29,7 @@ class Loaded:
         tokenizer: a fast one, or None.
         processor: of images, or None.
         image: whether it classifies images.
+        answers: what it is asked.
     """
 
     source: str
@@ -37,16 +39,18 @@ class Loaded:
     tokenizer: Any = None
     processor: Any = None
     image: bool = False
+    answers: Answers = "class"
 
 
-def adopt(model: Any, dtype: torch.dtype | None, tokenizer: Any, processor: Any) -> Loaded:
-    """A copy of a transformers classifier that is loaded already, in another precision where one is asked for.
+def adopt(model: Any, dtype: torch.dtype | None, tokenizer: Any, processor: Any, answers: Answers = "class") -> Loaded:
+    """A copy of a transformers model that is loaded already, in another precision where one is asked for.
 
     The copy shares neither weights nor configuration with the model, and takes as much memory. So the model can be trained
     on, moved or deleted, and the copy still gives the same numbers.
 
     Raises:
-        UserError: it is no transformers classifier, or its weights do not lie on one device as plain numbers.
+        UserError: it is no transformers classifier (no causal language model, where that is asked for), or its weights do
+            not lie on one device as plain numbers.
     """
     kind = type(model).__name__
     if not isinstance(model, PreTrainedModel):
@@ -56,8 +60,11 @@ def adopt(model: Any, dtype: torch.dtype | None, tokenizer: Any, processor: Any)
         )
     classes = [base.__name__ for base in type(model).__mro__]
     image = any(name.endswith(_IMAGE) for name in classes)
-    if not image and not any(name.endswith(_TEXT) for name in classes):
-        raise UserError(f"{kind} is no classifier; give a model whose class ends in {_TEXT} or {_IMAGE}")
+    if answers == "next_token":
+        check_causal(type(model), kind)
+    elif not image and not any(name.endswith(_TEXT) for name in classes):
+        also = '; of a causal language model: load_model(model, task="next_token")' if is_causal_lm(type(model)) else ""
+        raise UserError(f"{kind} is no classifier; give a model whose class ends in {_TEXT} or {_IMAGE}{also}")
     if model.config.model_type in UNSUPPORTED:
         reason = UNSUPPORTED[model.config.model_type]
         raise UserError(f"{kind} is of the family {model.config.model_type}, which is not supported: {reason}")
@@ -68,7 +75,18 @@ def adopt(model: Any, dtype: torch.dtype | None, tokenizer: Any, processor: Any)
             tensor.data = tensor.data.to(dtype)
     name = str(model.config._name_or_path or kind).rstrip("/").rpartition("/")[2]
     given = None if image or tokenizer is None else adopt_tokenizer(tokenizer)
-    return Loaded(kind, name, copied, dtype or model.dtype, given, processor if image else None, image)
+    if answers == "next_token":
+        copied, given = ask_for_the_next_token(copied), cut_at_the_start(given)
+    return Loaded(kind, name, copied, dtype or model.dtype, given, processor if image else None, image, answers)
+
+
+def check_causal(kind: type, shown: str) -> None:
+    """UserError unless a class of transformers is a causal language model."""
+    if not is_causal_lm(kind):
+        raise UserError(
+            f"{shown} is no causal language model, whose next token is asked for (task=next_token); of a classifier leave "
+            "the task out"
+        )
 
 
 def _check_place(model: Any, kind: str) -> None:

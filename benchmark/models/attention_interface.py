@@ -103,7 +103,7 @@ def _expand_groups(states: Tensor, groups: int) -> Tensor:
 
 
 # Arguments that change the scores; a family that passes one needs support here before its numbers can be trusted.
-_SCORE_ARGUMENTS = ("softcap", "s_aux", "position_bias", "relative_position_bias", "head_mask")
+_SCORE_ARGUMENTS = ("s_aux", "position_bias", "relative_position_bias", "head_mask")
 
 
 def attention_forward(
@@ -114,9 +114,12 @@ def attention_forward(
     attention_mask: Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
+    softcap: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """`softmax(Q Kᵀ · scaling + mask) V`, with the active tape's edits applied after the softmax.
+
+    With a `softcap` c, as Gemma 2 has it, scores are `c · tanh(scores / c)` before the mask.
 
     The signature is that of transformers' attention functions: `query` [B H T D], `key` and `value` [B H/groups T D],
     `attention_mask` additive. Softmax is computed in float32 or, for float64 models, in float64. Where nobody reads the
@@ -133,7 +136,8 @@ def attention_forward(
     if tape is not None:
         for edit in tape.value_edits:
             value = edit(tape.layer, value)
-    if tape is not None and not tape.reads and not module.training and not has_torch_function((query, key, value)):
+    unread = tape is not None and not tape.reads and not module.training and softcap is None
+    if tape is not None and unread and not has_torch_function((query, key, value)):
         _count(tape, module)
         output = F.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling)
         return output.transpose(1, 2).contiguous(), None
@@ -141,7 +145,7 @@ def attention_forward(
         probabilities = tape.replace[tape.layer]
         probabilities = probabilities if tape.narrows is None else tape.narrows.rows_of(probabilities, 2)
     else:
-        probabilities = _probabilities(module, query, key, attention_mask, scaling, dropout)
+        probabilities = _probabilities(module, query, key, attention_mask, scaling, dropout, softcap)
     if tape is not None:
         if tape.record_permitted and tape.layer >= tape.first:
             tape.permitted.append(_permitted(query, key, attention_mask))
@@ -170,9 +174,17 @@ def mask_scores(scores: Tensor, attention_mask: Tensor) -> Tensor:
 
 
 def _probabilities(
-    module: nn.Module, query: Tensor, key: Tensor, attention_mask: Tensor | None, scaling: float, dropout: float
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float,
+    dropout: float,
+    softcap: float | None,
 ) -> Tensor:
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
     if attention_mask is not None:
         scores = mask_scores(scores, attention_mask)
     precision = torch.promote_types(query.dtype, torch.float32)

@@ -18,19 +18,22 @@ from torch import nn
 from transformers import (
     AutoConfig,
     AutoImageProcessor,
+    AutoModelForCausalLM,
     AutoModelForImageClassification,
     AutoModelForSequenceClassification,
     AutoTokenizer,
 )
 from transformers.utils import logging as transformers_logging
 
-from benchmark.errors import UserError, one_line
-from benchmark.models.adopting import Loaded, adopt_tokenizer
+from benchmark.errors import UserError, near, one_line
+from benchmark.models.adopting import Loaded, adopt_tokenizer, check_causal
 from benchmark.models.families import UNSUPPORTED
 from benchmark.models.headless import ZeroHead
 from benchmark.models.kinds import other_kind
+from benchmark.models.next_token import ask_for_the_next_token, cut_at_the_start
 from benchmark.models.special_tokens import read_as_words
 from benchmark.models.weights import VOCABULARIES, check_settings, existing_source, from_source, load_weights, name_of
+from benchmark.settings.availability import needs
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +41,11 @@ _ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "adapter_m
 
 
 def read_checkpoint(
-    path_or_hub_id: str, dtype: torch.dtype, tokenizer: Any, processor: Any, zero_head: ZeroHead | None = None
+    path_or_hub_id: str,
+    dtype: torch.dtype,
+    tokenizer: Any,
+    processor: Any,
+    zero_head: ZeroHead | None = None,
 ) -> Loaded:
     """The classifier of a directory or hub id, with its own tokenizer or image processor unless one is given."""
     source = existing_source(path_or_hub_id)
@@ -62,6 +69,46 @@ def read_checkpoint(
         return Loaded(source, name_of(source), model, dtype, processor=processor or image_processor(source), image=True)
     own = _tokenizer(source) if tokenizer is None else adopt_tokenizer(tokenizer)
     return Loaded(source, name_of(source), model, dtype, tokenizer=own)
+
+
+def read_language_model(path_or_hub_id: str, dtype: torch.dtype, tokenizer: Any, gguf_file: str | None) -> Loaded:
+    """The causal language model of a directory or hub id, or of a GGUF file there; its own tokenizer unless one is given.
+
+    Raises:
+        UserError: the checkpoint holds another kind of model, or not all weights of this one; or it is a GGUF file, and
+            nobody says which, or gguf is not installed.
+    """
+    source = existing_source(path_or_hub_id)
+    files = [path.name for path in sorted(Path(source).glob("*.gguf"))] if Path(source).is_dir() else []
+    if gguf_file is None and files and not (Path(source) / "config.json").is_file():
+        raise UserError(f"model.path={source} holds {', '.join(files)}; say which: model.gguf_file={files[0]}")
+    if gguf_file is not None:
+        needs("gguf", f"model.gguf_file={gguf_file}")
+        if Path(source).is_dir() and gguf_file not in files:
+            there = near(gguf_file, files) if files else "it holds no file that ends in .gguf"
+            raise UserError(f"model.path={source} has no {gguf_file}; {there}")
+    stored = {} if gguf_file is None else {"gguf_file": gguf_file}
+    config = from_source(AutoConfig, source, **stored)
+    check_settings(source, config)
+    named = [getattr(import_module("transformers"), name, None) for name in config.architectures or ()]
+    if named and named[0] is not None:
+        check_causal(named[0], f"model.path={source} ({named[0].__name__})")
+    adapter = _adapter_of(source)
+    with quiet_transformers(), _without_adapter(source) if adapter else nullcontext(source) as folder:
+        options = {"config": config, "dtype": dtype, "attn_implementation": "eager", **stored}
+        model: Any = load_weights(AutoModelForCausalLM, folder, fresh_head=False, **options)
+    if (
+        gguf_file is not None
+    ):  # what transformers made of quantised weights, without what it knows of where they came from
+        plain = type(model)._from_config(model.config, dtype=dtype, attn_implementation="eager")
+        plain.load_state_dict(model.state_dict())
+        model = plain
+    if adapter:
+        model = _merged(model, source)
+        logger.warning("'%s': its adapter (%s) is merged into its weights", source, adapter)
+    own = _tokenizer(source, **stored) if tokenizer is None else adopt_tokenizer(tokenizer)
+    name = name_of(source) if gguf_file is None else gguf_file.removesuffix(".gguf")
+    return Loaded(source, name, ask_for_the_next_token(model), dtype, cut_at_the_start(own), answers="next_token")
 
 
 def _adapter_of(source: str) -> str:
@@ -162,7 +209,7 @@ def quiet_transformers() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _tokenizer(source: str) -> Any:
+def _tokenizer(source: str, **options: Any) -> Any:
     """The checkpoint's tokenizer, which reads special tokens in texts as `read_as_words` says; None without one.
 
     Raises:
@@ -171,7 +218,7 @@ def _tokenizer(source: str) -> Any:
     folder = Path(source)
     present = [name for name in (*VOCABULARIES, "tokenizer_config.json") if (folder / name).is_file()]
     try:
-        tokenizer = from_source(AutoTokenizer, source)
+        tokenizer = from_source(AutoTokenizer, source, **options)
     except UserError as error:
         kinds: tuple[type[Exception], ...] = (OSError, ValueError, KeyError, AttributeError, TypeError)
         if folder.is_dir():  # a package that only a tokenizer's files would need, which are not there

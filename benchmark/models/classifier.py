@@ -128,12 +128,18 @@ class Classifier:
         """The id that fills the shorter rows of a batch."""
         return self.encoder.pad_token_id
 
-    def encode(self, inputs: Sequence[Any], labels: Sequence[int] | None = None) -> Batch:
+    def encode(
+        self,
+        inputs: Sequence[Any],
+        labels: Sequence[int] | None = None,
+        candidates: Sequence[Sequence[str | int]] = (),
+    ) -> Batch:
         """Encode texts, pairs (tuples of two), word lists, mappings of ready ids, or images.
 
         Args:
             inputs: all of one kind; see `Example.inputs`.
             labels: classes in the model's order; -1 where unknown (the default).
+            candidates: for the next token after each text, of a causal language model: words or ids, the answer first.
 
         Returns:
             A batch padded on the right and truncated to the model's window; `Batch.lost_units` says how many words of
@@ -151,6 +157,7 @@ class Classifier:
             query_units=[0] * len(inputs),
             meta=[{}] * len(inputs),
             named=False,
+            candidates=candidates,
         )
         say_how_texts_are_read(self.encoder, [batch])
         return batch
@@ -170,6 +177,8 @@ class Classifier:
             query_units=[example.query_units for example in examples],
             meta=[example.meta for example in examples],
             masks=[example.mask for example in examples],
+            candidates=[example.candidates for example in examples],
+            rated=[example.rated for example in examples],
         )
 
     def label_map(self, task_labels: Sequence[str]) -> list[int]:
@@ -249,7 +258,8 @@ class Classifier:
                 modules = embedding_modules(self.model, self.family, self.name)
                 stack.enter_context(observing_embeddings(modules, embeddings, embedding_edit, wants_grad=wants_grad))
             more = {} if past is None else {"past_key_values": past}
-            logits = self.model(**self.streams.both_masks(tensors), **more).logits.to(self.scores_dtype)
+            output = self.model(**self.streams.both_masks(tensors), **more)
+            logits = output.logits.to(self.scores_dtype)
         self.cost.forward_passes += len(logits) * (share_of_tokens(tensors) - block_tape.skipped / self.n_layers)
         return Trace(
             logits=logits,
@@ -258,6 +268,7 @@ class Classifier:
             embeddings=embeddings[0] if embeddings else None,
             hidden=tuple(block_tape.hidden) if "hidden" in record else (),
             multilabel=self.multilabel,
+            vocabulary=getattr(output, "vocabulary", None),
         )
 
     def probabilities(self, logits: Float[Tensor, "*n C"]) -> Float[Tensor, "*n C"]:

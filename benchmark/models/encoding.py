@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -19,6 +20,7 @@ from benchmark.errors import UserError, check_characters
 from benchmark.models.devices import on_device
 from benchmark.models.families import Family
 from benchmark.models.images import Losses, Patch, fitted_mask, in_colours, marked_patches, opened
+from benchmark.models.next_token import CANDIDATES, Answers, candidate_ids
 from benchmark.models.special_tokens import added_tokens, structural_tokens
 from benchmark.types import Batch
 from benchmark.words import UnitText, spans_of
@@ -171,6 +173,14 @@ def _merges_of(parts: Sequence[_Segment]) -> np.ndarray:
     return np.concatenate([merged + start for merged, start in zip(own, before, strict=False)])
 
 
+def _cut_ends(encoding: Any, sequences: Sequence[Any], offsets: Sequence[Any]) -> None:
+    """Take special tokens behind the texts away, since what comes next is read from the last token of a text."""
+    for row, own in enumerate(sequences):
+        end = max((place + 1 for place, part in enumerate(own) if part is not None), default=len(own))
+        for column in (sequences, offsets, *encoding.values()):
+            del column[row][end:]
+
+
 def _merged_query(count: int, merged: np.ndarray | None) -> int:
     """How many of the units that are left are those of the query: its units and a text's never become one."""
     return count if merged is None or count == 0 else int(merged[count - 1]) + 1
@@ -201,6 +211,7 @@ class Encoder:
         end_token_id: of the token whose last occurrence the classifier reads, of encoder–decoders.
         size: height and width of the images that the model reads; None where it reads any.
         channels: of the images that the model reads.
+        answers: what the model is asked; of the next token each example has candidates.
         losses: says what images lose on their way to the model.
     """
 
@@ -217,6 +228,7 @@ class Encoder:
     end_token_id: int | None = None
     size: Patch | None = None
     channels: int = 3
+    answers: Answers = "class"
     losses: Losses = field(default_factory=Losses, repr=False, compare=False)
 
     def __call__(
@@ -230,10 +242,14 @@ class Encoder:
         meta: Sequence[Mapping[str, Any]],
         masks: Sequence[np.ndarray | None] = (),
         named: bool = True,
+        candidates: Sequence[Sequence[str | int]] = (),
+        rated: Sequence[np.ndarray | None] = (),
     ) -> Batch:
         """Encode one batch; all inputs of a batch are of one kind (texts, ids or images).
 
         An image is a PIL image, an array, or, for a model of images, the path of a file.
+
+        `candidates` for the next token are words that go on from each text, or their ids.
 
         `masks` are those of `Example.mask`; one gives the rationale of its example. Random numbers for an example follow its
         identifier, or its input where the identifiers are places in a list (`named=False`).
@@ -250,6 +266,7 @@ class Encoder:
             tensors, units, n_units, words, merges = self._text(inputs, uids)
         else:
             tensors, units, n_units, words, merges = self._images(inputs, uids)
+        tensors = {**tensors, **self._candidates(inputs, candidates, uids)}
         rationale = [_merged_marks(marks, merges.get(place)) for place, marks in enumerate(rationale)]
         fitted = [
             None if mask is None else self._fitted(mask, marks, value, uid)
@@ -272,6 +289,9 @@ class Encoder:
             masks=tuple(fitted) if "pixel_values" in tensors else (),
             tokenless=self._tokenless(words, units, inputs),
             keys=() if named else tuple(map(key_of, inputs)),
+            rated=tuple(_merged_marks(marks, merges.get(place)) for place, marks in enumerate(rated))
+            if any(marks is not None for marks in rated)
+            else (),
         )
         for uid, marks, count in zip(uids, rationale, n_units, strict=True):
             if marks is not None and len(marks) != count:
@@ -280,6 +300,32 @@ class Encoder:
         if lost := int(batch.lost_units.sum()):
             logger.info("%d of %d words lie beyond the window of %d tokens", lost, sum(n_units), self.window)
         return batch
+
+    def _candidates(
+        self, inputs: Sequence[Any], candidates: Sequence[Sequence[str | int]], uids: Sequence[str]
+    ) -> dict[str, Int[Tensor, "B C 1"]]:
+        """The ids of each example's candidates; UserError where they are not as many for all, or no tokens."""
+        if self.answers != "next_token":
+            return {}
+        rows = []
+        for value, given, uid in zip(inputs, candidates or [()] * len(inputs), uids, strict=True):
+            if not given:
+                raise UserError(
+                    f"example '{uid}' has no candidates for the next token; give the answer and its foils (answer=, foil=; "
+                    "Example.candidates)"
+                )
+            if all(isinstance(one, int) for one in given):
+                rows.append(list(map(int, given)))
+                continue
+            if self.tokenizer is None or isinstance(value, Mapping):
+                raise UserError(f"example '{uid}' is given as ready ids: give its candidates as ids too")
+            text = value if isinstance(value, str) else " ".join(value)
+            rows.append(candidate_ids(self.tokenizer, text, list(map(str, given)), f"example '{uid}'"))
+        if len({len(row) for row in rows}) > 1:
+            raise UserError("the examples of a batch have different numbers of candidates; give as many foils to each")
+        if self.vocabulary is not None and (wrong := _outside([torch.tensor(row) for row in rows], self.vocabulary)):
+            raise UserError(f"candidates hold the id {wrong[0]}, and the model knows 0 to {self.vocabulary - 1}")
+        return {CANDIDATES: torch.tensor(rows)[..., None]}
 
     @cached_property
     def structural(self) -> dict[str, int]:
@@ -312,6 +358,8 @@ class Encoder:
                 raise UserError(f"example '{uid}' has a text of zero words")
             for part in parts:
                 check_characters(part.text, f"example {uid!a}")
+        if self.answers == "next_token" and any(pairs):
+            raise UserError("a prompt is one text; put the two of a pair together")
         encoding = self.tokenizer(
             [parts[0].text for parts in segments],
             [parts[1].text for parts in segments] if all(pairs) else None,
@@ -320,12 +368,15 @@ class Encoder:
             return_offsets_mapping=True,
         )
         offsets = encoding.pop("offset_mapping")
+        sequences = [encoding.sequence_ids(row) for row in range(len(inputs))]
+        if self.answers == "next_token":
+            _cut_ends(encoding, sequences, offsets)
         rows = [
             [
                 -1
                 if segment is None or (word := parts[segment].word_of(*map(int, span))) < 0
                 else word + segment * len(parts[0].words)
-                for segment, span in zip(encoding.sequence_ids(row), offsets[row], strict=True)
+                for segment, span in zip(sequences[row], offsets[row], strict=True)
             ]
             for row, parts in enumerate(segments)
         ]
@@ -400,6 +451,11 @@ class Encoder:
             )
         columns = {name: [torch.as_tensor(value[name]).long().flatten() for value in inputs] for name in names}
         columns.setdefault("attention_mask", [torch.ones_like(ids) for ids in columns["input_ids"]])
+        if self.answers == "next_token":  # padding on the left would move the prompt to other positions
+            attended = [mask.bool() for mask in columns["attention_mask"]]
+            columns = {
+                name: [row[mask] for row, mask in zip(rows, attended, strict=True)] for name, rows in columns.items()
+            }
         if (longest := max(len(ids) for ids in columns["input_ids"])) > self.window:
             raise UserError(f"ready ids of {longest} tokens do not fit the model's window of {self.window}")
         if self.vocabulary is not None and (wrong := _outside(columns["input_ids"], self.vocabulary)):

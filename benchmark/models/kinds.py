@@ -3,6 +3,7 @@
 from typing import Any
 
 _FINE_TUNED = "a classifier that is fine-tuned from it (python -m benchmark.train task=... model.path={source} out=...)"
+_ASKED = 'model=lm model.path={source}, which asks for the next token (in Python load_model(..., task="next_token"))'
 _OF_TEXTS = "a classifier of whole texts"
 _OF_IMAGES = "a classifier of whole images (AutoModelForImageClassification)"
 
@@ -10,8 +11,8 @@ _KINDS: tuple[tuple[str, str, str], ...] = (
     ("ForMaskedLM", "a masked language model: it gives words for a mask", _FINE_TUNED),
     ("ForPreTraining", "a pre-trained language model: it gives words for a mask", _FINE_TUNED),
     ("ForNextSentencePrediction", "a pre-trained language model: it tells which sentence follows", _FINE_TUNED),
-    ("ForCausalLM", "a causal language model: it gives the next token", _FINE_TUNED),
-    ("LMHeadModel", "a causal language model: it gives the next token", _FINE_TUNED),
+    ("ForCausalLM", "a causal language model: it gives the next token", _ASKED),
+    ("LMHeadModel", "a causal language model: it gives the next token", _ASKED),
     ("ForConditionalGeneration", "a text-to-text model: it generates texts", _OF_TEXTS),
     ("ForTokenClassification", "a token classifier: it labels each token", _OF_TEXTS),
     ("ForQuestionAnswering", "a reader that answers a question with a span of the text", _OF_TEXTS),
@@ -43,7 +44,7 @@ def other_kind(source: str, config: Any) -> str:
         for ending, what, nearest in _KINDS:
             if name.endswith(ending):
                 return (
-                    f"model.path={source} is {what} ({name}), and no classifier of texts or images, which is what is "
-                    f"explained and tested here; what comes nearest is {nearest.format(source=source)}"
+                    f"model.path={source} is {what} ({name}), and no classifier of texts or images, which is what was asked "
+                    f"for; what comes nearest is {nearest.format(source=source)}"
                 )
     return ""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from benchmark.errors import UserError, one_line
 from benchmark.models.adopting import Loaded, adopt, prepared
 from benchmark.models.attention_interface import Tape, recording
 from benchmark.models.blocks import blocks_of
-from benchmark.models.checkpoints import read_checkpoint
+from benchmark.models.checkpoints import read_checkpoint, read_language_model
 from benchmark.models.classifier import Classifier
 from benchmark.models.devices import align, device_named, memory_budget_of, tokens_at_once
 from benchmark.models.encoding import Encoder, height_and_width
@@ -31,6 +31,7 @@ from benchmark.models.families import FAMILIES, Family, family_of
 from benchmark.models.headless import Head, ZeroHead
 from benchmark.models.images import Patch
 from benchmark.models.label_matching import with_labels
+from benchmark.models.next_token import LABELS, Answers
 from benchmark.models.padding import padding_id
 from benchmark.models.streams import streams_of
 from benchmark.models.weights import check_classes, check_finite, check_vocabulary, labels_of, n_embeddings
@@ -65,8 +66,10 @@ def load_model(
     processor: Any = None,
     labels: Sequence[str | int | float | bool] | None = None,
     head: Head = "own",
+    task: Answers = "class",
+    gguf_file: str | None = None,
 ) -> Classifier:
-    """Load a sequence or image classifier, or take one that is loaded, and instrument it.
+    """Load a sequence or image classifier or a causal language model, or take one that is loaded, and instrument it.
 
     Args:
         source: a local directory, `name` / `organisation/name` on the Hugging Face hub, or a transformers model that is
@@ -89,6 +92,11 @@ def load_model(
         head: "zero" for the encoder of a checkpoint that was trained without a classifier, or with another: the head's
             weights are 0, so that every logit is 0 and attention and hidden states are what there is to look at
             (`headless.needs_head`). It has as many classes as `labels` has names.
+        task: "next_token" for a causal language model: what is explained is why it gives one token rather than others. Its
+            classes are the candidates of each example, the answer first (`models.next_token`); `labels` says what they are
+            called, and how many there are: answer and foil, where nothing is said.
+        gguf_file: of a causal language model, a GGUF file in the folder or in the hub's repository, from which tokenizer and
+            weights are read; quantised weights are computed with in `dtype`.
 
     Returns:
         The classifier, in evaluation mode with frozen parameters.
@@ -117,15 +125,22 @@ def load_model(
         )
     if dtype is not None and dtype not in _DTYPES:
         raise UserError(f"model.dtype={dtype} is unknown; allowed: {', '.join(_DTYPES)}")
+    if task not in get_args(Answers):
+        raise UserError(f"task={task}: allowed are {', '.join(get_args(Answers))}")
     if isinstance(source, str | Path):
-        loaded = read_checkpoint(
-            str(source), _DTYPES[dtype or "float32"], tokenizer, processor, zero_head=_zero_head(head, labels)
-        )
+        precision = _DTYPES[dtype or "float32"]
+        if task == "next_token":
+            loaded = read_language_model(str(source), precision, tokenizer, gguf_file)
+        else:
+            loaded = read_checkpoint(str(source), precision, tokenizer, processor, _zero_head(head, labels))
         target = device_named(device)
     else:
-        loaded = adopt(source, _DTYPES.get(str(dtype)), tokenizer, processor)
+        loaded = adopt(source, _DTYPES.get(str(dtype)), tokenizer, processor, task)
         target = next(loaded.model.parameters()).device if device == "auto" else device_named(device)
-    return with_labels(_instrumented(loaded, target, window, max_tokens, memory_budget), labels)
+    classifier = _instrumented(loaded, target, window, max_tokens, memory_budget)
+    if task == "next_token":
+        return classifier if labels is None else replace(classifier, labels=tuple(map(str, labels)))
+    return with_labels(classifier, labels)
 
 
 def _zero_head(head: Head, labels: Sequence[str | int | float | bool] | None) -> ZeroHead | None:
@@ -136,8 +151,9 @@ def _instrumented(
     loaded: Loaded, device: torch.device, window: int | None, max_tokens: int | None, memory_budget: int | None
 ) -> Classifier:
     source, image, tokenizer = loaded.source, loaded.image, loaded.tokenizer
-    check_classes(source, loaded.model.config)
-    labels = labels_of(source, loaded.model.config)
+    if loaded.answers == "class":
+        check_classes(source, loaded.model.config)
+    labels = LABELS if loaded.answers == "next_token" else labels_of(source, loaded.model.config)
     model = align(prepared(loaded.model).to(device))
     config: Any = model.config
     check_finite(source, model)
@@ -146,7 +162,12 @@ def _instrumented(
     if image:
         _check_patches(source, config)
     family = family_of(model)
-    pad = 0 if image else padding_id(model, tokenizer, family)
+    if loaded.answers == "next_token" and family.read != "last":
+        raise UserError(
+            f"model '{source}' is of the family {config.model_type}, which does not read from left to right; "
+            "task=next_token needs one that does"
+        )
+    pad = 0 if image else padding_id(model, tokenizer, family, reads_end=loaded.answers == "next_token")
     encoder = Encoder(
         tokenizer=tokenizer,
         processor=loaded.processor,
@@ -160,6 +181,7 @@ def _instrumented(
         token_types=getattr(config, "type_vocab_size", None),
         end_token_id=int(config.eos_token_id) if family.read == "last_end" else None,
         channels=_channels(model),
+        answers=loaded.answers,
     )
     if image:
         encoder = _at_size(model, encoder)
@@ -185,7 +207,7 @@ def _instrumented(
         memory_budget=memory_budget or memory_budget_of(device),
     )
     if classifier.config.model_type not in FAMILIES:
-        _check_guess(classifier, classifier.encode([probed]))
+        _check_guess(classifier, _encoded(classifier, [probed]))
         if not image:
             _check_padding(classifier, probed)
     return classifier
@@ -386,7 +408,7 @@ def _check_padding(model: Classifier, inputs: Mapping[str, Tensor]) -> None:
     longer = {name: torch.cat([ids[:1], *[ids[1:-1]] * _TIMES, ids[-1:]]) for name, ids in inputs.items()}
     with torch.no_grad():  # the model's own pass: what is measured here is no cost of an explanation
         alone, beside = (
-            model.model(**model.encode(batch).tensors).logits[0].float() for batch in ([inputs], [inputs, longer])
+            model.model(**_encoded(model, batch).tensors).logits[0].float() for batch in ([inputs], [inputs, longer])
         )
     change = float((beside - alone).abs().max())
     rounding = max(_ROUNDING, 10 * torch.finfo(model.encoder.dtype).eps)
@@ -395,6 +417,11 @@ def _check_padding(model: Classifier, inputs: Mapping[str, Tensor]) -> None:
             f"model '{model.name}' is of the family {model.config.model_type}, in which padding reaches the logits: those "
             f"of a text change by {change:.2g} when a longer one is beside it in a batch; it is not supported"
         )
+
+
+def _encoded(model: Classifier, inputs: Sequence[Mapping[str, Tensor]]) -> Batch:
+    """A batch of ready inputs; of a language model with the first two tokens of its vocabulary as candidates."""
+    return model.encode(inputs, candidates=[(0, 1)] * len(inputs))
 
 
 def _check_guess(model: Classifier, batch: Batch) -> None:

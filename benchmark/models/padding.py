@@ -24,13 +24,14 @@ class _StandIn:
         return (args[0].masked_fill(args[0] == self.padding, self.like), *args[1:])
 
 
-def padding_id(model: nn.Module, tokenizer: Any, family: Family) -> int:
+def padding_id(model: nn.Module, tokenizer: Any, family: Family, *, reads_end: bool = False) -> int:
     """The id that pads; the configuration of `model` is told where it is not the configuration's own.
 
     A decoder's classifier of transformers reads the last token whose id is not `config.pad_token_id`, and of a single text
     without such an id the last token. The tokenizer has no say in it. Batches are therefore padded
 
-    - with `config.pad_token_id` where there is one, whatever id the tokenizer pads with;
+    - with `config.pad_token_id` where there is one, whatever id the tokenizer pads with, unless any token may be the last
+      one that is read (`reads_end`), as that of a prompt may;
     - else, in decoders, with an id behind the vocabulary, which no text can hold, and which is embedded as the tokenizer's
       padding (or its end of sequence, or its unknown token, or id 0). Any id of the vocabulary could end a text, and the
       token before it would be read. The same holds for encoder–decoders that pad with the end of sequence, since it is
@@ -48,7 +49,7 @@ def padding_id(model: nn.Module, tokenizer: Any, family: Family) -> int:
             f"config.json pads with the end of sequence (pad_token_id = eos_token_id = {own}), with which a decoder of "
             f"the family {config.model_type} begins; give the pad_token_id that the model was trained with"
         )
-    if own is not None and 0 <= own < size and not ends:
+    if own is not None and 0 <= own < size and not ends and not reads_end:
         return int(own)
     names = ("pad_token_id", "eos_token_id", "unk_token_id")
     like = next((known for name in names if (known := getattr(tokenizer, name, None)) is not None), 0)

@@ -46,6 +46,7 @@ class Trace:
             encoder and its decoder both read this one tensor: a gradient with respect to it is the sum over both uses.
         hidden: per attention call the input of its block [B T D], if recorded.
         multilabel: whether each label has a probability of its own, see `probabilities_of`.
+        vocabulary: of a causal language model the logits [B V] of all tokens that may come next.
     """
 
     logits: Float[Tensor, "B C"]
@@ -54,6 +55,13 @@ class Trace:
     embeddings: Tensor | None = None
     hidden: tuple[Tensor, ...] = ()
     multilabel: bool = False
+    vocabulary: Float[Tensor, "B V"] | None = None
+
+    @property
+    def normaliser(self) -> Float[Tensor, "B"]:
+        """`ln Σ exp y` over the vocabulary, outside the graph: a candidate's log-probability is its logit less this."""
+        assert self.vocabulary is not None
+        return self.vocabulary.detach().logsumexp(-1)
 
     @property
     def probabilities(self) -> Float[Tensor, "B C"]:

@@ -13,6 +13,7 @@ from transformers import DynamicCache
 
 from benchmark.models.classifier import Classifier, Tensors
 from benchmark.models.families import only_last
+from benchmark.models.next_token import CANDIDATES
 from benchmark.models.variants import chunks
 from benchmark.types import Batch
 
@@ -112,14 +113,17 @@ class Prefixes:
         cache = DynamicCache()
         for layer, (keys, values) in enumerate(self.states):
             cache.update(keys[example, :, :shared], values[example, :, :shared], layer)
-        behind = {name: tensor if name == "attention_mask" else tensor[:, shared:] for name, tensor in changed.items()}
+        behind = {
+            name: tensor if name in ("attention_mask", CANDIDATES) else tensor[:, shared:]
+            for name, tensor in changed.items()
+        }
         return self.model.run(behind, past=cache).logits
 
     def _shared(self, changed: Tensors, example: Int[Tensor, "R"]) -> Int[Tensor, "R"]:
         """Tokens before the first that differs and before the one that the classifier reads."""
         ids = changed["input_ids"]
         other = torch.zeros_like(ids, dtype=torch.bool)
-        for name, tensor in changed.items():
+        for name, tensor in ((name, tensor) for name, tensor in changed.items() if name != CANDIDATES):
             other |= tensor != self.tensors[name][example, : ids.shape[1]]
         read = only_last(ids != self.model.config.get_text_config().pad_token_id).int().argmax(1)
         return torch.where(other.any(1), other.int().argmax(1), read).minimum(read)

@@ -4,7 +4,7 @@ An explanation is a heatmap in a notebook, words with scores in a terminal, a ta
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,11 +20,12 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.maps import pixel_map
-from benchmark.models import Classifier
+from benchmark.models import Classifier, Trace
 from benchmark.models.guard import Look, forget
 from benchmark.models.pictures import data_url, visible
+from benchmark.notebook.asked import Asked, named_token
 from benchmark.notebook.choices import choose
-from benchmark.notebook.given import Inputs, batch_size_of, checked_model, target_of
+from benchmark.notebook.given import Inputs, batch_size_of, checked_model
 from benchmark.notebook.heatmap import MOST_DRAWN, Line, Shades, Shown, View, html, overlay, terminal
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
@@ -57,6 +58,8 @@ class Explanation:
         pictures: the images as the model reads them, as data URLs; empty for texts.
         explainers: the methods themselves, by name.
         module: leads to the model that was explained, as long as it is held elsewhere.
+        candidates: of each prompt of a causal language model what its classes stand for: the answer and its foils.
+        own: with which token it goes on by itself, and how probable that is; of a classifier the predicted class.
     """
 
     batch: Batch
@@ -71,6 +74,8 @@ class Explanation:
     pictures: tuple[str, ...] = ()
     explainers: Mapping[str, Method] = field(default_factory=dict)
     module: "ref[Any] | None" = None
+    candidates: tuple[tuple[str, ...], ...] = ()
+    own: tuple[tuple[str, float], ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: the scores, and not the methods and the way to the model, which are of this process."""
@@ -117,13 +122,14 @@ class Explanation:
     @property
     def shown(self) -> tuple[Shown, ...]:
         """What is printed and drawn of each text."""
-        special, named = self.special_tokens(), self.target.names(self.classes)
+        special, called = self.special_tokens(), self.candidates or (self.classes,) * len(self)
+        named = [self.target[b : b + 1].names(classes)[0] for b, classes in enumerate(called)]
         return tuple(
             Shown(
                 words=words,
                 target=named[b],
-                predicted=self.classes[int(self.probabilities[b].argmax())],
-                probability=float(self.probabilities[b].max()),
+                predicted=self.own[b][0],
+                probability=self.own[b][1],
                 lines=tuple(
                     Line(name, self._scores[name][b], float(special[name][b]), "")
                     if name in self._scores
@@ -180,9 +186,14 @@ def explain(
     target: Any = None,
     *,
     against: Any = None,
+    answer: Any = None,
+    foil: Any = None,
     batch_size: int = 16,
 ) -> Explanation:
     """Explain texts with several methods, as a comparison does, without folders.
+
+    Of a causal language model (`load_model(..., task="next_token")`) it is explained why `answer` comes after the text, and
+    where there is a `foil`, why it comes rather than that: the difference of their logits.
 
     Args:
         model: what `benchmark.load_model` returns.
@@ -194,6 +205,9 @@ def explain(
             text and gives one score per word, or takes `(model, batch, target)` and gives an `Attribution`.
         target: the class that is explained: a name, an index, or a list of one for each text. None: the predicted one.
         against: a class in the same forms: explained is then why the target rather than that one (`targets.Contrast`).
+        answer: of a causal language model the token that comes next, as a word or an id, or a list of one for each text.
+            None: the model's own.
+        foil: a token that might have come in its place, likewise, or None.
         batch_size: texts explained at once; changes no result beyond rounding.
 
     Returns:
@@ -217,15 +231,17 @@ def explain(
     """
     model, size = checked_model(model), batch_size_of(batch_size)
     inputs = Inputs.of(texts, images=model.encoder.patch is not None)
-    batch = model.encode(inputs.values)
+    asked = Asked.of(model, inputs, target=target, against=against, answer=answer, foil=foil)
+    batch = model.encode(inputs.values, candidates=asked.candidates)
     chosen = choose("methods", methods, dict(zip(batch.uids, inputs.values, strict=True)))
     attributions: dict[str, Attribution] = {}
     reasons: dict[str, str] = {}
     rows = range(len(batch))
     parts = [batch.select(rows[start : start + size]) for start in rows[::size]]
     with repeatable(model):
-        logits = torch.cat([model.run(part).logits for part in parts])
-        explained = target_of(model, target, against, logits.argmax(-1))
+        traces = [model.run(part) for part in parts]
+        logits = torch.cat([trace.logits for trace in traces])
+        explained = asked.target(model, logits)
         for name, method in chosen.items():
             try:
                 attributions[name] = _explained(model, name, method, batch, parts, explained)
@@ -235,7 +251,7 @@ def explain(
         batch=batch,
         words=_labelled(model, batch),
         classes=model.labels,
-        probabilities=model.probabilities(logits.detach().double()).cpu(),
+        probabilities=(probabilities := torch.cat([_probabilities(model, trace) for trace in traces]).cpu()),
         target=explained.to("cpu"),
         methods=tuple(chosen),
         attributions=attributions,
@@ -244,7 +260,29 @@ def explain(
         pictures=_pictures_of(model, batch),
         explainers=chosen,
         module=ref(model.model),
+        candidates=asked.names,
+        own=tuple(_own(model, traces, probabilities)),
     )
+
+
+def _own(
+    model: Classifier, traces: Sequence[Trace], probabilities: Float[Tensor, "B C"]
+) -> Iterator[tuple[str, float]]:
+    """What the model answers by itself, and how probable that is: the predicted class, or the next token of all."""
+    for trace in traces:
+        if trace.vocabulary is not None:
+            best = trace.vocabulary.detach().double().softmax(-1).max(-1)
+            yield from ((named_token(model, int(token)), float(p)) for p, token in zip(*best, strict=True))
+    if model.encoder.answers == "class":
+        yield from ((model.labels[int(row.argmax())], float(row.max())) for row in probabilities)
+
+
+def _probabilities(model: Classifier, trace: Trace) -> Float[Tensor, "B C"]:
+    """Of the classes; of candidates for the next token among the whole vocabulary."""
+    logits = trace.logits.detach().double()
+    if trace.vocabulary is None:
+        return model.probabilities(logits)
+    return (logits - trace.vocabulary.detach().double().logsumexp(-1, keepdim=True)).exp()
 
 
 def _explained(

@@ -18,6 +18,7 @@ from benchmark import words
 from benchmark.errors import NoSplit, NotApplicable, UserError
 from benchmark.models import Classifier, load_model
 from benchmark.models.headless import Head
+from benchmark.models.next_token import Answers
 from benchmark.models.remarks import say_how_texts_are_read
 from benchmark.randomness import generator
 from benchmark.results.digests import digest
@@ -148,6 +149,9 @@ def open_setting(config: DictConfig) -> Setting:
         torch.set_num_threads(source.threads)
     labels = getattr(source, "labels", None)
     head: Head = getattr(source, "head", "own")
+    answers: Answers = getattr(source, "answers", "class")
+    if labels is None and (head == "zero" or answers == "next_token"):
+        labels = task.labels or None
     model = load_model(
         source.resolve(getattr(task, "learned_from", task)),
         dtype=source.dtype,
@@ -155,8 +159,10 @@ def open_setting(config: DictConfig) -> Setting:
         window=source.window,
         max_tokens=source.max_tokens,
         memory_budget=source.memory_budget,
-        labels=(task.labels or None) if labels is None and head == "zero" else labels,
+        labels=labels,
         head=head,
+        task=answers,
+        gguf_file=getattr(source, "gguf_file", None),
     )
     data = encode(config, task, model, examples, config.limit)
     if (facts := data.facts).lost_units:

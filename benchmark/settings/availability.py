@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from benchmark.errors import UserError, one_line
 
-EXTRAS = {"captum": "captum", "accelerate": "train", "h5py": "vision", "ray": "ray"}
+EXTRAS = {"captum": "captum", "accelerate": "train", "h5py": "vision", "ray": "ray", "gguf": "gguf"}
 """The extra of `pyproject.toml` by package."""
 _PATIENCE = 5.0  # seconds for an answer of the hub
 _ABSENT = (HTTPStatus.NOT_FOUND, HTTPStatus.UNAUTHORIZED)  # what the hub answers for a name that it does not have

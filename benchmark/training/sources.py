@@ -101,6 +101,20 @@ class HubOrDirectory(Loading):
 
 
 @dataclass(frozen=True)
+class LanguageModel(HubOrDirectory):
+    """A causal language model that is there (`model.path=`), asked for the next token.
+
+    Its classes are the candidates of each example, as `task=prompts` gives them; `labels` says what they are called.
+    `gguf_file` is a file of the folder, or of the hub's repository, that holds tokenizer and quantised weights; they are
+    computed with in `dtype`.
+    """
+
+    answers: ClassVar[Literal["next_token"]] = "next_token"
+
+    gguf_file: str | None = None
+
+
+@dataclass(frozen=True)
 class Encoder(HubOrDirectory):
     """The encoder of a checkpoint that is there (`model.path=`), with zeros in place of a classifier.
 

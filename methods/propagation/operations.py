@@ -39,7 +39,7 @@ _OPERATIONS: Mapping[Kind, tuple[Function, ...]] = {
         torch.permute, Tensor.contiguous, Tensor.__getitem__, Tensor.split, torch.split, Tensor.chunk, torch.chunk,
         Tensor.unbind, torch.unbind, torch.cat, Tensor.expand, Tensor.squeeze, torch.squeeze, Tensor.unsqueeze,
         torch.unsqueeze, Tensor.flatten, torch.flatten, Tensor.repeat_interleave, torch.repeat_interleave, Tensor.to,
-        Tensor.type, Tensor.float, Tensor.double, Tensor.clone, torch.clone, Tensor.requires_grad_, Tensor.select,
+        Tensor.type, Tensor.type_as, Tensor.float, Tensor.double, Tensor.clone, torch.clone, Tensor.requires_grad_, Tensor.select,
         torch.stack, Tensor.gather, torch.gather, Tensor.index_select, torch.index_select,
     ),
     "identity": (F.dropout,),

@@ -1,0 +1,122 @@
+"""Causal language models as classifiers of what comes next: the classes of an example are its candidates for the next token.
+
+Notation: B examples, T tokens, V tokens of the vocabulary, C candidates; class 0 is the answer, the others are its foils.
+"""
+
+import inspect
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from benchmark.errors import UserError
+from benchmark.models.families import only_last
+
+Answers = Literal["class", "next_token"]
+"""What a model is asked: which of its classes an input is of, or which of an example's candidates comes next."""
+
+CANDIDATES = "candidates"
+"""Name of the model's input that holds the candidates' ids, [B C 1]: three dimensions, so that it is no column of tokens."""
+
+LABELS = ("answer", "foil")
+"""What the candidates are called where nobody names them."""
+
+AFTER_ALL = "ForCausalLM", "LMHeadModel"
+"""How classes of transformers end that give logits of the next token."""
+
+
+class NextToken:
+    """Gives the forward of a causal language model the logits [B C] of the candidates alone, read where the prompt ends.
+
+    The state of the last token that is no padding goes through the model's own head (`logits_to_keep`), with whatever the
+    family does to its logits; of these the candidates' are picked. All V of them are the `vocabulary` of the output.
+    """
+
+    config: Any
+
+    def forward(self, input_ids: Tensor, candidates: Int[Tensor, "B C 1"] | None = None, **more: Any) -> Any:
+        """The model's own output, its logits those of the candidates; without any, those of the vocabulary."""
+        last = only_last(input_ids != self.config.get_text_config().pad_token_id).int().argmax(1)
+        kept, place = torch.unique(last, return_inverse=True)
+        output = super().forward(input_ids=input_ids, logits_to_keep=kept, **more)  # type: ignore[misc]
+        output.vocabulary = output.logits[torch.arange(len(last), device=last.device), place]
+        output.logits = output.vocabulary if candidates is None else output.vocabulary.gather(-1, candidates[..., 0])
+        return output
+
+
+@cache
+def _asked_for_the_next_token(kind: Any) -> Any:
+    return type(kind.__name__, (NextToken, kind), {"__module__": kind.__module__})
+
+
+def ask_for_the_next_token(model: nn.Module) -> nn.Module:
+    """The model itself, which from now on gives the logits of candidates (`NextToken`).
+
+    Raises:
+        UserError: its class has no `logits_to_keep`.
+    """
+    if "logits_to_keep" not in inspect.signature(type(model).forward).parameters:
+        raise UserError(
+            f"{type(model).__name__} gives the logits of all positions alone (no logits_to_keep in its forward), so that it "
+            "cannot be explained; a family that can is GPT-2, Llama, Qwen or Gemma"
+        )
+    kind: Any = type(model)
+    model.__class__ = _asked_for_the_next_token(kind)
+    return model
+
+
+def cut_at_the_start(tokenizer: Any) -> Any:
+    """The tokenizer, which from now on cuts long prompts where they begin: the question stands at their end.
+
+    A token for the beginning of the text, which it puts before each, stays.
+    """
+    if tokenizer is not None:
+        tokenizer.truncation_side = "left"
+    return tokenizer
+
+
+def is_causal_lm(kind: type) -> bool:
+    """Whether a class of transformers gives logits of the next token."""
+    return any(base.__name__.endswith(AFTER_ALL) for base in kind.__mro__)
+
+
+def candidate_ids(tokenizer: Any, prompt: str, candidates: Sequence[str], where: str) -> list[int]:
+    """The token that each candidate is behind a prompt.
+
+    A blank is put between them where neither has one.
+
+    Raises:
+        UserError: a candidate is no token of its own there, or two are the same one.
+    """
+
+    def ids(text: str) -> list[int]:
+        found: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return found
+
+    before = ids(prompt)
+    found: list[int] = []
+    for candidate in candidates:
+        if not candidate.strip():
+            raise UserError(f"{where}: a candidate for the next token is empty; give a word")
+        blank = "" if candidate[0].isspace() or prompt[-1:].isspace() else " "
+        whole = ids(f"{prompt}{blank}{candidate}")
+        behind = whole[len(before) :]
+        if whole[: len(before)] != before:
+            raise UserError(
+                f"{where}: '{candidate}' changes how the end of the prompt is cut into tokens; end the prompt with a word"
+            )
+        if len(behind) != 1:
+            pieces = ", ".join(repr(piece) for piece in tokenizer.convert_ids_to_tokens(behind))
+            raise UserError(
+                f"{where}: the candidate '{candidate}' is {len(behind)} tokens ({pieces}), and the model gives one at a "
+                "time; give a candidate that is one token"
+            )
+        if behind[0] == tokenizer.unk_token_id:
+            raise UserError(f"{where}: the candidate '{candidate}' is not in the model's vocabulary")
+        found += behind
+    if twice := sorted({candidates[place] for place, one in enumerate(found) if one in found[:place]}):
+        raise UserError(f"{where}: the candidate '{twice[0]}' is the same token as another one")
+    return found

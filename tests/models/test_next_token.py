@@ -1,0 +1,272 @@
+"""Causal language models asked for the next token: the numbers of transformers, LXT and inseq, alone and in a batch."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import benchmark
+from benchmark.errors import NotApplicable, UserError
+from benchmark.evaluations.base import rated_units
+from benchmark.models.next_token import CANDIDATES
+from benchmark.targets import ClassTarget, Contrast
+from benchmark.types import as_compared
+from tests import text_models
+from tests.conftest import shared
+
+PROMPTS = ("the untold story was a good", "a film")
+CANDIDATE_WORDS = (("film", "story"), ("good", "bad"))
+SMALL = {
+    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24,
+    "max_position_embeddings": 64, "head_dim": 4,
+}  # fmt: skip
+FAMILIES = {
+    "GPT2LMHeadModel": {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 64},
+    "LlamaForCausalLM": SMALL,
+    "Qwen3ForCausalLM": SMALL,
+    "MistralForCausalLM": SMALL | {"sliding_window": 4},
+    "Gemma2ForCausalLM": SMALL | {"query_pre_attn_scalar": 4, "sliding_window": 4},
+    "GemmaForCausalLM": SMALL,
+    "OlmoForCausalLM": SMALL,
+    "GPTNeoXForCausalLM": SMALL,
+}
+"""Class -> settings of a tiny model: grouped keys, sliding windows, capped logits, rotary and absolute positions."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with a tiny model of a family, by the name of its class; each is made once."""
+    words = AutoTokenizer.from_pretrained(text_models.save_bert(tmp_path_factory.mktemp("bert")))
+    folders = {}
+
+    def make(kind):
+        if kind not in folders:
+            torch.manual_seed(0)
+            family = getattr(transformers, kind)
+            pads = words.convert_tokens_to_ids("film")
+            config = family.config_class(vocab_size=len(words), pad_token_id=pads, **FAMILIES[kind])
+            folders[kind] = tmp_path_factory.mktemp(kind)
+            family(config).save_pretrained(folders[kind])
+            words.save_pretrained(folders[kind])
+        return folders[kind]
+
+    return make
+
+
+def loaded(folder, dtype="float32", **settings):
+    return benchmark.load_model(folder, device="cpu", task="next_token", dtype=dtype, **settings)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_logits_are_those_of_transformers_alone_and_beside_longer_prompts(made, kind):
+    """Prompts may end with the token that pads, which the configuration's pad_token_id is here ("film")."""
+    model = loaded(made(kind), "float64")
+    batch = model.encode(PROMPTS, candidates=CANDIDATE_WORDS)
+    trace = model.run(batch)
+    plain = AutoModelForCausalLM.from_pretrained(made(kind), dtype=torch.float64, attn_implementation="eager").eval()
+    for row, prompt in enumerate(PROMPTS):
+        encoded = model.tokenizer(prompt, return_tensors="pt")
+        with torch.no_grad():
+            whole = plain(**{name: row[:, :-1] for name, row in encoded.items()}).logits[0, -1]  # no [SEP] behind it
+        picked = whole[batch.tensors[CANDIDATES][row, :, 0]]
+        assert torch.allclose(trace.logits[row], picked, rtol=0, atol=1e-6)
+        assert torch.allclose(trace.vocabulary[row], whole, rtol=0, atol=1e-6)
+        assert float(trace.normaliser[row]) == pytest.approx(float(whole.logsumexp(-1)), abs=1e-6)
+        alone = model.run(model.encode([prompt], candidates=[CANDIDATE_WORDS[row]]))
+        assert torch.allclose(trace.logits[row], alone.logits[0], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["GPT2LMHeadModel", "LlamaForCausalLM", "Qwen3ForCausalLM", "GemmaForCausalLM"])
+def test_every_method_that_serves_texts_explains_it(made, kind):
+    """The same scores for a prompt alone as beside a longer one, for a token and for a contrast; or a line of why not."""
+    model = loaded(made(kind), "float64")
+    both = model.encode(PROMPTS, candidates=CANDIDATE_WORDS)
+    alone = model.encode(PROMPTS[1:], candidates=CANDIDATE_WORDS[1:])
+    alone = dataclasses.replace(alone, uids=both.uids[1:], keys=both.draw_keys[1:])
+    first = torch.zeros(2, dtype=torch.long)
+    silent = {}
+    for name in [*benchmark.methods().index]:
+        if name in ("scores", "universal_trigger"):
+            continue  # one reads a file, the other a whole split
+        method = as_compared(benchmark.build(f"methods/{name}"))
+        for target in (ClassTarget(first), Contrast(first, first + 1)):
+            try:
+                together = method.explain(model, both, target).tokens
+            except NotApplicable as answer:
+                silent[name] = str(answer)
+                continue
+            if together is None:
+                continue
+            beside, own = together[1, : alone.units.shape[1]], method.explain(model, alone, target[1:]).tokens[0]
+            assert torch.allclose(beside.double(), own.double(), rtol=1e-6, atol=1e-8), name
+    assert set(silent) <= {"oracle", "inverted", "full_lrp"}, silent
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "qwen3"])
+def test_published_implementations_give_the_same(name):
+    """LXT's AttnLRP at the first block's input, and gradient × input as plain autograd and inseq have it."""
+    folder = shared("golden/lm") / name
+    plain, lxt = (np.load(folder.parent / f"{name}_{part}.npz") for part in ("plain", "lxt"))
+    model = loaded(folder, "float64")
+    pairs = [[int(answer[0]), int(foil[0])] for answer, foil in zip(plain["targets"], plain["foils"], strict=True)]
+    batch = model.encode([{"input_ids": row.tolist()} for row in plain["ids"]], candidates=pairs)
+    trace = model.run(batch)
+    assert np.abs(trace.vocabulary.numpy() - plain["logits_last"]).max() < 1e-5
+    first = torch.zeros(len(pairs), dtype=torch.long)
+    for asked, target in (("logit", ClassTarget(first)), ("contrast", Contrast(first, first + 1))):
+        relevance = benchmark.build("methods/attnlrp", "rules.epsilon=0")(model, batch, target).tokens.detach().numpy()
+        assert np.abs(relevance - lxt[f"lxt/{asked}_first_block_input"]).max() < 1e-5
+        product = benchmark.build("methods/gradient_x_input")(model, batch, target).tokens.detach().numpy()
+        assert np.abs(product - plain[f"gradient_x_input/{asked}"]).max() < 1e-5
+
+
+def test_ready_ids_are_padded_on_either_side(made):
+    model = loaded(made("GPT2LMHeadModel"), "float64")
+    ids = [7, 8, 9]
+    given = [
+        {"input_ids": ids},
+        {"input_ids": [*ids, 0, 0], "attention_mask": [1, 1, 1, 0, 0]},
+        {"input_ids": [0, 0, *ids], "attention_mask": [0, 0, 1, 1, 1]},
+    ]
+    logits = [model.run(model.encode([one], candidates=[(4, 5)])).logits for one in given]
+    assert torch.equal(logits[0], logits[1])
+    assert torch.equal(logits[0], logits[2])
+
+
+def test_long_prompts_are_cut_where_they_begin(made):
+    model = loaded(made("LlamaForCausalLM"), window=8)
+    batch = model.encode(["bad bad bad bad the untold story was good"], candidates=[("film", "story")])
+    words, units = batch.words[0], batch.units[0]
+    assert [words[unit] for unit in units.tolist() if unit >= 0][-2:] == ["was", "good"]
+    assert units[0] == -1, "the token that begins the text stays"
+    assert int(batch.lost_units) > 0
+
+
+@pytest.mark.parametrize(
+    ("candidates", "line"),
+    [
+        (("untoldly", "good"), r"the candidate 'untoldly' is 3 tokens \('un', '##told', '##ly'\)"),
+        (("zebra", "good"), r"the candidate 'zebra' is not in the model's vocabulary"),
+        (("good", "good"), r"the candidate 'good' is the same token as another one"),
+        (("good", " "), r"a candidate for the next token is empty"),
+        ((), r"has no candidates for the next token"),
+        ((4, 10**6), r"candidates hold the id 1000000"),
+    ],
+)
+def test_candidates_that_are_none_are_one_line(made, candidates, line):
+    model = loaded(made("GPT2LMHeadModel"))
+    with pytest.raises(UserError, match=line) as found:
+        model.encode(["the story was"], candidates=[candidates])
+    assert "\n" not in str(found.value)
+
+
+def test_what_is_no_causal_language_model_is_one_line(tmp_path, made):
+    classifier = text_models.save_bert(tmp_path / "bert")
+    with pytest.raises(UserError, match=r"BertForSequenceClassification\) is no causal language model"):
+        loaded(classifier)
+    with pytest.raises(UserError, match=r"model=lm model\.path=.*task=\"next_token\""):
+        benchmark.load_model(made("GPT2LMHeadModel"), device="cpu")
+    own = AutoModelForCausalLM.from_pretrained(made("GPT2LMHeadModel"))
+    with pytest.raises(UserError, match=r'load_model\(model, task="next_token"\)'):
+        benchmark.load_model(own)
+    taken = benchmark.load_model(own, tokenizer=AutoTokenizer.from_pretrained(classifier), task="next_token")
+    assert type(own) is transformers.GPT2LMHeadModel, "the model that was given stays what it is"
+    assert taken.labels == ("answer", "foil")
+
+
+def test_a_gguf_file_is_named(tmp_path, made):
+    (tmp_path / "a.gguf").write_bytes(b"GGUF")
+    with pytest.raises(UserError, match=r"holds a\.gguf; say which: model\.gguf_file=a\.gguf"):
+        loaded(tmp_path)
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed: pip install '.[gguf]'")
+    assert gguf
+    with pytest.raises(UserError, match=r"has no b\.gguf; did you mean a\.gguf|allowed: a\.gguf"):
+        loaded(tmp_path, gguf_file="b.gguf")
+
+
+def test_an_answer_rather_than_a_foil_is_explained(made):
+    model = loaded(made("LlamaForCausalLM"), "float64")
+    found = benchmark.explain(model, PROMPTS[0], answer="film", foil="bad", methods=["attnlrp", "leave_one_out"])
+    assert found.candidates == (("film", "bad"),)
+    assert "film rather than bad" in str(found)
+    batch = model.encode([PROMPTS[0]], candidates=[("film", "bad")])
+    trace = model.run(batch)
+    expected = (trace.logits - trace.normaliser[:, None]).exp()
+    assert torch.allclose(found.probabilities, expected.cpu(), atol=1e-9), "among the whole vocabulary"
+    token, probability = found.own[0]
+    assert probability == pytest.approx(float(trace.vocabulary.softmax(-1).max()))
+    assert f"predicted {token}" in str(found)
+    free = benchmark.explain(model, list(PROMPTS), methods=["raw_attention"])
+    assert [names for (names,) in free.candidates] == [name for name, _ in free.own], "the model's own next token"
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ({"target": 0}, r"target and against are classes of a classifier"),
+        ({"answer": ["film"] * 3}, r"answer has 3 tokens for 1 texts"),
+        ({"answer": 1e3}, r"answer=1000\.0 is no token"),
+        ({"answer": "film", "foil": [True]}, r"foil=True is no token|True is no token"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(made, asked, line):
+    with pytest.raises(UserError, match=line):
+        benchmark.explain(loaded(made("GPT2LMHeadModel")), "the story was", methods=["random"], **asked)
+
+
+def test_a_classifier_has_no_answers(tmp_path):
+    model = benchmark.load_model(text_models.save_bert(tmp_path / "bert"), device="cpu")
+    with pytest.raises(UserError, match="answer and foil are tokens of a causal language model"):
+        benchmark.explain(model, "a film", answer="good", methods=["random"])
+
+
+def test_a_comparison_of_prompts(made, tmp_path):
+    """From the file to the leaderboard; the last word, behind which the answer is read, is neither removed nor rated."""
+    rows = [
+        {"prompt": "the story was a good", "answer": "film", "foils": ["story"], "rationale": ["good"]},
+        {"prompt": "bad film , bad", "answer": "story", "foils": ["good"], "rationale": ["film"]},
+    ]
+    file = tmp_path / "prompts.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    done = benchmark.compare(
+        "task=prompts", f"task.files={{test: {file}}}", "model=lm", f"model.path={made('LlamaForCausalLM')}",
+        "methods=[attnlrp,oracle,random,inverted]", "evaluations=[perturbation,aopc,rationale,agreement]", "analyses=[]",
+        "tracking=none", f"out={tmp_path / 'runs'}", "evaluations.perturbation.target=contrast",
+    )  # fmt: skip
+    board = benchmark.leaderboard(done.folder)
+    assert set(board["method"]) == {"attnlrp", "oracle", "random", "inverted"}
+    assert board[board["metric"] == "comprehensiveness"]["value"].notna().all()
+    model = loaded(made("LlamaForCausalLM"))
+    task = benchmark.build("task/prompts", f"files={{test: {file}}}")
+    assert tuple(task.labels) == ("answer", "foil")
+    batch = model.encode_examples(task.split("test"), [0, 1])
+    visible = torch.ones(2, 5, dtype=torch.bool)
+    assert rated_units(batch, visible).sum(1).tolist() == [4, 4]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"answer": "film"}, r"prompts\.jsonl:1: 'prompt' is missing"),
+        ({"prompt": "a good", "answer": ""}, r"'answer' is missing or no text"),
+        ({"prompt": "a good", "answer": "film", "foils": [3]}, r"'foils' is \[3\]; give a list of texts"),
+        (
+            {"prompt": "a good", "answer": "film", "rationale": ["dull"]},
+            r"'rationale' names 'dull', which does not occur",
+        ),
+        (
+            {"prompt": "a good", "answer": "film", "foils": ["story", "bad"]},
+            r"has 2 foils and '.*' has 1; give as many",
+        ),
+    ],
+)
+def test_a_prompt_that_does_not_fit_names_its_line(tmp_path, line, said):
+    file = tmp_path / "prompts.jsonl"
+    second = {"prompt": "a bad", "answer": "film", "foils": ["story"]}
+    file.write_text(json.dumps(line) + "\n" + json.dumps(second) + "\n", "utf-8")
+    with pytest.raises(UserError, match=said):
+        benchmark.build("task/prompts", f"files={{test: {file}}}").split("test")
