@@ -12,7 +12,7 @@ import numpy as np
 from benchmark.errors import NoSplit, UserError
 from benchmark.rationales import rationale_of
 from benchmark.settings.declared import configurable
-from benchmark.settings.early import SPLITS, FilesBelow
+from benchmark.settings.early import SPLITS, ExistingFolder, FilesBelow
 from benchmark.types import Example
 from benchmark.words import Units, in_units, spans_of
 from tasks.common import check_split, digest, json_lines
@@ -42,7 +42,7 @@ class Prompts:
     version: ClassVar[int] = 1
 
     files: Annotated[Mapping[str, str], FilesBelow("root", instead="")]
-    root: str | None = None
+    root: Annotated[str | None, ExistingFolder()] = None
     units: Units = "words"
     name: str = "prompts"
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)

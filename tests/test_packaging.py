@@ -11,7 +11,7 @@ from tests.conftest import REPOSITORY
 from tests.test_sources import tracked
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
-TABLE = re.findall(r"^\| (.+?) \| (core|captum|train|vision|ray|launchers|docs|dev) \| (.+?) \| (.+?) \|$", (
+TABLE = re.findall(r"^\| (.+?) \| (core|captum|train|vision|ray|gguf|launchers|docs|dev) \| (.+?) \| (.+?) \|$", (
     REPOSITORY / "docs" / "dependencies.md").read_text(encoding="utf-8"), re.MULTILINE)  # fmt: skip
 
 

@@ -175,8 +175,21 @@ def open_setting(config: DictConfig) -> Setting:
 
 
 def _check_kind(task: Task, model: Classifier, example: Example | None) -> None:
-    """UserError where the task has texts and the model reads images, or the other way round."""
-    if example is None or isinstance(example.inputs, Mapping | PathLike):
+    """UserError where task and model do not go together: texts and images, prompts and classifiers."""
+    if example is None:
+        return
+    asked = model.encoder.answers == "next_token"
+    if asked and not example.candidates:
+        raise UserError(
+            f"the task {task.name} has no prompts with candidates for the next token, which the model '{model.name}' is "
+            "asked for; choose task=prompts, or a classifier: model=hf model.path=CHECKPOINT"
+        )
+    if example.candidates and not asked:
+        raise UserError(
+            f"the task {task.name} asks for the next token, and the model '{model.name}' is a classifier; choose a causal "
+            "language model: model=lm model.path=CHECKPOINT"
+        )
+    if isinstance(example.inputs, Mapping | PathLike):
         return
     is_text = isinstance(example.inputs, Sequence)
     if is_text and model.encoder.patch is not None and not _is_path(example.inputs):

@@ -182,10 +182,63 @@ def test_a_gguf_file_is_named(tmp_path, made):
     (tmp_path / "a.gguf").write_bytes(b"GGUF")
     with pytest.raises(UserError, match=r"holds a\.gguf; say which: model\.gguf_file=a\.gguf"):
         loaded(tmp_path)
-    gguf = pytest.importorskip("gguf", reason="gguf is not installed: pip install '.[gguf]'")
-    assert gguf
+    pytest.importorskip("gguf", reason="gguf is not installed: pip install '.[gguf]'")
     with pytest.raises(UserError, match=r"has no b\.gguf; did you mean a\.gguf|allowed: a\.gguf"):
         loaded(tmp_path, gguf_file="b.gguf")
+
+
+def write_gguf(file):
+    """A Llama of one layer with a byte-level tokenizer, half of its weights in eight bits."""
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed: pip install '.[gguf]'")
+    draw = np.random.default_rng(0)
+    letters = [chr(code) for code in range(33, 127)]
+    tokens = ["<|endoftext|>", "<s>", "</s>", "\u0120", *letters, "\u0120a", "\u0120g", "oo", "ood", "\u0120good"]
+    writer = gguf.GGUFWriter(str(file), "llama")
+    writer.add_block_count(1)
+    writer.add_context_length(64)
+    writer.add_embedding_length(32)
+    writer.add_feed_forward_length(64)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(8)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([3, 3, 3, *[1] * (len(tokens) - 3)])
+    writer.add_token_merges(["\u0120 a", "\u0120 g", "o o", "oo d", "\u0120g ood"])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_unk_token_id(0)
+    shapes = {
+        "token_embd": (len(tokens), 32), "output": (len(tokens), 32), "blk.0.attn_q": (32, 32), "blk.0.attn_k": (16, 32),
+        "blk.0.attn_v": (16, 32), "blk.0.attn_output": (32, 32), "blk.0.ffn_gate": (64, 32), "blk.0.ffn_up": (64, 32),
+        "blk.0.ffn_down": (32, 64),
+    }  # fmt: skip
+    for name, shape in shapes.items():
+        weights = draw.normal(size=shape).astype(np.float32)
+        kind = gguf.GGMLQuantizationType.Q8_0 if "blk" in name else gguf.GGMLQuantizationType.F32
+        writer.add_tensor(f"{name}.weight", gguf.quants.quantize(weights, kind), raw_dtype=kind)
+    for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
+        writer.add_tensor(f"{name}.weight", np.ones(32, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def test_weights_of_a_gguf_file_are_those_that_transformers_reads(tmp_path):
+    write_gguf(tmp_path / "tiny.gguf")
+    model = loaded(tmp_path, "float64", gguf_file="tiny.gguf")
+    assert model.name == "tiny"
+    batch = model.encode(["a good"], candidates=[("good", "a")])
+    assert not getattr(model.model, "is_quantized", False)
+    plain = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="tiny.gguf", dtype=torch.float64)
+    with torch.no_grad():
+        whole = plain(batch.tensors["input_ids"]).logits[0, -1]
+    assert torch.allclose(model.run(batch).vocabulary[0], whole, rtol=0, atol=1e-6)
+    found = benchmark.explain(model, "a good", answer="good", foil="a", methods=["gradient_x_input", "attnlrp"])
+    assert found.table().notna().all().all()
 
 
 def test_an_answer_rather_than_a_foil_is_explained(made):
