@@ -77,7 +77,10 @@ def run_small(config, run=run_comparison):
     for group in ("methods", "evaluations", "analyses"):
         for settings in config[group].values():
             make(settings)
-    if "path" not in config.model:
+    if config.task._target_ == "tasks.generated_prompts.GeneratedPrompts":
+        config.task = {**config.task, "train": 60, "validation": 6, "test": 6}
+        config.model = {"_target_": "benchmark.training.tiny_lm.TinyLM", "steps": 1, "hidden": 8, "intermediate": 8}
+    elif "path" not in config.model:
         told = (config.task.get("task") or config.task)._target_
         known = "digits" if told == "tasks.digit_scenes.DigitScenes" else "planted"
         labels = None if known == "digits" else list(make(config.task).labels)

@@ -1,0 +1,120 @@
+"""The small causal language model of the embedded default: a Llama trained from scratch on first use, then cached."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from benchmark.errors import UserError
+from benchmark.settings.declared import Above, AtLeast, Count, configurable
+from benchmark.training.small import AT_ONCE, Small
+from benchmark.training.sources import Shape
+from benchmark.training.trainer import adamw, passes
+from benchmark.types import Example
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_SPECIAL = ("<pad>", "<unk>", "<s>")
+_PAD, _UNKNOWN = 0, 1
+
+Encoded = tuple[list[int], list[int]]
+"""Token ids of a prompt, and those of its candidates, the answer first."""
+
+
+@configurable
+class TinyLM(Small):
+    """A `LlamaForCausalLM` and a tokenizer whose tokens are words, trained on the answers of the task's training prompts.
+
+    The loss is that of the token that comes next alone, among the whole vocabulary: −ln p(answer | prompt). Foils and
+    rationales take no part. A token for the beginning of the text stands before each prompt.
+
+    Attributes:
+        max_length: window in tokens.
+        steps, batch_size, learning_rate: AdamW's, with warm-up and decay.
+    """
+
+    kind: ClassVar[str] = "tiny-lm"
+    what: ClassVar[str] = "the tiny language model"
+    answers: ClassVar[Literal["next_token"]] = "next_token"
+
+    layers: Count = 3
+    hidden: Count = 96
+    intermediate: Count = 192
+    max_length: Count = 64
+    steps: Count = 3000
+    batch_size: Count = 64
+    learning_rate: Annotated[float, Above(0)] = 3e-3
+    weight_decay: Annotated[float, AtLeast(0)] = 0.01
+
+    @property
+    def shape(self) -> Shape:
+        """Of the model, before it is trained."""
+        return Shape(self.layers, self.heads, None)
+
+    def _new_encoder(self, train: Sequence[Example]) -> "Tokenizer":
+        from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+        if not all(example.candidates and isinstance(example.inputs, str) for example in train[:1]):
+            raise UserError("the tiny language model learns from prompts with candidates for the next token (task=ioi)")
+        words = {word for example in train for text in (example.inputs, *example.candidates) for word in text.split()}
+        vocabulary = {token: number for number, token in enumerate((*_SPECIAL, *sorted(words)))}
+        tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 2)])
+        return tokenizer
+
+    def _new_model(self, labels: Sequence[str], encoder: "Tokenizer") -> Any:
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        config = LlamaConfig(
+            vocab_size=encoder.get_vocab_size(),
+            hidden_size=self.hidden,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            intermediate_size=self.intermediate,
+            max_position_embeddings=self.max_length,
+            pad_token_id=_PAD,
+            bos_token_id=2,
+            eos_token_id=None,
+        )
+        return LlamaForCausalLM(config)
+
+    def _encoded(self, encoder: "Tokenizer", examples: Sequence[Example]) -> list[Encoded]:
+        prompts, vocabulary = encoder.encode_batch([example.inputs for example in examples]), encoder.get_vocab()
+        return [
+            (prompt.ids, [vocabulary.get(word, _UNKNOWN) for word in example.candidates])
+            for prompt, example in zip(prompts, examples, strict=True)
+        ]
+
+    def _optimizer(self, model: Any) -> torch.optim.Optimizer:
+        return adamw(model, self.learning_rate, self.learning_rate, self.weight_decay)
+
+    def _losses(self, model: Any, inputs: Sequence[Encoded], labels: Int[Tensor, "N"]) -> Iterator[Float[Tensor, ""]]:
+        for rows in passes([len(ids) for ids, _ in inputs], self.batch_size):
+            answers = torch.tensor([inputs[row][1][0] for row in rows])
+            yield torch.nn.functional.cross_entropy(_next(model, [inputs[row][0] for row in rows]), answers)
+
+    def _predicted(self, model: Any, inputs: Sequence[Encoded]) -> Int[Tensor, "N"]:
+        found = []
+        for start in range(0, len(inputs), AT_ONCE):
+            part = inputs[start : start + AT_ONCE]
+            logits = _next(model, [ids for ids, _ in part])
+            found.append(logits.gather(1, torch.tensor([candidates for _, candidates in part])).argmax(1))
+        return torch.cat(found)
+
+    def _kept(self, encoder: "Tokenizer") -> Any:
+        from transformers import PreTrainedTokenizerFast
+
+        names = dict(zip(("pad_token", "unk_token", "bos_token"), _SPECIAL, strict=True))
+        return PreTrainedTokenizerFast(tokenizer_object=encoder, model_max_length=self.max_length, **names)
+
+
+def _next(model: Any, prompts: Sequence[Sequence[int]]) -> Float[Tensor, "B V"]:
+    """Logits of the token behind each prompt."""
+    ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in prompts], batch_first=True)
+    last = torch.tensor([len(row) - 1 for row in prompts])
+    states = model.model(input_ids=ids, attention_mask=(ids != _PAD).long()).last_hidden_state
+    return model.lm_head(states[torch.arange(len(last)), last])  # type: ignore[no-any-return]

@@ -1,0 +1,54 @@
+"""Generated prompts: the answer follows from the words that the rationale marks, and from no others."""
+
+import pytest
+
+import benchmark
+from tasks.generated_prompts import GeneratedPrompts
+
+KINDS = ("ioi", "greater_than", "induction", "agreement")
+
+
+def told(example):
+    """Words, the marked ones, answer and foil."""
+    words = example.inputs.split()
+    return words, [word for word, mark in zip(words, example.rationale, strict=True) if mark], *example.candidates
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_answer_follows_from_the_marked_words(kind):
+    for example in benchmark.build(f"task/{kind}", "test=50").split("test"):
+        words, marked, answer, foil = told(example)
+        assert answer != foil
+        assert example.rated.tolist() == [True] * (len(words) - 1) + [False]
+        if kind == "ioi":
+            assert sorted(marked) == sorted([answer, foil, foil])
+            assert (words.count(answer), words.count(foil)) == (1, 2)
+        elif kind == "greater_than":
+            (start,) = marked
+            assert int(foil) < int(start) < int(answer)
+        elif kind == "induction":
+            word, follower, again = marked
+            assert word == again == words[-1]
+            assert follower == answer == words[words.index(word) + 1]
+            assert foil in words
+        else:
+            (subject,) = marked
+            assert words[1] == subject
+            assert (answer in ("are", "were", "have")) == subject.endswith("s")
+
+
+def test_every_prompt_follows_the_seed_and_no_split_hangs_on_another():
+    one, same, other = (GeneratedPrompts(seed=seed, train=8, test=12) for seed in (0, 0, 1))
+    assert [e.inputs for e in one.split("test")] == [e.inputs for e in same.split("test")]
+    assert [e.inputs for e in one.split("test")] != [e.inputs for e in other.split("test")]
+    assert one.fingerprint == same.fingerprint != other.fingerprint
+    longer = GeneratedPrompts(train=16, test=12)
+    assert [e.inputs for e in longer.split("test")] == [e.inputs for e in one.split("test")]
+    assert [e.meta["kind"] for e in one.split("test")[:4]] == list(KINDS)
+    assert tuple(one.labels) == ("answer", "foil")
+
+
+def test_what_the_model_learns_from_is_the_mixture_whatever_is_scored():
+    learned = [benchmark.build(f"task/{kind}").learned_from for kind in KINDS]
+    assert len({task.fingerprint for task in learned}) == 1
+    assert {e.meta["kind"] for e in learned[0].split("test")} == {*KINDS}
