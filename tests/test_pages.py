@@ -78,7 +78,7 @@ def run_small(config, run=run_comparison):
         for settings in config[group].values():
             make(settings)
     if config.task._target_ == "tasks.generated_prompts.GeneratedPrompts":
-        config.task = {**config.task, "train": 60, "validation": 6, "test": 6}
+        config.task = {**config.task, "train": 3000, "validation": 6, "test": 6}
         config.model = {"_target_": "benchmark.training.tiny_lm.TinyLM", "steps": 1, "hidden": 8, "intermediate": 8}
     elif "path" not in config.model:
         told = (config.task.get("task") or config.task)._target_
