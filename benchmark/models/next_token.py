@@ -46,6 +46,16 @@ class NextToken:
         output.logits = output.vocabulary if candidates is None else output.vocabulary.gather(-1, candidates[..., 0])
         return output
 
+    def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
+        """A copy is made from the family's own class, since that of this object lies in no module."""
+        return _empty, (type(self).__mro__[2],), self.__dict__.copy()
+
+
+def _empty(kind: Any) -> Any:
+    """A model of a family that is asked for the next token, with nothing in it yet."""
+    asked = _asked_for_the_next_token(kind)
+    return asked.__new__(asked)
+
 
 @cache
 def _asked_for_the_next_token(kind: Any) -> Any:

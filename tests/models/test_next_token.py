@@ -1,7 +1,9 @@
 """Causal language models asked for the next token: the numbers of transformers, LXT and inseq, alone and in a batch."""
 
+import copy
 import dataclasses
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -135,6 +137,15 @@ def test_ready_ids_are_padded_on_either_side(made):
     logits = [model.run(model.encode([one], candidates=[(4, 5)])).logits for one in given]
     assert torch.equal(logits[0], logits[1])
     assert torch.equal(logits[0], logits[2])
+
+
+def test_a_model_can_be_sent_to_another_process_and_copied(made):
+    model = loaded(made("LlamaForCausalLM"))
+    batch = model.encode(PROMPTS, candidates=CANDIDATE_WORDS)
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert type(other.model) is type(model.model)
+        assert torch.equal(other.run(batch).logits, model.run(batch).logits)
+    assert copy.deepcopy(model.model).model.embed_tokens is not model.model.model.embed_tokens
 
 
 def test_long_prompts_are_cut_where_they_begin(made):
