@@ -89,7 +89,7 @@ def other_setting(key: str, part: str, node: Mapping[str, Any], names: Sequence[
     if deeper := sorted(_leading_to(node, part, before)):
         return f"did you mean {', '.join(deeper[:3])}?"
     if group in _CHOSEN and not rest and (others := _options_with(group, part)):
-        return f"it is one of {' and '.join(f'{group}={name}' for name in others)}, which is chosen with it"
+        return f"it is a setting of {', '.join(f'{group}={name}' for name in others)}: choose one of them beside it"
     said = near(part, names)
     if said.startswith("allowed") and group in _SHOWN and rest:
         return f"{said}; attention-benchmark show {rest.partition('.')[0]} tells what each is"
