@@ -65,6 +65,8 @@ class Example:
     def __post_init__(self) -> None:
         if self.rationale is not None and getattr(self.rationale, "dtype", None) != np.bool_:
             object.__setattr__(self, "rationale", _marks(self.rationale, self.uid))
+        if self.rated is not None and getattr(self.rated, "dtype", None) != np.bool_:
+            object.__setattr__(self, "rated", _marks(self.rated, self.uid))
 
 
 def _marks(marks: Any, uid: str) -> np.ndarray:

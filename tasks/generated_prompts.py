@@ -101,8 +101,8 @@ class GeneratedPrompts:
     - `induction`: "bako demi fulo gako bako demi" – fulo, not gako;
     - `agreement`: "the keys near the dog" – are, not is.
 
-    The rationale marks the words that the answer follows from. The last word is not rated: where it is removed, the model is
-    read at another place. `model=tiny_lm` learns from the `mixture` of all kinds, whichever of them is scored.
+    The rationale marks the words that the answer follows from, but the last one, which is not rated: where it is removed,
+    the model is read at another place. `model=tiny_lm` learns from the `mixture` of all kinds, whichever of them is scored.
 
     Attributes:
         kinds: of prompts; several are drawn in turn.
@@ -158,12 +158,13 @@ class GeneratedPrompts:
             kind = self.kinds[number % len(self.kinds)]
             found = _DRAWS[kind](draws[kind])
             places = np.arange(len(found.words))
+            rated = places < len(found.words) - 1
             yield Example(
                 uid=f"{split}-{number:06d}",
                 inputs=" ".join(found.words),
                 label=0,
-                rationale=np.isin(places, sorted(found.decisive)),
-                rated=places < len(found.words) - 1,
+                rationale=np.isin(places, sorted(found.decisive)) & rated,
+                rated=rated,
                 candidates=(found.answer, found.foil),
                 meta={"kind": kind},
             )

@@ -23,11 +23,12 @@ class Prompts:
     """JSON Lines, a prompt each: `{"prompt": "When Mary and John went to the store, John gave a drink to", "answer": "Mary",
     "foils": ["John"], "rationale": ["Mary"]}`.
 
-    The classes of an example are its candidates for the next token, the answer first. All prompts have as many foils. With a
-    foil what is explained may be a contrast; without one the answer stands alone.
+    The classes of an example are its candidates for the next token, the answer first. All prompts have as many foils, one at
+    least.
 
     `rationale` says which words decide, and `rated` which of them are scored and removed, each in one of the forms of
-    `benchmark.rationales`. Without `rated` they are all but the last one: where it is removed, another place is read.
+    `benchmark.rationales`. Without `rated` they are all but the last one: where it is removed, another place is read. What a
+    rationale marks of the other words is left out, since nothing is asked of them.
 
     Attributes:
         files: the file of each split, `{test: prompts.jsonl}`.
@@ -48,6 +49,8 @@ class Prompts:
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not set(self.files) & set(SPLITS):
+            raise UserError('task.files names no split; give "task.files={test: PROMPTS.jsonl}"')
         if self.units == "tokens":
             raise UserError(
                 "task.units=tokens: rationales and rated words are of the prompts' own units; choose others"
@@ -92,19 +95,28 @@ class Prompts:
         for key in ("prompt", "answer"):
             if not isinstance(line.get(key), str) or not line[key].strip():
                 raise UserError(f"{where}: '{key}' is missing or no text; found {', '.join(sorted(line))}")
-        foils = line.get("foils", [])
+        foils = line.get("foils") or []
         foils = [foils] if isinstance(foils, str) else foils
         if not isinstance(foils, list) or not all(isinstance(foil, str) for foil in foils):
             raise UserError(f"{where}: 'foils' is {json.dumps(foils)}; give a list of texts")
+        if not foils:
+            raise UserError(
+                f"{where}: 'foils' is missing; give at least one token that might have come in the answer's place"
+            )
         prompt = in_units(str(line["prompt"]), self.units)
         rated = rationale_of(line.get("rated"), [prompt], where, "'rated'")
         if rated is None:
             rated = np.arange(len(spans_of(prompt))) < len(spans_of(prompt)) - 1
+        rationale = rationale_of(line.get("rationale"), [prompt], where, "'rationale'")
+        if rationale is not None and rationale.any() and not (rationale & rated).any():
+            raise UserError(
+                f"{where}: 'rationale' marks words alone that are not rated; name those that are with 'rated'"
+            )
         return Example(
             uid=uid,
             inputs=prompt,
             label=0,
-            rationale=rationale_of(line.get("rationale"), [prompt], where, "'rationale'"),
+            rationale=None if rationale is None else rationale & rated,
             rated=rated,
             candidates=(str(line["answer"]), *foils),
         )

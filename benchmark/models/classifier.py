@@ -19,6 +19,7 @@ from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.models.encoding import Encoder
 from benchmark.models.families import Family, read_weights
 from benchmark.models.label_matching import label_map
+from benchmark.models.next_token import CANDIDATES
 from benchmark.models.passes import Cost, Trace, share_of_tokens
 from benchmark.models.precision import Magnitudes, Twin
 from benchmark.models.read_rows import Narrow, Rows, lone_rows
@@ -160,6 +161,16 @@ class Classifier:
             candidates=candidates,
         )
         say_how_texts_are_read(self.encoder, [batch])
+        return self._with_as_many(batch)
+
+    def _with_as_many(self, batch: Batch) -> Batch:
+        """The batch; UserError where its candidates are not as many as the model's labels."""
+        candidates = batch.tensors.get(CANDIDATES)
+        if candidates is not None and candidates.shape[1] != len(self.labels):
+            raise UserError(
+                f"the examples have {candidates.shape[1]} candidates, and the model {len(self.labels)} labels "
+                f"({', '.join(self.labels)}); name each: load_model(..., labels=[...]) or model.labels=[...]"
+            )
         return batch
 
     def encode_examples(self, examples: Sequence[Example], label_map: Sequence[int]) -> Batch:
@@ -169,7 +180,7 @@ class Classifier:
         """
         if wrong := [example for example in examples if not -1 <= example.label < len(label_map)]:
             raise UserError(f"example '{wrong[0].uid}' has the label {wrong[0].label} of {len(label_map)} classes")
-        return self.encoder(
+        batch = self.encoder(
             [example.inputs for example in examples],
             uids=[example.uid for example in examples],
             labels=[-1 if example.label < 0 else label_map[example.label] for example in examples],
@@ -180,6 +191,7 @@ class Classifier:
             candidates=[example.candidates for example in examples],
             rated=[example.rated for example in examples],
         )
+        return self._with_as_many(batch)
 
     def label_map(self, task_labels: Sequence[str]) -> list[int]:
         """The model's class for each of a task's labels, matched by name without regard to case; else UserError."""
@@ -268,7 +280,9 @@ class Classifier:
             embeddings=embeddings[0] if embeddings else None,
             hidden=tuple(block_tape.hidden) if "hidden" in record else (),
             multilabel=self.multilabel,
-            vocabulary=getattr(output, "vocabulary", None),
+            vocabulary=None
+            if (all_of := getattr(output, "vocabulary", None)) is None
+            else all_of.to(self.scores_dtype),
         )
 
     def probabilities(self, logits: Float[Tensor, "*n C"]) -> Float[Tensor, "*n C"]:

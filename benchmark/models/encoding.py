@@ -193,6 +193,25 @@ def _merged_marks(marks: np.ndarray | None, merged: np.ndarray | None) -> np.nda
     return np.bincount(merged, weights=np.asarray(marks, dtype=float)) > 0
 
 
+def _merged_rated(marks: np.ndarray | None, merged: np.ndarray | None) -> np.ndarray | None:
+    """Of units that became part of others: one is rated where all of its parts are."""
+    without = None if marks is None else _merged_marks(~np.asarray(marks, dtype=bool), merged)
+    return None if without is None else ~without
+
+
+def _all_rated(
+    rated: Sequence[np.ndarray | None], merges: Mapping[int, np.ndarray], uids: Sequence[str], counts: Sequence[int]
+) -> tuple[np.ndarray | None, ...]:
+    """Which units of each example are rated; empty where no example says it. UserError for one mark too many or too few."""
+    if all(marks is None for marks in rated):
+        return ()
+    found = tuple(_merged_rated(marks, merges.get(place)) for place, marks in enumerate(rated))
+    for uid, marks, count in zip(uids, found, counts, strict=True):
+        if marks is not None and len(marks) != count:
+            raise UserError(f"example '{uid}' says of {len(marks)} words whether they are rated, and has {count}")
+    return found
+
+
 @dataclass(frozen=True)
 class Encoder:
     """Turns texts, pairs, word lists, ready ids or images into a `Batch`.
@@ -289,9 +308,7 @@ class Encoder:
             masks=tuple(fitted) if "pixel_values" in tensors else (),
             tokenless=self._tokenless(words, units, inputs),
             keys=() if named else tuple(map(key_of, inputs)),
-            rated=tuple(_merged_marks(marks, merges.get(place)) for place, marks in enumerate(rated))
-            if any(marks is not None for marks in rated)
-            else (),
+            rated=_all_rated(rated, merges, uids, n_units),
         )
         for uid, marks, count in zip(uids, rationale, n_units, strict=True):
             if marks is not None and len(marks) != count:
@@ -307,20 +324,27 @@ class Encoder:
         """The ids of each example's candidates; UserError where they are not as many for all, or no tokens."""
         if self.answers != "next_token":
             return {}
+        if candidates and len(candidates) != len(inputs):
+            raise UserError(
+                f"candidates are given for {len(candidates)} of {len(inputs)} prompts; give a list for each"
+            )
         rows = []
         for value, given, uid in zip(inputs, candidates or [()] * len(inputs), uids, strict=True):
+            if isinstance(given, str):
+                raise UserError(f"example '{uid}': candidates are '{given}'; give a list, the answer first")
             if not given:
                 raise UserError(
                     f"example '{uid}' has no candidates for the next token; give the answer and its foils (answer=, foil=; "
                     "Example.candidates)"
                 )
-            if all(isinstance(one, int) for one in given):
-                rows.append(list(map(int, given)))
-                continue
-            if self.tokenizer is None or isinstance(value, Mapping):
+            if not all(isinstance(one, int) for one in given) and (
+                self.tokenizer is None or isinstance(value, Mapping)
+            ):
                 raise UserError(f"example '{uid}' is given as ready ids: give its candidates as ids too")
             text = value if isinstance(value, str) else " ".join(value)
-            rows.append(candidate_ids(self.tokenizer, text, list(map(str, given)), f"example '{uid}'"))
+            rows.append(candidate_ids(self.tokenizer, text, given, f"example '{uid}'"))
+            if len(rows[-1]) < 2:
+                raise UserError(f"example '{uid}' has one candidate, which is certain among itself; give a foil, too")
         if len({len(row) for row in rows}) > 1:
             raise UserError("the examples of a batch have different numbers of candidates; give as many foils to each")
         if self.vocabulary is not None and (wrong := _outside([torch.tensor(row) for row in rows], self.vocabulary)):
@@ -453,9 +477,17 @@ class Encoder:
         columns.setdefault("attention_mask", [torch.ones_like(ids) for ids in columns["input_ids"]])
         if self.answers == "next_token":  # padding on the left would move the prompt to other positions
             attended = [mask.bool() for mask in columns["attention_mask"]]
+            if empty := [place for place, mask in enumerate(attended) if not mask.any()]:
+                raise UserError(f"the ready ids of input {empty[0]} are padding alone; a prompt has one token at least")
             columns = {
                 name: [row[mask] for row, mask in zip(rows, attended, strict=True)] for name, rows in columns.items()
             }
+            inputs = [
+                {**value, "special_tokens_mask": torch.as_tensor(value["special_tokens_mask"]).flatten()[mask]}
+                if "special_tokens_mask" in value
+                else value
+                for value, mask in zip(inputs, attended, strict=True)
+            ]
         if (longest := max(len(ids) for ids in columns["input_ids"])) > self.window:
             raise UserError(f"ready ids of {longest} tokens do not fit the model's window of {self.window}")
         if self.vocabulary is not None and (wrong := _outside(columns["input_ids"], self.vocabulary)):

@@ -88,7 +88,7 @@ def load_model(
             place of a checkpoint's own.
         processor: of images, likewise; it is shared.
         labels: names of the classes in the order of the outputs, in place of those in the configuration (LABEL_0, ...);
-            the setting `model.labels`. They enter the fingerprint.
+            the setting `model.labels`. They enter the fingerprint, but not that of a language model.
         head: "zero" for the encoder of a checkpoint that was trained without a classifier, or with another: the head's
             weights are 0, so that every logit is 0 and attention and hidden states are what there is to look at
             (`headless.needs_head`). It has as many classes as `labels` has names.
@@ -123,6 +123,12 @@ def load_model(
             f"dtype is {type(dtype).__name__}, which names no precision; a tokenizer is given by name: "
             "benchmark.load_model(model, tokenizer=tokenizer)"
         )
+    if task == "class" and gguf_file is not None:
+        raise UserError('a GGUF file is read as a causal language model: load_model(..., task="next_token")')
+    if task == "next_token" and (head != "own" or processor is not None):
+        raise UserError(
+            "a language model has neither another head nor an image processor; leave head and processor out"
+        )
     if dtype is not None and dtype not in _DTYPES:
         raise UserError(f"model.dtype={dtype} is unknown; allowed: {', '.join(_DTYPES)}")
     if task not in get_args(Answers):
@@ -139,8 +145,18 @@ def load_model(
         target = next(loaded.model.parameters()).device if device == "auto" else device_named(device)
     classifier = _instrumented(loaded, target, window, max_tokens, memory_budget)
     if task == "next_token":
-        return classifier if labels is None else replace(classifier, labels=tuple(map(str, labels)))
+        return classifier if labels is None else replace(classifier, labels=_called(labels))
     return with_labels(classifier, labels)
+
+
+def _called(labels: Sequence[str | int | float | bool]) -> tuple[str, ...]:
+    """What candidates are called; UserError where that is not a name for each of two or more."""
+    named = () if isinstance(labels, str) else tuple(map(str, labels))
+    if len(named) < 2 or len(set(named)) < len(named):
+        raise UserError(
+            f"labels={labels!r}: give a name for each candidate, the answer first, such as ['answer', 'foil']"
+        )
+    return named
 
 
 def _zero_head(head: Head, labels: Sequence[str | int | float | bool] | None) -> ZeroHead | None:
@@ -375,7 +391,7 @@ def _own_failure(model: nn.Module, encoder: Encoder, inputs: dict[str, Tensor]) 
 
 
 def states_read(model: Classifier, batch: Batch) -> Bool[Tensor, "B T"]:
-    """True for the tokens with `∂y_0/∂x[j] ≠ 0`, x the output of the last block.
+    """True for the tokens with `∂y_0/∂x[j] ≠ 0`, x the output of the last block; of a language model `∂Σy²/∂x[j]`.
 
     Of an encoder–decoder: for the decoder's positions.
     """
@@ -389,10 +405,12 @@ def states_read(model: Classifier, batch: Batch) -> Bool[Tensor, "B T"]:
     handle = blocks_of(model.model, model.attention_modules)[-1].register_forward_hook(leaf)
     try:
         with torch.enable_grad():
-            logits = model.model(**batch.tensors).logits
+            output = model.model(**batch.tensors)
     finally:
         handle.remove()
-    (gradient,) = torch.autograd.grad(logits[:, 0].sum(), states[-1:])
+    vocabulary = getattr(output, "vocabulary", None)
+    read = output.logits[:, 0] if vocabulary is None else vocabulary.square()
+    (gradient,) = torch.autograd.grad(read.sum(), states[-1:])
     return gradient.abs().sum(-1) > 0
 
 
@@ -407,9 +425,8 @@ def _check_padding(model: Classifier, inputs: Mapping[str, Tensor]) -> None:
     """
     longer = {name: torch.cat([ids[:1], *[ids[1:-1]] * _TIMES, ids[-1:]]) for name, ids in inputs.items()}
     with torch.no_grad():  # the model's own pass: what is measured here is no cost of an explanation
-        alone, beside = (
-            model.model(**_encoded(model, batch).tensors).logits[0].float() for batch in ([inputs], [inputs, longer])
-        )
+        outputs = [model.model(**_encoded(model, batch).tensors) for batch in ([inputs], [inputs, longer])]
+    alone, beside = (getattr(output, "vocabulary", output.logits)[0].float() for output in outputs)
     change = float((beside - alone).abs().max())
     rounding = max(_ROUNDING, 10 * torch.finfo(model.encoder.dtype).eps)
     if change > rounding * max(1.0, float(alone.abs().max())):

@@ -4,7 +4,7 @@ Notation: B examples, T tokens, V tokens of the vocabulary, C candidates; class 
 """
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -14,12 +14,16 @@ from torch import Tensor, nn
 
 from benchmark.errors import UserError
 from benchmark.models.families import only_last
+from benchmark.words import is_unspaced
 
 Answers = Literal["class", "next_token"]
 """What a model is asked: which of its classes an input is of, or which of an example's candidates comes next."""
 
 CANDIDATES = "candidates"
 """Name of the model's input that holds the candidates' ids, [B C 1]: three dimensions, so that it is no column of tokens."""
+
+CLOSING = tuple(",.;:!?)]}%”’")
+"""Punctuation behind which a word stands apart."""
 
 LABELS = ("answer", "foil")
 """What the candidates are called where nobody names them."""
@@ -36,13 +40,23 @@ class NextToken:
     """
 
     config: Any
+    get_output_embeddings: Callable[[], nn.Module]
 
     def forward(self, input_ids: Tensor, candidates: Int[Tensor, "B C 1"] | None = None, **more: Any) -> Any:
         """The model's own output, its logits those of the candidates; without any, those of the vocabulary."""
         last = only_last(input_ids != self.config.get_text_config().pad_token_id).int().argmax(1)
         kept, place = torch.unique(last, return_inverse=True)
-        output = super().forward(input_ids=input_ids, logits_to_keep=kept, **more)  # type: ignore[misc]
-        output.vocabulary = output.logits[torch.arange(len(last), device=last.device), place]
+        rows = torch.arange(len(last), device=last.device)
+
+        def one_row(_head: Any, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            return (states[0][rows, place][:, None], *states[1:])
+
+        handle = self.get_output_embeddings().register_forward_pre_hook(one_row)  # not V logits of each place of others
+        try:
+            output = super().forward(input_ids=input_ids, logits_to_keep=kept, **more)  # type: ignore[misc]
+        finally:
+            handle.remove()
+        output.vocabulary = output.logits[:, 0]
         output.logits = output.vocabulary if candidates is None else output.vocabulary.gather(-1, candidates[..., 0])
         return output
 
@@ -68,6 +82,8 @@ def ask_for_the_next_token(model: nn.Module) -> nn.Module:
     Raises:
         UserError: its class has no `logits_to_keep`.
     """
+    if isinstance(model, NextToken):
+        return model
     if "logits_to_keep" not in inspect.signature(type(model).forward).parameters:
         raise UserError(
             f"{type(model).__name__} gives the logits of all positions alone (no logits_to_keep in its forward), so that it "
@@ -93,10 +109,18 @@ def is_causal_lm(kind: type) -> bool:
     return any(base.__name__.endswith(AFTER_ALL) for base in kind.__mro__)
 
 
-def candidate_ids(tokenizer: Any, prompt: str, candidates: Sequence[str], where: str) -> list[int]:
-    """The token that each candidate is behind a prompt.
+def _between(prompt: str, candidate: str) -> str:
+    """A blank where two words of a spaced script would else grow together: none beside punctuation or other white space."""
+    before, behind = prompt[-1:], candidate[:1]
+    if not behind.isalnum() or not (before.isalnum() or before in CLOSING) or is_unspaced(before + behind):
+        return ""
+    return " "
 
-    A blank is put between them where neither has one.
+
+def candidate_ids(tokenizer: Any, prompt: str, candidates: Sequence[str | int], where: str) -> list[int]:
+    """The token that each candidate is behind a prompt; what is an id already stays it.
+
+    A blank is put between a prompt and a word where they would grow together (`_between`).
 
     Raises:
         UserError: a candidate is no token of its own there, or two are the same one.
@@ -106,13 +130,15 @@ def candidate_ids(tokenizer: Any, prompt: str, candidates: Sequence[str], where:
         found: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return found
 
-    before = ids(prompt)
+    before = ids(prompt) if any(isinstance(candidate, str) for candidate in candidates) else []
     found: list[int] = []
     for candidate in candidates:
+        if isinstance(candidate, int):
+            found.append(candidate)
+            continue
         if not candidate.strip():
             raise UserError(f"{where}: a candidate for the next token is empty; give a word")
-        blank = "" if candidate[0].isspace() or prompt[-1:].isspace() else " "
-        whole = ids(f"{prompt}{blank}{candidate}")
+        whole = ids(f"{prompt}{_between(prompt, candidate)}{candidate}")
         behind = whole[len(before) :]
         if whole[: len(before)] != before:
             raise UserError(
@@ -124,9 +150,9 @@ def candidate_ids(tokenizer: Any, prompt: str, candidates: Sequence[str], where:
                 f"{where}: the candidate '{candidate}' is {len(behind)} tokens ({pieces}), and the model gives one at a "
                 "time; give a candidate that is one token"
             )
-        if behind[0] == tokenizer.unk_token_id:
+        if behind[0] == getattr(tokenizer, "unk_token_id", None):
             raise UserError(f"{where}: the candidate '{candidate}' is not in the model's vocabulary")
         found += behind
-    if twice := sorted({candidates[place] for place, one in enumerate(found) if one in found[:place]}):
+    if twice := sorted({str(candidates[place]) for place, one in enumerate(found) if one in found[:place]}):
         raise UserError(f"{where}: the candidate '{twice[0]}' is the same token as another one")
     return found

@@ -4,17 +4,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.errors import UserError
 from benchmark.models import Classifier
-from benchmark.models.next_token import CANDIDATES
+from benchmark.models.next_token import candidate_ids
 from benchmark.notebook.given import Inputs, target_of
-from benchmark.targets import ClassTarget, Contrast, Target
+from benchmark.targets import Contrast, Target
 
 Candidates = tuple[tuple[str | int, ...], ...]
+_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,11 @@ class Asked:
                 "target and against are classes of a classifier; what comes next is answer=, and foil= what might have"
             )
         answers, foils = (_each(given, inputs, name) for given, name in ((answer, "answer"), (foil, "foil")))
-        answers = answers or _own(model, inputs)
-        candidates = tuple(zip(answers, foils, strict=True)) if foils else tuple((one,) for one in answers)
+        if not (answers and foils):
+            best = _own(model, inputs)
+            answers = answers or [first for first, _ in best]
+            foils = foils or _others(model, inputs, answers, best)
+        candidates = tuple(zip(answers, foils, strict=True))
         names = tuple(tuple(named_token(model, one) for one in row) for row in candidates)
         return Asked((None, None), candidates, names)
 
@@ -60,7 +65,7 @@ class Asked:
         if not self.candidates:
             return target_of(model, *self.chosen, logits.argmax(-1))
         first = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
-        return ClassTarget(first) if logits.shape[-1] == 1 else Contrast(first, first + 1)
+        return Contrast(first, first + 1)
 
 
 def _each(given: Any, inputs: Inputs, name: str) -> list[str | int]:
@@ -71,16 +76,35 @@ def _each(given: Any, inputs: Inputs, name: str) -> list[str | int]:
     found = list(given) if several else [given] * len(inputs.values)
     if len(found) != len(inputs.values):
         raise UserError(f"{name} has {len(found)} tokens for {len(inputs.values)} texts; give one, or one for each")
+    found = [int(one) if isinstance(one, np.integer) else one for one in found]
     if wrong := [one for one in found if isinstance(one, bool) or not isinstance(one, str | int)]:
         raise UserError(f"{name}={wrong[0]!r} is no token; give a word or an id")
+    if below := [one for one in found if isinstance(one, int) and one < 0]:
+        raise UserError(f"{name}={below[0]} is no id of a token")
     return found
 
 
-def _own(model: Classifier, inputs: Inputs) -> list[str | int]:
-    """The token that the model itself goes on with, after each text."""
-    batch = model.encode(inputs.values, candidates=[(0,)] * len(inputs.values))
-    vocabulary = model.run({name: tensor for name, tensor in batch.tensors.items() if name != CANDIDATES}).logits
-    return list(map(int, vocabulary.argmax(-1)))
+def _own(model: Classifier, inputs: Inputs) -> list[tuple[int, int]]:
+    """The two tokens that the model finds most probable after each text."""
+    found: list[tuple[int, int]] = []
+    for start in range(0, len(inputs.values), _AT_ONCE):
+        part = inputs.values[start : start + _AT_ONCE]
+        vocabulary = model.run(model.encode(part, candidates=[(0, 1)] * len(part))).vocabulary
+        assert vocabulary is not None
+        found += [(int(first), int(second)) for first, second in vocabulary.topk(2).indices]
+    return found
+
+
+def _others(
+    model: Classifier, inputs: Inputs, answers: list[str | int], best: list[tuple[int, int]]
+) -> list[str | int]:
+    """The most probable token beside each answer."""
+    foils: list[str | int] = []
+    for value, answer, (first, second) in zip(inputs.values, answers, best, strict=True):
+        text = value if isinstance(value, str) else " ".join(value) if isinstance(value, list) else ""
+        (own,) = candidate_ids(model.tokenizer, text, [answer], "answer")
+        foils.append(second if own == first else first)
+    return foils
 
 
 def named_token(model: Classifier, token: str | int) -> str:

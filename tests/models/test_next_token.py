@@ -165,6 +165,8 @@ def test_long_prompts_are_cut_where_they_begin(made):
         (("good", "good"), r"the candidate 'good' is the same token as another one"),
         (("good", " "), r"a candidate for the next token is empty"),
         ((), r"has no candidates for the next token"),
+        (("good",), r"has one candidate, which is certain among itself; give a foil"),
+        (("good", 4, 5), r"the examples have 3 candidates, and the model 2 labels"),
         ((4, 10**6), r"candidates hold the id 1000000"),
     ],
 )
@@ -265,7 +267,11 @@ def test_an_answer_rather_than_a_foil_is_explained(made):
     assert probability == pytest.approx(float(trace.vocabulary.softmax(-1).max()))
     assert f"predicted {token}" in str(found)
     free = benchmark.explain(model, list(PROMPTS), methods=["raw_attention"])
-    assert [names for (names,) in free.candidates] == [name for name, _ in free.own], "the model's own next token"
+    assert [names[0] for names in free.candidates] == [name for name, _ in free.own], "the model's own next token"
+    ids = trace.vocabulary[0].topk(2).indices.tolist()
+    why_not = benchmark.explain(model, PROMPTS[0], foil=ids[1], methods=["gradient_x_input"])
+    assert why_not.candidates == free.candidates[:1], "beside the most probable token stands the second one"
+    assert float(why_not.table().abs().to_numpy().sum()) > 0
 
 
 @pytest.mark.parametrize(
@@ -291,7 +297,7 @@ def test_a_classifier_has_no_answers(tmp_path):
 def test_a_comparison_of_prompts(made, tmp_path):
     """From the file to the leaderboard; the last word, behind which the answer is read, is neither removed nor rated."""
     rows = [
-        {"prompt": "the story was a good", "answer": "film", "foils": ["story"], "rationale": ["good"]},
+        {"prompt": "the story was a good", "answer": "film", "foils": ["story"], "rationale": ["story"]},
         {"prompt": "bad film , bad", "answer": "story", "foils": ["good"], "rationale": ["film"]},
     ]
     file = tmp_path / "prompts.jsonl"
@@ -304,6 +310,11 @@ def test_a_comparison_of_prompts(made, tmp_path):
     board = benchmark.leaderboard(done.folder)
     assert set(board["method"]) == {"attnlrp", "oracle", "random", "inverted"}
     assert board[board["metric"] == "comprehensiveness"]["value"].notna().all()
+    oracle = board[(board["method"] == "oracle") & (board["evaluation"] == "rationale")].set_index("metric")["value"]
+    assert oracle["average_precision"] == oracle["coverage"] == 1.0, (
+        "words that are not rated are no words that were missed"
+    )
+    assert oracle["truncated_rationale_share"] == 0.0
     model = loaded(made("LlamaForCausalLM"))
     task = benchmark.build("task/prompts", f"files={{test: {file}}}")
     assert tuple(task.labels) == ("answer", "foil")
@@ -318,8 +329,13 @@ def test_a_comparison_of_prompts(made, tmp_path):
         ({"answer": "film"}, r"prompts\.jsonl:1: 'prompt' is missing"),
         ({"prompt": "a good", "answer": ""}, r"'answer' is missing or no text"),
         ({"prompt": "a good", "answer": "film", "foils": [3]}, r"'foils' is \[3\]; give a list of texts"),
+        ({"prompt": "a good", "answer": "film"}, r"'foils' is missing; give at least one"),
         (
-            {"prompt": "a good", "answer": "film", "rationale": ["dull"]},
+            {"prompt": "a good", "answer": "film", "foils": "bad", "rationale": ["good"]},
+            r"marks words alone that are not",
+        ),
+        (
+            {"prompt": "a good", "answer": "film", "foils": ["bad"], "rationale": ["dull"]},
             r"'rationale' names 'dull', which does not occur",
         ),
         (

@@ -27,8 +27,8 @@ def test_the_answer_follows_from_the_marked_words(kind):
             (start,) = marked
             assert int(foil) < int(start) < int(answer)
         elif kind == "induction":
-            word, follower, again = marked
-            assert word == again == words[-1]
+            word, follower = marked
+            assert word == words[-1]
             assert follower == answer == words[words.index(word) + 1]
             assert foil in words
         else:

@@ -252,6 +252,8 @@ def _documents_of_example(batch: Batch, b: int, words: _Ranked) -> tuple[Documen
     ends = np.cumsum([0, *lengths]).tolist()
     without = list(batch.tokenless[b]) if batch.tokenless else []
     tokenless = np.isin(np.arange(len(words.scores)), without)
+    if batch.rated and (rated := batch.rated[b]) is not None:
+        tokenless |= ~rated  # nothing is said of them, whatever the window
     return tuple(
         Document(
             **{part.name: getattr(words, part.name)[..., query + start : query + end] for part in fields(words)},
