@@ -80,7 +80,7 @@ def nothing_written(out):
     [
         ("task=planetd", "task=planetd does not exist; did you mean planted, parsed, planted_patch?"),
         ("task=tiny_tusk", "task=tiny_tusk does not exist; did you mean tiny_task"),
-        ("model=tini", "model=tini does not exist; did you mean tiny, tiny_vit?"),
+        ("model=tini", "model=tini does not exist; did you mean tiny, tiny_vit, tiny_lm?"),
         ("methods=[rolout]", "methods=rolout does not exist; did you mean rollout?"),
         ("methods=[rollout,prob]", "methods=prob does not exist; did you mean probe?"),
         ("evaluations=[perturbatoin]", "evaluations=perturbatoin does not exist; did you mean perturbation"),
