@@ -14,9 +14,10 @@ from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedT
 from benchmark.report.run_folders import read_cleaned, unreadable
 from benchmark.results import bounded
 from benchmark.results.digests import check_seal
+from benchmark.results.statistics import ALPHA
 from benchmark.results.tables import FIGURE_COLUMNS, Table, is_p_value, is_too_wide
 from benchmark.results.wording import escape_markdown as escape
-from benchmark.results.wording import slug, unique_stems
+from benchmark.results.wording import number, slug, unique_stems
 from benchmark.settings.report_settings import AS_GIVEN, ReportSettings
 
 LEAST_TOLD = 0.0001
@@ -101,8 +102,10 @@ def _is_probability(row: Mapping[Hashable, Any]) -> bool:
 def _entry(row: Mapping[Hashable, Any]) -> PrintedEntry:
     count, words = int(row["n"]) or None, str(row["note"])
     if _is_probability(row):
-        small = row["value"] < LEAST_TOLD
-        return PrintedEntry(n=count, words=f"< {LEAST_TOLD}") if small else PrintedEntry(row["value"], n=count)
+        if (p := row["value"]) < LEAST_TOLD:
+            return PrintedEntry(n=count, words=f"< {LEAST_TOLD}")
+        hides_side = p != ALPHA and number(p) == number(ALPHA)  # of .0497 nobody could say that it lies below .05
+        return PrintedEntry(n=count, words=f"{p:.4f}") if hides_side else PrintedEntry(p, n=count)
     if is_too_wide(row) or (words and math.isnan(row["value"])):
         return PrintedEntry(n=count, words=words)
     return PrintedEntry(row["value"], row["low"], row["high"], count, words=words)

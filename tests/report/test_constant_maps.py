@@ -193,6 +193,7 @@ def test_nor_are_such_figures_and_small_p_values_in_the_tables_of_analyses():
     assert [one.value for one in entries["close"]] == [pytest.approx(0.45), 0.25]
     assert entries["close"][1].words == ""
     assert figure_line({"of": "said already"}, "share", apart, "n too small")["note"] == "n too small"
+
     assert (entries["noted"][0].value, entries["noted"][0].words) == (None, "n too small: 2 of 6 left out")
     assert entries["without a range"][0].value == 0.5
     assert any("spans more than half" in told for told in shown.below)
@@ -258,3 +259,11 @@ def test_verdicts_of_skewed_differences_are_not_drawn(tmp_path):
     assert rows.loc[pair, ["better"]].isna().all()
     words = [entry.words for row in found.matrix.rows for entry in row.entries]
     assert sum(word.endswith("*") for word in words) == sum(map(found.differs, found.adjusted))
+
+
+@pytest.mark.parametrize(("p", "told"), [(0.0497, "0.0497"), (0.0503, "0.0503"), (0.05, ""), (0.0494, "")])
+def test_a_p_value_says_on_which_side_of_the_level_it_lies(p, told):
+    rows = [line({"of": "one"}, "p", p, note=PROBABILITY, key=P_KEY)]
+    ((entry,),) = (row.entries for row in printed(Table("t", "T", ("of",), pd.DataFrame(rows))).rows)
+    assert entry.words == told
+    assert entry.value == (None if told else p)
