@@ -102,7 +102,8 @@ class GeneratedPrompts:
     - `agreement`: "the keys near the dog" – are, not is.
 
     The rationale marks the words that the answer follows from, but the last one, which is not rated: where it is removed,
-    the model is read at another place. `model=tiny_lm` learns from the `mixture` of all kinds, whichever of them is scored.
+    the model is read at another place. `model=tiny_lm` learns from a mixture of all kinds (`learned_from`), whichever is
+    scored.
 
     Attributes:
         kinds: of prompts; several are drawn in turn.

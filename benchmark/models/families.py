@@ -168,6 +168,11 @@ def read_weights(
     return torch.stack([part.to(dtype) / part.sum(1, keepdim=True) for part in parts]).mean(0)
 
 
+def last_token(ids: Int[Tensor, "B T"], config: Any) -> Int[Tensor, "B"]:
+    """Where the last token stands whose id is not that of padding, attended to or not: decoders of transformers read it."""
+    return only_last(ids != config.get_text_config().pad_token_id).int().argmax(1)
+
+
 def only_last(chosen: Bool[Tensor, "B T"]) -> Bool[Tensor, "B T"]:
     """True at the last True of each row."""
     index = (torch.arange(chosen.shape[1], device=chosen.device) * chosen).argmax(1)

@@ -13,7 +13,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from benchmark.errors import UserError
-from benchmark.models.families import only_last
+from benchmark.models.families import last_token
 from benchmark.words import is_unspaced
 
 Answers = Literal["class", "next_token"]
@@ -44,7 +44,7 @@ class NextToken:
 
     def forward(self, input_ids: Tensor, candidates: Int[Tensor, "B C 1"] | None = None, **more: Any) -> Any:
         """The model's own output, its logits those of the candidates; without any, those of the vocabulary."""
-        last = only_last(input_ids != self.config.get_text_config().pad_token_id).int().argmax(1)
+        last = last_token(input_ids, self.config)
         kept, place = torch.unique(last, return_inverse=True)
         rows = torch.arange(len(last), device=last.device)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from benchmark.models.classifier import Classifier, Tensors
-from benchmark.models.families import only_last
+from benchmark.models.families import last_token
 from benchmark.models.next_token import CANDIDATES
 from benchmark.models.variants import chunks
 from benchmark.types import Batch
@@ -125,5 +125,5 @@ class Prefixes:
         other = torch.zeros_like(ids, dtype=torch.bool)
         for name, tensor in ((name, tensor) for name, tensor in changed.items() if name != CANDIDATES):
             other |= tensor != self.tensors[name][example, : ids.shape[1]]
-        read = only_last(ids != self.model.config.get_text_config().pad_token_id).int().argmax(1)
+        read = last_token(ids, self.model.config)
         return torch.where(other.any(1), other.int().argmax(1), read).minimum(read)

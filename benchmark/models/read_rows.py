@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from benchmark.models.families import Family, only_last
+from benchmark.models.families import Family, last_token
 
 Rows = Literal["all", "read"]
 """Rows of the last layer's attention: all, or those that the classifier reads."""
@@ -31,7 +31,7 @@ def lone_rows(
     if family.guessed:
         return None
     if family.read == "last" and ids is not None:
-        return only_last(ids != config.get_text_config().pad_token_id).int().argmax(1, keepdim=True)
+        return last_token(ids, config)[:, None]
     count = {"first": 1, "first_two": 2}.get(family.read)
     return None if count is None else torch.arange(count, device=like.device).expand(len(like), count)
 

@@ -25,8 +25,8 @@ class Asked:
 
     Attributes:
         chosen: the class, and the one that it is contrasted with, as they were given.
-        candidates: of each prompt the answer and the foil where there is one; empty of a classifier.
-        names: what they are called.
+        candidates: the answer and the foil of each prompt; empty where the model is a classifier.
+        names: what the candidates are called.
     """
 
     chosen: tuple[Any, Any]
@@ -53,7 +53,7 @@ class Asked:
             )
         answers, foils = (_each(given, inputs, name) for given, name in ((answer, "answer"), (foil, "foil")))
         if not (answers and foils):
-            best = _own(model, inputs)
+            best = _most_probable(model, inputs)
             answers = answers or [first for first, _ in best]
             foils = foils or _others(model, inputs, answers, best)
         candidates = tuple(zip(answers, foils, strict=True))
@@ -84,7 +84,7 @@ def _each(given: Any, inputs: Inputs, name: str) -> list[str | int]:
     return found
 
 
-def _own(model: Classifier, inputs: Inputs) -> list[tuple[int, int]]:
+def _most_probable(model: Classifier, inputs: Inputs) -> list[tuple[int, int]]:
     """The two tokens that the model finds most probable after each text."""
     found: list[tuple[int, int]] = []
     for start in range(0, len(inputs.values), _AT_ONCE):

@@ -192,8 +192,8 @@ def explain(
 ) -> Explanation:
     """Explain texts with several methods, as a comparison does, without folders.
 
-    Of a causal language model (`load_model(..., task="next_token")`) it is explained why `answer` comes after the text, and
-    where there is a `foil`, why it comes rather than that: the difference of their logits.
+    With a causal language model (`load_model(..., task="next_token")`) the explanation says why `answer` comes after the
+    text rather than `foil`: the difference of their logits is explained.
 
     Args:
         model: what `benchmark.load_model` returns.
@@ -207,7 +207,7 @@ def explain(
         against: a class in the same forms: explained is then why the target rather than that one (`targets.Contrast`).
         answer: of a causal language model the token that comes next, as a word or an id, or a list of one for each text.
             None: the model's own.
-        foil: a token that might have come in its place, likewise, or None.
+        foil: a token that might have come in its place, in the same forms. None: the most probable token beside the answer.
         batch_size: texts explained at once; changes no result beyond rounding.
 
     Returns:
