@@ -270,7 +270,7 @@ class _Modules:
                 held[name] = was
 
 
-def _shallow(mapping: dict[str, Any]) -> dict[str, Any]:
+def _shallow(mapping: dict[Any, Any]) -> dict[Any, Any]:
     return dict(mapping) if mapping else {}  # most are empty, and a plain {} costs least
 
 

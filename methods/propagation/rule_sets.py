@@ -75,6 +75,7 @@ def _check_minimum(setting: str, value: float | int | str, minimum: float = 0.0)
 def _stabilised(epsilon: float | int, linear: Rule | None = None) -> RuleSet:
     """The ε-rule for everything that has operands; `linear` in its place for linear layers."""
     _check_minimum("epsilon", epsilon)
+    epsilon = float(epsilon)
     proportional = Proportional(epsilon)
     return RuleSet(
         linear=proportional if linear is None else linear,
