@@ -1,7 +1,8 @@
 """Compute the documentation's results and write them between its markers: `python docs/results.py --help`.
 
 `docs/results.yaml` says which comparisons there are and which of their tables, sentences and figures are shown where.
-A comparison that is finished is reused, so that a second call writes the same bytes in seconds.
+A comparison that is finished is reused, so that a second call writes the same bytes in seconds. What is kept of each in the
+repository is said in `docs/archive.py`.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from rich.console import Console
 
 from benchmark.analyses.over_seeds import BETWEEN, BETWEEN_SOME, ERROR, MEAN
 from benchmark.comparison import Comparison, compare
-from benchmark.opened import open_comparison
+from benchmark.opened import Opened, open_comparison
 from benchmark.report import terminal_table
 from benchmark.report.analysis_tables import OF_WIDE, printed, read_tables
 from benchmark.report.leaderboard import MetricColumn, frame, make_board
@@ -33,10 +34,12 @@ from benchmark.report.naming import OURS
 from benchmark.report.pairs import MethodPairs
 from benchmark.report.pairs import pairs as method_pairs
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
+from benchmark.results.store import find_record
 from benchmark.results.tables import KEY, NO_INTERVAL, TOO_SMALL, is_too_wide, is_wide, reach_of
 from benchmark.results.wording import escape_markdown, number
-from benchmark.run.rechecking import Rechecked, drawn, recheck
+from benchmark.run.rechecking import Rechecked, drawn, recheck, recheck_kept
 from benchmark.settings.configuration import compose
+from docs import archive
 
 DOCS = Path(__file__).resolve().parent
 SHOWN = {"data": "data", "checkpoints": "checkpoints"}
@@ -64,17 +67,33 @@ class Results:
     def run(self, name: str) -> Comparison:
         """The comparison, computed where it is not finished."""
         if name not in self._done:
-            overrides = [override.format(**self._folders) for override in self._overrides[name]]
-            self._done[name] = compare(*overrides, f"out={self._out}")
+            self._done[name] = compare(*self._words(name))
         return self._done[name]
 
+    def _words(self, name: str) -> list[str]:
+        """The overrides that run it, with the folders of this machine."""
+        return [*(override.format(**self._folders) for override in self._overrides[name]), f"out={self._out}"]
+
+    def open(self, name: str) -> Opened:
+        """Its parts, with nothing computed."""
+        return open_comparison(compose("config", self._words(name)))
+
     def check(self, name: str, share: float) -> Iterator[Rechecked]:
-        """A share of the batches of a finished comparison's methods, explained and tested again."""
-        self.run(name)
-        overrides = [override.format(**self._folders) for override in self._overrides[name]]
-        opened = open_comparison(compose("config", [*overrides, f"out={self._out}"]))
+        """Batches explained and tested again: a share where the run folders are finished, else what is kept of them."""
+        opened = self.open(name)
         cells = opened.cells()
-        yield from recheck(cells, opened.evaluations, drawn(cells, share))
+        if all(find_record(cell.folder) is not None for cell in cells.values()):
+            yield from recheck(cells, opened.evaluations, drawn(cells, share))
+        elif (kept := archive.kept_rows(archive.TABLES / name)) is not None:
+            yield from recheck_kept(cells, opened.evaluations, kept)
+
+    def keep(self, name: str, tables: Sequence[str], hours: float | None) -> None:
+        """Write what is kept of it in the repository."""
+        archive.keep(archive.TABLES / name, self.line(name), hours, self.run(name), self.open(name), tables)
+
+    def line(self, name: str) -> str:
+        """The command in one line."""
+        return " ".join(["python -m benchmark", *(shlex.quote(word.format(**SHOWN)) for word in self._overrides[name])])
 
     def command(self, name: str) -> list[str]:
         """The command line as a reader types it."""
@@ -288,6 +307,21 @@ def block_of(blocks: Mapping[str, Mapping[str, Any]], name: str) -> Block:
     return Block(facts["comparison"], facts["kind"], settings)
 
 
+def tables_of(blocks: Mapping[str, Mapping[str, Any]], comparison: str) -> list[str]:
+    """Names of the tables of a comparison's analyses that pages show."""
+    found: dict[str, None] = {}
+    for block in (block_of(blocks, name) for name in blocks):
+        if block.comparison == comparison and (
+            name := {
+                "analysis": block.settings.get("table"),
+                "analysis_seeds": f"{block.settings.get('table')}_over_seeds",
+                "seeds": "tests_over_seeds",
+            }.get(block.kind)
+        ):
+            found[name] = None
+    return list(found)
+
+
 def _key(name: str) -> tuple[str, str]:
     evaluation, metric = name.split(": ")
     return evaluation, metric
@@ -326,6 +360,7 @@ def main(arguments: Sequence[str]) -> int:
         "--check", metavar="SHARE", nargs="?", type=float, const=0.1,
         help="write nothing; explain and test a drawn share of the batches again (a tenth without a number)",
     )  # fmt: skip
+    parser.add_argument("--hours", type=float, help="that computing took one process on one core, to be kept beside the tables")
     given = parser.parse_args(arguments)
     settings = yaml.safe_load((DOCS / "results.yaml").read_text(encoding="utf-8"))
     results = Results(settings["comparisons"], {"data": given.data, "checkpoints": given.checkpoints}, given.out)
@@ -337,6 +372,8 @@ def main(arguments: Sequence[str]) -> int:
         block = block_of(settings["blocks"], name)
         if block.comparison in chosen:
             blocks[name] = "\n".join(KINDS[block.kind](results, block))
+    for name in chosen:
+        results.keep(name, tables_of(settings["blocks"], name), given.hours)
     for page in (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))):
         old = page.read_text(encoding="utf-8")
         if (new := fill(old, blocks if page.parent == DOCS else from_above(blocks))) != old:
@@ -349,12 +386,15 @@ def _check(results: Results, chosen: Sequence[str], share: float) -> int:
     """Say of each batch that was computed again whether its rows are equal to the stored ones; 1 where any is not."""
     differ = 0
     for name in chosen:
+        found = None
         for found in results.check(name, share):
             differ += len(found.differences)
             told = f"{len(found.differences)} differ" if found.differences else "none differs"
             told = f"{told} (largest difference {found.largest:.2g})"
             print(f"{name}: {found.method}, batch {found.batch}: {found.rows} rows, {told}", flush=True)
             print(*(f"  {line}" for line in found.differences[:3]), sep="\n", end="\n" if found.differences else "")
+        if found is None:
+            print(f"{name}: no rows to check against, neither of a finished comparison nor in docs/tables/{name}")
     return 1 if differ else 0
 
 

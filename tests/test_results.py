@@ -1,15 +1,20 @@
 """Every block of the documentation's results is of one of its comparisons (`tests/test_pages.py` runs these)."""
 
 import ast
+import json
 import re
+from hashlib import sha256
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import yaml
 
 from benchmark.report.cells import load_cells
-from docs.results import KINDS, Block
-from tests.conftest import REPOSITORY
+from benchmark.results.wording import number
+from docs.archive import FACTS, TABLES
+from docs.results import KINDS, Block, Results, block_of, main, tables_of
+from tests.conftest import REPOSITORY, shared
 from tests.report.folders import Plan, write_cells
 
 SETTINGS = yaml.safe_load((REPOSITORY / "docs" / "results.yaml").read_text(encoding="utf-8"))
@@ -128,3 +133,55 @@ def test_pictures_and_links_lead_to_files():
     for page in (REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/*.md")):
         for link in re.findall(r"\]\(([^)#\s]+)(?:#[\w-]+)?\)", page.read_text(encoding="utf-8")):
             assert link.startswith("http") or (page.parent / link).is_file(), f"{page.name}: {link}"
+
+
+KEPT = sorted(path.name for path in TABLES.iterdir())
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_is_kept_of_a_comparison_is_what_was_written(name):
+    facts = json.loads((TABLES / name / FACTS).read_text(encoding="utf-8"))
+    files = {path.name: sha256(path.read_bytes()).hexdigest() for path in (TABLES / name).iterdir()}
+    assert {file: digest for file, digest in files.items() if file != FACTS} == facts["files"]
+    assert facts["command"] == Results(SETTINGS["comparisons"], {}, REPOSITORY / "runs").line(name)
+    assert facts["hours"] > 0
+    missing = {f"table-{table}.csv" for table in tables_of(SETTINGS["blocks"], name)} - {*facts["files"]}
+    assert not missing, "a table that a page shows"
+
+
+def body(name):
+    """What pages show between a block's markers; the same on each."""
+    (shown,) = {
+        text.partition(f"<!-- results: {name} -->\n")[2].partition(f"\n<!-- end of {name} -->")[0]
+        for text in (page.read_text(encoding="utf-8") for page in PAGES)
+        if f"<!-- results: {name} -->" in text
+    }
+    return shown
+
+
+@pytest.mark.parametrize("name", [one for one in BOARDS if SETTINGS["blocks"][one]["comparison"] in KEPT])
+def test_figures_of_a_leaderboard_are_those_that_are_kept(name):
+    """Every figure on a page stands in the comparison's file, with all its digits, its interval and n."""
+    block = block_of(SETTINGS["blocks"], name)
+    kept = pd.read_csv(TABLES / block.comparison / "leaderboard.csv").set_index(["method", "evaluation", "metric"])
+    checked = 0
+    for line in body(name).splitlines():
+        method, *entries = (entry.strip() for entry in line.strip("|").split(" | "))
+        for key, entry in zip(block.settings["columns"], entries, strict=False):
+            if not (shown := re.fullmatch(r"\W*(?:<u>)?(-?[\d.e-]+)\W*(?:</u>)? (\[.+\])(?: .*)?", entry)):
+                continue
+            row = kept.loc[(method, *key.split(": "))]
+            assert shown[1] == number(row["value"]), (method, key)
+            assert shown[2] == f"[{number(row['low'])}, {number(row['high'])}]", (method, key)
+            checked += 1
+    assert checked >= 4
+
+
+@pytest.mark.parametrize("name", ["sst2"])
+def test_a_reader_can_have_kept_rows_computed_anew(name, tmp_path, capsys):
+    (tmp_path / name).symlink_to(shared(f"models/minilm-{name}"))
+    folders = ["--data", str(shared("data")), "--checkpoints", str(tmp_path), "--out", str(tmp_path / "none")]
+    assert main([name, "--check", *folders]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 3
+    assert all(line.startswith(f"{name}: ") and " rows, none differs" in line for line in said)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from benchmark.opened import open_comparison
-from benchmark.run.rechecking import ROUNDING, drawn, recheck
+from benchmark.run.rechecking import ROUNDING, drawn, recheck, recheck_kept, stored
 from methods.controls import Random
 from tests import tiny_task
 
@@ -66,3 +66,19 @@ def test_a_share_is_drawn_by_its_seed(finished):
     assert drawn(cells, 0.5) == drawn(cells, 0.5)
     assert len({tuple(drawn(cells, 0.5, seed)) for seed in range(8)}) > 1
     assert {*drawn(cells, 0.5)} <= {*every}
+
+
+def test_rows_that_were_kept_are_held_against_what_is_computed_now(finished):
+    """Without run folders: the rows of some batches, with all their digits."""
+    cells, evaluations = finished
+    kept = stored(cells["random"], 1).assign(method="random", batch=1)
+    elsewhere = {"random": replace(cells["random"], folder=cells["random"].folder.with_name("nowhere"))}
+    (found,) = recheck_kept(elsewhere, evaluations, kept)
+    assert (found.method, found.batch, found.rows, found.differences) == ("random", 1, len(kept), ())
+    kept.loc[kept.index[3], "value"] += 1e-3
+    (found,) = recheck_kept(elsewhere, evaluations, kept)
+    assert len(found.differences) == 1
+    assert kept.loc[kept.index[3], "uid"] in found.differences[0]
+    kept.loc[kept.index[4], "metric"] = "of_another_version"
+    (found,) = recheck_kept(elsewhere, evaluations, kept)
+    assert len(found.differences) == 2, "a row that nothing computes any more differs"
