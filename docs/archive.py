@@ -1,8 +1,9 @@
 """What is kept of a comparison that pages show: `docs/tables/NAME/`, so that a figure can be looked up and computed again.
 
 The folder holds `leaderboard.csv` and `differences.csv` as the report wrote them, the tables of analyses that pages show,
-`drawn.csv` (the rows of three drawn pairs of a method and a batch, with all their digits), and `facts.json`: the command, the number of
-examples, the hours that it took (of one process on one core), the hash of each method's run folder, and the SHA-256 of the files beside it.
+`drawn.csv` (the rows of three drawn pairs of a method and a batch, with all their digits), and `facts.json`: the command,
+the number of examples, the hours that one process took on one core, the hash of each method's run folder, and the SHA-256 of
+the files beside it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -74,7 +75,9 @@ def _drawn(opened: Opened) -> pd.DataFrame:
     if not cells:
         return pd.DataFrame()
     total = sum(len(cell.data.batches) for cell in cells.values())
-    parts = [stored(cells[name], batch).assign(method=name, batch=batch) for name, batch in drawn(cells, BATCHES / total)]
+    parts = [
+        stored(cells[name], batch).assign(method=name, batch=batch) for name, batch in drawn(cells, BATCHES / total)
+    ]
     rows = pd.concat(parts, ignore_index=True)
     return rows.loc[rows["x"].isna(), ["method", "batch", *PLACE, "value"]]
 

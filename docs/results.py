@@ -360,7 +360,9 @@ def main(arguments: Sequence[str]) -> int:
         "--check", metavar="SHARE", nargs="?", type=float, const=0.1,
         help="write nothing; explain and test a drawn share of the batches again (a tenth without a number)",
     )  # fmt: skip
-    parser.add_argument("--hours", type=float, help="that computing took one process on one core, to be kept beside the tables")
+    parser.add_argument(
+        "--hours", type=float, help="that computing took one process on one core, to be kept beside the tables"
+    )
     given = parser.parse_args(arguments)
     settings = yaml.safe_load((DOCS / "results.yaml").read_text(encoding="utf-8"))
     results = Results(settings["comparisons"], {"data": given.data, "checkpoints": given.checkpoints}, given.out)
