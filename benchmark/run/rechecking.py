@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import pandas as pd
 
@@ -76,7 +77,8 @@ def recheck_kept(
         evaluations: their tests.
         kept: `method`, `batch`, `PLACE` and `value`; of the rows that are computed again, those that it has are compared.
     """
-    for (name, batch), known in kept.groupby(["method", "batch"], sort=False):
+    for place, known in kept.groupby(["method", "batch"], sort=False):
+        name, batch = cast(Pair, place)
         again = compute(cells[name], evaluations, batch)
         yield _compared(name, batch, known[PLACE].merge(again, on=PLACE, how="left"), known)
 
