@@ -19,7 +19,6 @@ from benchmark.results.record import Record
 from benchmark.results.store import json_bytes, read_json, read_record, write_bytes
 from benchmark.run.rechecking import PLACE, drawn, stored
 
-TABLES = Path(__file__).resolve().parent / "tables"
 FACTS, ROWS = "facts.json", "drawn.csv"
 BATCHES = 3
 

@@ -42,6 +42,7 @@ from benchmark.settings.configuration import compose
 from docs import archive
 
 DOCS = Path(__file__).resolve().parent
+TABLES = DOCS / "tables"
 SHOWN = {"data": "data", "checkpoints": "checkpoints"}
 """Folders of the reader's own, as the printed commands name them."""
 
@@ -84,12 +85,12 @@ class Results:
         cells = opened.cells()
         if all(find_record(cell.folder) is not None for cell in cells.values()):
             yield from recheck(cells, opened.evaluations, drawn(cells, share))
-        elif (kept := archive.kept_rows(archive.TABLES / name)) is not None:
+        elif (kept := archive.kept_rows(TABLES / name)) is not None:
             yield from recheck_kept(cells, opened.evaluations, kept)
 
     def keep(self, name: str, tables: Sequence[str], hours: float | None) -> None:
         """Write what is kept of it in the repository."""
-        archive.keep(archive.TABLES / name, self.line(name), hours, self.run(name), self.open(name), tables)
+        archive.keep(TABLES / name, self.line(name), hours, self.run(name), self.open(name), tables)
 
     def line(self, name: str) -> str:
         """The command in one line."""

@@ -165,6 +165,13 @@ def write_results(words, here):
         return run_small(settled_as_typed("config", overrides, None, sweep=False)[1]) if "sst2" in words else None
 
     here.setattr(results, "compare", small)
+    here.setattr(results.Results, "keep", lambda *_: None)  # `tests/test_results.py` looks at what is kept
+    here.setitem(results.KINDS, "figure", lambda *_: [])
+    if "--check" in words:
+        computed_again = [results.Rechecked("random", 0, 4, (), 0.0)]
+        here.setattr(results, "recheck_kept", lambda cells, tests, kept: computed_again if len(kept) else [])
+        assert results.main(words) == 0
+        return
     if "sst2" not in words:  # each of the others is a command of a page
         here.setattr(
             results, "KINDS", dict.fromkeys(results.KINDS, lambda made, block: [str(made.run(block.comparison))])

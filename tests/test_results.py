@@ -12,8 +12,8 @@ import yaml
 
 from benchmark.report.cells import load_cells
 from benchmark.results.wording import number
-from docs.archive import FACTS, TABLES
-from docs.results import KINDS, Block, Results, block_of, main, tables_of
+from docs.archive import FACTS
+from docs.results import KINDS, TABLES, Block, Results, block_of, main, tables_of
 from tests.conftest import REPOSITORY, shared
 from tests.report.folders import Plan, write_cells
 
