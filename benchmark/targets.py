@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from benchmark.errors import NotApplicable
 
-TargetName = Literal["predicted", "label", "contrast"]
-"""What a setting asks for: the class that the model predicts; the annotated one; or the predicted class rather than the one
-with the second largest logit."""
+TargetName = Literal["predicted", "label", "contrast", "log_probability"]
+"""What a setting asks for: the class that the model predicts; the annotated one; the predicted class rather than the one
+with the second largest logit; or the logarithm of the annotated one's probability."""
 
 
 class Target(ABC):
-    """What is explained of each of B examples: a number F of its logits, linear in them.
+    """What is explained of each of B examples: a number F of its logits.
 
     A method starts its backward pass at `seed`, and a test watches `value` and `probability`; neither has to know what kind
     of target it is.
@@ -36,6 +36,10 @@ class Target(ABC):
     @abstractmethod
     def seed(self, logits: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]:
         """`∂F/∂y`: where a backward pass starts."""
+
+    def of_parts(self, parts: Float[Tensor, "*n B C"], logits: Float[Tensor, "B C"]) -> Float[Tensor, "*n B"]:
+        """`Σ_c ∂F/∂y_c · part_c`: what parts of the logits give to F; to first order where F is not linear in them."""
+        return (parts * self.seed(logits)).sum(-1)
 
     @abstractmethod
     def probability(self, logits: Float[Tensor, "*n B C"], *, multilabel: bool = False) -> Float[Tensor, "*n B"]:
@@ -201,8 +205,61 @@ class Contrast(Target):
         return {"target": self.classes, "against": self.against}
 
 
-TARGET_FIELDS = ("target", "against")
+@dataclass(frozen=True)
+class LogProbability(Target):
+    """How probable a class is: `F = ln p_c = y_c − ln Σ_k exp y_k`. Of a language model the classes are the tokens.
+
+    F is not linear in the logits: what a linear decomposition of them gives to F is so to first order (`of_parts`).
+
+    Attributes:
+        classes: the class c of each example, in the model's order; −1 where it is not known, whose F is that of class 0.
+    """
+
+    classes: Int[Tensor, "B"]
+
+    def value(self, logits: Float[Tensor, "*n B C"]) -> Float[Tensor, "*n B"]:
+        """`ln p_c`."""
+        return picked(logits, self.classes.clamp(min=0)) - logits.logsumexp(-1)
+
+    def seed(self, logits: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]:
+        """1 at c, less the probability of each class."""
+        return ClassTarget(self.classes.clamp(min=0)).seed(logits) - logits.detach().softmax(-1)
+
+    def probability(self, logits: Float[Tensor, "*n B C"], *, multilabel: bool = False) -> Float[Tensor, "*n B"]:
+        """`p_c`; NotApplicable where each class has a probability of its own."""
+        if multilabel:
+            raise NotApplicable(NO_DISTRIBUTION)
+        return self.value(logits).exp()
+
+    def among(self, probabilities: Float[Tensor, "*n B C"]) -> Float[Tensor, "*n B"]:
+        """`p_c`."""
+        return picked(probabilities, self.classes.clamp(min=0))
+
+    def log_probability(self, logits: Float[Tensor, "B C"]) -> Float[Tensor, "B"]:
+        """`ln p_c`."""
+        return self.value(logits)
+
+    def holds(self, logits: Float[Tensor, "*n B C"]) -> Bool[Tensor, "*n B"]:
+        """Whether c is predicted."""
+        return ClassTarget(self.classes).holds(logits)
+
+    def names(self, labels: Sequence[str]) -> list[str]:
+        """The names of the classes."""
+        return [f"probability of {labels[c]}" for c in self.classes.tolist()]
+
+    @property
+    def stored(self) -> Mapping[str, Int[Tensor, "B"]]:
+        """The class, under a name of its own."""
+        return {"target": self.classes, "logarithm": torch.ones_like(self.classes)}
+
+
+TARGET_FIELDS = ("target", "against", "logarithm")
 """The names of what is stored of a target."""
+
+NO_DISTRIBUTION = (
+    "the log-probability of a class is that of a distribution over classes, and each label of this model has a probability "
+    "of its own"
+)
 
 NO_CONTRAST = (
     "a contrast is between classes that exclude each other, and each label of this model has a probability of its own"
@@ -211,7 +268,9 @@ NO_CONTRAST = (
 
 def target_from(stored: Mapping[str, Int[Tensor, "B"]]) -> Target:
     """The target whose `stored` numbers these are."""
-    return Contrast(stored["target"], stored["against"]) if "against" in stored else ClassTarget(stored["target"])
+    if "against" in stored:
+        return Contrast(stored["target"], stored["against"])
+    return LogProbability(stored["target"]) if "logarithm" in stored else ClassTarget(stored["target"])
 
 
 def runner_up(logits: Float[Tensor, "B C"], *, multilabel: bool = False) -> Contrast:
@@ -239,8 +298,12 @@ def target_of(
     """What a setting asks for, of examples with these labels; the model is asked for their logits where they matter.
 
     Raises:
-        NotApplicable: as `runner_up`.
+        NotApplicable: as `runner_up`; the logarithm of a probability is asked for where each class has one of its own.
     """
+    if which == "log_probability":
+        if multilabel:
+            raise NotApplicable(NO_DISTRIBUTION)
+        return LogProbability(label)
     if which == "label":
         return ClassTarget(label)
     return runner_up(logits(), multilabel=multilabel) if which == "contrast" else ClassTarget(logits().argmax(-1))

@@ -537,7 +537,7 @@ class Evaluation(ABC):
         version: enters the identity of stored rows: raise it when the numbers change.
         reads: what it is given of a method.
         target: what is explained: the predicted class, the annotated one ("label"), or the predicted class rather than the
-            one with the second largest logit ("contrast").
+            one with the second largest logit ("contrast"), or ln p of the annotated class ("log_probability").
         calibration: examples that head importance, or what a test takes from a method, comes from. It has `split` and
             `limit`: the first examples of that split which are not scored. A test of heads may have `same` (importance
             over the scored examples) or `each` (the importance of every example by itself).

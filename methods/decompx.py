@@ -11,7 +11,7 @@ from benchmark.settings.declared import configurable
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.propagation.block_parts import refuse_cross_attention
-from methods.propagation.decomposed import Decomposed, decomposed, settled
+from methods.propagation.decomposed import Decomposed, decomposed, plain, settled
 from methods.propagation.mode import propagating
 from methods.propagation.part_rules import Order, Parts
 
@@ -116,4 +116,4 @@ class DecompX(Method):
             logits = model.run(batch, start=(0, start), grad=grad).logits
         model.cost.forward_passes += len(batch) * len(start.parts)
         assert isinstance(logits, Decomposed)
-        return target.value(settled(logits).parts)
+        return target.of_parts(settled(logits).parts, plain(logits))

@@ -13,14 +13,15 @@ from benchmark.evaluations.perturbation import Perturbation
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import flat, padded
-from benchmark.run.reducing import OF_CONTRAST
+from benchmark.run.reducing import SAID_OF_TARGET
 from benchmark.run.stages import Explaining, heads_from
-from benchmark.targets import ClassTarget, Contrast, joined, runner_up, target_from, target_of
+from benchmark.targets import ClassTarget, Contrast, LogProbability, joined, runner_up, target_from, target_of
 from benchmark.types import Attribution, PlainMethod
 from tests import tiny_models, tiny_task
 
 CLASSES, AGAINST = torch.tensor([0, 1, 2]), torch.tensor([1, 2, 0])
 TARGETS = {"class": ClassTarget(CLASSES), "contrast": Contrast(CLASSES, AGAINST)}
+EVERY = {**TARGETS, "log-probability": LogProbability(CLASSES)}
 LOGITS = torch.tensor([[1.0, -2, 0.5], [0, 3, 2], [4, 4, -1]], dtype=torch.float64)
 
 
@@ -39,11 +40,17 @@ def batch(model):
     return model.encode(tiny_models.inputs("bert", (7, 5, 9)))
 
 
-@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("target", EVERY.values(), ids=EVERY)
 def test_the_seed_is_the_gradient_of_the_value(target):
     logits = LOGITS.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(target.value(logits).sum(), logits)
-    assert torch.equal(target.seed(logits), gradient)
+    assert torch.allclose(target.seed(logits), gradient, rtol=0, atol=1e-15)
+    assert torch.allclose(target.of_parts(LOGITS, logits), (gradient * LOGITS).sum(-1))
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_classes_and_contrasts_are_linear(target):
+    assert torch.equal(target.of_parts(torch.stack([LOGITS, LOGITS]), LOGITS)[1], target.value(LOGITS))
     assert target.value(torch.stack([LOGITS, 2 * LOGITS]))[1].tolist() == (2 * target.value(LOGITS)).tolist()
 
 
@@ -55,7 +62,13 @@ def test_values_and_probabilities_by_hand():
     assert one.probability(LOGITS).tolist() == pytest.approx([p[0][0], p[1][1], p[2][2]])
     among = [p[b][c] / (p[b][c] + p[b][d]) for b, (c, d) in enumerate([(0, 1), (1, 2), (2, 0)])]
     assert contrast.probability(LOGITS).tolist() == pytest.approx(among)
-    for target in TARGETS.values():
+    logarithm = EVERY["log-probability"]
+    assert logarithm.value(LOGITS).tolist() == pytest.approx([math.log(p[b][c]) for b, c in enumerate(CLASSES)])
+    assert logarithm.holds(LOGITS).tolist() == [True, True, False]
+    assert logarithm.names(["bad", "good", "odd"])[2] == "probability of odd"
+    with pytest.raises(NotApplicable, match="probability of its own"):
+        logarithm.probability(LOGITS, multilabel=True)
+    for target in EVERY.values():
         assert torch.allclose(target.among(LOGITS.softmax(-1)), target.probability(LOGITS))
         assert torch.allclose(target.log_probability(LOGITS).exp(), target.probability(LOGITS))
     assert one.probability(LOGITS, multilabel=True).tolist() == pytest.approx(
@@ -92,6 +105,9 @@ def test_what_a_setting_asks_for():
     assert target_of("label", label, lambda: pytest.fail("no logits are needed")).ids == [(2,), (2,), (-1,)]
     assert target_of("predicted", label, lambda: LOGITS).ids == [(0,), (1,), (0,)]
     assert target_of("contrast", label, lambda: LOGITS).ids == runner_up(LOGITS).ids
+    assert target_of("log_probability", label, lambda: pytest.fail("no logits are needed")).stored["logarithm"].all()
+    with pytest.raises(NotApplicable, match="probability of its own"):
+        target_of("log_probability", label, lambda: LOGITS, multilabel=True)
     assert ClassTarget(label).known.tolist() == [True, True, False]
 
 
@@ -100,13 +116,14 @@ def test_examples_differ_by_what_is_explained():
     assert one.differs(ClassTarget(torch.tensor([0, 2, 2]))).tolist() == [False, True, False]
     assert contrast.differs(Contrast(CLASSES, torch.tensor([1, 0, 0]))).tolist() == [False, True, False]
     assert one.differs(contrast).all()
+    assert one.differs(EVERY["log-probability"]).all()
 
 
-@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("target", EVERY.values(), ids=EVERY)
 def test_parts_of_a_target_are_joined_and_stored(target):
     assert joined([target[:1], target[[1, 2]]]).ids == target.ids == target_from(target.stored).ids
     assert target.repeat(2).ids == 2 * target.ids
-    assert type(target[:1]) is type(target)
+    assert type(target[:1]) is type(target) is type(target_from(target.stored))
 
 
 def test_a_contrast_is_stored_with_the_scores(batch):
@@ -137,6 +154,17 @@ def test_a_linear_explanation_of_a_contrast_is_the_difference_of_two(model, batc
     one, other = (method(model, batch, classes).tokens for classes in (CLASSES, AGAINST))
     assert torch.allclose(found, one - other, rtol=1e-9, atol=1e-9 * float(one.abs().max()))
     assert not torch.allclose(found, one)
+
+
+@pytest.mark.parametrize("name", ["gradient_x_input", "deeplift", "decompx", "attnlrp", "attcat"])
+def test_an_explanation_of_a_log_probability_is_that_of_its_gradient(model, batch, name):
+    """`∂ ln p_c / ∂y` weighs the explanations of all classes."""
+    method = benchmark.build(f"methods/{name}", *LINEAR[name])
+    found = method(model, batch, LogProbability(CLASSES)).tokens
+    weights = LogProbability(CLASSES).seed(model.run(batch).logits)
+    of_classes = [method(model, batch, torch.full((3,), c)).tokens for c in range(weights.shape[1])]
+    expected = sum(weights[:, c, None] * tokens for c, tokens in enumerate(of_classes))
+    assert torch.allclose(found, expected, rtol=1e-7, atol=1e-9 * float(of_classes[0].abs().max()))
 
 
 @pytest.mark.parametrize("name", ["decompx", "attattr"])
@@ -185,6 +213,19 @@ def test_tests_watch_the_contrast(model, batch):
     assert chance.loc[list(batch.uids)].tolist() == pytest.approx(whole.tolist())
 
 
+def test_tests_watch_the_log_probability(model, batch):
+    target = LogProbability(CLASSES)
+    attribution = Attribution(target, tokens=torch.rand(batch.units.shape).double() * batch.attention_mask)
+    test = Perturbation(target="log_probability", fractions=(0.5, 0.99))
+    rows = test.rows(model, batch, attribution)
+    assert set(rows["metric"]) <= set(test.metrics)
+    assert "positive_log_probability_auc_mean" in set(rows["metric"])
+    assert not any("logit" in metric for metric in test.metrics)
+    start = rows[(rows["metric"] == "positive_log_probability") & (rows["x"] == 0)].set_index("uid")["value"]
+    expected = model.run(batch).logits.log_softmax(-1)[range(3), CLASSES]
+    assert start.loc[list(batch.uids)].tolist() == pytest.approx(expected.tolist())
+
+
 def test_a_function_explains_classes_alone(model, batch):
     def function(model, batch, target):
         assert target.tolist() == CLASSES.tolist()
@@ -227,8 +268,12 @@ def test_a_comparison_of_contrasts(place, tmp_path):
     logit = "gradient_x_input", "perturbation", "positive_logit_auc_mean"
     assert not np.isclose(two.loc[logit, "value"], one.loc[logit, "value"])
     of_test = found.loaded[0].record.evaluations["perturbation"]
+    logarithm = "evaluations.perturbation.target=log_probability"
+    third = tiny_task.compared(place, tmp_path, *chosen[1:], "methods=[raw_attention,random]", logarithm)
+    figures = benchmark.leaderboard(third.folder).set_index(["method", "evaluation", "metric"])
+    assert figures.loc[("random", "perturbation", "positive_log_probability_auc_mean"), "value"] < 0
     metric = of_test.metrics["positive_auc_mean"]
     assert of_test.about.title == "Perturbation, contrast"
     assert metric.title.endswith(", contrast")
     assert metric.short.endswith(", contrast")
-    assert metric.meaning.endswith(OF_CONTRAST)
+    assert metric.meaning.endswith(SAID_OF_TARGET["contrast"][1])

@@ -46,7 +46,8 @@ class Perturbation(RemovalCurves):
 
     At fraction f, ⌊f · n⌋ of the n visible, rated units are removed at once (the published test's `int`). Units of a
     query are never rated and never removed. Reported per direction, each against f: top-1 accuracy against the label
-    (examples without one get no row), softmax probability and logit of the target class. Every curve begins with its
+    (examples without one get no row), softmax probability and logit of the target class (with target=log_probability the
+    logarithm of its probability in place of the logit). Every curve begins with its
     point at 0, the whole input. The area under a curve is named after the rule that made it:
 
     - `..._auc_mean`: trapezoid over the fractions, divided by their range: the mean height of the curve. (Over 0.1 to 0.9

@@ -16,11 +16,11 @@ from benchmark.results.record import Metric
 from benchmark.targets import Target, TargetName
 from benchmark.types import Batch
 
-_SHORT = {"accuracy": "acc.", "probability": "prob.", "logit": "logit"}
+_SHORT = {"accuracy": "acc.", "probability": "prob.", "logit": "logit", "log_probability": "ln p"}
 
 
 class RemovalCurves(Averaged):
-    """Accuracy, probability and logit while the most relevant (positive) or the least relevant (negative) part is removed.
+    """Accuracy, probability and logit (or log-probability) while the most (positive) or least relevant part (negative) goes.
 
     What a part is, how it is ranked and removed, is the subclass's.
 
@@ -46,30 +46,41 @@ class RemovalCurves(Averaged):
     def metrics(self) -> Mapping[str, Metric]:
         """Curves and areas of both directions."""
         metrics = {}
-        ranges = {"accuracy": (0.0, 1.0), "probability": (0.0, 1.0), "logit": (-float("inf"), float("inf"))}
+        ranges = {"accuracy": (0.0, 1.0), "probability": (0.0, 1.0), self.watched: self._watched_bounds}
         area = "mean" if self.area == "mean" else "area, times 100, of the"
         share = f"growing fractions of the {self.removed}"
         annotated = " (annot.)" if self._of_class else ""
         for direction, better, first in (("positive", lower, "most relevant"), ("negative", higher, "least relevant")):
             order = f"{first}{self.apart} first{self._of_class}"
             for name, bounds in ranges.items():
-                measured = name if name == "accuracy" else f"{name} of the explained class"
+                said = name.replace("_", "-")
+                measured = said if name == "accuracy" else f"{said} of the explained class"
                 metrics[self._area_name(direction, name)] = better(
-                    f"{name} AUC, {order}",
+                    f"{said} AUC, {order}",
                     f"{area} {measured} while {share} are removed, the {first} first",
                     short=f"{_SHORT[name]} AUC {first.partition(' ')[0]} rel.{self.apart_in_short}{annotated}",
                     bounds=self._area_bounds(bounds),
                     headline=name == "accuracy",
                 )
             for name, bounds in ranges.items():
+                said = name.replace("_", "-")
                 metrics[f"{direction}_{name}"] = better(
-                    f"{name}, {order}",
-                    f"{name} after this fraction of the {self.removed} is removed, the {first} first",
+                    f"{said}, {order}",
+                    f"{said} after this fraction of the {self.removed} is removed, the {first} first",
                     bounds=bounds,
                     x="fraction removed",
                     headline=name == "accuracy",
                 )
         return metrics
+
+    @property
+    def watched(self) -> str:
+        """What the curve of the explained number is called: the logit of a class, or the logarithm of its probability."""
+        return "log_probability" if self.target == "log_probability" else "logit"
+
+    @property
+    def _watched_bounds(self) -> tuple[float, float]:
+        return -float("inf"), 0.0 if self.target == "log_probability" else float("inf")
 
     @property
     def for_predicted(self) -> "RemovalCurves":
@@ -149,7 +160,7 @@ class RemovalCurves(Averaged):
         for name, values, defined in (
             ("accuracy", correctness(logits, batch.label[:, None]), labelled),
             ("probability", model.probability(by_point, target).T.contiguous(), targeted),
-            ("logit", target.value(by_point).T.contiguous(), targeted),
+            (self.watched, target.value(by_point).T.contiguous(), targeted),
         ):
             curve, area = values.double(), self._area(values.double())
             rows.add(f"{direction}_{name}", curve, x=self.points, defined=defined)

@@ -19,7 +19,7 @@ from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.models.encoding import Encoder
 from benchmark.models.families import Family, read_weights
 from benchmark.models.label_matching import label_map
-from benchmark.models.next_token import CANDIDATES
+from benchmark.models.next_token import CANDIDATES, VOCABULARY
 from benchmark.models.passes import Cost, Trace, share_of_tokens
 from benchmark.models.precision import Magnitudes, Twin
 from benchmark.models.read_rows import Narrow, Rows, lone_rows
@@ -194,7 +194,12 @@ class Classifier:
         return self._with_as_many(batch)
 
     def label_map(self, task_labels: Sequence[str]) -> list[int]:
-        """The model's class for each of a task's labels, matched by name without regard to case; else UserError."""
+        """The model's class for each of a task's labels, matched by name without regard to case; else UserError.
+
+        Of a language model over its vocabulary, the token of each example's answer is the class, whatever this says.
+        """
+        if self.encoder.over == VOCABULARY:
+            return list(range(len(task_labels)))
         return label_map(self.labels, task_labels, self.name)
 
     def read_weights(self, batch: Batch) -> Float[Tensor, "B T"]:

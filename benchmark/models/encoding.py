@@ -20,7 +20,7 @@ from benchmark.errors import UserError, check_characters
 from benchmark.models.devices import on_device
 from benchmark.models.families import Family
 from benchmark.models.images import Losses, Patch, fitted_mask, in_colours, marked_patches, opened
-from benchmark.models.next_token import CANDIDATES, Answers, candidate_ids
+from benchmark.models.next_token import CANDIDATES, VOCABULARY, Answers, Over, candidate_ids
 from benchmark.models.special_tokens import added_tokens, structural_tokens
 from benchmark.types import Batch
 from benchmark.words import UnitText, spans_of
@@ -231,6 +231,8 @@ class Encoder:
         size: height and width of the images that the model reads; None where it reads any.
         channels: of the images that the model reads.
         answers: what the model is asked; of the next token each example has candidates.
+        over: of the next token what its classes are: the candidates, or the tokens of the vocabulary. Of the latter the
+            first candidate, where there is one, is the label.
         losses: says what images lose on their way to the model.
     """
 
@@ -248,6 +250,7 @@ class Encoder:
     size: Patch | None = None
     channels: int = 3
     answers: Answers = "class"
+    over: Over = "candidates"
     losses: Losses = field(default_factory=Losses, repr=False, compare=False)
 
     def __call__(
@@ -285,7 +288,8 @@ class Encoder:
             tensors, units, n_units, words, merges = self._text(inputs, uids)
         else:
             tensors, units, n_units, words, merges = self._images(inputs, uids)
-        tensors = {**tensors, **self._candidates(inputs, candidates, uids)}
+        asked, labels = self._asked(inputs, candidates, uids, labels)
+        tensors = {**tensors, **asked}
         rationale = [_merged_marks(marks, merges.get(place)) for place, marks in enumerate(rationale)]
         fitted = [
             None if mask is None else self._fitted(mask, marks, value, uid)
@@ -318,38 +322,52 @@ class Encoder:
             logger.info("%d of %d words lie beyond the window of %d tokens", lost, sum(n_units), self.window)
         return batch
 
-    def _candidates(
-        self, inputs: Sequence[Any], candidates: Sequence[Sequence[str | int]], uids: Sequence[str]
-    ) -> dict[str, Int[Tensor, "B C 1"]]:
-        """The ids of each example's candidates; UserError where they are not as many for all, or no tokens."""
+    def _asked(
+        self,
+        inputs: Sequence[Any],
+        candidates: Sequence[Sequence[str | int]],
+        uids: Sequence[str],
+        labels: Sequence[int],
+    ) -> tuple[dict[str, Int[Tensor, "B C 1"]], Sequence[int]]:
+        """The ids of each example's candidates, and the labels; where the classes are all tokens, those are the answers.
+
+        Raises:
+            UserError: candidates are not as many for all, or no tokens.
+        """
         if self.answers != "next_token":
-            return {}
+            return {}, labels
         if candidates and len(candidates) != len(inputs):
             raise UserError(
                 f"candidates are given for {len(candidates)} of {len(inputs)} prompts; give a list for each"
             )
-        rows = []
-        for value, given, uid in zip(inputs, candidates or [()] * len(inputs), uids, strict=True):
-            if isinstance(given, str):
-                raise UserError(f"example '{uid}': candidates are '{given}'; give a list, the answer first")
-            if not given:
-                raise UserError(
-                    f"example '{uid}' has no candidates for the next token; give the answer and its foils (answer=, foil=; "
-                    "Example.candidates)"
-                )
-            if not all(isinstance(one, int) for one in given) and (
-                self.tokenizer is None or isinstance(value, Mapping)
-            ):
-                raise UserError(f"example '{uid}' is given as ready ids: give its candidates as ids too")
-            text = value if isinstance(value, str) else " ".join(value)
-            rows.append(candidate_ids(self.tokenizer, text, given, f"example '{uid}'"))
-            if len(rows[-1]) < 2:
-                raise UserError(f"example '{uid}' has one candidate, which is certain among itself; give a foil, too")
-        if len({len(row) for row in rows}) > 1:
-            raise UserError("the examples of a batch have different numbers of candidates; give as many foils to each")
+        given = candidates or [()] * len(inputs)
+        rows = [self._ids_of(*one) for one in zip(inputs, given, uids, strict=True)]
         if self.vocabulary is not None and (wrong := _outside([torch.tensor(row) for row in rows], self.vocabulary)):
             raise UserError(f"candidates hold the id {wrong[0]}, and the model knows 0 to {self.vocabulary - 1}")
-        return {CANDIDATES: torch.tensor(rows)[..., None]}
+        if self.over == VOCABULARY:
+            return {}, [row[0] if row else label for row, label in zip(rows, labels, strict=True)]
+        if len({len(row) for row in rows}) > 1:
+            raise UserError("the examples of a batch have different numbers of candidates; give as many foils to each")
+        return {CANDIDATES: torch.tensor(rows)[..., None]}, labels
+
+    def _ids_of(self, value: Any, given: Sequence[str | int], uid: str) -> list[int]:
+        """The ids of one example's candidates; where the classes are all tokens, none are needed, nor a foil."""
+        if isinstance(given, str):
+            raise UserError(f"example '{uid}': candidates are '{given}'; give a list, the answer first")
+        if not given and self.over == VOCABULARY:
+            return []
+        if not given:
+            raise UserError(
+                f"example '{uid}' has no candidates for the next token; give the answer and its foils (answer=, foil=; "
+                "Example.candidates)"
+            )
+        if not all(isinstance(one, int) for one in given) and (self.tokenizer is None or isinstance(value, Mapping)):
+            raise UserError(f"example '{uid}' is given as ready ids: give its candidates as ids too")
+        text = value if isinstance(value, str) else " ".join(value)
+        ids = candidate_ids(self.tokenizer, text, given, f"example '{uid}'")
+        if len(ids) < 2 and self.over != VOCABULARY:
+            raise UserError(f"example '{uid}' has one candidate, which is certain among itself; give a foil, too")
+        return ids
 
     @cached_property
     def structural(self) -> dict[str, int]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from benchmark.models.families import FAMILIES, Family, family_of
 from benchmark.models.headless import Head, ZeroHead
 from benchmark.models.images import Patch
 from benchmark.models.label_matching import with_labels
-from benchmark.models.next_token import LABELS, Answers
+from benchmark.models.next_token import LABELS, VOCABULARY, Answers, tokens_by_name
 from benchmark.models.padding import padding_id
 from benchmark.models.streams import streams_of
 from benchmark.models.weights import check_classes, check_finite, check_vocabulary, labels_of, n_embeddings
@@ -64,7 +64,7 @@ def load_model(
     *,
     tokenizer: Any = None,
     processor: Any = None,
-    labels: Sequence[str | int | float | bool] | None = None,
+    labels: Sequence[str | int | float | bool] | Literal["vocabulary"] | None = None,
     head: Head = "own",
     task: Answers = "class",
     gguf_file: str | None = None,
@@ -94,7 +94,8 @@ def load_model(
             (`headless.needs_head`). It has as many classes as `labels` has names.
         task: "next_token" for a causal language model: what is explained is why it gives one token rather than others. Its
             classes are the candidates of each example, the answer first (`models.next_token`); `labels` says what they are
-            called, and how many there are: answer and foil, where nothing is said.
+            called, and how many there are: answer and foil, where nothing is said. With labels="vocabulary" they are all
+            tokens, so that a probability is that of the language model and the predicted class its own next token.
         gguf_file: of a causal language model, a GGUF file in the folder or in the hub's repository, from which tokenizer and
             weights are read; quantised weights are computed with in `dtype`.
 
@@ -144,6 +145,8 @@ def load_model(
         loaded = adopt(source, _DTYPES.get(str(dtype)), tokenizer, processor, task)
         target = next(loaded.model.parameters()).device if device == "auto" else device_named(device)
     classifier = _instrumented(loaded, target, window, max_tokens, memory_budget)
+    if task == "next_token" and labels == VOCABULARY:
+        return _over_vocabulary(classifier)
     if task == "next_token":
         return classifier if labels is None else replace(classifier, labels=_called(labels))
     return with_labels(classifier, labels)
@@ -157,6 +160,18 @@ def _called(labels: Sequence[str | int | float | bool]) -> tuple[str, ...]:
             f"labels={labels!r}: give a name for each candidate, the answer first, such as ['answer', 'foil']"
         )
     return named
+
+
+def _over_vocabulary(model: Classifier) -> Classifier:
+    """The language model whose classes are all tokens; its fingerprint is another than that of one with candidates."""
+    vocabulary = model.run(model.encode([{"input_ids": [0, 0]}], candidates=[(0, 1)])).vocabulary
+    assert vocabulary is not None
+    return replace(
+        model,
+        labels=tokens_by_name(model.tokenizer, vocabulary.shape[-1]),
+        encoder=replace(model.encoder, over=VOCABULARY),
+        fingerprint=sha256(json.dumps([model.fingerprint, VOCABULARY]).encode()).hexdigest(),
+    )
 
 
 def _zero_head(head: Head, labels: Sequence[str | int | float | bool] | None) -> ZeroHead | None:

@@ -1,4 +1,6 @@
-"""Causal language models as classifiers of what comes next: the classes of an example are its candidates for the next token.
+"""Causal language models as classifiers of what comes next.
+
+The classes of an example are its candidates for the next token, or the tokens of the vocabulary (`Over`).
 
 Notation: B examples, T tokens, V tokens of the vocabulary, C candidates; class 0 is the answer, the others are its foils.
 """
@@ -18,6 +20,12 @@ from benchmark.words import is_unspaced
 
 Answers = Literal["class", "next_token"]
 """What a model is asked: which of its classes an input is of, or which of an example's candidates comes next."""
+
+Over = Literal["candidates", "vocabulary"]
+"""What a probability of the next token is among: the candidates of an example, or all tokens."""
+
+VOCABULARY: Literal["vocabulary"] = "vocabulary"
+"""In place of names for the candidates (`model.labels`): the classes are all tokens."""
 
 CANDIDATES = "candidates"
 """Name of the model's input that holds the candidates' ids, [B C 1]: three dimensions, so that it is no column of tokens."""
@@ -102,6 +110,15 @@ def cut_at_the_start(tokenizer: Any) -> Any:
     if tokenizer is not None:
         tokenizer.truncation_side = "left"
     return tokenizer
+
+
+def tokens_by_name(tokenizer: Any, count: int) -> tuple[str, ...]:
+    """What the tokens 0 to `count` − 1 are called: as the tokenizer stores them, else by their number."""
+    known = 0 if tokenizer is None else min(len(tokenizer), count)
+    names = tokenizer.convert_ids_to_tokens(list(range(known))) if known else []
+    return tuple(
+        f"id {number}" if name is None else name for number, name in enumerate([*names, *[None] * (count - known)])
+    )
 
 
 def is_causal_lm(kind: type) -> bool:

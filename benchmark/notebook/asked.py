@@ -11,9 +11,9 @@ from torch import Tensor
 
 from benchmark.errors import UserError
 from benchmark.models import Classifier
-from benchmark.models.next_token import candidate_ids
+from benchmark.models.next_token import VOCABULARY, candidate_ids
 from benchmark.notebook.given import Inputs, target_of
-from benchmark.targets import Contrast, Target
+from benchmark.targets import Contrast, LogProbability, Target
 
 Candidates = tuple[tuple[str | int, ...], ...]
 _AT_ONCE = 16
@@ -25,7 +25,8 @@ class Asked:
 
     Attributes:
         chosen: the class, and the one that it is contrasted with, as they were given.
-        candidates: the answer and the foil of each prompt; empty where the model is a classifier.
+        candidates: the answer and the foil of each prompt; empty where the model is a classifier. Of a model over its
+            vocabulary their ids, without a foil where none is given.
         names: what the candidates are called.
     """
 
@@ -52,6 +53,8 @@ class Asked:
                 "target and against are classes of a classifier; what comes next is answer=, and foil= what might have"
             )
         answers, foils = (_each(given, inputs, name) for given, name in ((answer, "answer"), (foil, "foil")))
+        if model.encoder.over == VOCABULARY:
+            return Asked((None, None), _among_all(model, inputs, answers, foils))
         if not (answers and foils):
             best = _most_probable(model, inputs)
             answers = answers or [first for first, _ in best]
@@ -64,6 +67,9 @@ class Asked:
         """What is explained, of examples with these logits."""
         if not self.candidates:
             return target_of(model, *self.chosen, logits.argmax(-1))
+        if model.encoder.over == VOCABULARY:
+            first, *others = torch.tensor(self.candidates, device=logits.device).unbind(1)
+            return Contrast(first, others[0]) if others else LogProbability(first)
         first = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
         return Contrast(first, first + 1)
 
@@ -84,6 +90,21 @@ def _each(given: Any, inputs: Inputs, name: str) -> list[str | int]:
     return found
 
 
+def _among_all(model: Classifier, inputs: Inputs, answers: list[str | int], foils: list[str | int]) -> Candidates:
+    """The ids of each answer, without any of the model's own next token, and of its foil where foils are given."""
+    answers = answers or [first for first, _ in _most_probable(model, inputs)]
+    rows = list(zip(answers, foils, strict=True)) if foils else [(answer,) for answer in answers]
+    return tuple(
+        tuple(candidate_ids(model.tokenizer, _text_of(value), row, "answer" if len(row) == 1 else "answer and foil"))
+        for value, row in zip(inputs.values, rows, strict=True)
+    )
+
+
+def _text_of(value: Any) -> str:
+    """A prompt as one text; an empty one where it is given as ids."""
+    return value if isinstance(value, str) else " ".join(value) if isinstance(value, list) else ""
+
+
 def _most_probable(model: Classifier, inputs: Inputs) -> list[tuple[int, int]]:
     """The two tokens that the model finds most probable after each text."""
     found: list[tuple[int, int]] = []
@@ -101,7 +122,7 @@ def _others(
     """The most probable token beside each answer."""
     foils: list[str | int] = []
     for value, answer, (first, second) in zip(inputs.values, answers, best, strict=True):
-        text = value if isinstance(value, str) else " ".join(value) if isinstance(value, list) else ""
+        text = _text_of(value)
         (own,) = candidate_ids(model.tokenizer, text, [answer], "answer")
         foils.append(second if own == first else first)
     return foils

@@ -88,7 +88,7 @@ class Data:
             classes = len(self.model.labels)
             drawn = [int(generator(which.seed, "explained class", uid).integers(classes)) for uid in batch.uids]
             return ClassTarget(batch.label.new_tensor(drawn))
-        if which == "label" and bool((batch.label < 0).any()):
+        if which in ("label", "log_probability") and bool((batch.label < 0).any()):
             raise NotApplicable("some examples have no label")
         return target_of(which, batch.label, lambda: self.logits(index), multilabel=self.model.multilabel)
 

@@ -13,6 +13,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from benchmark.errors import Corrupt, NotApplicable, UserError, one_line
+from benchmark.models.next_token import VOCABULARY
 from benchmark.results import bounded, commits, statistics, store
 from benchmark.results.record import ROWS, CostRecord, EvaluationRecord, MethodRecord, ModelRecord, Record
 from benchmark.results.rows import NOTHING, Share, write_rows
@@ -287,7 +288,7 @@ def _record(
             dtype=str(model.dtype).removeprefix("torch."),
             n_layers=model.n_layers,
             n_heads=model.n_heads,
-            labels=tuple(model.labels),
+            labels=() if model.encoder.over == VOCABULARY else tuple(model.labels),
         ),
         method=MethodRecord(
             name=cell.name,

@@ -24,11 +24,17 @@ SAME_FOR_EVERY_CLASS = "1 by construction: the method does not look at the class
 NOT_OF_THE_CLASS = {
     "label": "the test explains the annotated class, and the method does not look at the class",
     "contrast": "the test explains why one class rather than another, and the method does not look at the class",
+    "log_probability": "the test explains the probability of the annotated class, and the method does not look at the class",
 }
-OF_CONTRAST = (
-    "explained is why the predicted class rather than the one with the second largest logit, and the probability is that "
-    "of the first where only these two are possible"
-)
+SAID_OF_TARGET = {
+    "contrast": (
+        "contrast",
+        "explained is why the predicted class rather than the one with the second largest logit, and the probability is "
+        "that of the first where only these two are possible",
+    ),
+    "log_probability": ("log-probability", "explained is the logarithm of the annotated class's probability"),
+}
+"""What a title says of a test that explains something else than a class, and how its metrics tell it."""
 
 
 def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None) -> tuple[EvaluationRecord, Share]:
@@ -80,23 +86,23 @@ def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None
 
 
 def metrics_of(evaluation: Evaluation) -> dict[str, Metric]:
-    """The metrics of a test as reports name them: those of explanations of a contrast say so."""
-    if evaluation.target != "contrast":
+    """The metrics of a test as reports name them: those of explanations of something else than a class say so."""
+    if (found := SAID_OF_TARGET.get(evaluation.target)) is None:
         return dict(evaluation.metrics)
+    target, meant = found
 
     def named(metric: Metric) -> Metric:
-        title, short = (said and f"{said}, contrast" for said in (metric.title, metric.short))
-        meaning = f"{metric.meaning.rstrip('.')}; {OF_CONTRAST}".removeprefix("; ")
+        title, short = (said and f"{said}, {target}" for said in (metric.title, metric.short))
+        meaning = f"{metric.meaning.rstrip('.')}; {meant}".removeprefix("; ")
         return replace(metric, title=title, short=short, meaning=meaning)
 
     return {name: named(metric) for name, metric in evaluation.metrics.items()}
 
 
 def about_of(evaluation: Evaluation) -> About:
-    """Kind, place and title of a test; the title of one of explanations of a contrast says so."""
-    about = evaluation.about
-    contrast = evaluation.target == "contrast" and about.title
-    return replace(about, title=f"{about.title}, contrast") if contrast else about
+    """Kind, place and title of a test; that of explanations of something else than a class says so."""
+    about, found = evaluation.about, SAID_OF_TARGET.get(evaluation.target)
+    return about if found is None or not about.title else replace(about, title=f"{about.title}, {found[0]}")
 
 
 def remark_of(cell: Cell, evaluation: Evaluation) -> str | None:

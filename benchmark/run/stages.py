@@ -163,11 +163,11 @@ def heads_from(calibration: Any, which: Explained) -> Explaining:
     Args:
         calibration: "same", or what has `split` and `limit`.
         which: what is explained of the scored examples. Calibration examples are explained for their labels, or where a
-            contrast is asked for, for that.
+            contrast or a log-probability is asked for, for that.
     """
     if calibration == "same":
         return Explaining(which=which)
-    of_sample: TargetName = "contrast" if which == "contrast" else "label"
+    of_sample: TargetName = which if which in ("contrast", "log_probability") else "label"
     return Explaining(which=of_sample, sample=Sample(calibration.split, calibration.limit))
 
 
@@ -189,4 +189,9 @@ def _said(which: Explained) -> str:
         return "one class"
     if isinstance(which, DrawnClass):
         return "a drawn class"
-    return {"predicted": "the predicted class", "label": "the label", "contrast": "the contrast"}[which]
+    return {
+        "predicted": "the predicted class",
+        "label": "the label",
+        "contrast": "the contrast",
+        "log_probability": "the log-probability",
+    }[which]

@@ -104,7 +104,8 @@ class HubOrDirectory(Loading):
 class LanguageModel(HubOrDirectory):
     """A causal language model that is there (`model.path=`), asked for the next token.
 
-    Its classes are the candidates of each example, as `task=prompts` gives them; `labels` says what they are called.
+    Its classes are the candidates of each example, as `task=prompts` gives them; `labels` says what they are called, or with
+    `vocabulary` that they are all tokens.
     `gguf_file` is a file of the folder, or of the hub's repository, that holds tokenizer and quantised weights; they are
     computed with in `dtype`.
     """
@@ -112,6 +113,7 @@ class LanguageModel(HubOrDirectory):
     answers: ClassVar[Literal["next_token"]] = "next_token"
 
     gguf_file: str | None = None
+    labels: Sequence[str | int | float | bool] | Literal["vocabulary"] | None = None
 
 
 @dataclass(frozen=True)

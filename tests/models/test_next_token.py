@@ -15,7 +15,7 @@ import benchmark
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.base import rated_units
 from benchmark.models.next_token import CANDIDATES
-from benchmark.targets import ClassTarget, Contrast
+from benchmark.targets import ClassTarget, Contrast, LogProbability
 from benchmark.types import as_compared
 from tests import text_models
 from tests.conftest import shared
@@ -124,6 +124,71 @@ def test_published_implementations_give_the_same(name):
         assert np.abs(relevance - lxt[f"lxt/{asked}_first_block_input"]).max() < 1e-5
         product = benchmark.build("methods/gradient_x_input")(model, batch, target).tokens.detach().numpy()
         assert np.abs(product - plain[f"gradient_x_input/{asked}"]).max() < 1e-5
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "qwen3"])
+def test_published_implementations_give_the_same_of_a_log_probability(name):
+    """Of the whole vocabulary: LXT's AttnLRP, gradient × input, and captum's ablation of each token."""
+    folder = shared("golden/lm") / name
+    plain, lxt = (np.load(folder.parent / f"{name}_{part}.npz") for part in ("plain", "lxt"))
+    model = loaded(folder, "float64", labels="vocabulary")
+    answers = torch.tensor(plain["targets"][:, 0])
+    ready = [{"input_ids": row.tolist()} for row in plain["ids"]]
+    batch = model.encode(ready, candidates=[[int(answer)] for answer in answers])
+    target = LogProbability(answers)
+    assert torch.equal(batch.label, answers)
+    assert np.abs(model.run(batch).logits.numpy() - plain["logits_last"]).max() < 1e-5
+    relevance = benchmark.build("methods/attnlrp", "rules.epsilon=0")(model, batch, target).tokens.detach().numpy()
+    assert np.abs(relevance - lxt["lxt/log_prob_first_block_input"]).max() < 1e-5
+    product = benchmark.build("methods/gradient_x_input")(model, batch, target).tokens.detach().numpy()
+    assert np.abs(product - plain["gradient_x_input/log_prob"]).max() < 1e-5
+    whole = target.value(model.run(batch).logits)
+    for place in range(plain["ids"].shape[1]):
+        without = [{"input_ids": [0 if i == place else token for i, token in enumerate(row)]} for row in plain["ids"]]
+        after = target.value(
+            model.run(model.encode([{"input_ids": list(map(int, r["input_ids"]))} for r in without])).logits
+        )
+        captum = [plain[f"captum/feature_ablation/{row}/token"][0, place] for row in range(3)]
+        assert (whole - after).tolist() == pytest.approx(captum, abs=1e-5)
+
+
+def test_over_the_vocabulary_probabilities_are_the_language_models(made):
+    """The predicted class is the model's own next token, and labels are the answers."""
+    model, beside = loaded(made("GPT2LMHeadModel"), labels="vocabulary"), loaded(made("GPT2LMHeadModel"))
+    batch, other = model.encode(PROMPTS, candidates=[["film"], []]), beside.encode(PROMPTS, candidates=CANDIDATE_WORDS)
+    trace = beside.run(other)
+    assert torch.equal(model.run(batch).logits, trace.vocabulary)
+    assert batch.label.tolist() == [model.labels.index("film"), -1]
+    assert CANDIDATES not in batch.tensors
+    assert model.fingerprint != beside.fingerprint
+    assert model.predict(batch).tolist() == trace.vocabulary.argmax(-1).tolist()
+    found = benchmark.explain(model, PROMPTS[0], answer="film", methods=["gradient_x_input"])
+    assert isinstance(found.target, LogProbability)
+    assert found.target.classes.tolist() == [model.labels.index("film")]
+    assert "probability of film" in str(found)
+    both = benchmark.explain(model, PROMPTS[0], answer="film", foil="story", methods=["gradient_x_input"])
+    of_candidates = benchmark.explain(beside, PROMPTS[0], answer="film", foil="story", methods=["gradient_x_input"])
+    assert torch.allclose(
+        both.attributions["gradient_x_input"].tokens, of_candidates.attributions["gradient_x_input"].tokens, atol=1e-6
+    )
+    free = benchmark.explain(model, PROMPTS[0], methods=["gradient_x_input"])
+    assert free.target.classes.tolist() == [int(trace.vocabulary[0].argmax())]
+
+
+def test_a_comparison_over_the_vocabulary(made, tmp_path):
+    """The tests follow the log-probability of the answer among all tokens; the record does not hold their names."""
+    lines = [
+        {"prompt": "the untold story was a good", "answer": "film", "foils": ["story"], "rationale": ["story"]}
+    ] * 3
+    (tmp_path / "prompts.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    comparison = benchmark.compare(
+        "task=prompts", f"task.files={{test: {tmp_path / 'prompts.jsonl'}}}", "model=lm", "model.labels=vocabulary",
+        f"model.path={made('LlamaForCausalLM')}", "methods=[gradient_x_input,attnlrp,random]", "tracking=none",
+        "evaluations=[perturbation,aopc,rationale]", "evaluations.perturbation.target=log_probability", f"out={tmp_path}",
+    )  # fmt: skip
+    figures = benchmark.leaderboard(comparison.folder).set_index(["method", "evaluation", "metric"])["value"]
+    assert figures["attnlrp", "perturbation", "positive_log_probability_auc_mean"] < 0
+    assert comparison.loaded[0].record.model.labels == ()
 
 
 def test_ready_ids_are_padded_on_either_side(made):

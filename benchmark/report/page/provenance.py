@@ -17,7 +17,7 @@ def provenance(cells: Sequence[NamedCell]) -> dict[str, Any]:
         "task": f"{task.name}, version {task.version}, split {task.split}",
         "examples": _examples(cells),
         "model": f"{model.name}, {model.dtype}, {model.n_layers} layers of {model.n_heads} heads",
-        "classes": ", ".join(model.labels),
+        "classes": ", ".join(model.labels) or "the tokens of the vocabulary",
         "data, SHA-256": task.fingerprint,
         "weights, SHA-256": model.fingerprint,
         "versions": _spread([", ".join(f"{k} {v}" for k, v in sorted(o.versions.items())) for o in _origins(cells)]),
