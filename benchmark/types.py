@@ -145,6 +145,12 @@ class Batch:
         """How many units of each example have a token within the model's window."""
         return torch.stack([row[row >= 0].unique().numel() * row.new_ones(()) for row in self.units])
 
+    def rated_units(self, b: int) -> Bool[np.ndarray, "U"]:
+        """Which units of example b are scored and removed: none of a query's, and those alone that the example names."""
+        rated = np.arange(len(self.words[b])) >= self.query_units[b]
+        marks = self.rated[b] if self.rated else None
+        return rated if marks is None else rated & np.asarray(marks, dtype=bool)
+
     @property
     def draw_keys(self) -> tuple[str, ...]:
         """What the random numbers of each example follow; see `keys`."""

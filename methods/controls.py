@@ -144,6 +144,71 @@ class Position(Method):
 
 
 @dataclass(frozen=True)
+class Recency(Method):
+    """`s_u = u/U`: later units are higher, as what stands near the end of a prompt is for a causal language model.
+
+    Source: a control of the tests.
+    Cost: no pass.
+    """
+
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = False
+
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
+        """Scores in [0, 1)."""
+        n_units = batch.n_units.tolist()
+        return _from_units(model, batch, target, lambda b: np.arange(n_units[b]) / n_units[b])
+
+
+def _one_unit(model: Classifier, batch: Batch, target: Target, place: int) -> Attribution:
+    """1 for the first (0) or the last (−1) of the rated units that have a token, 0 for others."""
+
+    def scores(b: int) -> np.ndarray:
+        found = np.zeros(int(batch.n_units[b]))
+        seen = np.isin(np.arange(len(found)), batch.units[b].cpu().numpy())
+        if len(chosen := np.flatnonzero(seen & batch.rated_units(b)[: len(found)])):
+            found[chosen[place]] = 1.0
+        return found
+
+    return _from_units(model, batch, target, scores)
+
+
+@dataclass(frozen=True)
+class FirstWord(Method):
+    """`s_u = 1` for the first rated unit, 0 for others: what a method says that names the sink of attention alone.
+
+    Models that read from left to right, and have no token for the beginning, lay much of their attention on the first word
+    whatever it is.
+
+    Source: a control of the tests.
+    Cost: no pass.
+    """
+
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = False
+
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
+        """A single 1 for each example."""
+        return _one_unit(model, batch, target, 0)
+
+
+@dataclass(frozen=True)
+class LastWord(Method):
+    """`s_u = 1` for the last rated unit that the model sees, 0 for others.
+
+    Source: a control of the tests.
+    Cost: no pass.
+    """
+
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = False
+
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
+        """A single 1 for each example."""
+        return _one_unit(model, batch, target, -1)
+
+
+@dataclass(frozen=True)
 class Frequency(Method):
     """`s_u = −log(1 + count(u))`: rarer words are higher; counts are over the texts of the training split.
 

@@ -153,12 +153,12 @@ def correctness(logits: Float[Tensor, "*n C"], label: Int[Tensor, "*m"]) -> Floa
 
 def rated_units(batch: Batch, visible: Bool[Tensor, "B U"]) -> Bool[Tensor, "B U"]:
     """Visible units that are rated: others, as those of a query (the first `query_units`), are never ranked or removed."""
-    n_query = torch.as_tensor(batch.query_units, device=visible.device)
-    unit = torch.arange(visible.shape[1], device=visible.device)
-    rated = visible & (unit >= n_query[:, None])
-    for row, marks in zip(rated, batch.rated, strict=False):
-        if marks is not None:
-            row[: len(marks)] &= torch.as_tensor(marks[: len(row)], device=row.device)
+    marks = [
+        torch.as_tensor(batch.rated_units(b)[: visible.shape[1]], device=visible.device) for b in range(len(batch))
+    ]
+    rated = visible.clone()
+    for row, own in zip(rated, marks, strict=True):
+        row[: len(own)] &= own
     return rated
 
 

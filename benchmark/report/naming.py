@@ -27,7 +27,7 @@ KNOWN = (
     "attention_norm_residual", "attention_x_input_norm", "attention_x_relevance", "captum", "conservative_lrp", "deeplift",
     "grad_sam", "gradient_norm", "gradient_x_input_l2", "lrp_alpha_beta", "lrp_epsilon", "lrp_gamma", "max_attention",
     "shapley_sampling", "taylor", "universal_trigger", "value_zeroing", "scores", "full_lrp",
-    "transformer_attribution_last",
+    "transformer_attribution_last", "raw_attention_sinkless", "rollout_sinkless",
 )  # fmt: skip
 """Methods in the order in which they take colours and markers: a new one is added at the end, so that no other changes."""
 
@@ -206,6 +206,9 @@ _GREYS = {
     "constant": ("#6b6b6b", (0, (1, 2.5)), "+"),
     "position": ("#9a9a9a", (0, (5, 1.5, 1, 1.5)), "3"),
     "frequency": ("#9a9a9a", (0, (1, 2.5)), "4"),
+    "first_word": ("#b4b4b4", "-", "<"),
+    "last_word": ("#b4b4b4", (0, (5, 1.5)), ">"),
+    "recency": ("#b4b4b4", (0, (5, 1.5, 1, 1.5)), "|"),
 }
 HIGHLIGHTED = 5
 _MOST = 9  # methods that are all shown in colour

@@ -2,7 +2,9 @@
 
 import re
 
-CONTROLS = ("oracle", "random", "inverted", "constant", "position", "frequency")
+CONTROLS = (
+    "oracle", "random", "inverted", "constant", "position", "frequency", "first_word", "last_word", "recency",
+)  # fmt: skip
 """In the order in which tables show them."""
 
 

@@ -1,4 +1,4 @@
-"""The six controls on text: each scores words as its definition says, whatever the batch."""
+"""The controls on text: each scores words as its definition says, whatever the batch."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +11,7 @@ import benchmark
 from benchmark import units
 from benchmark.errors import NotApplicable, UserError
 from benchmark.types import Example
-from methods.controls import Constant, Frequency, Inverted, Oracle, Position, Random
+from methods.controls import Constant, FirstWord, Frequency, Inverted, LastWord, Oracle, Position, Random, Recency
 from tests import text_models
 
 TEXTS = ("the untoldly film was good", "a dull plot", "bad", "the " * 20 + "good")
@@ -97,6 +97,20 @@ def test_constant_scores_every_word_alike_and_no_head(model, batch):
 def test_position_falls_from_the_first_word_on(model, batch):
     for row, n in zip(word_scores(Position(), model, batch), (5, 3, 1, 21), strict=True):
         assert row == pytest.approx([-u / n for u in range(len(row))])
+
+
+def test_recency_rises_to_the_last_word(model, batch):
+    for row, n in zip(word_scores(Recency(), model, batch), (5, 3, 1, 21), strict=True):
+        assert row == pytest.approx([u / n for u in range(len(row))])
+
+
+def test_one_word_alone_is_the_first_or_the_last_that_is_rated_and_seen(model, batch):
+    assert word_scores(FirstWord(), model, batch) == [[1.0] + [0.0] * (n - 1) for n in (5, 3, 1, 14)]
+    assert word_scores(LastWord(), model, batch) == [[0.0] * (n - 1) + [1.0] for n in (5, 3, 1, 14)]
+    rated = (np.array([0, 1, 0, 1, 0], dtype=bool), None, np.array([0], dtype=bool), None)
+    asked = replace(batch, rated=rated, query_units=(0, 1, 0, 0))
+    assert word_scores(FirstWord(), model, asked)[:3] == [[0, 1, 0, 0, 0], [0, 1, 0], [0]]
+    assert word_scores(LastWord(), model, asked)[:3] == [[0, 0, 0, 1, 0], [0, 0, 1], [0]]
 
 
 def test_frequency_counts_the_words_of_the_training_split(model, batch):
