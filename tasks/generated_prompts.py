@@ -4,15 +4,16 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from benchmark.settings.declared import Count, Natural, configurable
+from benchmark.settings.declared import AtLeast, Count, Natural, SettingError, configurable
 from benchmark.types import Example
+from benchmark.words import in_units, spans_of
 from tasks.common import check_split, digest
 
-Kind = Literal["ioi", "greater_than", "induction", "agreement"]
+Kind = Literal["ioi", "greater_than", "induction", "agreement", "needle", "facts"]
 
 _NAMES = (
     "Mary", "John", "Alice", "Bob", "Anna", "Paul", "Laura", "Peter", "Emma", "Tom", "Kate", "Mark", "Julia", "Simon",
@@ -31,6 +32,27 @@ _VERBS = (("is", "are"), ("was", "were"), ("has", "have"))
 _LETTERS = tuple(f"{a}{b}" for a in "bdfgklmnprst" for b in ("ako", "emi", "ulo"))
 """Words without a meaning, for sequences that repeat."""
 
+_COLOURS = ("red", "blue", "green", "black", "white", "yellow", "orange", "purple", "brown", "pink", "gray", "gold")
+_OBJECTS = (
+    "box", "ball", "car", "door", "hat", "cup", "chair", "table", "bag", "pen", "boat", "house", "shirt", "book", "lamp",
+    "phone", "bike", "clock", "plate", "wall", "truck", "tent", "desk", "flag",
+)  # fmt: skip
+_FACTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "Where does {name} live?": (
+        "{name} lives in",
+        ("Paris", "London", "Berlin", "Rome", "Madrid", "Tokyo", "Boston", "Chicago", "Vienna", "Dublin"),
+    ),
+    "What does {name} eat?": (
+        "{name} eats",
+        ("bread", "fish", "rice", "soup", "meat", "cheese", "fruit", "pizza", "cake", "eggs"),
+    ),
+    "What does {name} play?": (
+        "{name} plays",
+        ("chess", "piano", "tennis", "football", "guitar", "golf", "cards", "drums", "hockey", "violin"),
+    ),
+}
+"""Question -> how a fact begins that answers it, and how such facts end."""
+
 
 @dataclass(frozen=True)
 class _Drawn:
@@ -40,6 +62,24 @@ class _Drawn:
     answer: str
     foil: str
     decisive: frozenset[int]
+
+
+@dataclass(frozen=True)
+class _Context:
+    """A prompt with a context.
+
+    Attributes:
+        text: as a model reads it.
+        answer, foil: tokens that may come next.
+        rated: for each unit of the text whether it is scored.
+        decisive: for each whether the answer follows from it.
+    """
+
+    text: str
+    answer: str
+    foil: str
+    rated: tuple[bool, ...]
+    decisive: tuple[bool, ...]
 
 
 def _ioi(draw: random.Random) -> _Drawn:
@@ -84,6 +124,49 @@ def _agreement(draw: random.Random) -> _Drawn:
     return _Drawn(told, verbs[numbers[0]], verbs[1 - numbers[0]], frozenset({1}))
 
 
+def _needle(draw: random.Random, pairs: int) -> _Context:
+    """One of many pairs is asked for: the words of its sentence that say which and what, and the word that asks, decide."""
+    objects = draw.sample(_OBJECTS, pairs)
+    colours = [draw.choice(_COLOURS) for _ in objects]
+    asked = draw.randrange(pairs)
+    told = [f"The color of the {one} is {colour}." for one, colour in zip(objects, colours, strict=True)]
+    words = " ".join([*told, f"The color of the {objects[asked]} is"]).split()
+    others = {*colours} - {colours[asked]} or {*_COLOURS} - {colours[asked]}
+    width = len(told[0].split())
+    decisive = {asked * width + 4, asked * width + 6, len(words) - 2}
+    return _Context(
+        " ".join(words),
+        colours[asked],
+        draw.choice(sorted(others)),
+        tuple(place < len(words) - 1 for place in range(len(words))),
+        tuple(place in decisive for place in range(len(words))),
+    )
+
+
+def _facts(draw: random.Random, pairs: int) -> _Context:
+    """A question about one of many facts: the sentence that holds the answer decides, and sentences are what is rated."""
+    kinds = sorted(_FACTS)
+    every = [(question, name) for question in kinds for name in _NAMES]
+    chosen = draw.sample(every, pairs)
+    ends = [draw.choice(_FACTS[question][1]) for question, _ in chosen]
+    asked = draw.randrange(pairs)
+    question, name = chosen[asked]
+    begin = [_FACTS[kind][0].format(name=who) for kind, who in chosen]
+    told = [f"{start} {end}." for start, end in zip(begin, ends, strict=True)]
+    text = f"{' '.join(told)} Question: {question.format(name=name)} Answer: {begin[asked]}"
+    others = {end for (kind, _), end in zip(chosen, ends, strict=True) if kind == question} - {ends[asked]}
+    foil = draw.choice(sorted(others or {*_FACTS[question][1]} - {ends[asked]}))
+    units = len(spans_of(in_units(text, "sentences")))
+    return _Context(
+        in_units(text, "sentences"),
+        ends[asked],
+        foil,
+        tuple(place < pairs for place in range(units)),
+        tuple(place == asked for place in range(units)),
+    )
+
+
+_CONTEXTS: Mapping[Kind, Callable[[random.Random, int], _Context]] = {"needle": _needle, "facts": _facts}
 _DRAWS: Mapping[Kind, Callable[[random.Random], _Drawn]] = {
     "ioi": _ioi,
     "greater_than": _greater_than,
@@ -99,14 +182,20 @@ class GeneratedPrompts:
     - `ioi`: "When Mary and John went to the store , John gave a drink to" – Mary, not John;
     - `greater_than`: "The war lasted from the year 17 32 to the year 17" – 58, not 11;
     - `induction`: "bako demi fulo gako bako demi" – fulo, not gako;
-    - `agreement`: "the keys near the dog" – are, not is.
+    - `agreement`: "the keys near the dog" – are, not is;
+    - `needle`: "The color of the box is red. The color of the cup is blue. The color of the box is" – red, not blue, in a
+      context of `pairs` such sentences;
+    - `facts`: "Anna lives in Paris. Paul eats fish. Question: Where does Anna live? Answer: Anna lives in" – Paris. Here
+      the units are the `pairs` sentences of the context, of which one holds the answer.
 
     The rationale marks the words that the answer follows from, but the last one, which is not rated: where it is removed,
-    the model is read at another place. `model=tiny_lm` learns from a mixture of all kinds (`learned_from`), whichever is
-    scored.
+    the model is read at another place. `model=tiny_lm` learns from a mixture of the first four kinds (`learned_from`),
+    whichever is scored; it does not learn to look up pairs within its minutes, so that `needle` and `facts` are for models
+    that are there.
 
     Attributes:
         kinds: of prompts; several are drawn in turn.
+        pairs: sentences in the context of `needle` and `facts`, at most 24.
         name: the task's name in run folders.
         seed: determines every prompt; each split has its own stream.
         train, validation, test: prompts in each split; of the mixture likewise.
@@ -120,7 +209,12 @@ class GeneratedPrompts:
     train: Count = 40_000
     validation: Count = 400
     test: Count = 400
+    pairs: Annotated[int, AtLeast(2)] = 8
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.pairs > len(_OBJECTS):
+            raise SettingError("pairs", self.pairs, f"2 to {len(_OBJECTS)}")
 
     @property
     def labels(self) -> Sequence[str]:
@@ -136,12 +230,16 @@ class GeneratedPrompts:
     def fingerprint(self) -> str:
         """SHA-256 over the settings and every prompt but those of training, which the settings decide."""
         settings = {"task": "generated_prompts", "version": self.version, "kinds": list(self.kinds), "seed": self.seed}
+        if set(self.kinds) & {*_CONTEXTS}:
+            settings["pairs"] = self.pairs
         parts = [f"{e.uid}\t{e.inputs}\t{e.candidates}" for split in ("validation", "test") for e in self.split(split)]
         return digest(settings | {"train": self.train}, parts)
 
     @cached_property
     def learned_from(self) -> "GeneratedPrompts":
-        """The mixture of all kinds, with the slowest to be learned in half of its prompts."""
+        """The mixture of all kinds that are learned, with the slowest in half of its prompts; itself where it has others."""
+        if set(self.kinds) & {*_CONTEXTS}:
+            return self
         kinds = (*_DRAWS, "induction", "induction")
         sizes = {"train": self.train, "validation": self.validation, "test": self.test}
         return GeneratedPrompts(kinds, seed=self.seed, **sizes)
@@ -157,6 +255,9 @@ class GeneratedPrompts:
         draws = {kind: random.Random(f"{self.seed}:{kind}:{split}") for kind in self.kinds}
         for number in range(getattr(self, split)):
             kind = self.kinds[number % len(self.kinds)]
+            if kind in _CONTEXTS:
+                yield _in_context(f"{split}-{number:06d}", kind, _CONTEXTS[kind](draws[kind], self.pairs))
+                continue
             found = _DRAWS[kind](draws[kind])
             places = np.arange(len(found.words))
             rated = places < len(found.words) - 1
@@ -169,3 +270,15 @@ class GeneratedPrompts:
                 candidates=(found.answer, found.foil),
                 meta={"kind": kind},
             )
+
+
+def _in_context(uid: str, kind: Kind, found: _Context) -> Example:
+    return Example(
+        uid=uid,
+        inputs=found.text,
+        label=0,
+        rationale=np.array(found.decisive) & np.array(found.rated),
+        rated=np.array(found.rated),
+        candidates=(found.answer, found.foil),
+        meta={"kind": kind, "looked_up": True},
+    )

@@ -57,6 +57,11 @@ class TinyLM(Small):
     def _new_encoder(self, train: Sequence[Example]) -> "Tokenizer":
         from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+        if looked_up := [example.meta["kind"] for example in train[:1] if example.meta.get("looked_up")]:
+            raise UserError(
+                f"the tiny language model does not learn task={looked_up[0]} in its minutes; take a model that is there: "
+                "model=lm model.path=CHECKPOINT"
+            )
         if not all(example.candidates and isinstance(example.inputs, str) for example in train[:1]):
             raise UserError("the tiny language model learns from prompts with candidates for the next token (task=ioi)")
         words = {word for example in train for text in (example.inputs, *example.candidates) for word in text.split()}

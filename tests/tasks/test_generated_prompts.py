@@ -3,6 +3,8 @@
 import pytest
 
 import benchmark
+from benchmark.errors import UserError
+from benchmark.words import spans_of
 from tasks.generated_prompts import GeneratedPrompts
 
 KINDS = ("ioi", "greater_than", "induction", "agreement")
@@ -52,3 +54,37 @@ def test_what_the_model_learns_from_is_the_mixture_whatever_is_scored():
     learned = [benchmark.build(f"task/{kind}").learned_from for kind in KINDS]
     assert len({task.fingerprint for task in learned}) == 1
     assert {e.meta["kind"] for e in learned[0].split("test")} == {*KINDS}
+
+
+@pytest.mark.parametrize("pairs", [2, 8, 24])
+def test_a_needle_is_asked_for_by_its_object(pairs):
+    for example in benchmark.build("task/needle", "test=30", f"pairs={pairs}").split("test"):
+        words, marked, answer, foil = told(example)
+        assert words.count("color") == pairs + 1
+        assert marked == [words[-2], f"{answer}.", words[-2]]
+        assert words[words.index(words[-2]) + 2] == f"{answer}."
+        assert foil != answer
+        assert example.rated.tolist() == [True] * (len(words) - 1) + [False]
+        if len({word for word in words if word.endswith(".")}) > 1:
+            assert f"{foil}." in words
+
+
+def test_one_sentence_holds_the_fact_and_sentences_are_rated():
+    for example in benchmark.build("task/facts", "test=60").split("test"):
+        units = [example.inputs[start:end] for start, end in spans_of(example.inputs)]
+        answer, foil = example.candidates
+        (marked,) = [unit for unit, mark in zip(units, example.rationale, strict=True) if mark]
+        assert example.rated.tolist() == [True] * 8 + [False, False]
+        assert marked == f"{units[-1].removeprefix('Answer: ')} {answer}."
+        assert units.count(marked) == 1
+        assert foil != answer
+        assert not any(unit == marked.replace(answer, foil) for unit in units)
+
+
+def test_what_is_looked_up_is_for_models_that_are_there(tmp_path):
+    with pytest.raises(UserError, match=r"does not learn task=needle in its minutes; take a model that is there"):
+        benchmark.compare("task=needle", "model=tiny_lm", "methods=[random]", f"out={tmp_path}", "tracking=none")
+    with pytest.raises(UserError, match=r"task.pairs=25"):
+        benchmark.build("task/needle", "pairs=25")
+    assert benchmark.build("task/ioi").fingerprint == benchmark.build("task/ioi", "pairs=4").fingerprint
+    assert benchmark.build("task/facts").fingerprint != benchmark.build("task/facts", "pairs=4").fingerprint
