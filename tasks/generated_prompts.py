@@ -17,7 +17,7 @@ Kind = Literal["ioi", "greater_than", "induction", "agreement", "needle", "facts
 
 _NAMES = (
     "Mary", "John", "Alice", "Bob", "Anna", "Paul", "Laura", "Peter", "Emma", "Tom", "Kate", "Mark", "Julia", "Simon",
-    "Clara", "David", "Nora", "Felix", "Rosa", "Oscar",
+    "Clara", "David", "Susan", "Felix", "Rosa", "Oscar",
 )  # fmt: skip
 _PLACES = ("store", "park", "school", "garden", "station", "office", "market", "library")
 _THINGS = ("drink", "book", "ring", "letter", "ball", "coat", "key", "gift")
@@ -125,15 +125,15 @@ def _agreement(draw: random.Random) -> _Drawn:
 
 
 def _needle(draw: random.Random, pairs: int) -> _Context:
-    """One of many pairs is asked for: the words of its sentence that say which and what, and the word that asks, decide."""
+    """One of many pairs is asked for: the words of its sentence that say which and what, and those that ask, decide."""
     objects = draw.sample(_OBJECTS, pairs)
     colours = [draw.choice(_COLOURS) for _ in objects]
     asked = draw.randrange(pairs)
-    told = [f"The color of the {one} is {colour}." for one, colour in zip(objects, colours, strict=True)]
-    words = " ".join([*told, f"The color of the {objects[asked]} is"]).split()
+    told = [f"The {one} is {colour}." for one, colour in zip(objects, colours, strict=True)]
+    question = f"Question: What color is the {objects[asked]}? Answer: The {objects[asked]} is"
+    words = " ".join([*told, question]).split()
     others = {*colours} - {colours[asked]} or {*_COLOURS} - {colours[asked]}
-    width = len(told[0].split())
-    decisive = {asked * width + 4, asked * width + 6, len(words) - 2}
+    decisive = {4 * asked + 1, 4 * asked + 3, 4 * pairs + 5, len(words) - 2}
     return _Context(
         " ".join(words),
         colours[asked],
@@ -183,7 +183,7 @@ class GeneratedPrompts:
     - `greater_than`: "The war lasted from the year 17 32 to the year 17" – 58, not 11;
     - `induction`: "bako demi fulo gako bako demi" – fulo, not gako;
     - `agreement`: "the keys near the dog" – are, not is;
-    - `needle`: "The color of the box is red. The color of the cup is blue. The color of the box is" – red, not blue, in a
+    - `needle`: "The box is red. The cup is blue. Question: What color is the box? Answer: The box is" – red, not blue, in a
       context of `pairs` such sentences;
     - `facts`: "Anna lives in Paris. Paul eats fish. Question: Where does Anna live? Answer: Anna lives in" – Paris. Here
       the units are the `pairs` sentences of the context, of which one holds the answer.
@@ -201,7 +201,7 @@ class GeneratedPrompts:
         train, validation, test: prompts in each split; of the mixture likewise.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 2: every name is one token of common vocabularies
 
     kinds: Sequence[Kind] = ("ioi", "greater_than", "induction", "agreement")
     name: str = "generated_prompts"

@@ -60,8 +60,8 @@ def test_what_the_model_learns_from_is_the_mixture_whatever_is_scored():
 def test_a_needle_is_asked_for_by_its_object(pairs):
     for example in benchmark.build("task/needle", "test=30", f"pairs={pairs}").split("test"):
         words, marked, answer, foil = told(example)
-        assert words.count("color") == pairs + 1
-        assert marked == [words[-2], f"{answer}.", words[-2]]
+        assert words.count("The") == pairs + 1
+        assert marked == [words[-2], f"{answer}.", f"{words[-2]}?", words[-2]]
         assert words[words.index(words[-2]) + 2] == f"{answer}."
         assert foil != answer
         assert example.rated.tolist() == [True] * (len(words) - 1) + [False]
