@@ -20,7 +20,7 @@ from benchmark.errors import UserError, check_characters
 from benchmark.models.devices import on_device
 from benchmark.models.families import Family
 from benchmark.models.images import Losses, Patch, fitted_mask, in_colours, marked_patches, opened
-from benchmark.models.next_token import CANDIDATES, VOCABULARY, Answers, Over, candidate_ids
+from benchmark.models.next_token import CANDIDATES, VOCABULARY, Answers, Around, Over, candidate_ids
 from benchmark.models.special_tokens import added_tokens, structural_tokens
 from benchmark.types import Batch
 from benchmark.words import UnitText, spans_of
@@ -181,6 +181,18 @@ def _cut_ends(encoding: Any, sequences: Sequence[Any], offsets: Sequence[Any]) -
             del column[row][end:]
 
 
+def _put_around(around: Around, encoding: Any, sequences: Sequence[Any], offsets: Sequence[Any]) -> None:
+    """Put the template of a chat around each prompt: its tokens are no words, as special tokens are none."""
+    before, behind = around
+    fills = {"input_ids": around, "attention_mask": ([1] * len(before), [1] * len(behind))}
+    for row in range(len(sequences)):
+        for name, column in encoding.items():
+            first, last = fills.get(name, ([0] * len(before), [0] * len(behind)))
+            column[row][:] = [*first, *column[row], *last]
+        sequences[row][:] = [*[None] * len(before), *sequences[row], *[None] * len(behind)]
+        offsets[row][:] = [*[(0, 0)] * len(before), *offsets[row], *[(0, 0)] * len(behind)]
+
+
 def _merged_query(count: int, merged: np.ndarray | None) -> int:
     """How many of the units that are left are those of the query: its units and a text's never become one."""
     return count if merged is None or count == 0 else int(merged[count - 1]) + 1
@@ -233,6 +245,7 @@ class Encoder:
         answers: what the model is asked; of the next token each example has candidates.
         over: of the next token what its classes are: the candidates, or the tokens of the vocabulary. Of the latter the
             first candidate, where there is one, is the label.
+        chat: of a language model that is asked in a chat, the ids before and behind each prompt (`next_token.chat_around`).
         losses: says what images lose on their way to the model.
     """
 
@@ -251,6 +264,7 @@ class Encoder:
     channels: int = 3
     answers: Answers = "class"
     over: Over = "candidates"
+    chat: Around | None = None
     losses: Losses = field(default_factory=Losses, repr=False, compare=False)
 
     def __call__(
@@ -364,6 +378,7 @@ class Encoder:
         if not all(isinstance(one, int) for one in given) and (self.tokenizer is None or isinstance(value, Mapping)):
             raise UserError(f"example '{uid}' is given as ready ids: give its candidates as ids too")
         text = value if isinstance(value, str) else " ".join(value)
+        text = "" if self.chat is not None else text  # an answer begins where the template ends
         ids = candidate_ids(self.tokenizer, text, given, f"example '{uid}'")
         if len(ids) < 2 and self.over != VOCABULARY:
             raise UserError(f"example '{uid}' has one candidate, which is certain among itself; give a foil, too")
@@ -406,13 +421,16 @@ class Encoder:
             [parts[0].text for parts in segments],
             [parts[1].text for parts in segments] if all(pairs) else None,
             truncation="longest_first",
-            max_length=self.window,
+            max_length=self.window - sum(map(len, self.chat or ())),
             return_offsets_mapping=True,
+            add_special_tokens=self.chat is None,
         )
         offsets = encoding.pop("offset_mapping")
         sequences = [encoding.sequence_ids(row) for row in range(len(inputs))]
         if self.answers == "next_token":
             _cut_ends(encoding, sequences, offsets)
+        if self.chat is not None:
+            _put_around(self.chat, encoding, sequences, offsets)
         rows = [
             [
                 -1

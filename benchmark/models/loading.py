@@ -31,7 +31,7 @@ from benchmark.models.families import FAMILIES, Family, family_of
 from benchmark.models.headless import Head, ZeroHead
 from benchmark.models.images import Patch
 from benchmark.models.label_matching import with_labels
-from benchmark.models.next_token import LABELS, VOCABULARY, Answers, tokens_by_name
+from benchmark.models.next_token import LABELS, VOCABULARY, Answers, chat_around, tokens_by_name
 from benchmark.models.padding import padding_id
 from benchmark.models.streams import streams_of
 from benchmark.models.weights import check_classes, check_finite, check_vocabulary, labels_of, n_embeddings
@@ -68,6 +68,7 @@ def load_model(
     head: Head = "own",
     task: Answers = "class",
     gguf_file: str | None = None,
+    chat: bool = False,
 ) -> Classifier:
     """Load a sequence or image classifier or a causal language model, or take one that is loaded, and instrument it.
 
@@ -98,6 +99,8 @@ def load_model(
             tokens, so that a probability is that of the language model and the predicted class its own next token.
         gguf_file: of a causal language model, a GGUF file in the folder or in the hub's repository, from which tokenizer and
             weights are read; quantised weights are computed with in `dtype`.
+        chat: of a causal language model, whether each prompt is what a user says in a chat: the tokenizer's template is put
+            around it, whose tokens are no words, and the answer begins where the model would.
 
     Returns:
         The classifier, in evaluation mode with frozen parameters.
@@ -124,16 +127,9 @@ def load_model(
             f"dtype is {type(dtype).__name__}, which names no precision; a tokenizer is given by name: "
             "benchmark.load_model(model, tokenizer=tokenizer)"
         )
-    if task == "class" and gguf_file is not None:
-        raise UserError('a GGUF file is read as a causal language model: load_model(..., task="next_token")')
-    if task == "next_token" and (head != "own" or processor is not None):
-        raise UserError(
-            "a language model has neither another head nor an image processor; leave head and processor out"
-        )
     if dtype is not None and dtype not in _DTYPES:
         raise UserError(f"model.dtype={dtype} is unknown; allowed: {', '.join(_DTYPES)}")
-    if task not in get_args(Answers):
-        raise UserError(f"task={task}: allowed are {', '.join(get_args(Answers))}")
+    _check_asked(task, gguf_file, chat=chat, of_classifiers=head != "own" or processor is not None)
     if isinstance(source, str | Path):
         precision = _DTYPES[dtype or "float32"]
         if task == "next_token":
@@ -145,11 +141,31 @@ def load_model(
         loaded = adopt(source, _DTYPES.get(str(dtype)), tokenizer, processor, task)
         target = next(loaded.model.parameters()).device if device == "auto" else device_named(device)
     classifier = _instrumented(loaded, target, window, max_tokens, memory_budget)
-    if task == "next_token" and labels == VOCABULARY:
-        return _over_vocabulary(classifier)
-    if task == "next_token":
-        return classifier if labels is None else replace(classifier, labels=_called(labels))
-    return with_labels(classifier, labels)
+    return with_labels(classifier, labels) if task == "class" else _asked(classifier, labels, chat=chat)
+
+
+def _check_asked(task: Answers, gguf_file: str | None, *, chat: bool, of_classifiers: bool) -> None:
+    """UserError where settings of classifiers and of language models are given together."""
+    if task not in get_args(Answers):
+        raise UserError(f"task={task}: allowed are {', '.join(get_args(Answers))}")
+    if task == "class" and chat:
+        raise UserError('a chat is held with a causal language model: load_model(..., task="next_token", chat=True)')
+    if task == "class" and gguf_file is not None:
+        raise UserError('a GGUF file is read as a causal language model: load_model(..., task="next_token")')
+    if task == "next_token" and of_classifiers:
+        raise UserError(
+            "a language model has neither another head nor an image processor; leave head and processor out"
+        )
+
+
+def _asked(
+    model: Classifier, labels: Sequence[str | int | float | bool] | Literal["vocabulary"] | None, *, chat: bool
+) -> Classifier:
+    """The language model with what it is asked for, and how: candidates of these names, or all tokens; in a chat or not."""
+    asked = _in_chat(model) if chat else model
+    if labels == VOCABULARY:
+        return _over_vocabulary(asked)
+    return asked if labels is None else replace(asked, labels=_called(labels))
 
 
 def _called(labels: Sequence[str | int | float | bool]) -> tuple[str, ...]:
@@ -160,6 +176,15 @@ def _called(labels: Sequence[str | int | float | bool]) -> tuple[str, ...]:
             f"labels={labels!r}: give a name for each candidate, the answer first, such as ['answer', 'foil']"
         )
     return named
+
+
+def _in_chat(model: Classifier) -> Classifier:
+    """The language model with the template of a chat around each prompt; with another, figures are others."""
+    around = chat_around(model.tokenizer, model.encoder.structural, model.name)
+    if sum(map(len, around)) >= model.window:
+        raise UserError(f"model '{model.name}': its chat template alone fills the window of {model.window} tokens")
+    told = json.dumps([model.fingerprint, "chat", around])
+    return replace(model, encoder=replace(model.encoder, chat=around), fingerprint=sha256(told.encode()).hexdigest())
 
 
 def _over_vocabulary(model: Classifier) -> Classifier:

@@ -6,7 +6,8 @@ Notation: B examples, T tokens, V tokens of the vocabulary, C candidates; class 
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -20,6 +21,9 @@ from benchmark.words import is_unspaced
 
 Answers = Literal["class", "next_token"]
 """What a model is asked: which of its classes an input is of, or which of an example's candidates comes next."""
+
+Around = tuple[tuple[int, ...], tuple[int, ...]]
+"""Ids of the tokens that a template puts before and behind a text."""
 
 Over = Literal["candidates", "vocabulary"]
 """What a probability of the next token is among: the candidates of an example, or all tokens."""
@@ -119,6 +123,42 @@ def tokens_by_name(tokenizer: Any, count: int) -> tuple[str, ...]:
     return tuple(
         f"id {number}" if name is None else name for number, name in enumerate([*names, *[None] * (count - known)])
     )
+
+
+def chat_around(tokenizer: Any, structural: Mapping[str, int], source: str) -> Around:
+    """What the tokenizer's chat template puts around the one message of a user, up to where the model begins to answer.
+
+    Args:
+        tokenizer: with a `chat_template`.
+        structural: its special tokens with their ids, which are tokens in the template, though not in a text.
+        source: of the model, for messages.
+
+    Raises:
+        UserError: there is no template, or it does not hold what the user says.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        raise UserError(f"model '{source}': its tokenizer has no chat template; leave chat (model.chat) out")
+    told = tokenizer.apply_chat_template(
+        [{"role": "user", "content": _MARK}], tokenize=False, add_generation_prompt=True
+    )
+    before, found, behind = told.partition(_MARK)
+    if not found or _MARK in behind:
+        raise UserError(f"model '{source}': the chat template of its tokenizer does not hold what the user says once")
+    apart = re.compile("|".join(map(re.escape, sorted(structural, key=len, reverse=True))) or r"(?!)")
+
+    def ids(text: str) -> Iterator[int]:
+        place = 0
+        for match in (*apart.finditer(text), None):
+            plain = text[place : len(text) if match is None else match.start()]
+            yield from tokenizer(plain, add_special_tokens=False)["input_ids"] if plain else ()
+            if match is not None:
+                yield structural[match[0]]
+                place = match.end()
+
+    return tuple(ids(before)), tuple(ids(behind))
+
+
+_MARK = "what-the-user-says"
 
 
 def is_causal_lm(kind: type) -> bool:

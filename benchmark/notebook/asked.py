@@ -95,13 +95,19 @@ def _among_all(model: Classifier, inputs: Inputs, answers: list[str | int], foil
     answers = answers or [first for first, _ in _most_probable(model, inputs)]
     rows = list(zip(answers, foils, strict=True)) if foils else [(answer,) for answer in answers]
     return tuple(
-        tuple(candidate_ids(model.tokenizer, _text_of(value), row, "answer" if len(row) == 1 else "answer and foil"))
+        tuple(
+            candidate_ids(
+                model.tokenizer, _text_of(model, value), row, "answer" if len(row) == 1 else "answer and foil"
+            )
+        )
         for value, row in zip(inputs.values, rows, strict=True)
     )
 
 
-def _text_of(value: Any) -> str:
-    """A prompt as one text; an empty one where it is given as ids."""
+def _text_of(model: Classifier, value: Any) -> str:
+    """What an answer goes on from: the prompt as one text, and nothing where it is given as ids or in a chat."""
+    if model.encoder.chat is not None:
+        return ""
     return value if isinstance(value, str) else " ".join(value) if isinstance(value, list) else ""
 
 
@@ -122,7 +128,7 @@ def _others(
     """The most probable token beside each answer."""
     foils: list[str | int] = []
     for value, answer, (first, second) in zip(inputs.values, answers, best, strict=True):
-        text = _text_of(value)
+        text = _text_of(model, value)
         (own,) = candidate_ids(model.tokenizer, text, [answer], "answer")
         foils.append(second if own == first else first)
     return foils

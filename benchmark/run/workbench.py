@@ -163,6 +163,7 @@ def open_setting(config: DictConfig) -> Setting:
         head=head,
         task=answers,
         gguf_file=getattr(source, "gguf_file", None),
+        chat=getattr(source, "chat", False),
     )
     data = encode(config, task, model, examples, config.limit)
     if (facts := data.facts).lost_units:

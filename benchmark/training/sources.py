@@ -113,6 +113,7 @@ class LanguageModel(HubOrDirectory):
     answers: ClassVar[Literal["next_token"]] = "next_token"
 
     gguf_file: str | None = None
+    chat: bool = False
     labels: Sequence[str | int | float | bool] | Literal["vocabulary"] | None = None
 
 

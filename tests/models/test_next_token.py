@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -173,6 +174,75 @@ def test_over_the_vocabulary_probabilities_are_the_language_models(made):
     )
     free = benchmark.explain(model, PROMPTS[0], methods=["gradient_x_input"])
     assert free.target.classes.tolist() == [int(trace.vocabulary[0].argmax())]
+
+
+TEMPLATE = (
+    "[CLS]{% for message in messages %}the {{ message['role'] }} [SEP]{{ message['content'] | trim }}[SEP]{% endfor %}"
+    "{% if add_generation_prompt %}the story was{% endif %}"
+)
+"""Of a chat: special tokens and words around what is said."""
+
+
+@pytest.fixture
+def in_chat(made, tmp_path):
+    """A folder of a tiny Llama whose tokenizer has a chat template."""
+    folder = shutil.copytree(made("LlamaForCausalLM"), tmp_path / "chat")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = TEMPLATE
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_in_a_chat_the_template_stands_around_the_prompt(in_chat):
+    model = loaded(in_chat, "float64", chat=True)
+    batch = model.encode(PROMPTS, candidates=CANDIDATE_WORDS)
+    tokenizer = AutoTokenizer.from_pretrained(in_chat)
+    plain = AutoModelForCausalLM.from_pretrained(in_chat, dtype=torch.float64, attn_implementation="eager").eval()
+    for row, prompt in enumerate(PROMPTS):
+        said = [{"role": "user", "content": prompt}]
+        ids = tokenizer.apply_chat_template(said, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+        attended = batch.attention_mask[row]
+        assert batch.tensors["input_ids"][row][attended].tolist() == ids["input_ids"][0].tolist()
+        with torch.no_grad():
+            whole = plain(**ids).logits[0, -1]
+        assert torch.allclose(model.run(batch).vocabulary[row], whole, rtol=0, atol=1e-6)
+        units = batch.units[row][attended].tolist()
+        assert sorted({unit for unit in units if unit >= 0}) == list(range(len(prompt.split())))
+        assert units[:4] == [-1] * 4, "the template is no word"
+        assert units[-4:] == [-1] * 4
+    bare = loaded(in_chat, "float64")
+    assert model.fingerprint != bare.fingerprint
+    found = benchmark.explain(
+        model, PROMPTS[0], answer="film", foil="story", methods=["gradient_x_input", "leave_one_out"]
+    )
+    assert list(found.table().index) == PROMPTS[0].split()
+    assert found.table().notna().all().all()
+    of_own = benchmark.explain(model, PROMPTS[0], answer="film", methods=["gradient_x_input"])
+    assert len(of_own.candidates[0]) == 2
+
+
+def test_a_long_prompt_is_cut_and_the_template_is_not(in_chat):
+    model = loaded(in_chat, window=14, chat=True)
+    batch = model.encode(["bad bad bad bad bad bad bad the film was good"], candidates=[("film", "story")])
+    before, behind = model.encoder.chat
+    ids = batch.tensors["input_ids"][0].tolist()
+    assert len(ids) == 14
+    assert (tuple(ids[: len(before)]), tuple(ids[-len(behind) :])) == (before, behind)
+    assert batch.words[0][int(batch.units.max())] == "good"
+    with pytest.raises(UserError, match="its chat template alone fills the window of 8 tokens"):
+        loaded(in_chat, window=8, chat=True)
+
+
+def test_a_chat_that_cannot_be_held_is_one_line(made, in_chat):
+    with pytest.raises(UserError, match="its tokenizer has no chat template; leave chat"):
+        loaded(made("LlamaForCausalLM"), chat=True)
+    with pytest.raises(UserError, match="a chat is held with a causal language model"):
+        benchmark.load_model(in_chat, chat=True)
+    tokenizer = AutoTokenizer.from_pretrained(in_chat)
+    tokenizer.chat_template = "{% for message in messages %}said{% endfor %}"
+    tokenizer.save_pretrained(in_chat)
+    with pytest.raises(UserError, match="does not hold what the user says once"):
+        loaded(in_chat, chat=True)
 
 
 def test_a_comparison_over_the_vocabulary(made, tmp_path):
