@@ -150,6 +150,7 @@ def open_setting(config: DictConfig) -> Setting:
     labels = getattr(source, "labels", None)
     head: Head = getattr(source, "head", "own")
     answers: Answers = getattr(source, "answers", "class")
+    check_asked(task, next(iter(examples), None), answers, "the model")  # before anything is trained for it
     if labels is None and (head == "zero" or answers == "next_token"):
         labels = task.labels or None
     model = load_model(
@@ -175,21 +176,27 @@ def open_setting(config: DictConfig) -> Setting:
     return Setting(config, task, model, data)
 
 
+def check_asked(task: Task, example: Example | None, answers: Answers, model: str) -> None:
+    """UserError where a task of prompts meets a classifier, or a task of classes a language model."""
+    if example is None:
+        return
+    if answers == "next_token" and not example.candidates:
+        raise UserError(
+            f"the task {task.name} has no prompts with candidates for the next token, which {model} is asked for; choose "
+            "task=prompts, or a classifier: model=hf model.path=CHECKPOINT"
+        )
+    if example.candidates and answers == "class":
+        raise UserError(
+            f"the task {task.name} asks for the next token, and {model} is a classifier; choose a causal language model: "
+            "model=lm model.path=CHECKPOINT"
+        )
+
+
 def _check_kind(task: Task, model: Classifier, example: Example | None) -> None:
     """UserError where task and model do not go together: texts and images, prompts and classifiers."""
     if example is None:
         return
-    asked = model.encoder.answers == "next_token"
-    if asked and not example.candidates:
-        raise UserError(
-            f"the task {task.name} has no prompts with candidates for the next token, which the model '{model.name}' is "
-            "asked for; choose task=prompts, or a classifier: model=hf model.path=CHECKPOINT"
-        )
-    if example.candidates and not asked:
-        raise UserError(
-            f"the task {task.name} asks for the next token, and the model '{model.name}' is a classifier; choose a causal "
-            "language model: model=lm model.path=CHECKPOINT"
-        )
+    check_asked(task, example, model.encoder.answers, f"the model '{model.name}'")
     if isinstance(example.inputs, Mapping | PathLike):
         return
     is_text = isinstance(example.inputs, Sequence)

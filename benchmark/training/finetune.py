@@ -91,10 +91,17 @@ def run_training(config: DictConfig) -> dict[str, Any]:
     """Fine-tune what a configuration of `conf/train.yaml` describes; returns the record of `finetune`.
 
     Raises:
-        UserError: accelerate is not installed, which transformers' Trainer needs; and what `finetune` raises.
+        UserError: accelerate is not installed, which transformers' Trainer needs; the task has prompts for a language model;
+            and what `finetune` raises.
     """
     needs("accelerate", "python -m benchmark.train")
-    return finetune(make(config.task, Task), str(config.model.path), Path(config.out), make(config.recipe))
+    task: Task = make(config.task, Task)
+    if any(example.candidates for example in task.split("train")[:1]):
+        raise UserError(
+            f"the task {task.name} asks for the next token, and what is trained here is a classifier; of language models "
+            "model=tiny_lm alone is trained, by the comparison that first asks for it"
+        )
+    return finetune(task, str(config.model.path), Path(config.out), make(config.recipe))
 
 
 def finetune(

@@ -4,6 +4,8 @@ import pytest
 
 import benchmark
 from benchmark.errors import UserError
+from benchmark.settings.configuration import compose
+from benchmark.training.finetune import run_training
 from benchmark.words import spans_of
 from tasks.generated_prompts import GeneratedPrompts
 
@@ -88,3 +90,13 @@ def test_what_is_looked_up_is_for_models_that_are_there(tmp_path):
         benchmark.build("task/needle", "pairs=25")
     assert benchmark.build("task/ioi").fingerprint == benchmark.build("task/ioi", "pairs=4").fingerprint
     assert benchmark.build("task/facts").fingerprint != benchmark.build("task/facts", "pairs=4").fingerprint
+
+
+def test_prompts_for_a_classifier_are_refused_before_anything_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmark.training.small.Small.resolve", lambda *_: pytest.fail("a model is trained"))
+    with pytest.raises(UserError, match="the task ioi asks for the next token, and the model is a classifier"):
+        benchmark.compare("task=ioi", "model=tiny", "methods=[random]", f"out={tmp_path}", "tracking=none")
+    with pytest.raises(UserError, match="has no prompts with candidates for the next token"):
+        benchmark.compare("task=planted", "model=tiny_lm", "methods=[random]", f"out={tmp_path}", "tracking=none")
+    with pytest.raises(UserError, match="what is trained here is a classifier"):
+        run_training(compose("train", ["task=ioi", "model.path=nowhere", f"out={tmp_path}"]))
