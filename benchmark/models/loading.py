@@ -164,7 +164,7 @@ def _asked(
     """The language model with what it is asked for, and how: candidates of these names, or all tokens; in a chat or not."""
     asked = _in_chat(model) if chat else model
     if labels == VOCABULARY:
-        return _over_vocabulary(asked)
+        return over_vocabulary(asked)
     return asked if labels is None else replace(asked, labels=_called(labels))
 
 
@@ -187,7 +187,7 @@ def _in_chat(model: Classifier) -> Classifier:
     return replace(model, encoder=replace(model.encoder, chat=around), fingerprint=sha256(told.encode()).hexdigest())
 
 
-def _over_vocabulary(model: Classifier) -> Classifier:
+def over_vocabulary(model: Classifier) -> Classifier:
     """The language model whose classes are all tokens; its fingerprint is another than that of one with candidates."""
     vocabulary = model.run(model.encode([{"input_ids": [0, 0]}], candidates=[(0, 1)])).vocabulary
     assert vocabulary is not None

@@ -16,7 +16,7 @@ import pandas as pd
 from benchmark.errors import NotApplicable, UserError, printable
 from benchmark.models import Classifier
 from benchmark.notebook.choices import Given, OfExplanation, choose
-from benchmark.notebook.explain import Explanation, repeatable
+from benchmark.notebook.explanation import Explanation, repeatable
 from benchmark.notebook.given import Inputs, batch_size_of, checked_model, classes, marks, numbers, per_text
 from benchmark.report.cells import named_cells
 from benchmark.report.leaderboard import NO_FIGURE, frame

@@ -10,7 +10,7 @@ from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.models import Classifier
 from benchmark.models.guard import Look
 from benchmark.notebook.choices import choose
-from benchmark.notebook.explain import repeatable
+from benchmark.notebook.explanation import repeatable
 from benchmark.notebook.given import Inputs, checked_model, target_of
 from benchmark.report.graphs import DrawnGraph, pictures
 from benchmark.results.graph import THRESHOLD, AttributionGraph, attribution_graph, check_construction, check_threshold

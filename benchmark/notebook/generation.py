@@ -1,0 +1,205 @@
+"""Why did a causal language model say all this? One explanation for each token that it generates."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from weakref import ref
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Int
+from jinja2 import Environment, FileSystemLoader
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmark.errors import NotApplicable, UserError
+from benchmark.models import Classifier
+from benchmark.models.loading import over_vocabulary
+from benchmark.notebook.choices import choose
+from benchmark.notebook.explanation import Explanation, attributed, labelled, repeatable
+from benchmark.notebook.given import Inputs
+from benchmark.notebook.heatmap import Line, Shown, html, scaled, shade, signed, terminal
+from benchmark.targets import LogProbability
+from benchmark.types import Attribution, Batch
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Generation(Explanation):
+    """What a language model said, token by token, and the explanation of each: `ln p(y_t | x, y_<t)`.
+
+    Text t of the explanation is the prompt with the t tokens that were said before. Only the words of the prompt are scored
+    and removed: what was said is no part of the explanation of its own later tokens.
+
+    Attributes:
+        said: the tokens, as the tokenizer writes them.
+    """
+
+    said: tuple[str, ...] = ()
+
+    def matrix(self, method: str) -> pd.DataFrame:
+        """Token × word of the prompt: the scores of one method; KeyError where it gave none."""
+        return pd.DataFrame(np.stack(self.scores()[method]), index=list(self.said), columns=list(self.words[0]))
+
+    def sequence(self) -> pd.DataFrame:
+        """Word × method: the sum of the scores over the tokens, since ln p(y | x) = Σ_t ln p(y_t | x, y_<t)."""
+        sums = {name: np.stack(rows).sum(0) for name, rows in self.scores().items()}
+        missing = np.full(len(self.words[0]), np.nan)
+        index = pd.Index(self.words[0], name="word")
+        return pd.DataFrame({name: sums.get(name, missing) for name in self.methods}, index=index)
+
+    def special_tokens(self) -> pd.DataFrame:
+        """Not told (NaN): beside the prompt's words stand tokens that the model said, which are special to nobody."""
+        return pd.DataFrame(np.nan, index=pd.RangeIndex(len(self), name="text"), columns=list(self.methods))
+
+    @property
+    def whole(self) -> Shown:
+        """The prompt with the sums, as one text is shown."""
+        sums = self.sequence()
+        lines = tuple(
+            Line(name, sums[name].to_numpy(), np.nan, "")
+            if name in self.scores()
+            else Line(name, None, np.nan, self._reason(name))
+            for name in self.methods
+        )
+        p = float(np.exp(sum(np.log(probability) for _, probability in self.own)))
+        text = "".join(self.said).strip()
+        return Shown(self.words[0], f"ln p of “{text}”", text, p, lines, columns=0)
+
+    def html(self) -> str:
+        """For each method a table of tokens and words, then each token with the prompt shaded for it."""
+        environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True)
+        environment.filters |= {"scaled": scaled, "signed": signed}
+        tables = {name: np.stack(rows) for name, rows in self.scores().items()}
+        return environment.get_template("generation.html.jinja").render(
+            said=self.said,
+            chances=[probability for _, probability in self.own],
+            words=self.words[0],
+            tables=tables,
+            largest={name: _largest(table) for name, table in tables.items()},
+            reasons={name: self._reason(name) for name in self.methods if name not in tables},
+            each=[html((shown,)) for shown in self.shown],
+            shade=shade,
+            finite=np.isfinite,
+        )
+
+    def __repr__(self) -> str:
+        return terminal([self.whole])
+
+
+def _largest(table: NDArray[np.float64]) -> float:
+    return float(np.abs(table[np.isfinite(table)]).max(initial=0.0))
+
+
+def explain_generated(model: Classifier, texts: Any, methods: Any, count: int, batch_size: int) -> Generation:
+    """Let a language model go on with a prompt, taking its most probable token each time, and explain each token.
+
+    Raises:
+        UserError: the model is a classifier, more than one prompt is given, it ends at once, or it has no room to go on.
+    """
+    if model.encoder.answers != "next_token":
+        raise UserError(
+            'generate is for causal language models: benchmark.load_model(..., task="next_token"); this is a classifier'
+        )
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise UserError(f"generate={count!r}: give the number of tokens, 1 or more")
+    inputs = Inputs.of(texts, images=False)
+    if len(inputs.values) != 1:
+        raise UserError(f"generate explains one prompt at a time, and {len(inputs.values)} are given; call it for each")
+    over = model if model.encoder.over == "vocabulary" else over_vocabulary(model)
+    prompt = over.encode(inputs.values)
+    with repeatable(over):
+        ids = continuation(over, prompt, count)
+        batch = grown(over, prompt, ids)
+        chosen = choose("methods", methods, dict.fromkeys(batch.uids, inputs.values[0]))
+        parts = [
+            batch.select(range(len(batch))[start : start + batch_size]) for start in range(0, len(batch), batch_size)
+        ]
+        probabilities = torch.cat([over.run(part).logits.detach().double().softmax(-1) for part in parts]).cpu()
+        target = LogProbability(ids)
+        attributions: dict[str, Attribution] = {}
+        reasons: dict[str, str] = {}
+        for name, method in chosen.items():
+            try:
+                attributions[name] = attributed(over, name, method, batch, parts, target)
+            except NotApplicable as answer:
+                reasons[name] = str(answer)
+    chances = probabilities.gather(1, ids[:, None].cpu())[:, 0].tolist()
+    said = tuple(map(str, ids.tolist())) if over.tokenizer is None else tuple(over.tokenizer.batch_decode(ids[:, None]))
+    return Generation(
+        batch=batch,
+        words=labelled(over, batch),
+        classes=over.labels,
+        probabilities=probabilities,
+        target=target.to("cpu"),
+        methods=tuple(chosen),
+        attributions=attributions,
+        reasons=reasons,
+        single=False,
+        explainers=chosen,
+        module=ref(over.model),
+        own=tuple(zip(said, chances, strict=True)),
+        said=said,
+    )
+
+
+def continuation(model: Classifier, prompt: Batch, count: int) -> Int[Tensor, "N"]:
+    """The tokens that a model over its vocabulary says after one prompt, the most probable each time, up to an end.
+
+    Raises:
+        UserError: it ends at once, or prompt and continuation do not fit its window.
+    """
+    length = int(prompt.attention_mask.sum())
+    if length + count > model.window:
+        raise UserError(
+            f"generate={count}: the prompt has {length} tokens, and with {count} more it does not fit the model's window of "
+            f"{model.window}"
+        )
+    ends = _ends(model)
+    said: list[int] = []
+    while len(said) < count:
+        batch = grown(model, prompt, torch.tensor([*said, 0], device=model.device))
+        token = int(model.run(batch.select([len(said)])).logits.argmax(-1))
+        if token in ends:
+            break
+        said.append(token)
+    if not said:
+        raise UserError("the model ends at once: the most probable token after the prompt is one that ends the text")
+    return torch.tensor(said, device=model.device)
+
+
+def _ends(model: Classifier) -> set[int]:
+    """The ids that end a text, of the model's configuration and of how it generates."""
+    found: set[int] = set()
+    for config in (model.config, getattr(model.model, "generation_config", None)):
+        end = getattr(config, "eos_token_id", None)
+        found |= set() if end is None else {end} if isinstance(end, int) else set(end)
+    return found
+
+
+def grown(model: Classifier, prompt: Batch, said: Int[Tensor, "N"]) -> Batch:
+    """Row t: the prompt with the first t tokens that were said, which belong to no word; its label is the next one."""
+    n, length = len(said), int(prompt.attention_mask.sum())
+    width = length + n - 1
+    place, row = torch.arange(width, device=said.device), torch.arange(n, device=said.device)[:, None]
+    attended = place < length + row
+    ids = torch.cat([prompt.tensors["input_ids"][0, :length], said[:-1]]).expand(n, -1)
+    units = torch.full((n, width), -1, device=said.device, dtype=prompt.units.dtype)
+    units[:, :length] = prompt.units[0, :length]
+    return replace(
+        prompt,
+        uids=tuple(map(str, range(n))),
+        tensors={
+            "input_ids": ids.masked_fill(~attended, model.pad_token_id),
+            "attention_mask": attended.to(prompt.tensors["attention_mask"].dtype),
+        },
+        units=units,
+        n_units=prompt.n_units.repeat(n),
+        words=prompt.words * n,
+        label=said,
+        rationale=(None,) * n,
+        query_units=prompt.query_units * n,
+        meta=({},) * n,
+        tokenless=prompt.tokenless * n,
+        keys=tuple(f"{prompt.draw_keys[0]}\0{t}" for t in range(n)),
+    )
