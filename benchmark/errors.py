@@ -64,10 +64,19 @@ class NotApplicable(Exception):  # noqa: N818 - it is an answer, not an error
     """A method or an evaluation cannot serve this task, model or method; the message is printed beside the dash."""
 
 
+_FARTHER = 0.25  # a name that is so much less alike than the nearest one is not meant
+_LISTED = 200
+
+
 def near(name: str, allowed: Sequence[str]) -> str:
     """The way out for a name that does not exist: the nearest ones, or all of them where none is near."""
     matches = difflib.get_close_matches(name, allowed, n=3, cutoff=0.5)
-    return f"did you mean {', '.join(matches)}?" if matches else f"allowed: {', '.join(allowed)}"
+    if matches:
+        alike = [difflib.SequenceMatcher(None, name, match).ratio() for match in matches]
+        nearest = [match for match, ratio in zip(matches, alike, strict=True) if ratio > alike[0] - _FARTHER]
+        return f"did you mean {', '.join(nearest)}?"
+    more = f", ... ({len(allowed)} in all)" if len(allowed) > _LISTED else ""
+    return f"allowed: {', '.join(allowed[:_LISTED])}{more}"
 
 
 def printable(text: str) -> str:

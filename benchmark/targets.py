@@ -122,6 +122,10 @@ class ClassTarget(Target):
         """`y_c`."""
         return picked(logits, self.classes.clamp(min=0))
 
+    def of_parts(self, parts: Float[Tensor, "*n B C"], logits: Float[Tensor, "B C"]) -> Float[Tensor, "*n B"]:
+        """The parts of `y_c`."""
+        return self.value(parts)
+
     def seed(self, logits: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]:
         """1 at c, 0 elsewhere."""
         return nn.functional.one_hot(self.classes.to(logits.device), logits.shape[-1]).to(logits.dtype)
@@ -170,6 +174,10 @@ class Contrast(Target):
     def value(self, logits: Float[Tensor, "*n B C"]) -> Float[Tensor, "*n B"]:
         """`y_c − y_d`."""
         return picked(logits, self.classes) - picked(logits, self.against)
+
+    def of_parts(self, parts: Float[Tensor, "*n B C"], logits: Float[Tensor, "B C"]) -> Float[Tensor, "*n B"]:
+        """The parts of `y_c` less those of `y_d`."""
+        return self.value(parts)
 
     def seed(self, logits: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]:
         """1 at c, −1 at d, 0 elsewhere."""
@@ -245,7 +253,7 @@ class LogProbability(Target):
 
     def names(self, labels: Sequence[str]) -> list[str]:
         """The names of the classes."""
-        return [f"probability of {labels[c]}" for c in self.classes.tolist()]
+        return [f"probability of {labels[c].strip() or labels[c]}" for c in self.classes.tolist()]
 
     @property
     def stored(self) -> Mapping[str, Int[Tensor, "B"]]:

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from benchmark.comparison import Comparison
+from benchmark.errors import UserError
 from benchmark.opened import Opened
 from benchmark.results.record import Record
 from benchmark.results.store import json_bytes, read_json, read_record, write_bytes
@@ -36,6 +37,11 @@ def keep(
         opened: its parts.
         analyses: names of the tables that pages show.
     """
+    hours = hours if hours is not None else facts_of(folder).get("hours")
+    if hours is None:
+        raise UserError(
+            f"nothing is kept of '{folder.name}' yet: say with --hours how long one process took on one core"
+        )
     names = ["leaderboard.csv", "differences.csv", *(f"table-{name}.csv" for name in analyses)]
     files = {name: (comparison.folder / name).read_bytes() for name in names if (comparison.folder / name).exists()}
     if not (rows := _drawn(opened)).empty:
@@ -44,7 +50,7 @@ def keep(
     facts = {
         "command": command,
         "n": max(record.task.n for record in records.values()),
-        "hours": hours if hours is not None else facts_of(folder).get("hours"),
+        "hours": hours,
         "cells": {name: record.hash for name, record in records.items()},
         "files": {name: sha256(content).hexdigest() for name, content in files.items()},
     }
@@ -75,7 +81,8 @@ def _drawn(opened: Opened) -> pd.DataFrame:
         return pd.DataFrame()
     total = sum(len(cell.data.batches) for cell in cells.values())
     parts = [
-        stored(cells[name], batch).assign(method=name, batch=batch) for name, batch in drawn(cells, BATCHES / total)
+        stored(cells[name], batch).assign(method=name, batch=batch)
+        for name, batch in drawn(cells, min(1.0, BATCHES / total))
     ]
     rows = pd.concat(parts, ignore_index=True)
     return rows.loc[rows["x"].isna(), ["method", "batch", *PLACE, "value"]]

@@ -397,6 +397,7 @@ def _check(results: Results, chosen: Sequence[str], share: float) -> int:
             print(f"{name}: {found.method}, batch {found.batch}: {found.rows} rows, {told}", flush=True)
             print(*(f"  {line}" for line in found.differences[:3]), sep="\n", end="\n" if found.differences else "")
         if found is None:
+            differ += 1
             print(f"{name}: no rows to check against, neither of a finished comparison nor in docs/tables/{name}")
     return 1 if differ else 0
 

@@ -175,10 +175,10 @@ def _one_unit(model: Classifier, batch: Batch, target: Target, place: int) -> At
 
 @dataclass(frozen=True)
 class FirstWord(Method):
-    """`s_u = 1` for the first rated unit, 0 for others: what a method says that names the sink of attention alone.
+    """`s_u = 1` for the first rated unit, 0 for others.
 
-    Models that read from left to right, and have no token for the beginning, lay much of their attention on the first word
-    whatever it is.
+    Where all words are rated and no token for the beginning stands before them, this is what a method says that names the
+    sink of attention alone: models that read from left to right lay much attention on the first token whatever it is.
 
     Source: a control of the tests.
     Cost: no pass.

@@ -57,7 +57,7 @@ class DecompX(Method):
     def contributions(
         self, model: Classifier, batch: Batch, target: Target
     ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B"]]:
-        """(s, what belongs to no token): together they sum to the target's logit.
+        """(s, what belongs to no token): they sum to the target's logit (of a log-probability to Σ_c ∂F/∂y_c · y_c).
 
         Raises:
             NotApplicable: the model has cross-attention, or uses an operation whose affine map is not known.

@@ -6,12 +6,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.models.attention_interface import hold_constant
 from benchmark.settings.declared import SettingError, configurable
 from benchmark.targets import ClassTarget, Target
 from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import Output, Reduce, gradient_at_input, reduce_dimensions, token_attribution
+
+_MOST = 1_000
+"""Classes that outputs=all sums over at most, a backward pass each."""
 
 
 @configurable
@@ -56,6 +60,11 @@ class GradientXInput(Method):
         """Token scores, from one forward and one backward pass, or from one of each for every class."""
         if self.outputs == "explained":
             return token_attribution(batch, target, self._scores(model, batch, target))
+        if len(model.labels) > _MOST:
+            raise NotApplicable(
+                f"outputs=all goes over all classes, and the model has {len(model.labels)}; at most {_MOST} are summed: "
+                "outputs=explained"
+            )
         every = [ClassTarget(torch.full_like(target.classes, c)) for c in range(len(model.labels))]
         scores = torch.stack([self._scores(model, batch, one) for one in every]).sum(0)
         return token_attribution(batch, target, scores)

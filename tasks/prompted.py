@@ -1,18 +1,18 @@
 """A classification task as prompts for a causal language model: its texts in a template, its labels as words."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import field
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
 from string import Formatter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from benchmark.errors import UserError
 from benchmark.settings.declared import Natural, configurable
 from benchmark.types import Example, Task
-from benchmark.words import spans_of
+from benchmark.words import Spans, UnitText, spans_of
 from tasks.common import check_split, digest
 
 FIELDS = ("text", "first", "second")
@@ -24,8 +24,8 @@ class Prompted:
     """The examples of another task, each in a template that ends where its label would be said.
 
     Candidates for the next token are the words of all labels, that of the example's own label first. Rated are the words of
-    the example's texts alone, but those of a query: neither what the template says nor the examples that are shown before.
-    A rationale stays what it was.
+    the example's texts alone, but those of a query: neither what the template says nor the examples that are shown before,
+    nor the last word of the prompt. A rationale stays what it was; what other tests know of the examples is left behind.
 
     Attributes:
         task: gives texts and labels.
@@ -36,7 +36,7 @@ class Prompted:
 
     Raises:
         UserError: the template lacks a text or names something else; labels and words are not as many; an example has no
-            label, is no text, or is joined by the template to words of its own.
+            label, or is no text.
     """
 
     version: ClassVar[int] = 1
@@ -56,11 +56,18 @@ class Prompted:
             )
         if len(set(self._words)) < len(self._words):
             raise UserError(f"task.words={list(self._words)}: two labels have the same word")
-        named = [name for _, name, _, _ in Formatter().parse(self.template) if name is not None]
-        if sorted(named) not in (["text"], ["first", "second"]):
+        if sorted(self._named) not in (["text"], ["first", "second"]):
             raise UserError(
                 f"task.template={self.template!r}: give {{text}} once, or of pairs {{first}} and {{second}} once each"
             )
+
+    @cached_property
+    def _named(self) -> tuple[str, ...]:
+        """The fields of the template; none where it cannot be read."""
+        try:
+            return tuple(name for _, name, _, _ in Formatter().parse(self.template) if name is not None)
+        except ValueError:  # a brace that stands alone
+            return ()
 
     @property
     def name(self) -> str:
@@ -90,87 +97,106 @@ class Prompted:
             self._splits[name] = tuple(map(self._prompt, self.task.split(name)))
         return self._splits[name]
 
-    @cached_property
-    def _before(self) -> str:
-        """The examples that stand before every prompt."""
-        if not self.shots:
-            return ""
-        examples = [example for example in self.task.split("train") if example.label >= 0]
-        Random(self.seed).shuffle(examples)
-        by_label = [iter([e for e in examples if e.label == label]) for label in range(len(self.task.labels))]
-        shown = [next(by_label[number % len(by_label)], None) for number in range(self.shots)]
+    def _before(self, uid: str) -> str:
+        """The examples that stand before a prompt; an example never stands before itself."""
+        shown = [next((one for one in of_label if one.uid != uid), None) for of_label in self._drawn]
         if None in shown:
             raise UserError(
                 f"task.shots={self.shots}: the training split of {self.task.name} has too few examples of a label"
             )
-        return "".join(f"{self._filled(one)[0]} {self._words[one.label]}\n\n" for one in shown if one is not None)
+        return "".join(f"{self._filled(one).text} {self._words[one.label]}\n\n" for one in shown if one is not None)
+
+    @cached_property
+    def _drawn(self) -> Sequence[Sequence[Example]]:
+        """For each of the shots an example and one that may stand in for it."""
+        if not self.shots:
+            return ()
+        examples = [example for example in self.task.split("train") if example.label >= 0]
+        Random(self.seed).shuffle(examples)
+        by_label = [[e for e in examples if e.label == label] for label in range(len(self.task.labels))]
+        turns = [divmod(number, len(by_label)) for number in range(self.shots)]
+        rounds = -(-self.shots // len(by_label))
+        return [[*by_label[label][turn : turn + 1], *by_label[label][rounds : rounds + 1]] for turn, label in turns]
 
     def _prompt(self, example: Example) -> Example:
-        if example.label < 0:
+        if not 0 <= example.label < len(self._words):
             raise UserError(f"example '{example.uid}' of {self.task.name} has no label, so that no word is its answer")
-        filled, places = self._filled(example)
-        prompt = self._before + filled
-        units = self._units(
-            example, prompt, [(start + len(self._before), end + len(self._before)) for start, end in places]
-        )
-        of_texts = np.arange(len(units)) >= example.query_units
+        before, filled = self._before(example.uid), self._filled(example)
+        spans = [*spans_of(before), *((start + len(before), end + len(before)) for start, end in filled.spans)]
+        units = np.array(filled.units, dtype=np.int64) + len(spans_of(before))
+        own = np.arange(len(units)) >= example.query_units
         if example.rated is not None:
-            of_texts &= np.asarray(example.rated, dtype=bool)
-        rated = np.zeros(len(spans_of(prompt)), dtype=bool)
-        rated[units[of_texts]] = True
-        rationale = None
+            own &= self._marks(example, example.rated, len(units), "rated")
+        rated, rationale = np.zeros(len(spans), dtype=bool), None
+        rated[units[own]] = True
+        rated[-1] = False  # where it is removed, the model is read at another place
         if example.rationale is not None:
-            rationale = np.zeros(len(rated), dtype=bool)
-            rationale[units] = example.rationale
+            rationale = np.zeros(len(spans), dtype=bool)
+            rationale[units] = self._marks(example, example.rationale, len(units), "its rationale")
             rationale &= rated
-        own = self._words[example.label]
-        others = (word for word in self._words if word != own)
+        answer = self._words[example.label]
         return Example(
             uid=example.uid,
-            inputs=prompt,
+            inputs=UnitText(before + filled.text, tuple(spans)),
             label=0,
             rationale=rationale,
             rated=rated,
-            candidates=(own, *others),
-            meta=example.meta,
+            candidates=(answer, *(word for word in self._words if word != answer)),
         )
 
-    def _filled(self, example: Example) -> tuple[str, list[tuple[int, int]]]:
-        """The template with an example's texts, and where each of them begins and ends, in the order of the example."""
-        texts = dict(self._texts(example))
-        told, places = "", {}
-        for literal, name, _, _ in Formatter().parse(self.template):
-            told += literal
-            if name is not None:
-                places[name] = len(told), len(told) + len(texts[name])
-                told += texts[name]
-        return told, [places[name] for name in texts]
+    def _marks(self, example: Example, marks: np.ndarray, n: int, what: str) -> np.ndarray:
+        if len(marks) != n:
+            raise UserError(
+                f"example '{example.uid}' of {self.task.name} has {n} words, and {what} says of {len(marks)}"
+            )
+        return np.asarray(marks, dtype=bool)
 
-    def _texts(self, example: Example) -> Iterator[tuple[str, str]]:
+    def _filled(self, example: Example) -> "_Filled":
+        """The template with an example's texts."""
         parts = example.inputs if isinstance(example.inputs, tuple) else (example.inputs,)
         names = FIELDS[:1] if len(parts) == 1 else FIELDS[1:]
-        if f"{{{names[0]}}}" not in self.template:
+        if names[0] not in self._named:
             kind = "single texts" if len(parts) == 1 else "pairs of texts"
             raise UserError(
                 f"task.template={self.template!r}: the task {self.task.name} has {kind}; give "
                 f"{' and '.join(f'{{{name}}}' for name in names)}"
             )
-        for name, part in zip(names, parts, strict=True):
-            if not isinstance(part, str | list):
-                raise UserError(f"example '{example.uid}' of {self.task.name} is no text")
-            yield name, part if isinstance(part, str) else " ".join(part)
+        texts = {name: self._own(example, part) for name, part in zip(names, parts, strict=True)}
+        told, spans, units = "", list[tuple[int, int]](), {}
+        for literal, name, _, _ in Formatter().parse(self.template):
+            spans += [(start + len(told), end + len(told)) for start, end in spans_of(literal)]
+            told += literal
+            if name is not None:
+                text, own = texts[name]
+                units[name] = range(len(spans), len(spans) + len(own))
+                spans += [(start + len(told), end + len(told)) for start, end in own]
+                told += text
+        return _Filled(told, spans, [unit for name in names for unit in units[name]])
 
-    def _units(self, example: Example, prompt: str, places: Sequence[tuple[int, int]]) -> np.ndarray:
-        """Which unit of the prompt each unit of the example's texts is."""
-        spans = spans_of(prompt)
-        found = [
-            [number for number, (start, end) in enumerate(spans) if start < stop and end > begin]
-            for begin, stop in places
-        ]
-        parts = [part for _, part in self._texts(example)]
-        if [len(one) for one in found] != [len(spans_of(part)) for part in parts]:
+    def _own(self, example: Example, part: Any) -> tuple[str, Spans]:
+        """A text and where its units are."""
+        if isinstance(part, UnitText) and part.spans is None:
             raise UserError(
-                f"task.template={self.template!r}: the words of example '{example.uid}' come apart in another way in the "
-                "template; put white space before and behind each text"
+                f"task.task.units=tokens: the units of {self.task.name} have to be its texts' own in a prompt"
             )
-        return np.array([number for one in found for number in one], dtype=np.int64)
+        if isinstance(part, str):
+            return str(part), spans_of(part)
+        if not isinstance(part, list):
+            raise UserError(f"example '{example.uid}' of {self.task.name} is no text")
+        ends = np.cumsum([len(word) + 1 for word in part]).tolist()
+        return " ".join(part), tuple((end - len(word) - 1, end - 1) for word, end in zip(part, ends, strict=True))
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """A template with an example's texts.
+
+    Attributes:
+        text: what it says.
+        spans: its units, those of the template and those of the texts.
+        units: which of them each unit of the example is, in the example's order.
+    """
+
+    text: str
+    spans: list[tuple[int, int]]
+    units: list[int]

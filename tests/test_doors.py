@@ -91,7 +91,7 @@ def test_pages(capsys, words, expected):
         ),
         (["plan", "limit=0"], "error: limit=0 leaves no example; give a positive whole number, or null for all"),
         (["show"], "error: the following arguments are required: NAME; attention-benchmark show --help tells how"),
-        (["list", "method"], "error: there is no list of method; did you mean methods, model?"),
+        (["list", "method"], "error: there is no list of method; did you mean methods?"),
         (["list", "methods", "all"], "error: unrecognized arguments: all; attention-benchmark list --help tells how"),
         (["show", "rolout"], "error: nothing is called rolout; did you mean rollout?"),
     ],

@@ -71,7 +71,7 @@ class Aopc(Averaged):
 
     Attributes:
         target: what is explained. Where it is a class, ŷ is the predicted one in any case; where it is a contrast, its
-            probability stands in place of p(ŷ).
+            probability stands in place of p(ŷ), and where it is a log-probability, the probability of the annotated class.
         operator: `auto`, or a name in `removal.OPERATORS`.
         fractions: the shares q, increasing.
         hard_share: the one q; None for the mean share of the annotations that are scored (`over`).

@@ -183,7 +183,7 @@ class Classifier:
         batch = self.encoder(
             [example.inputs for example in examples],
             uids=[example.uid for example in examples],
-            labels=[-1 if example.label < 0 else label_map[example.label] for example in examples],
+            labels=[-1 if self._is_unknown(example) else label_map[example.label] for example in examples],
             rationale=[example.rationale for example in examples],
             query_units=[example.query_units for example in examples],
             meta=[example.meta for example in examples],
@@ -192,6 +192,10 @@ class Classifier:
             rated=[example.rated for example in examples],
         )
         return self._with_as_many(batch)
+
+    def _is_unknown(self, example: Example) -> bool:
+        """Whether an example's class is not known; where the classes are all tokens, its answer alone says it."""
+        return example.label < 0 or (self.encoder.over == VOCABULARY and not example.candidates)
 
     def label_map(self, task_labels: Sequence[str]) -> list[int]:
         """The model's class for each of a task's labels, matched by name without regard to case; else UserError.

@@ -129,7 +129,7 @@ def load_model(
         )
     if dtype is not None and dtype not in _DTYPES:
         raise UserError(f"model.dtype={dtype} is unknown; allowed: {', '.join(_DTYPES)}")
-    _check_asked(task, gguf_file, chat=chat, of_classifiers=head != "own" or processor is not None)
+    _check_asked(task, gguf_file, labels, chat=chat, of_classifiers=head != "own" or processor is not None)
     if isinstance(source, str | Path):
         precision = _DTYPES[dtype or "float32"]
         if task == "next_token":
@@ -144,10 +144,15 @@ def load_model(
     return with_labels(classifier, labels) if task == "class" else _asked(classifier, labels, chat=chat)
 
 
-def _check_asked(task: Answers, gguf_file: str | None, *, chat: bool, of_classifiers: bool) -> None:
+def _check_asked(task: Answers, gguf_file: str | None, labels: Any, *, chat: bool, of_classifiers: bool) -> None:
     """UserError where settings of classifiers and of language models are given together."""
     if task not in get_args(Answers):
         raise UserError(f"task={task}: allowed are {', '.join(get_args(Answers))}")
+    if task == "class" and isinstance(labels, str):
+        raise UserError(
+            f"labels={labels!r}: give a list with a name for each class; the classes of a causal language model alone are "
+            'its vocabulary: load_model(..., task="next_token", labels="vocabulary")'
+        )
     if task == "class" and chat:
         raise UserError('a chat is held with a causal language model: load_model(..., task="next_token", chat=True)')
     if task == "class" and gguf_file is not None:
@@ -163,7 +168,7 @@ def _asked(
 ) -> Classifier:
     """The language model with what it is asked for, and how: candidates of these names, or all tokens; in a chat or not."""
     asked = _in_chat(model) if chat else model
-    if labels == VOCABULARY:
+    if isinstance(labels, str) and labels == VOCABULARY:
         return over_vocabulary(asked)
     return asked if labels is None else replace(asked, labels=_called(labels))
 

@@ -117,12 +117,10 @@ def cut_at_the_start(tokenizer: Any) -> Any:
 
 
 def tokens_by_name(tokenizer: Any, count: int) -> tuple[str, ...]:
-    """What the tokens 0 to `count` − 1 are called: as the tokenizer stores them, else by their number."""
+    """What the tokens 0 to `count` − 1 are called: their text, which several may share, else their number."""
     known = 0 if tokenizer is None else min(len(tokenizer), count)
-    names = tokenizer.convert_ids_to_tokens(list(range(known))) if known else []
-    return tuple(
-        f"id {number}" if name is None else name for number, name in enumerate([*names, *[None] * (count - known)])
-    )
+    names = tokenizer.batch_decode([[number] for number in range(known)]) if known else []
+    return tuple(name or f"id {number}" for number, name in enumerate([*names, *[None] * (count - known)]))
 
 
 def chat_around(tokenizer: Any, structural: Mapping[str, int], source: str) -> Around:

@@ -1,6 +1,6 @@
 """What is asked of each text: a class, or why a causal language model goes on with one token rather than another."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,7 @@ class Asked:
             )
         answers, foils = (_each(given, inputs, name) for given, name in ((answer, "answer"), (foil, "foil")))
         if model.encoder.over == VOCABULARY:
-            return Asked((None, None), _among_all(model, inputs, answers, foils))
+            return Asked((None, None), _among_all(model, inputs, answers, foils) if answers or foils else ())
         if not (answers and foils):
             best = _most_probable(model, inputs)
             answers = answers or [first for first, _ in best]
@@ -102,6 +102,24 @@ def _among_all(model: Classifier, inputs: Inputs, answers: list[str | int], foil
         )
         for value, row in zip(inputs.values, rows, strict=True)
     )
+
+
+def next_tokens(model: Classifier, inputs: Sequence[Any], given: Any, what: str) -> list[int]:
+    """The token that each of n prompts goes on with, given as words or ids, or one for all.
+
+    Raises:
+        UserError: a word is no single token behind its prompt, or there are not n of them.
+    """
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    found = list(given) if several else [given] * len(inputs)
+    if len(found) != len(inputs):
+        raise UserError(f"{what} has {len(found)} tokens for {len(inputs)} texts; give one, or one for each")
+    return [
+        candidate_ids(
+            model.tokenizer, _text_of(model, value), [int(one) if isinstance(one, np.integer) else one], what
+        )[0]
+        for value, one in zip(inputs, found, strict=True)
+    ]
 
 
 def _text_of(model: Classifier, value: Any) -> str:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from benchmark.errors import NotApplicable, UserError, printable
 from benchmark.models import Classifier
+from benchmark.notebook.asked import next_tokens
 from benchmark.notebook.choices import Given, OfExplanation, choose
 from benchmark.notebook.explanation import Explanation, repeatable
 from benchmark.notebook.given import Inputs, batch_size_of, checked_model, classes, marks, numbers, per_text
@@ -219,7 +220,12 @@ def _data(
 ) -> Data:
     """The examples as a comparison holds them, in batches of similar length."""
     words, n_units, lost = _units(model, inputs, batch_size)
-    classes_of = [-1] * len(inputs) if labels is None else classes(model, labels, len(inputs), "labels").tolist()
+    if labels is None:
+        classes_of = [-1] * len(inputs)
+    elif model.encoder.over == "vocabulary":
+        classes_of = next_tokens(model, inputs, labels, "labels")
+    else:
+        classes_of = classes(model, labels, len(inputs), "labels").tolist()
     annotated = marks(rationales, words, inputs)
     order = sorted(range(len(inputs)), key=lambda place: (n_units[place], names[place]))
 

@@ -130,6 +130,8 @@ def _is_sequence(value: Any) -> bool:
 
 def _class(model: Classifier, given: Any, what: str) -> int:
     labels = model.labels
+    if isinstance(given, str) and model.encoder.over == "vocabulary":
+        raise UserError(f"{what}='{given}': a token is an id here, since a word may be several; answer= takes words")
     if isinstance(given, str):
         places = [index for index, label in enumerate(labels) if label.casefold() == given.casefold()]
         if not places:

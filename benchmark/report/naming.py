@@ -27,7 +27,7 @@ KNOWN = (
     "attention_norm_residual", "attention_x_input_norm", "attention_x_relevance", "captum", "conservative_lrp", "deeplift",
     "grad_sam", "gradient_norm", "gradient_x_input_l2", "lrp_alpha_beta", "lrp_epsilon", "lrp_gamma", "max_attention",
     "shapley_sampling", "taylor", "universal_trigger", "value_zeroing", "scores", "full_lrp",
-    "transformer_attribution_last", "raw_attention_sinkless", "rollout_sinkless",
+    "transformer_attribution_last", "sinkless_attention", "sinkless_rollout",
 )  # fmt: skip
 """Methods in the order in which they take colours and markers: a new one is added at the end, so that no other changes."""
 

@@ -10,6 +10,7 @@ from typing import cast
 
 import pandas as pd
 
+from benchmark.errors import UserError
 from benchmark.results.rows import StoredRows
 from benchmark.results.store import read_cell
 from benchmark.run.cell import Cell
@@ -79,6 +80,8 @@ def recheck_kept(
     """
     for place, known in kept.groupby(["method", "batch"], sort=False):
         name, batch = cast(Pair, place)
+        if name not in cells:
+            raise UserError(f"rows are kept of the method '{name}', which the comparison does not have any more")
         again = compute(cells[name], evaluations, batch)
         yield _compared(name, batch, known[PLACE].merge(again, on=PLACE, how="left"), known)
 

@@ -32,7 +32,10 @@ SAID_OF_TARGET = {
         "explained is why the predicted class rather than the one with the second largest logit, and the probability is "
         "that of the first where only these two are possible",
     ),
-    "log_probability": ("log-probability", "explained is the logarithm of the annotated class's probability"),
+    "log_probability": (
+        "log-probability",
+        "explained is the logarithm of the annotated class's probability, and the class that is followed is that one",
+    ),
 }
 """What a title says of a test that explains something else than a class, and how its metrics tell it."""
 

@@ -18,7 +18,7 @@ from benchmark import words
 from benchmark.errors import NoSplit, NotApplicable, UserError
 from benchmark.models import Classifier, load_model
 from benchmark.models.headless import Head
-from benchmark.models.next_token import Answers
+from benchmark.models.next_token import VOCABULARY, Answers
 from benchmark.models.remarks import say_how_texts_are_read
 from benchmark.randomness import generator
 from benchmark.results.digests import digest
@@ -176,6 +176,11 @@ def open_setting(config: DictConfig) -> Setting:
     return Setting(config, task, model, data)
 
 
+def _class_names(task: Task, model: Classifier) -> tuple[str, ...]:
+    """What the classes of the logits are called: by the task, and where they are all tokens by the model."""
+    return model.labels if model.encoder.over == VOCABULARY else tuple(task.labels)
+
+
 def check_asked(task: Task, example: Example | None, answers: Answers, model: str) -> None:
     """UserError where a task of prompts meets a classifier, or a task of classes a language model."""
     if example is None:
@@ -272,7 +277,7 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
         units=scored.units,
         lost_units=scored.lost,
     )
-    return Data(model, batches=scored, calibration=calibration, facts=facts, labels=tuple(task.labels))
+    return Data(model, batches=scored, calibration=calibration, facts=facts, labels=_class_names(task, model))
 
 
 @runtime_checkable

@@ -2,7 +2,6 @@
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from benchmark.models import Classifier
@@ -31,10 +30,9 @@ class SinklessAttention(LayerwiseScore):
         """Attention of the L layers, renormalised."""
 
         def left(layer: int, attention: Tensor) -> None:
-            others = attention.clone()
+            others = attention.to(model.scores_dtype, copy=True)
             others[..., 0] = 0
             total = others.sum(-1, keepdim=True)
-            nothing = total <= torch.finfo(total.dtype).eps
-            visit(layer, torch.where(nothing, 0, others / total.masked_fill(nothing, 1.0)))
+            visit(layer, others / total.masked_fill(total == 0, 1.0))
 
         visit_attention(model, batch, left)

@@ -17,7 +17,7 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.base import rated_units
 from benchmark.models.next_token import CANDIDATES
 from benchmark.targets import ClassTarget, Contrast, LogProbability
-from benchmark.types import as_compared
+from benchmark.types import Example, as_compared
 from tests import text_models
 from tests.conftest import shared
 
@@ -174,6 +174,20 @@ def test_over_the_vocabulary_probabilities_are_the_language_models(made):
     )
     free = benchmark.explain(model, PROMPTS[0], methods=["gradient_x_input"])
     assert free.target.classes.tolist() == [int(trace.vocabulary[0].argmax())]
+
+
+def test_over_the_vocabulary_explanations_are_tested_and_answers_are_words(made):
+    model = loaded(made("GPT2LMHeadModel"), labels="vocabulary")
+    explanation = benchmark.explain(model, list(PROMPTS), methods=["gradient_x_input", "raw_attention"])
+    assert isinstance(explanation.target, ClassTarget)
+    found = benchmark.evaluate(model, list(PROMPTS), explanation, ["perturbation"], labels=["film", "good"])
+    assert len(found.table()) > 0
+    with pytest.raises(UserError, match="the candidate 'zebra' is not in the model's vocabulary"):
+        benchmark.evaluate(model, list(PROMPTS), explanation, ["perturbation"], labels=["film", "zebra"])
+    with pytest.raises(UserError, match="labels='vocabulary': give a list with a name for each class"):
+        benchmark.load_model(made("GPT2LMHeadModel"), labels="vocabulary")
+    unknown = model.encode_examples([Example("a", "the film", 1)], model.label_map(["bad", "good"]))
+    assert unknown.label.tolist() == [-1], "a class is no token"
 
 
 TEMPLATE = (

@@ -35,7 +35,7 @@ def marked(example, marks):
 
 def one(inputs, label=1, marks=None, **more):
     rationale = None if marks is None else np.array(marks, dtype=bool)
-    return Example("e", inputs, label, rationale, **more)
+    return Example(f"{inputs}", inputs, label, rationale, **more)
 
 
 def test_the_words_of_the_text_alone_are_rated():
@@ -74,6 +74,9 @@ def test_examples_that_are_shown_come_from_the_training_split_in_turn():
     (found,) = task.split("test")
     answers = [line.removeprefix("Sentiment: ") for line in found.inputs.splitlines() if line.startswith("Sentiment: ")]
     assert answers == ["bad", "good", "bad"]
+    for own in Prompted(task.task, shots=3).split("train"):
+        text = own.inputs.rpartition("Review: ")[2].partition("\n")[0]
+        assert own.inputs.count(f"Review: {text}\n") == 1, "an example does not stand before itself"
     assert marked(found, found.rated) == ["a", "film"]
     assert found.inputs.endswith("\n\nReview: a film\nSentiment:")
     again = Prompted(Given((one("a film"),), shown=shown), shots=3, seed=1)
@@ -89,18 +92,14 @@ def test_examples_that_are_shown_come_from_the_training_split_in_turn():
         ({"template": "{text} {text}"}, "give {text} once"),
         ({"template": "{text} {more}"}, "give {text} once"),
         ({"template": "{first} {second}"}, "has single texts; give {text}"),
-        ({"template": "({text})"}, None),
-        ({"template": "so{text}"}, None),
+        ({"template": "Review: {text"}, "give {text} once"),
+        ({"template": "}{text}"}, "give {text} once"),
         ({"words": ["good"]}, "has 2 labels (bad, good); give a word for each"),
         ({"words": ["good", "good"]}, "two labels have the same word"),
     ],
 )
 def test_mistakes_are_one_line(settings, line):
     given = Given((one("a film"),))
-    if line is None:  # what is glued to a word belongs to it
-        (found,) = Prompted(given, **settings).split("test")
-        assert len(marked(found, found.rated)) == 2
-        return
     with pytest.raises(UserError) as error:
         Prompted(given, **settings).split("test")
     assert line in str(error.value)
@@ -120,3 +119,28 @@ def test_the_embedded_task_is_prompted():
     expected = [word for word, mark in zip(plain.inputs, plain.rationale, strict=True) if mark]
     assert marked(first, first.rationale) == expected != []
     assert task.name == "planted-prompted"
+
+
+def test_units_of_the_texts_stay_what_they_are():
+    """Words of a list that hold blanks, sentences, and words that the template joins to its own."""
+    listed = one(["New York", "is", "fine"], marks=[1, 0, 0])
+    (found,) = Prompted(Given((listed,))).split("test")
+    assert marked(found, found.rationale) == ["New York"]
+    assert marked(found, found.rated) == ["New York", "is", "fine"]
+    sentences = one(benchmark.in_units("A dull plot. Fine actors!", "sentences"), marks=[0, 1])
+    (found,) = Prompted(Given((sentences,))).split("test")
+    assert marked(found, found.rationale) == ["Fine actors!"]
+    (found,) = Prompted(Given((one("a film"),)), template="({text})\nSentiment:").split("test")
+    assert marked(found, found.rated) == ["a", "film"]
+    (found,) = Prompted(Given((one("a film"),)), template="Sentiment of {text}").split("test")
+    assert marked(found, found.rated) == ["a"], "the last word of the prompt is where the model is read"
+    assert found.meta == {}
+
+
+def test_marks_that_do_not_fit_are_one_line():
+    with pytest.raises(UserError, match="has 2 words, and its rationale says of 3"):
+        Prompted(Given((one("a film", marks=[1, 0, 1]),))).split("test")
+    with pytest.raises(UserError, match="has 2 words, and rated says of 1"):
+        Prompted(Given((one("a film", rated=np.array([True])),))).split("test")
+    with pytest.raises(UserError, match="units=tokens"):
+        Prompted(Given((one(benchmark.in_units("a film", "tokens")),))).split("test")

@@ -4,6 +4,7 @@ Defined in docs/protocols.md, section 17.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -68,19 +69,20 @@ class Sinks(Analysis):
         setting = context.setting.limited(self.limit)
 
         def compute(batch: Batch) -> Arrays:
-            first = batch.units[:, 0].cpu().numpy()
             shares = pattern_arrays(setting.model, batch)["shares"][:, PATTERNS.index(SINK)]
-            return {"sink": shares, "is_word": (first >= 0).astype(np.int64)}
+            return {"sink": shares, "rated": _is_rated(batch).astype(np.int64)}
 
         found = self.by_example(context, setting, compute, "attention on the first token").arrays
-        attention = statistics.interval(found["sink"].mean((1, 2)), bounds=_SHARE)
-        return [
-            self._by_method(context, attention, is_word=bool(found["is_word"].all())),
-            _by_layer(found["sink"]),
-            _heads(found["sink"]),
-        ]
+        longer = ~np.isnan(found["sink"]).any((1, 2))  # an example of one token has no other that could attend to it
+        if not longer.any():
+            raise NotApplicable("every example is one token")
+        sink = found["sink"][longer]
+        told = Told(
+            statistics.interval(sink.mean((1, 2)), bounds=_SHARE), bool(found["rated"].all()), int((~longer).sum())
+        )
+        return [self._by_method(context, told), _by_layer(sink), _heads(sink)]
 
-    def _by_method(self, context: Context, attention: Interval, *, is_word: bool) -> Table:
+    def _by_method(self, context: Context, told: "Told") -> Table:
         places: dict[str, list[tuple[float, float]]] = {}
         for example in word_scores(context, {}, self.target, self.pool, self.limit):
             for name, scores in example.scores.items():
@@ -99,7 +101,7 @@ class Sinks(Analysis):
             title="Which methods name the first word?",
             labels=("explainer",),
             rows=pd.DataFrame(rows),
-            sentences=tuple(_told(shares, attention, is_word=is_word)),
+            sentences=tuple(told.sentences(shares)),
         )
 
 
@@ -109,20 +111,43 @@ def best_at_the_ends(scores: NDArray[np.float64]) -> tuple[float, float]:
     return float(best[0]) / best.sum(), float(best[-1]) / best.sum()
 
 
-def _told(shares: Mapping[str, Interval], attention: Interval, *, is_word: bool) -> list[str]:
-    what = "a word of the text" if is_word else "no word of the text in some or all examples"
-    said = [
-        f"The first token, which is {what}, gets {_figure(attention)} of the attention of the other tokens, mean over heads "
-        f"and layers (n = {attention.n}).",
-        "Of the words that are rated; words that share the best score count in equal parts. Intervals are over examples.",
-    ]
-    for name, share in shares.items():
-        if name not in CONTROLS and share.low > _HALF:
-            said.append(
-                f"{name} calls the first word the best in {_figure(share)} of the examples, more than half of them: what it "
-                "names is the place, whatever stands there."
-            )
-    return said
+def _is_rated(batch: Batch) -> NDArray[np.bool_]:
+    """Whether the first token of each example belongs to the first of its rated words, which methods can then name."""
+    first = batch.units[:, 0].tolist()
+    rated = [np.flatnonzero(batch.rated_units(b)) for b in range(len(batch))]
+    return np.array([bool(len(own)) and own[0] == unit for unit, own in zip(first, rated, strict=True)])
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is said of the sink.
+
+    Attributes:
+        attention: that the first token gets, mean over heads and layers.
+        rated: whether it belongs to the first rated word in every example.
+        short: examples of one token, which are left out.
+    """
+
+    attention: Interval
+    rated: bool
+    short: int
+
+    def sentences(self, shares: Mapping[str, Interval]) -> list[str]:
+        """Beside the table; of a method that names the first word in most examples, where that word is the sink."""
+        what = "the first of the rated words" if self.rated else "not rated in some or all examples"
+        left = f"; without {self.short} of a single token" if self.short else ""
+        said = [
+            f"The first token, which is {what}, gets {_figure(self.attention)} of the attention of the other tokens, "
+            f"mean over heads and layers (n = {self.attention.n}{left}).",
+            "Of the words that are rated; words that share the best score count in equal parts. Intervals: over examples.",
+        ]
+        for name, share in shares.items():
+            if self.rated and name not in CONTROLS and share.low > _HALF:
+                said.append(
+                    f"{name} calls the first word, the sink, the best in {_figure(share)} of the examples, more than "
+                    "half of them: it may name the place rather than what stands there."
+                )
+        return said
 
 
 def _figure(interval: Interval) -> str:

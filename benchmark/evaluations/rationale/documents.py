@@ -45,6 +45,7 @@ class Document:
         spans: the annotated spans [start, end), each once, adjacent ones apart, empty ones included; the maximal runs of
             `gold` where the example does not name any.
         tokenless: words [W] that have no token, within the window or beyond it; None where each has one.
+        unrated: how many words nothing is asked of: they count in no share.
     """
 
     scores: Column
@@ -56,6 +57,7 @@ class Document:
     gold: Flags
     spans: tuple[Span, ...]
     tokenless: Flags | None = None
+    unrated: int = 0
 
     def selected(self, count: int, order: int = 0) -> Flags:
         """Those of the example's `count` best words that stand in this document, in one of the orders."""
@@ -226,18 +228,20 @@ def rationale_of(batch: Batch, b: int, n: int) -> Flags:
     return np.zeros(n - query, dtype=bool) if rationale is None else np.asarray(rationale, dtype=bool)[query:]
 
 
-def rationales(batch: Batch) -> dict[str, Flags]:
-    """The rationale of each annotated example that has a word, by uid, query left out."""
+def rationales(batch: Batch, *, rated: bool = False) -> dict[str, Flags]:
+    """The rationale of each annotated example that has a word, by uid, query left out, or of its `rated` words alone."""
     sizes = batch.n_units.tolist()
-    marked = {
-        uid: rationale_of(batch, b, sizes[b]) for b, uid in enumerate(batch.uids) if batch.rationale[b] is not None
-    }
+    marked = {}
+    for b, uid in enumerate(batch.uids):
+        if batch.rationale[b] is not None:
+            gold = rationale_of(batch, b, sizes[b])
+            marked[uid] = gold[batch.rated_units(b)[batch.query_units[b] :]] if rated else gold
     return {uid: gold for uid, gold in marked.items() if len(gold)}
 
 
 def rationale_share(batches: Sequence[Batch]) -> float | None:
-    """Mean over the annotated examples of the share of words in the rationale; None where there is no such example."""
-    shares = [float(gold.mean()) for batch in batches for gold in rationales(batch).values()]
+    """Mean over the annotated examples of the share of rated words in the rationale; None where there is none."""
+    shares = [float(gold.mean()) for batch in batches for gold in rationales(batch, rated=True).values()]
     return fsum(shares) / len(shares) if shares else None
 
 
@@ -252,8 +256,8 @@ def _documents_of_example(batch: Batch, b: int, words: _Ranked) -> tuple[Documen
     ends = np.cumsum([0, *lengths]).tolist()
     without = list(batch.tokenless[b]) if batch.tokenless else []
     tokenless = np.isin(np.arange(len(words.scores)), without)
-    if batch.rated and (rated := batch.rated[b]) is not None:
-        tokenless |= ~rated  # nothing is said of them, whatever the window
+    unrated = ~batch.rated_units(b)[query:]
+    tokenless[query:] |= unrated  # nothing is said of them, whatever the window
     return tuple(
         Document(
             **{part.name: getattr(words, part.name)[..., query + start : query + end] for part in fields(words)},
@@ -261,6 +265,7 @@ def _documents_of_example(batch: Batch, b: int, words: _Ranked) -> tuple[Documen
             gold=gold[start:end],
             spans=_annotated_spans(meta, d, gold[start:end]),
             tokenless=tokenless[query + start : query + end],
+            unrated=int(unrated[start:end].sum()),
         )
         for d, (start, end) in enumerate(pairwise(ends))
     )

@@ -32,8 +32,8 @@ OF_SPANS = frozenset(
 
 
 def n_words(documents: DocumentsOfExample) -> int:
-    """Words of an example."""
-    return sum(len(document.gold) for document in documents)
+    """Rated words of an example."""
+    return sum(len(document.gold) - document.unrated for document in documents)
 
 
 def scalars(documents: DocumentsOfExample) -> dict[str, float]:

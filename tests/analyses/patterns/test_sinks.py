@@ -53,8 +53,8 @@ def test_a_method_that_names_the_place_is_said_so(checkpoint, tmp_path):
     assert by_method["constant", FIRST] == pytest.approx(np.mean([1 / 5, 1 / 3, 1 / 8]))
     told = [sentence for sentence in tables["sinks"].sentences if "more than half" in sentence]
     assert len(told) == 1
-    assert told[0].startswith("named calls the first word the best in 1.000 [")
-    assert "which is a word of the text" in tables["sinks"].sentences[0]
+    assert told[0].startswith("named calls the first word, the sink, the best in 1.000 [")
+    assert "which is the first of the rated words" in tables["sinks"].sentences[0]
     model = load_model(checkpoint)
     shares = [
         torch.stack(model.run(model.encode([text]), record=("attentions",)).attentions)[:, 0, :, 1:, 0].mean((1, 2))
@@ -65,6 +65,25 @@ def test_a_method_that_names_the_place_is_said_so(checkpoint, tmp_path):
     )
     assert len(tables["sinks_heads"].rows) == model.n_layers * model.n_heads
     json.loads((comparison.folder / "analyses" / "sinks.json").read_text())
+
+
+def test_examples_of_one_token_are_left_out_and_counted(checkpoint, tmp_path):
+    pd.DataFrame({"text": [*TEXTS, "a"], "label": [0, 1, 0, 1]}).to_csv(tmp_path / "texts.csv", index=False)
+    comparison = benchmark.compare(
+        "task=text_classification", f"task.files={{test: {tmp_path / 'texts.csv'}}}", "model=hf", f"model.path={checkpoint}",
+        "task.label_names=[bad,good]", "model.labels=[bad,good]", "methods=[position]", "evaluations=[]",
+        "analyses=[sinks]", "tracking=none", f"out={tmp_path}",
+    )  # fmt: skip
+    tables = {table.name: table for table in read_tables(comparison.folder)}
+    assert tables["sinks_by_layer"].rows["value"].between(0, 1).all()
+    assert "(n = 3; without 1 of a single token)" in tables["sinks"].sentences[0]
+
+
+def test_in_half_precision_what_the_sink_leaves_is_kept(checkpoint):
+    half = load_model(checkpoint, "bfloat16")
+    layers = SinklessAttention()(half, half.encode(TEXTS), torch.zeros(3, dtype=torch.long))
+    sums = torch.stack([layer[:, :, 1:4].sum(-1) for layer in layers])
+    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-6)
 
 
 def test_examples_without_words_are_refused(model, batches, given):
