@@ -64,7 +64,7 @@ class NotApplicable(Exception):  # noqa: N818 - it is an answer, not an error
     """A method or an evaluation cannot serve this task, model or method; the message is printed beside the dash."""
 
 
-_FARTHER = 0.25  # a name that is so much less alike than the nearest one is not meant
+_FARTHER = 0.3  # a name that is so much less alike than the nearest one is not meant
 _LISTED = 200
 
 

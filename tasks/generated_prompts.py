@@ -17,7 +17,7 @@ Kind = Literal["ioi", "greater_than", "induction", "agreement", "needle", "facts
 
 _NAMES = (
     "Mary", "John", "Alice", "Bob", "Anna", "Paul", "Laura", "Peter", "Emma", "Tom", "Kate", "Mark", "Julia", "Simon",
-    "Clara", "David", "Susan", "Felix", "Rosa", "Oscar",
+    "Clara", "David", "Nancy", "Felix", "Rosa", "Oscar",
 )  # fmt: skip
 _PLACES = ("store", "park", "school", "garden", "station", "office", "market", "library")
 _THINGS = ("drink", "book", "ring", "letter", "ball", "coat", "key", "gift")

@@ -199,6 +199,17 @@ NOT_COMPARED = {
     ),
     "a search for words, which departs from the published beam and scores no tokens": ("universal_trigger",),
     "scores made elsewhere, read from a file": ("scores",),
-    "a control, which explains nothing": ("constant", "frequency", "inverted", "oracle", "position", "random"),
+    "a control, which explains nothing": (
+        "constant",
+        "first_word",
+        "frequency",
+        "inverted",
+        "last_word",
+        "oracle",
+        "position",
+        "random",
+        "recency",
+    ),
+    "attention without the first token, which is this project's": ("sinkless_attention", "sinkless_rollout"),
 }
 """Why a method is compared with no published number: the reason, and the methods it holds for."""

@@ -20,7 +20,17 @@ from tests.replicas.registry import REPLICAS, without_replica
 
 REASONS = {
     **dict.fromkeys(
-        ("constant", "frequency", "inverted", "oracle", "position", "random"),
+        (
+            "constant",
+            "first_word",
+            "frequency",
+            "inverted",
+            "last_word",
+            "oracle",
+            "position",
+            "random",
+            "recency",
+        ),
         "a control, whose definition `tests/methods/test_controls.py` checks word by word",
     ),
     "captum": "a wrapper of other classes, which `test_captum.py` compares with ours",
