@@ -33,9 +33,11 @@ class Generation(Explanation):
 
     Attributes:
         said: the tokens, as the tokenizer writes them.
+        text: all of them together.
     """
 
     said: tuple[str, ...] = ()
+    text: str = ""
 
     def matrix(self, method: str) -> pd.DataFrame:
         """Token × word of the prompt: the scores of one method; KeyError where it gave none."""
@@ -63,8 +65,7 @@ class Generation(Explanation):
             for name in self.methods
         )
         p = float(np.exp(sum(np.log(probability) for _, probability in self.own)))
-        text = "".join(self.said).strip()
-        return Shown(self.words[0], f"ln p of “{text}”", text, p, lines, columns=0)
+        return Shown(self.words[0], f"ln p of “{self.text.strip()}”", self.text.strip(), p, lines, columns=0)
 
     def html(self) -> str:
         """For each method a table of tokens and words, then each token with the prompt shaded for it."""
@@ -73,6 +74,7 @@ class Generation(Explanation):
         tables = {name: np.stack(rows) for name, rows in self.scores().items()}
         return environment.get_template("generation.html.jinja").render(
             said=self.said,
+            text=self.text,
             chances=[probability for _, probability in self.own],
             words=self.words[0],
             tables=tables,
@@ -140,6 +142,7 @@ def explain_generated(model: Classifier, texts: Any, methods: Any, count: int, b
         module=ref(over.model),
         own=tuple(zip(said, chances, strict=True)),
         said=said,
+        text=" ".join(said) if over.tokenizer is None else str(over.tokenizer.decode(ids)),
     )
 
 

@@ -43,6 +43,7 @@ def test_the_tokens_are_those_that_transformers_generates(folder, model, found):
     told = plain.generate(ids, max_new_tokens=4, do_sample=False, pad_token_id=0)[0, ids.shape[1] :]
     assert found.target.classes.tolist() == told.tolist()
     assert list(found.said) == model.tokenizer.batch_decode(told[:, None])
+    assert found.text == model.tokenizer.decode(told)
     with torch.no_grad():
         logits = plain(torch.cat([ids, told[None]], 1)).logits[0, ids.shape[1] - 1 : -1]
     chances = logits.softmax(-1)[range(4), told]
