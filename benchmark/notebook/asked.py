@@ -52,7 +52,7 @@ class Asked:
             raise UserError(
                 "target and against are classes of a classifier; what comes next is answer=, and foil= what might have"
             )
-        answers, foils = (_each(given, inputs, name) for given, name in ((answer, "answer"), (foil, "foil")))
+        answers, foils = (_each(given, inputs.values, name) for given, name in ((answer, "answer"), (foil, "foil")))
         if model.encoder.over == VOCABULARY:
             return Asked((None, None), _among_all(model, inputs, answers, foils) if answers or foils else ())
         if not (answers and foils):
@@ -74,14 +74,14 @@ class Asked:
         return Contrast(first, first + 1)
 
 
-def _each(given: Any, inputs: Inputs, name: str) -> list[str | int]:
+def _each(given: Any, texts: Sequence[Any], name: str) -> list[str | int]:
     """One for each text; empty where nothing is given."""
     if given is None:
         return []
     several = isinstance(given, Iterable) and not isinstance(given, str)
-    found = list(given) if several else [given] * len(inputs.values)
-    if len(found) != len(inputs.values):
-        raise UserError(f"{name} has {len(found)} tokens for {len(inputs.values)} texts; give one, or one for each")
+    found = list(given) if several else [given] * len(texts)
+    if len(found) != len(texts):
+        raise UserError(f"{name} has {len(found)} tokens for {len(texts)} texts; give one, or one for each")
     found = [int(one) if isinstance(one, np.integer) else one for one in found]
     if wrong := [one for one in found if isinstance(one, bool) or not isinstance(one, str | int)]:
         raise UserError(f"{name}={wrong[0]!r} is no token; give a word or an id")
@@ -110,15 +110,9 @@ def next_tokens(model: Classifier, inputs: Sequence[Any], given: Any, what: str)
     Raises:
         UserError: a word is no single token behind its prompt, or there are not n of them.
     """
-    several = isinstance(given, Iterable) and not isinstance(given, str)
-    found = list(given) if several else [given] * len(inputs)
-    if len(found) != len(inputs):
-        raise UserError(f"{what} has {len(found)} tokens for {len(inputs)} texts; give one, or one for each")
     return [
-        candidate_ids(
-            model.tokenizer, _text_of(model, value), [int(one) if isinstance(one, np.integer) else one], what
-        )[0]
-        for value, one in zip(inputs, found, strict=True)
+        candidate_ids(model.tokenizer, _text_of(model, value), [one], what)[0]
+        for value, one in zip(inputs, _each(given, inputs, what), strict=True)
     ]
 
 

@@ -8,14 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmark.errors import NotApplicable, UserError
+from benchmark.errors import UserError
 from benchmark.models import Classifier, Trace
 from benchmark.notebook.asked import Asked, named_token
 from benchmark.notebook.choices import choose
-from benchmark.notebook.explanation import Explanation, attributed, labelled, pictures_of, repeatable
+from benchmark.notebook.explanation import Explanation, attributed_by, labelled, pictures_of, repeatable
 from benchmark.notebook.generation import explain_generated
 from benchmark.notebook.given import Inputs, batch_size_of, checked_model
-from benchmark.types import Attribution
 
 DEFAULTS = ("attattr", "rollout", "gradient_x_input")
 
@@ -82,19 +81,13 @@ def explain(
     asked = Asked.of(model, inputs, target=target, against=against, answer=answer, foil=foil)
     batch = model.encode(inputs.values, candidates=asked.candidates)
     chosen = choose("methods", methods, dict(zip(batch.uids, inputs.values, strict=True)))
-    attributions: dict[str, Attribution] = {}
-    reasons: dict[str, str] = {}
     rows = range(len(batch))
     parts = [batch.select(rows[start : start + size]) for start in rows[::size]]
     with repeatable(model):
         traces = [model.run(part) for part in parts]
         logits = torch.cat([trace.logits for trace in traces])
         explained = asked.target(model, logits)
-        for name, method in chosen.items():
-            try:
-                attributions[name] = attributed(model, name, method, batch, parts, explained)
-            except NotApplicable as answer:
-                reasons[name] = str(answer)
+        attributions, reasons = attributed_by(chosen, model, batch, parts, explained)
     return Explanation(
         batch=batch,
         words=labelled(model, batch),

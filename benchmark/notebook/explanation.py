@@ -15,6 +15,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmark.errors import NotApplicable
 from benchmark.evaluations.maps import pixel_map
 from benchmark.models import Classifier
 from benchmark.models.guard import Look, forget
@@ -170,7 +171,21 @@ def _overlaid(pixels: NDArray[np.float64]) -> tuple[str, Shades]:
     return overlay(pixels, shades), shades
 
 
-def attributed(
+def attributed_by(
+    chosen: Mapping[str, Method], model: Classifier, batch: Batch, parts: list[Batch], target: Target
+) -> tuple[dict[str, Attribution], dict[str, str]]:
+    """What each method gave for the batch, and why others gave nothing, by name."""
+    attributions: dict[str, Attribution] = {}
+    reasons: dict[str, str] = {}
+    for name, method in chosen.items():
+        try:
+            attributions[name] = _attributed(model, name, method, batch, parts, target)
+        except NotApplicable as reason:
+            reasons[name] = str(reason)
+    return attributions, reasons
+
+
+def _attributed(
     model: Classifier, name: str, method: Method, batch: Batch, parts: list[Batch], target: Target
 ) -> Attribution:
     """The attribution of the whole batch, explained part by part; ModelChangedError where the method changed the model."""

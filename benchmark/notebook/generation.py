@@ -13,15 +13,15 @@ from jinja2 import Environment, FileSystemLoader
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmark.errors import NotApplicable, UserError
+from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.models.loading import over_vocabulary
 from benchmark.notebook.choices import choose
-from benchmark.notebook.explanation import Explanation, attributed, labelled, repeatable
+from benchmark.notebook.explanation import Explanation, attributed_by, labelled, repeatable
 from benchmark.notebook.given import Inputs
 from benchmark.notebook.heatmap import Line, Shown, html, scaled, shade, signed, terminal
 from benchmark.targets import LogProbability
-from benchmark.types import Attribution, Batch
+from benchmark.types import Batch
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -41,11 +41,11 @@ class Generation(Explanation):
 
     def matrix(self, method: str) -> pd.DataFrame:
         """Token × word of the prompt: the scores of one method; KeyError where it gave none."""
-        return pd.DataFrame(np.stack(self.scores()[method]), index=list(self.said), columns=list(self.words[0]))
+        return pd.DataFrame(np.stack(self._scores[method]), index=list(self.said), columns=list(self.words[0]))
 
     def sequence(self) -> pd.DataFrame:
         """Word × method: the sum of the scores over the tokens, since ln p(y | x) = Σ_t ln p(y_t | x, y_<t)."""
-        sums = {name: np.stack(rows).sum(0) for name, rows in self.scores().items()}
+        sums = {name: np.stack(rows).sum(0) for name, rows in self._scores.items()}
         missing = np.full(len(self.words[0]), np.nan)
         index = pd.Index(self.words[0], name="word")
         return pd.DataFrame({name: sums.get(name, missing) for name in self.methods}, index=index)
@@ -60,7 +60,7 @@ class Generation(Explanation):
         sums = self.sequence()
         lines = tuple(
             Line(name, sums[name].to_numpy(), np.nan, "")
-            if name in self.scores()
+            if name in self._scores
             else Line(name, None, np.nan, self._reason(name))
             for name in self.methods
         )
@@ -71,7 +71,7 @@ class Generation(Explanation):
         """For each method a table of tokens and words, then each token with the prompt shaded for it."""
         environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True)
         environment.filters |= {"scaled": scaled, "signed": signed}
-        tables = {name: np.stack(rows) for name, rows in self.scores().items()}
+        tables = {name: np.stack(rows) for name, rows in self._scores.items()}
         return environment.get_template("generation.html.jinja").render(
             said=self.said,
             text=self.text,
@@ -119,13 +119,7 @@ def explain_generated(model: Classifier, texts: Any, methods: Any, count: int, b
         ]
         probabilities = torch.cat([over.run(part).logits.detach().double().softmax(-1) for part in parts]).cpu()
         target = LogProbability(ids)
-        attributions: dict[str, Attribution] = {}
-        reasons: dict[str, str] = {}
-        for name, method in chosen.items():
-            try:
-                attributions[name] = attributed(over, name, method, batch, parts, target)
-            except NotApplicable as answer:
-                reasons[name] = str(answer)
+        attributions, reasons = attributed_by(chosen, over, batch, parts, target)
     chances = probabilities.gather(1, ids[:, None].cpu())[:, 0].tolist()
     said = tuple(map(str, ids.tolist())) if over.tokenizer is None else tuple(over.tokenizer.batch_decode(ids[:, None]))
     return Generation(

@@ -23,7 +23,7 @@ from benchmark.results import statistics
 from benchmark.results.control_names import CONTROLS
 from benchmark.results.statistics import Interval
 from benchmark.results.tables import Drawing, Table
-from benchmark.results.wording import number
+from benchmark.results.wording import bounds, number
 from benchmark.settings.declared import Count, configurable
 from benchmark.targets import TargetName
 from benchmark.types import Batch
@@ -151,7 +151,7 @@ class Told:
 
 
 def _figure(interval: Interval) -> str:
-    return f"{number(interval.value)} [{number(interval.low)}, {number(interval.high)}]"
+    return f"{number(interval.value)} {bounds(interval.low, interval.high)}"
 
 
 def _by_layer(shares: NDArray[np.float64]) -> Table:
