@@ -27,7 +27,8 @@ KNOWN = (
     "attention_norm_residual", "attention_x_input_norm", "attention_x_relevance", "captum", "conservative_lrp", "deeplift",
     "grad_sam", "gradient_norm", "gradient_x_input_l2", "lrp_alpha_beta", "lrp_epsilon", "lrp_gamma", "max_attention",
     "shapley_sampling", "taylor", "universal_trigger", "value_zeroing", "scores", "full_lrp",
-    "transformer_attribution_last", "sinkless_attention", "sinkless_rollout",
+    "transformer_attribution_last", "sinkless_attention", "sinkless_rollout", "alti_logit",
+    "direct_logit_attribution", "information_flow",
 )  # fmt: skip
 """Methods in the order in which they take colours and markers: a new one is added at the end, so that no other changes."""
 
@@ -37,7 +38,7 @@ _WORDS = {
     "smoothgrad": "SmoothGrad", "taylor": "Taylor", "shapley": "Shapley", "captum": "Captum", "sam": "SAM", "x": "×",
     "l2": "L2", "alpha": "α", "beta": "β", "gamma": "γ", "epsilon": "ε",
 }  # fmt: skip
-_WHOLE = {"grad_cam": "Grad-CAM", "gauss_legendre": "Gauss–Legendre", "leave_one_out": "Leave-one-out"}
+_WHOLE = {"grad_cam": "Grad-CAM", "gauss_legendre": "Gauss–Legendre", "leave_one_out": "Leave-one-out", "alti_logit": "ALTI-Logit"}
 
 _CODED = ("method", "explainer", "importance", "edge score", "readout", "rule")
 """Label columns of analyses' tables whose values are names of methods or of their parts."""

@@ -130,6 +130,17 @@ def decompose_block(
         yield plain(output), _parts(output)
 
 
+def residual_sums(
+    model: Classifier, batch: Batch, layer: int, hidden: Float[Tensor, "B T D"]
+) -> Float[Tensor, "B T D"]:
+    """`s_i`, what the attention of a block and its residual add up to, before any norm."""
+    refuse_cross_attention(model)
+    nothing = torch.zeros_like(hidden)
+    with propagating(model.model, _BlockParts("residual", nothing[None], nothing[:1, :, 0])):
+        whole: Tensor = plain(run_block(model, batch.tensors, layer, hidden, value_edits=[_marked]))
+    return whole
+
+
 def mixed(
     model: Classifier, attention: Float[Tensor, "B H T T"], vectors: Float[Tensor, "H B T D"]
 ) -> Iterator[Float[Tensor, "n B T D"]]:

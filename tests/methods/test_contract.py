@@ -28,7 +28,8 @@ OTHERS = {
 }
 METHODS = [name for name in options("methods") if name not in OTHERS]
 DECOMPOSITIONS = (
-    "alti", "attention_norm", "attention_norm_residual", "attention_x_input_norm", "decompx", "globenc", "value_zeroing",
+    "alti", "alti_logit", "attention_norm", "attention_norm_residual", "attention_x_input_norm", "decompx",
+    "direct_logit_attribution", "globenc", "information_flow", "value_zeroing",
 )  # fmt: skip
 HEADS_ONLY = ("taylor", "accuracy_difference")
 CHEAPER = {"steps": 3, "n_steps": 3, "samples": 8, "n_samples": 8}

@@ -41,6 +41,16 @@ def test_heads_layers_totals_and_padding(model, batch, target, plain, edge_score
         assert not result.layers[b, :, n:].any()
 
 
+@replicates(AttentionExplainer, heads="sum")
+def test_a_head_may_have_the_sum_of_its_edges(model, batch, target, plain):
+    result = AttentionExplainer(FactorProduct(("attention", "gradient")), ColumnSum(), heads="sum")(
+        model, batch, target
+    )
+    for b, example in enumerate(plain):
+        attention, gradient = example.attentions_and_gradients()
+        assert_same(result.heads[b], (attention * gradient).sum((2, 3)))
+
+
 def test_small_chunks_of_a_batch_give_the_same(model, batch, target):
     explainer = AttentionExplainer(FactorProduct(("attention", "gradient")), Rollout(normalize="none"))
     one_by_one = type(model)(**{**vars(model), "memory_budget": 1})

@@ -1,0 +1,90 @@
+"""The direct path to a logit: what is added to the residual stream, past all other sublayers.
+
+The outputs of attention and of feed-forward networks are constants, normalisations of the stream are the affine maps that
+they are at the example (the deviation of the whole, no β), and the classification head is one too. What an attention
+sublayer adds at token i of layer l then reaches the explained number F by a linear map, `g_li · x`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from benchmark.models import Classifier
+from benchmark.models.blocks import blocks_of
+from benchmark.targets import Target
+from benchmark.types import Batch
+from methods.propagation.block_parts import refuse_cross_attention
+from methods.propagation.decomposed import Decomposed, decomposed, plain
+from methods.propagation.mode import propagating
+from methods.propagation.part_rules import Parts
+
+
+class _DirectPath(Parts):
+    """One part, which only the residual stream carries, and at each layer's first sum something of 0 to differentiate by.
+
+    Attributes:
+        added: what is added to the part at the residual sum of each layer's attention, [B T D].
+    """
+
+    name = "the direct path"
+
+    def __init__(self, added: list[Tensor]) -> None:
+        super().__init__("none")
+        self.added = added
+        self._within_blocks = True
+        self._attending: int | None = None
+
+    def attend(self, layer: int, value: Tensor) -> Tensor:
+        """The attention of a layer has its values: the next sum on the stream is that with its output."""
+        self._attending = layer
+        return value
+
+    def leave_blocks(self, *_call: Any) -> None:
+        """The head follows."""
+        self._within_blocks = False
+
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Within a block a constant, since what it gives is no longer the stream."""
+        if self._within_blocks:
+            return nn.functional.linear(plain(x), weight, bias)
+        return super().linear(x, weight, bias)
+
+    def add(self, a: Any, b: Any) -> Tensor:
+        """The stream and what a sublayer adds to it."""
+        x = super().add(a, b)
+        if self._attending is None:
+            return x
+        added, self._attending = self.added[self._attending], None
+        return decomposed(plain(x), x.parts + added) if isinstance(x, Decomposed) else x
+
+
+def direct_gradients(model: Classifier, batch: Batch, target: Target) -> tuple[Float[Tensor, "B T D"], ...]:
+    """`g_li = ∂F/∂(what attention adds at token i of layer l)` along the direct path, one tensor per layer.
+
+    Raises:
+        NotApplicable: the model has cross-attention, or uses an operation whose affine map is not known.
+    """
+    refuse_cross_attention(model)
+    hidden = model.run(batch, record=("hidden",)).hidden[0]
+    with torch.enable_grad():
+        added = [torch.zeros_like(hidden).requires_grad_() for _ in range(model.n_layers)]
+        mode = _DirectPath(added)
+        handle = blocks_of(model.model, model.attention_modules)[-1].register_forward_hook(mode.leave_blocks)
+        try:
+            logits = _run(model, batch, decomposed(hidden, torch.zeros_like(hidden)[None]), mode, mode.attend)
+        finally:
+            handle.remove()
+        explained = target.of_parts(logits.parts, plain(logits))
+    return model.gradients(explained[0], added)
+
+
+def _run(
+    model: Classifier, batch: Batch, start: Decomposed, mode: Parts, attend: Callable[[int, Tensor], Tensor]
+) -> Decomposed:
+    with propagating(model.model, mode):
+        trace = model.run(batch, start=(0, start), value_edits=[attend], record=("attentions",), grad=True)
+    assert isinstance(trace.logits, Decomposed)
+    return trace.logits
