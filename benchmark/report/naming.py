@@ -38,7 +38,12 @@ _WORDS = {
     "smoothgrad": "SmoothGrad", "taylor": "Taylor", "shapley": "Shapley", "captum": "Captum", "sam": "SAM", "x": "×",
     "l2": "L2", "alpha": "α", "beta": "β", "gamma": "γ", "epsilon": "ε",
 }  # fmt: skip
-_WHOLE = {"grad_cam": "Grad-CAM", "gauss_legendre": "Gauss–Legendre", "leave_one_out": "Leave-one-out", "alti_logit": "ALTI-Logit"}
+_WHOLE = {
+    "grad_cam": "Grad-CAM",
+    "gauss_legendre": "Gauss–Legendre",
+    "leave_one_out": "Leave-one-out",
+    "alti_logit": "ALTI-Logit",
+}
 
 _CODED = ("method", "explainer", "importance", "edge score", "readout", "rule")
 """Label columns of analyses' tables whose values are names of methods or of their parts."""

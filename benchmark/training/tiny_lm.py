@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.errors import UserError
-from benchmark.settings.declared import Above, AtLeast, Count, configurable
+from benchmark.settings.declared import Above, AtLeast, Count, Share, configurable
 from benchmark.training.small import AT_ONCE, Small
 from benchmark.training.sources import Shape
 from benchmark.training.trainer import adamw, passes
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SPECIAL = ("<pad>", "<unk>", "<s>")
 _PAD, _UNKNOWN = 0, 1
+_UNHIDDEN = 3
+"""The first of so many parts of the training sees whole prompts, from which `induction` is learned."""
 
 Encoded = tuple[list[int], list[int]]
 """Token ids of a prompt, and those of its candidates, the answer first."""
@@ -31,14 +33,20 @@ class TinyLM(Small):
     The loss is that of the token that comes next alone, among the whole vocabulary: −ln p(answer | prompt). Foils and
     rationales take no part. A token for the beginning of the text stands before each prompt.
 
+    After a third of the steps, words are hidden from the attention of all others in half of the prompts, so that a test that
+    hides words (`operator=attention`) asks the model nothing that it has not met. The share of hidden words is drawn from
+    [0, mask_share] for each prompt; what stands first and last is never hidden.
+
     Attributes:
         max_length: window in tokens.
         steps, batch_size, learning_rate: AdamW's, with warm-up and decay.
+        mask_share: largest share of a prompt's words that is hidden in training; 0 for none.
     """
 
     kind: ClassVar[str] = "tiny-lm"
     what: ClassVar[str] = "the tiny language model"
     answers: ClassVar[Literal["next_token"]] = "next_token"
+    training_version: ClassVar[int] = 2  # 2: words are hidden
 
     layers: Count = 3
     hidden: Count = 96
@@ -48,6 +56,7 @@ class TinyLM(Small):
     batch_size: Count = 64
     learning_rate: Annotated[float, Above(0)] = 3e-3
     weight_decay: Annotated[float, AtLeast(0)] = 0.01
+    mask_share: Share = 1.0
 
     @property
     def shape(self) -> Shape:
@@ -98,9 +107,11 @@ class TinyLM(Small):
         return adamw(model, self.learning_rate, self.learning_rate, self.weight_decay)
 
     def _losses(self, model: Any, inputs: Sequence[Encoded], labels: Int[Tensor, "N"]) -> Iterator[Float[Tensor, ""]]:
-        for rows in passes([len(ids) for ids, _ in inputs], self.batch_size):
+        for step, rows in enumerate(passes([len(ids) for ids, _ in inputs], self.batch_size)):
             answers = torch.tensor([inputs[row][1][0] for row in rows])
-            yield torch.nn.functional.cross_entropy(_next(model, [inputs[row][0] for row in rows]), answers)
+            prompts = [inputs[row][0] for row in rows]
+            share = self.mask_share if step >= self.steps // _UNHIDDEN else 0.0
+            yield torch.nn.functional.cross_entropy(_next(model, prompts, _hidden(prompts, share)), answers)
 
     def _predicted(self, model: Any, inputs: Sequence[Encoded]) -> Int[Tensor, "N"]:
         found = []
@@ -117,9 +128,21 @@ class TinyLM(Small):
         return PreTrainedTokenizerFast(tokenizer_object=encoder, model_max_length=self.max_length, **names)
 
 
-def _next(model: Any, prompts: Sequence[Sequence[int]]) -> Float[Tensor, "B V"]:
+def _hidden(prompts: Sequence[Sequence[int]], share: float) -> Bool[Tensor, "B T"]:
+    """Which tokens no other attends to: in half of the prompts a share of them, drawn from [0, share]; never both ends."""
+    rate = torch.rand(len(prompts), 1) * share * (torch.rand(len(prompts), 1) < 0.5)
+    hidden = torch.rand(len(prompts), max(map(len, prompts))) < rate
+    hidden[:, 0] = False
+    hidden[torch.arange(len(prompts)), torch.tensor([len(row) - 1 for row in prompts])] = False
+    return hidden
+
+
+def _next(
+    model: Any, prompts: Sequence[Sequence[int]], hidden: Bool[Tensor, "B T"] | None = None
+) -> Float[Tensor, "B V"]:
     """Logits of the token behind each prompt."""
     ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in prompts], batch_first=True)
     last = torch.tensor([len(row) - 1 for row in prompts])
-    states = model.model(input_ids=ids, attention_mask=(ids != _PAD).long()).last_hidden_state
+    attended = ids != _PAD if hidden is None else (ids != _PAD) & ~hidden
+    states = model.model(input_ids=ids, attention_mask=attended.long()).last_hidden_state
     return model.lm_head(states[torch.arange(len(last)), last])  # type: ignore[no-any-return]
