@@ -110,8 +110,9 @@ class TinyLM(Small):
         for step, rows in enumerate(passes([len(ids) for ids, _ in inputs], self.batch_size)):
             answers = torch.tensor([inputs[row][1][0] for row in rows])
             prompts = [inputs[row][0] for row in rows]
-            share = self.mask_share if step >= self.steps // _UNHIDDEN else 0.0
-            yield torch.nn.functional.cross_entropy(_next(model, prompts, _hidden(prompts, share)), answers)
+            hides = self.mask_share > 0 and step >= self.steps // _UNHIDDEN
+            hidden = _hidden(prompts, self.mask_share) if hides else None
+            yield torch.nn.functional.cross_entropy(_next(model, prompts, hidden), answers)
 
     def _predicted(self, model: Any, inputs: Sequence[Encoded]) -> Int[Tensor, "N"]:
         found = []
