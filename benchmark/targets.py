@@ -45,6 +45,10 @@ class Target(ABC):
     def probability(self, logits: Float[Tensor, "*n B C"], *, multilabel: bool = False) -> Float[Tensor, "*n B"]:
         """F on the scale of probabilities; with `multilabel` each class has one of its own."""
 
+    def likelihood(self, logits: Float[Tensor, "*n B C"], *, multilabel: bool = False) -> Float[Tensor, "*n B"]:
+        """What methods explain that explain probabilities: `probability`, or its logarithm where that is what F is."""
+        return self.probability(logits, multilabel=multilabel)
+
     @abstractmethod
     def among(self, probabilities: Float[Tensor, "*n B C"]) -> Float[Tensor, "*n B"]:
         """`probability` from the probabilities of all classes."""
@@ -235,9 +239,13 @@ class LogProbability(Target):
 
     def probability(self, logits: Float[Tensor, "*n B C"], *, multilabel: bool = False) -> Float[Tensor, "*n B"]:
         """`p_c`; NotApplicable where each class has a probability of its own."""
+        return self.likelihood(logits, multilabel=multilabel).exp()
+
+    def likelihood(self, logits: Float[Tensor, "*n B C"], *, multilabel: bool = False) -> Float[Tensor, "*n B"]:
+        """`ln p_c`, so that explanations of several tokens add up; NotApplicable as `probability`."""
         if multilabel:
             raise NotApplicable(NO_DISTRIBUTION)
-        return self.value(logits).exp()
+        return self.value(logits)
 
     def among(self, probabilities: Float[Tensor, "*n B C"]) -> Float[Tensor, "*n B"]:
         """`p_c`."""

@@ -9,6 +9,7 @@ import torch
 import benchmark
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.aopc import Aopc
+from benchmark.evaluations.completeness import Completeness
 from benchmark.evaluations.perturbation import Perturbation
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.results.store import Ragged
@@ -17,6 +18,7 @@ from benchmark.run.reducing import SAID_OF_TARGET
 from benchmark.run.stages import Explaining, heads_from
 from benchmark.targets import ClassTarget, Contrast, LogProbability, joined, runner_up, target_from, target_of
 from benchmark.types import Attribution, PlainMethod
+from benchmark.units import pool
 from tests import tiny_models, tiny_task
 
 CLASSES, AGAINST = torch.tensor([0, 1, 2]), torch.tensor([1, 2, 0])
@@ -165,6 +167,22 @@ def test_an_explanation_of_a_log_probability_is_that_of_its_gradient(model, batc
     of_classes = [method(model, batch, torch.full((3,), c)).tokens for c in range(weights.shape[1])]
     expected = sum(weights[:, c, None] * tokens for c, tokens in enumerate(of_classes))
     assert torch.allclose(found, expected, rtol=1e-7, atol=1e-9 * float(of_classes[0].abs().max()))
+
+
+def test_what_explains_probabilities_explains_their_logarithm(model, batch):
+    """So that scores of several tokens add up: removal, integrated attention and games give changes of ln p."""
+    target = LogProbability(CLASSES)
+    before = model.run(batch).logits.log_softmax(-1).gather(1, CLASSES[:, None])[:, 0]
+    removed = torch.zeros(1, len(batch), int(batch.units.max()) + 1, dtype=torch.bool)
+    removed[0, :, 0] = True
+    (after,) = logits_without(model, batch, removed, operator_for("auto", model, batch, "operator"))
+    dropped = before - after.log_softmax(-1).gather(1, CLASSES[:, None])[:, 0]
+    scores, _ = pool(benchmark.build("methods/leave_one_out")(model, batch, target).tokens, batch.units)
+    assert torch.allclose(scores[:, 0], dropped, atol=1e-9)
+    edges = benchmark.build("methods/attattr", "edges.steps=64", "edges.quadrature=gauss_legendre")
+    rows = Completeness(target="log_probability").rows(model, batch, edges(model, batch, target))
+    means = rows.groupby("metric")["value"].mean()
+    assert means["gap"] < 1e-3 * means["contribution"]
 
 
 @pytest.mark.parametrize("name", ["decompx", "attattr"])

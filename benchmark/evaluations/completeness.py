@@ -25,7 +25,7 @@ def layer_contributions(model: Classifier, batch: Batch, target: Target) -> Floa
     keep = torch.ones(1 + n_layers, *shape, dtype=torch.bool, device=batch.units.device)
     keep[torch.arange(1, n_layers + 1), :, torch.arange(n_layers)] = False
     logits = pruned_logits(model, batch, keep)
-    probability = model.probability(logits, target)
+    probability = model.likelihood(logits, target)
     return (probability[:1] - probability[1:]).T
 
 

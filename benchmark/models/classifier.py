@@ -302,6 +302,10 @@ class Classifier:
         """What the model's logits say of a target, on the scale of probabilities (`Target.probability`)."""
         return target.probability(logits, multilabel=self.multilabel)
 
+    def likelihood(self, logits: Float[Tensor, "*n B C"], target: Target) -> Float[Tensor, "*n B"]:
+        """What methods explain that explain probabilities (`Target.likelihood`)."""
+        return target.likelihood(logits, multilabel=self.multilabel)
+
     def needs_distribution(self, what: str) -> None:
         """NotApplicable where the labels have a probability each, over which `what` is not defined."""
         if self.multilabel:

@@ -172,6 +172,26 @@ def _between(prompt: str, candidate: str) -> str:
     return " "
 
 
+def ids_behind(tokenizer: Any, prompt: str, text: str, where: str) -> list[int]:
+    """The tokens of a text that goes on from a prompt, with a blank where the two would grow together (`_between`).
+
+    Raises:
+        UserError: there is no text, or it changes the tokens of the prompt.
+    """
+    if not text.strip():
+        raise UserError(f"{where}: a candidate for what comes next is empty; give a word")
+    before, whole = (
+        tokenizer(part, add_special_tokens=False, verbose=False)["input_ids"]
+        for part in (prompt, f"{prompt}{_between(prompt, text)}{text}")
+    )
+    if whole[: len(before)] != before:
+        raise UserError(
+            f"{where}: '{text}' changes how the end of the prompt is cut into tokens; end the prompt with a word"
+        )
+    behind: list[int] = whole[len(before) :]
+    return behind
+
+
 def candidate_ids(tokenizer: Any, prompt: str, candidates: Sequence[str | int], where: str) -> list[int]:
     """The token that each candidate is behind a prompt; what is an id already stays it.
 
@@ -181,24 +201,12 @@ def candidate_ids(tokenizer: Any, prompt: str, candidates: Sequence[str | int], 
         UserError: a candidate is no token of its own there, or two are the same one.
     """
 
-    def ids(text: str) -> list[int]:
-        found: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return found
-
-    before = ids(prompt) if any(isinstance(candidate, str) for candidate in candidates) else []
     found: list[int] = []
     for candidate in candidates:
         if isinstance(candidate, int):
             found.append(candidate)
             continue
-        if not candidate.strip():
-            raise UserError(f"{where}: a candidate for the next token is empty; give a word")
-        whole = ids(f"{prompt}{_between(prompt, candidate)}{candidate}")
-        behind = whole[len(before) :]
-        if whole[: len(before)] != before:
-            raise UserError(
-                f"{where}: '{candidate}' changes how the end of the prompt is cut into tokens; end the prompt with a word"
-            )
+        behind = ids_behind(tokenizer, prompt, candidate, where)
         if len(behind) != 1:
             pieces = ", ".join(repr(piece) for piece in tokenizer.convert_ids_to_tokens(behind))
             raise UserError(

@@ -96,9 +96,7 @@ def _among_all(model: Classifier, inputs: Inputs, answers: list[str | int], foil
     rows = list(zip(answers, foils, strict=True)) if foils else [(answer,) for answer in answers]
     return tuple(
         tuple(
-            candidate_ids(
-                model.tokenizer, _text_of(model, value), row, "answer" if len(row) == 1 else "answer and foil"
-            )
+            candidate_ids(model.tokenizer, text_of(model, value), row, "answer" if len(row) == 1 else "answer and foil")
         )
         for value, row in zip(inputs.values, rows, strict=True)
     )
@@ -111,12 +109,12 @@ def next_tokens(model: Classifier, inputs: Sequence[Any], given: Any, what: str)
         UserError: a word is no single token behind its prompt, or there are not n of them.
     """
     return [
-        candidate_ids(model.tokenizer, _text_of(model, value), [one], what)[0]
+        candidate_ids(model.tokenizer, text_of(model, value), [one], what)[0]
         for value, one in zip(inputs, _each(given, inputs, what), strict=True)
     ]
 
 
-def _text_of(model: Classifier, value: Any) -> str:
+def text_of(model: Classifier, value: Any) -> str:
     """What an answer goes on from: the prompt as one text, and nothing where it is given as ids or in a chat."""
     if model.encoder.chat is not None:
         return ""
@@ -140,7 +138,7 @@ def _others(
     """The most probable token beside each answer."""
     foils: list[str | int] = []
     for value, answer, (first, second) in zip(inputs.values, answers, best, strict=True):
-        text = _text_of(model, value)
+        text = text_of(model, value)
         (own,) = candidate_ids(model.tokenizer, text, [answer], "answer")
         foils.append(second if own == first else first)
     return foils

@@ -13,7 +13,7 @@ from benchmark.models import Classifier, Trace
 from benchmark.notebook.asked import Asked, named_token
 from benchmark.notebook.choices import choose
 from benchmark.notebook.explanation import Explanation, attributed_by, labelled, pictures_of, repeatable
-from benchmark.notebook.generation import explain_generated
+from benchmark.notebook.generation import explain_generated, is_given, says
 from benchmark.notebook.given import Inputs, batch_size_of, checked_model
 
 DEFAULTS = ("attattr", "rollout", "gradient_x_input")
@@ -29,6 +29,7 @@ def explain(
     answer: Any = None,
     foil: Any = None,
     generate: int | None = None,
+    continuation: Any = None,
     batch_size: int = 16,
 ) -> Explanation:
     """Explain texts with several methods, as a comparison does, without folders.
@@ -51,6 +52,8 @@ def explain(
         foil: a token that might have come in its place, in the same forms. None: the most probable token beside the answer.
         generate: of a causal language model, how many tokens it says after one prompt, its most probable one each time; each
             is explained by its log-probability (`generation.Generation`). None: one token is asked for, as above.
+        continuation: of a causal language model, a text (or ids of tokens) that goes on from one prompt, as an answer of
+            several tokens; explained in the same way, whether or not the model would say it.
         batch_size: texts explained at once; changes no result beyond rounding.
 
     Returns:
@@ -73,10 +76,14 @@ def explain(
         {'oracle': 'the task has no rationales'}
     """
     model, size = checked_model(model), batch_size_of(batch_size)
-    if generate is not None:
-        if any(given is not None for given in (target, against, answer, foil)):
-            raise UserError("with generate= the model says its own tokens; leave target, against, answer and foil out")
-        return explain_generated(model, texts, methods, generate, size)
+    if generate is not None or continuation is not None:
+        if any(given is not None for given in (target, against, answer, foil)) or None not in (generate, continuation):
+            raise UserError(
+                "generate= is what the model says by itself, and continuation= what is given; give one of them, and leave "
+                "target, against, answer and foil out"
+            )
+        following = says(generate) if continuation is None else is_given(continuation)
+        return explain_generated(model, texts, methods, following, size)
     inputs = Inputs.of(texts, images=model.encoder.patch is not None)
     asked = Asked.of(model, inputs, target=target, against=against, answer=answer, foil=foil)
     batch = model.encode(inputs.values, candidates=asked.candidates)

@@ -1,5 +1,6 @@
 """Why did a causal language model say all this? One explanation for each token that it generates."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from torch import Tensor
 from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.models.loading import over_vocabulary
+from benchmark.models.next_token import ids_behind
+from benchmark.notebook.asked import text_of
 from benchmark.notebook.choices import choose
 from benchmark.notebook.explanation import Explanation, attributed_by, labelled, repeatable
 from benchmark.notebook.given import Inputs
@@ -30,6 +33,8 @@ class Generation(Explanation):
 
     Text t of the explanation is the prompt with the t tokens that were said before. Only the words of the prompt are scored
     and removed: what was said is no part of the explanation of its own later tokens.
+
+    What was said is what the model says by itself, or a text that is given (`continuation`).
 
     Attributes:
         said: the tokens, as the tokenizer writes them.
@@ -93,25 +98,54 @@ def _largest(table: NDArray[np.float64]) -> float:
     return float(np.abs(table[np.isfinite(table)]).max(initial=0.0))
 
 
-def explain_generated(model: Classifier, texts: Any, methods: Any, count: int, batch_size: int) -> Generation:
-    """Let a language model go on with a prompt, taking its most probable token each time, and explain each token.
+Next = Callable[[Classifier, Any, Batch], Int[Tensor, "N"]]
+"""`(model, prompt as it was given, prompt) -> the tokens behind it`."""
+
+
+def says(count: Any) -> Next:
+    """The tokens that the model says by itself; UserError for what is no number of them."""
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise UserError(f"generate={count!r}: give the number of tokens, 1 or more")
+    return lambda model, _given, prompt: continuation(model, prompt, count)
+
+
+def is_given(text: Any) -> Next:
+    """The tokens of a text, or ids of tokens, that are given; UserError for anything else."""
+    several = isinstance(text, Iterable) and not isinstance(text, str)
+    ids = [int(one) if isinstance(one, np.integer) else one for one in (text if several else [])]
+    if not isinstance(text, str) and not (ids and all(type(one) is int and one >= 0 for one in ids)):
+        raise UserError(f"continuation={text!r}: give a text, or a list of ids of tokens")
+
+    def tokens(model: Classifier, given: Any, prompt: Batch) -> Int[Tensor, "N"]:
+        found = ids or ids_behind(model.tokenizer, text_of(model, given), text, "continuation")
+        if beyond := [one for one in found if one >= len(model.labels)]:
+            raise UserError(f"continuation: there is no token {beyond[0]}; the vocabulary has {len(model.labels)}")
+        _check_room(model, prompt, len(found), "continuation")
+        return torch.tensor(found, device=model.device)
+
+    return tokens
+
+
+def explain_generated(model: Classifier, texts: Any, methods: Any, following: Next, batch_size: int) -> Generation:
+    """Explain each token of what comes behind one prompt.
 
     Raises:
         UserError: the model is a classifier, more than one prompt is given, it ends at once, or it has no room to go on.
     """
     if model.encoder.answers != "next_token":
         raise UserError(
-            'generate is for causal language models: benchmark.load_model(..., task="next_token"); this is a classifier'
+            "generate and continuation are for causal language models: "
+            'benchmark.load_model(..., task="next_token"); this is a classifier'
         )
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise UserError(f"generate={count!r}: give the number of tokens, 1 or more")
     inputs = Inputs.of(texts, images=False)
     if len(inputs.values) != 1:
-        raise UserError(f"generate explains one prompt at a time, and {len(inputs.values)} are given; call it for each")
+        raise UserError(
+            f"one prompt at a time is explained token by token, and {len(inputs.values)} are given; call it for each"
+        )
     over = model if model.encoder.over == "vocabulary" else over_vocabulary(model)
     prompt = over.encode(inputs.values)
     with repeatable(over):
-        ids = continuation(over, prompt, count)
+        ids = following(over, inputs.values[0], prompt)
         batch = grown(over, prompt, ids)
         chosen = choose("methods", methods, dict.fromkeys(batch.uids, inputs.values[0]))
         parts = [
@@ -146,12 +180,7 @@ def continuation(model: Classifier, prompt: Batch, count: int) -> Int[Tensor, "N
     Raises:
         UserError: it ends at once, or prompt and continuation do not fit its window.
     """
-    length = int(prompt.attention_mask.sum())
-    if length + count > model.window:
-        raise UserError(
-            f"generate={count}: the prompt has {length} tokens, and with {count} more it does not fit the model's window of "
-            f"{model.window}"
-        )
+    _check_room(model, prompt, count, f"generate={count}")
     ends = _ends(model)
     said: list[int] = []
     while len(said) < count:
@@ -163,6 +192,16 @@ def continuation(model: Classifier, prompt: Batch, count: int) -> Int[Tensor, "N
     if not said:
         raise UserError("the model ends at once: the most probable token after the prompt is one that ends the text")
     return torch.tensor(said, device=model.device)
+
+
+def _check_room(model: Classifier, prompt: Batch, count: int, where: str) -> None:
+    """UserError where so many tokens do not fit the window behind the prompt."""
+    length = int(prompt.attention_mask.sum())
+    if length + count > model.window:
+        raise UserError(
+            f"{where}: the prompt has {length} tokens, and with {count} more it does not fit the model's window of "
+            f"{model.window}"
+        )
 
 
 def _ends(model: Classifier) -> set[int]:

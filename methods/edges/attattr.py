@@ -63,7 +63,7 @@ class AttAttr(LayerwiseScore):
         """Attributions of the L layers, from about m (L + 1) / 2 forward and backward passes."""
         once_more = is_long(model, batch.units.shape[1])
         trace = model.run(batch, record=("hidden",) if once_more else ("attentions", "hidden"), rows="read")
-        probability, index = model.probability(trace.logits, target), model.read_rows(batch.tensors)
+        probability, index = model.likelihood(trace.logits, target), model.read_rows(batch.tensors)
         for layer, hidden in enumerate(trace.hidden):
             attention = _attention(model, batch, layer, hidden) if once_more else trace.attentions[layer]
             path = _Path(model, batch.tensors, target, layer, attention, hidden)
@@ -144,7 +144,7 @@ class _Path:
             grad=grad,
             start=(self.layer, _repeat(self.hidden, times)),
         )
-        return self.model.probability(run.logits, self.target.repeat(times))
+        return self.model.likelihood(run.logits, self.target.repeat(times))
 
 
 def _attention(model: Classifier, batch: Batch, layer: int, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B H _ T"]:

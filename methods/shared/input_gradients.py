@@ -34,8 +34,8 @@ _NOT_CALLED = "the model's embedding module is not called in its forward pass"
 def target_output(
     model: Classifier, logits: Float[Tensor, "*n B C"], target: Target, output: Output
 ) -> Float[Tensor, "*n B"]:
-    """`y_t` or `p_t` of each row."""
-    return target.value(logits) if output == "logit" else model.probability(logits, target)
+    """`y_t` or `p_t` of each row; where a log-probability is explained, that."""
+    return target.value(logits) if output == "logit" else model.likelihood(logits, target)
 
 
 def output_drops(

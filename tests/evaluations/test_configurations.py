@@ -12,6 +12,7 @@ OURS = (
     "aopc",
     "attribution_graph",
     "class_specificity",
+    "context_attribution",
     "head_pruning",
     "head_pruning_layerwise",
     "kept_edges",

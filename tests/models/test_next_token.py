@@ -312,7 +312,7 @@ def test_long_prompts_are_cut_where_they_begin(made):
         (("untoldly", "good"), r"the candidate 'untoldly' is 3 tokens \('un', '##told', '##ly'\)"),
         (("zebra", "good"), r"the candidate 'zebra' is not in the model's vocabulary"),
         (("good", "good"), r"the candidate 'good' is the same token as another one"),
-        (("good", " "), r"a candidate for the next token is empty"),
+        (("good", " "), r"a candidate for what comes next is empty"),
         ((), r"has no candidates for the next token"),
         (("good",), r"has one candidate, which is certain among itself; give a foil"),
         (("good", 4, 5), r"the examples have 3 candidates, and the model 2 labels"),

@@ -95,7 +95,17 @@ def test_it_is_shown_in_a_terminal_and_in_a_notebook(found):
     ("settings", "line"),
     [
         ({"generate": 0}, "generate=0: give the number of tokens, 1 or more"),
-        ({"generate": 2, "answer": "film"}, "with generate= the model says its own tokens"),
+        (
+            {"generate": 2, "answer": "film"},
+            "generate= is what the model says by itself, and continuation= what is given",
+        ),
+        ({"generate": 2, "continuation": "film"}, "give one of them"),
+        ({"continuation": 3.5}, "continuation=3.5: give a text, or a list of ids of tokens"),
+        ({"continuation": []}, "give a text, or a list of ids"),
+        ({"continuation": [True]}, "give a text, or a list of ids"),
+        ({"continuation": [4000]}, "there is no token 4000; the vocabulary has"),
+        ({"continuation": " "}, "continuation: a candidate for what comes next is empty"),
+        ({"continuation": [5, 6] * 15}, "continuation: the prompt has 8 tokens, and with 30 more"),
         ({"generate": 60}, "the prompt has 8 tokens, and with 60 more it does not fit the model's window of 24"),
     ],
 )
@@ -104,8 +114,42 @@ def test_mistakes_are_one_line(model, settings, line):
         benchmark.explain(model, PROMPT, **settings)
 
 
+def test_a_given_continuation_is_explained_token_by_token(model, found):
+    """What the model would say gives the same explanation as letting it say it; another text has other tokens."""
+    methods = ["gradient_x_input", "leave_one_out"]
+    ids = found.target.classes.tolist()
+    same = benchmark.explain(model, PROMPT, continuation=ids, methods=methods)
+    for method in methods:
+        assert same.matrix(method).to_numpy() == pytest.approx(found.matrix(method).to_numpy(), abs=1e-12)
+    other = benchmark.explain(model, PROMPT, continuation="fine film", methods=["leave_one_out"])
+    expected = model.tokenizer("fine film", add_special_tokens=False)["input_ids"]
+    assert other.target.classes.tolist() == expected
+    assert other.text == "fine film"
+    whole = other.whole.probability
+    dropped = other.sequence()["leave_one_out"]
+    assert 0 < whole < 1
+    assert dropped.notna().all()
+
+
+def test_what_leave_one_out_sums_to_is_the_change_of_the_whole_answer(folder, model):
+    """ln p(y | x) − ln p(y | x without a word), by plain transformers."""
+    plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64).eval()
+    found = benchmark.explain(model, PROMPT, continuation="fine film", methods=["leave_one_out"])
+
+    def told(words):
+        prompt = model.tokenizer(" ".join(words), return_tensors="pt")["input_ids"][:, :-1]
+        ids = torch.cat([prompt, found.target.classes[None]], 1)
+        with torch.no_grad():
+            logits = plain(ids).logits[0, prompt.shape[1] - 1 : -1].log_softmax(-1)
+        return float(logits[range(2), found.target.classes].sum())
+
+    words = PROMPT.split()
+    drops = [told(words) - told(words[:place] + words[place + 1 :]) for place in range(len(words))]
+    assert found.sequence()["leave_one_out"].to_numpy() == pytest.approx(drops, abs=1e-6)
+
+
 def test_one_prompt_of_a_language_model_alone(model, tmp_path):
-    with pytest.raises(UserError, match="generate explains one prompt at a time, and 2 are given"):
+    with pytest.raises(UserError, match="one prompt at a time is explained token by token, and 2 are given"):
         benchmark.explain(model, [PROMPT, "a film"], generate=2)
     classifier = benchmark.load_model(text_models.save_bert(tmp_path), device="cpu")
     with pytest.raises(UserError, match="this is a classifier"):
