@@ -206,6 +206,11 @@ class Classifier:
             return list(range(len(task_labels)))
         return label_map(self.labels, task_labels, self.name)
 
+    @property
+    def removed_token_id(self) -> int:
+        """The id that stands in the place of a removed token."""
+        return self.encoder.removed_token_id
+
     def read_weights(self, batch: Batch) -> Float[Tensor, "B T"]:
         """How much of each token's final state the classifier reads; rows sum to 1. See `families.read_weights`."""
         return read_weights(

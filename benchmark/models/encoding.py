@@ -234,6 +234,8 @@ class Encoder:
         family: where special tokens stand when no tokenizer says so.
         window: how many tokens the model can read.
         pad_token_id: fills the shorter rows of a batch of ready ids.
+        removed_token_id: stands in the place of a removed token (`removal.Pad`). Of a language model it is a token that may
+            be read, so that a prompt without its last word is still read at its end.
         device: where the tensors go.
         dtype: of pixel values.
         patch: size of a patch, of an image model.
@@ -254,6 +256,7 @@ class Encoder:
     family: Family
     window: int
     pad_token_id: int
+    removed_token_id: int
     device: torch.device
     dtype: torch.dtype
     patch: Patch | None = None

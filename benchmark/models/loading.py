@@ -32,7 +32,7 @@ from benchmark.models.headless import Head, ZeroHead
 from benchmark.models.images import Patch
 from benchmark.models.label_matching import with_labels
 from benchmark.models.next_token import LABELS, VOCABULARY, Answers, chat_around, tokens_by_name
-from benchmark.models.padding import padding_id
+from benchmark.models.padding import Padding, padding_of
 from benchmark.models.streams import streams_of
 from benchmark.models.weights import check_classes, check_finite, check_vocabulary, labels_of, n_embeddings
 from benchmark.types import Batch
@@ -228,13 +228,15 @@ def _instrumented(
             f"model '{source}' is of the family {config.model_type}, which does not read from left to right; "
             "task=next_token needs one that does"
         )
-    pad = 0 if image else padding_id(model, tokenizer, family, reads_end=loaded.answers == "next_token")
+    asks_next = loaded.answers == "next_token"
+    pad = Padding(0, 0) if image else padding_of(model, tokenizer, family, reads_end=asks_next)
     encoder = Encoder(
         tokenizer=tokenizer,
         processor=loaded.processor,
         family=family,
         window=_allowed_window(window, _window(model, tokenizer, family, image=image), image=image),
-        pad_token_id=pad,
+        pad_token_id=pad.id,
+        removed_token_id=pad.like if asks_next else pad.id,
         device=device,
         dtype=loaded.dtype,
         patch=_patch(model) if image else None,

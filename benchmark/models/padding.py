@@ -24,8 +24,21 @@ class _StandIn:
         return (args[0].masked_fill(args[0] == self.padding, self.like), *args[1:])
 
 
-def padding_id(model: nn.Module, tokenizer: Any, family: Family, *, reads_end: bool = False) -> int:
-    """The id that pads; the configuration of `model` is told where it is not the configuration's own.
+@dataclass(frozen=True)
+class Padding:
+    """What fills places that hold no token of a text.
+
+    Attributes:
+        id: pads the shorter rows of a batch.
+        like: the id of the vocabulary that it is embedded as; itself where it has an embedding of its own.
+    """
+
+    id: int
+    like: int
+
+
+def padding_of(model: nn.Module, tokenizer: Any, family: Family, *, reads_end: bool = False) -> Padding:
+    """What pads; the configuration of `model` is told where it is not the configuration's own.
 
     A decoder's classifier of transformers reads the last token whose id is not `config.pad_token_id`, and of a single text
     without such an id the last token. The tokenizer has no say in it. Batches are therefore padded
@@ -50,12 +63,13 @@ def padding_id(model: nn.Module, tokenizer: Any, family: Family, *, reads_end: b
             f"the family {config.model_type} begins; give the pad_token_id that the model was trained with"
         )
     if own is not None and 0 <= own < size and not ends and not reads_end:
-        return int(own)
+        return Padding(int(own), int(own))
     names = ("pad_token_id", "eos_token_id", "unk_token_id")
     like = next((known for name in names if (known := getattr(tokenizer, name, None)) is not None), 0)
+    fills = like
     if family.read in ("last", "last_end"):
         for module in embedding_modules(model, family, str(config.model_type)):
             module.register_forward_pre_hook(_StandIn(size, like))
-        like = size
-    config.pad_token_id = like
-    return int(like)
+        fills = size
+    config.pad_token_id = fills
+    return Padding(int(fills), int(like))

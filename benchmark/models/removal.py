@@ -79,12 +79,13 @@ class Mask(Operator):
 class Pad(Operator):
     """Replace each token of a removed unit by the padding token, still attended to.
 
-    Decoders take the last token that is not padding as the one to read: removing the last units moves it.
+    Classifiers of decoders take the last token that is not padding as the one to read: removing the last units moves it.
+    A prompt of a language model stays as long as it was (`Encoder.removed_token_id`).
     """
 
     def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """Inputs with padding tokens."""
-        ids = tensors["input_ids"].masked_fill(tokens_of(units, removed), model.pad_token_id)
+        ids = tensors["input_ids"].masked_fill(tokens_of(units, removed), model.removed_token_id)
         return Removed({**tensors, "input_ids": ids})
 
 

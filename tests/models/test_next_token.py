@@ -85,7 +85,7 @@ def test_logits_are_those_of_transformers_alone_and_beside_longer_prompts(made, 
 
 @pytest.mark.parametrize("kind", ["GPT2LMHeadModel", "LlamaForCausalLM", "Qwen3ForCausalLM", "GemmaForCausalLM"])
 def test_every_method_that_serves_texts_explains_it(made, kind):
-    """The same scores for a prompt alone as beside a longer one, for a token and for a contrast; or a line of why not."""
+    """The same scores for a prompt alone as beside a longer one, and again, for a token and for a contrast; or why not."""
     model = loaded(made(kind), "float64")
     both = model.encode(PROMPTS, candidates=CANDIDATE_WORDS)
     alone = model.encode(PROMPTS[1:], candidates=CANDIDATE_WORDS[1:])
@@ -106,6 +106,7 @@ def test_every_method_that_serves_texts_explains_it(made, kind):
                 continue
             beside, own = together[1, : alone.units.shape[1]], method.explain(model, alone, target[1:]).tokens[0]
             assert torch.allclose(beside.double(), own.double(), rtol=1e-6, atol=1e-8), name
+            assert torch.equal(together, method.explain(model, both, target).tokens), f"{name}: not the same again"
     assert set(silent) <= {"oracle", "inverted", "full_lrp"}, silent
 
 
@@ -143,14 +144,32 @@ def test_published_implementations_give_the_same_of_a_log_probability(name):
     assert np.abs(relevance - lxt["lxt/log_prob_first_block_input"]).max() < 1e-5
     product = benchmark.build("methods/gradient_x_input")(model, batch, target).tokens.detach().numpy()
     assert np.abs(product - plain["gradient_x_input/log_prob"]).max() < 1e-5
-    whole = target.value(model.run(batch).logits)
-    for place in range(plain["ids"].shape[1]):
-        without = [{"input_ids": [0 if i == place else token for i, token in enumerate(row)]} for row in plain["ids"]]
-        after = target.value(
-            model.run(model.encode([{"input_ids": list(map(int, r["input_ids"]))} for r in without])).logits
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "qwen3"])
+def test_a_continuation_is_ablated_and_integrated_as_by_captum(name):
+    """Each token in the place of padding (the last of the prompt too), and layer integrated gradients, of two tokens."""
+    folder = shared("golden/lm") / name
+    plain = np.load(folder.parent / f"{name}_plain.npz")
+    model = loaded(folder, "float64")
+    methods = {
+        "feature_ablation": benchmark.build("methods/leave_one_out", "operator=pad"),
+        "layer_ig": benchmark.build("methods/integrated_gradients", "baseline=pad"),
+    }
+    for row, ids in enumerate(plain["ids"].tolist()):
+        found = benchmark.explain(
+            model, {"input_ids": ids}, continuation=plain["targets"][row].tolist(), methods=methods
         )
-        captum = [plain[f"captum/feature_ablation/{row}/token"][0, place] for row in range(3)]
-        assert (whole - after).tolist() == pytest.approx(captum, abs=1e-5)
+        for method in methods:
+            captum = plain[f"captum/{method}/{row}/token"]
+            assert np.abs(found.matrix(method).to_numpy() - captum).max() < 1e-5, (row, method)
+        whole = plain[f"captum/feature_ablation/{row}/seq"]
+        assert np.abs(found.sequence()["feature_ablation"].to_numpy() - whole).max() < 1e-5
+    if "captum/shapley/0/token" in plain:  # of four tokens, exact; so is a fit to every coalition
+        shapley = benchmark.build("methods/kernel_shap", "operator=pad", "samples=400")
+        four, targets = {"input_ids": plain["ids"][0, :4].tolist()}, plain["targets"][0].tolist()
+        found = benchmark.explain(model, four, continuation=targets, methods={"shapley": shapley})
+        assert np.abs(found.matrix("shapley").to_numpy() - plain["captum/shapley/0/token"]).max() < 1e-5
 
 
 def test_over_the_vocabulary_probabilities_are_the_language_models(made):
