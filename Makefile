@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SOURCES := $(shell find benchmark methods tasks conf -type f -not -name '*.pyc')
 TESTS := $(shell find tests -name '*.py')
 
-.PHONY: demo test environment docs package families shapes lint load lowest performance clean
+.PHONY: demo test environment docs package families shapes unshaped lint load lowest performance clean
 
 demo: runs/.demo
 
@@ -35,9 +35,16 @@ families: $(STAMP)
 	EVERY_FAMILY=1 $(BIN)/python -m pytest tests/models/test_every_family.py --numprocesses auto --dist worksteal
 
 # what computes arrays, with every annotated shape checked: imports and calls take twice as long
+SHAPED := tests/methods/test_contract.py tests/replicas tests/models
+
 shapes: $(STAMP)
-	$(BIN)/python -m pytest tests/methods/test_contract.py tests/replicas tests/models --numprocesses auto --dist worksteal -m "not mistyped" \
+	$(BIN)/python -m pytest $(SHAPED) --numprocesses auto --dist worksteal -m "not mistyped" \
 		--jaxtyping-packages=methods,benchmark.models,benchmark.evaluations,beartype.beartype
+
+# all other tests: with `shapes` each once
+unshaped: $(STAMP)
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(SHAPED)) --numprocesses auto --dist worksteal
+	$(BIN)/python -m pytest $(SHAPED) -m mistyped --numprocesses auto
 
 # the commands from a wheel, and the versions that there are for each Python
 package: $(STAMP)
