@@ -9,6 +9,7 @@ import benchmark
 from benchmark.errors import UserError
 from benchmark.types import Example
 from benchmark.words import spans_of
+from tasks.multiple_choice import MultipleChoice
 from tasks.prompted import Prompted
 
 
@@ -144,3 +145,14 @@ def test_marks_that_do_not_fit_are_one_line():
         Prompted(Given((one("a film", rated=np.array([True])),))).split("test")
     with pytest.raises(UserError, match="units=tokens"):
         Prompted(Given((one(benchmark.in_units("a film", "tokens")),))).split("test")
+
+
+def test_multiple_choice_is_asked_option_by_option():
+    choice = MultipleChoice(train=4, validation=2, test=3)
+    task = Prompted(choice, template="{first}\nIs this right: {second}\nAnswer:", words=("no", "yes"))
+    for asked, option in zip(task.split("test"), choice.split("test"), strict=True):
+        passage, question = (" ".join(part) for part in option.inputs)
+        assert asked.inputs == f"{passage}\nIs this right: {question}\nAnswer:"
+        assert asked.candidates == (("no", "yes") if option.label == 0 else ("yes", "no"))
+        words = [*option.inputs[0], *option.inputs[1]]
+        assert marked(asked, asked.rated) == words[option.query_units :]
