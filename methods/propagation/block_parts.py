@@ -67,13 +67,20 @@ class _BlockParts(_SublayerParts):
 
     Attributes:
         through: where the pass ends.
+        hidden: the block's input, which the residual is.
         parts: f_ij for a chunk of tokens j, [n, B, T, D]; they take the place of the sublayer's output at the residual sum.
         tokens: those tokens j, as one-hot rows [n, T].
     """
 
-    def __init__(self, through: Through, parts: Float[Tensor, "n B T D"], tokens: Float[Tensor, "n T"]) -> None:
+    def __init__(
+        self,
+        through: Through,
+        hidden: Float[Tensor, "B T D"],
+        parts: Float[Tensor, "n B T D"],
+        tokens: Float[Tensor, "n T"],
+    ) -> None:
         super().__init__()
-        self.through, self.parts, self.tokens = through, parts, tokens
+        self.through, self.hidden, self.parts, self.tokens = through, hidden, parts, tokens
         self._summed = False
 
     def normalising(self) -> None:
@@ -94,6 +101,11 @@ class _BlockParts(_SublayerParts):
                 raise Reached(x)
             return Parts.add(self, x, other)
         self._summed = True
+        if not torch.equal(other, self.hidden):
+            raise NotApplicable(
+                "this model adds attention to something else than the block's input first (as to its feed-forward network, "
+                "where both stand side by side), so that no state is what attention and residual add up to"
+            )
         result = decomposed(plain(x) + other, self.parts + other * self.tokens[:, None, :, None])
         if self.through == "residual":
             raise Reached(result)
@@ -119,24 +131,26 @@ def decompose_block(
         through: how much of the block.
 
     Raises:
-        NotApplicable: the model has cross-attention, or uses an operation whose affine map is not known.
+        NotApplicable: the model has cross-attention, adds attention to something else than the block's input, or uses an
+            operation whose affine map is not known.
     """
     vectors = head_vectors(model, batch, layer, hidden)
     rows = iter(torch.eye(hidden.shape[1], dtype=hidden.dtype, device=hidden.device))
     for parts in mixed(model, attention, vectors):
         tokens = torch.stack([next(rows) for _ in parts])
-        with propagating(model.model, _BlockParts(through, parts, tokens)):
+        with propagating(model.model, _BlockParts(through, hidden, parts, tokens)):
             output = run_block(model, batch.tensors, layer, hidden, value_edits=[_marked])
-        yield plain(output), _parts(output)
+        # a block may go on with the tokens of all examples in one row (OPT)
+        yield plain(output).reshape(hidden.shape), _parts(output).reshape(parts.shape)
 
 
 def residual_sums(
     model: Classifier, batch: Batch, layer: int, hidden: Float[Tensor, "B T D"]
 ) -> Float[Tensor, "B T D"]:
-    """`s_i`, what the attention of a block and its residual add up to, before any norm."""
+    """`s_i`, what the attention of a block and its residual add up to, before any norm; NotApplicable as above."""
     refuse_cross_attention(model)
     nothing = torch.zeros_like(hidden)
-    with propagating(model.model, _BlockParts("residual", nothing[None], nothing[:1, :, 0])):
+    with propagating(model.model, _BlockParts("residual", hidden, nothing[None], nothing[:1, :, 0])):
         whole: Tensor = plain(run_block(model, batch.tensors, layer, hidden, value_edits=[_marked]))
     return whole
 
