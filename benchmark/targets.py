@@ -144,7 +144,8 @@ class ClassTarget(Target):
 
     def log_probability(self, logits: Float[Tensor, "B C"]) -> Float[Tensor, "B"]:
         """`ln p_c`."""
-        return -nn.functional.cross_entropy(logits, self.classes.to(logits.device), reduction="none")
+        classes = self.classes.clamp(min=0).to(logits.device)
+        return -nn.functional.cross_entropy(logits, classes, reduction="none")
 
     def holds(self, logits: Float[Tensor, "*n B C"]) -> Bool[Tensor, "*n B"]:
         """Whether c is predicted."""

@@ -23,7 +23,7 @@ class AltiLogit(Method):
     nowhere. A head's score is what it writes to the logit.
 
     Source: Ferrando et al. 2023, and its code.
-    Cost: 6 + H/6 forward passes, 1 backward pass.
+    Cost: 7 + H/6 forward passes, 1 backward pass.
     """
 
     version: ClassVar[int] = 1

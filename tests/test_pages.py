@@ -77,8 +77,13 @@ def run_small(config, run=run_comparison):
     for group in ("methods", "evaluations", "analyses"):
         for settings in config[group].values():
             make(settings)
+    if config.model.get("gguf_file"):  # another language model, which has few words
+        config.model = {**config.model, "path": "checkpoints/lm", "gguf_file": None}
+        if config.task.get("words"):
+            config.task.words = ["bad", "good"]
     if config.task._target_ == "tasks.generated_prompts.GeneratedPrompts":
-        config.task = {**config.task, "train": 3000, "validation": 6, "test": 6}
+        looked_up = {"kinds": ["ioi"]} if set(config.task.kinds) & {"needle", "facts"} else {}
+        config.task = {**config.task, "train": 3000, "validation": 6, "test": 6, **looked_up}
         config.model = {"_target_": "benchmark.training.tiny_lm.TinyLM", "steps": 1, "hidden": 8, "intermediate": 8}
     elif "path" not in config.model:
         told = (config.task.get("task") or config.task)._target_

@@ -136,11 +136,12 @@ def removal_effects(
     *,
     all_heads: bool = False,
 ) -> Float[Tensor, "R"]:
-    """`F(A) − F(A with that edge at 0)` of each edge by itself; F is the target's probability.
+    """`F(A) − F(A with that edge at 0)` of each edge by itself; F is the target's probability (its logarithm where that is
+    explained).
 
     With `all_heads` the edge is taken out of every head of its layer, for methods that score heads together.
     """
-    before = model.probability(model.run(batch).logits, target)
+    before = model.likelihood(model.run(batch).logits, target)
     effects = torch.zeros(len(edges.layer), dtype=before.dtype, device=before.device)
     lengths = batch.attention_mask.sum(1)[edges.example]
     for rows in chunks(lengths, model):
@@ -158,7 +159,7 @@ def removal_effects(
 
         after = model.run(tensors, edits=[remove]).logits
         example = edges.example[rows]
-        effects[rows] = before[example] - model.probability(after, target[example])
+        effects[rows] = before[example] - model.likelihood(after, target[example])
     return effects
 
 

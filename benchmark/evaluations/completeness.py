@@ -34,7 +34,8 @@ _GAP = "difference between a layer's summed attribution and what its attention a
 
 @configurable
 class Completeness(Averaged):
-    """The gap `|Σ E_l − (F(A_l) − F(0·A_l))|` of each layer, with F the probability of the target class.
+    """The gap `|Σ E_l − (F(A_l) − F(0·A_l))|` of each layer, with F the probability of the target class (of
+    a log-probability F itself).
 
     `gap_layer` is the gap by layer, `gap` its mean over layers; `relative_gap` is the mean gap over the mean
     magnitude of the contributions. 0 is complete. Edge scores in other units than probability are not meant to add up

@@ -189,6 +189,8 @@ def ids_behind(tokenizer: Any, prompt: str, text: str, where: str) -> list[int]:
             f"{where}: '{text}' changes how the end of the prompt is cut into tokens; end the prompt with a word"
         )
     behind: list[int] = whole[len(before) :]
+    if getattr(tokenizer, "unk_token_id", None) in behind:
+        raise UserError(f"{where}: the candidate '{text}' is not in the model's vocabulary")
     return behind
 
 
@@ -213,8 +215,6 @@ def candidate_ids(tokenizer: Any, prompt: str, candidates: Sequence[str | int], 
                 f"{where}: the candidate '{candidate}' is {len(behind)} tokens ({pieces}), and the model gives one at a "
                 "time; give a candidate that is one token"
             )
-        if behind[0] == getattr(tokenizer, "unk_token_id", None):
-            raise UserError(f"{where}: the candidate '{candidate}' is not in the model's vocabulary")
         found += behind
     if twice := sorted({str(candidates[place]) for place, one in enumerate(found) if one in found[:place]}):
         raise UserError(f"{where}: the candidate '{twice[0]}' is the same token as another one")

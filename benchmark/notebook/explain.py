@@ -77,7 +77,9 @@ def explain(
     """
     model, size = checked_model(model), batch_size_of(batch_size)
     if generate is not None or continuation is not None:
-        if any(given is not None for given in (target, against, answer, foil)) or None not in (generate, continuation):
+        if any(given is not None for given in (target, against, answer, foil)) or (
+            generate is not None and continuation is not None
+        ):
             raise UserError(
                 "generate= is what the model says by itself, and continuation= what is given; give one of them, and leave "
                 "target, against, answer and foil out"

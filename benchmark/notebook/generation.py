@@ -1,6 +1,6 @@
 """Why did a causal language model say all this? One explanation for each token that it generates."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -111,8 +111,8 @@ def says(count: Any) -> Next:
 
 def is_given(text: Any) -> Next:
     """The tokens of a text, or ids of tokens, that are given; UserError for anything else."""
-    several = isinstance(text, Iterable) and not isinstance(text, str)
-    ids = [int(one) if isinstance(one, np.integer) else one for one in (text if several else [])]
+    given = text.tolist() if isinstance(text, np.ndarray | Tensor) else text
+    ids = [int(one) if isinstance(one, np.integer) else one for one in given] if isinstance(given, list | tuple) else []
     if not isinstance(text, str) and not (ids and all(type(one) is int and one >= 0 for one in ids)):
         raise UserError(f"continuation={text!r}: give a text, or a list of ids of tokens")
 

@@ -43,8 +43,9 @@ class Alti:
         hidden: Float[Tensor, "B T D"],
         attention: Float[Tensor, "B H T T"],
     ) -> Float[Tensor, "B 1 T T"]:
+        decomposed = decompose_block(model, batch, layer, hidden, attention, "layer_norm")
         columns = [
             (whole.norm(1, dim=-1) - (whole - parts).norm(1, dim=-1)).clamp(min=0)
-            for whole, parts in decompose_block(model, batch, layer, hidden, attention, "layer_norm")
+            for whole, parts in (tuple(part.to(model.scores_dtype) for part in pair) for pair in decomposed)
         ]
         return normalize_rows(torch.cat(columns).permute(1, 2, 0)).unsqueeze(1)

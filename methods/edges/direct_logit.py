@@ -20,14 +20,15 @@ class DirectLogit(LayerwiseScore):
 
     g_li is the map from what layer l's attention adds at token i to the logit, past all other sublayers: the last norm, with
     the deviation that it has, and the column of the unembedding (`methods.propagation.direct`). Values carry the value bias.
-    All edges of all layers, the embedding of the read token, the feed-forward networks and the output biases add up to the
-    logit. Where a classifier reads one token, its row alone is not 0.
+    In a model whose norms stand before the sublayers all edges of all layers, the embedding of the read token, the
+    feed-forward networks and the biases (of outputs, of the last norm, of the head) add up to the logit. Where a classifier
+    reads one token, its row alone is not 0.
 
-    Open in the source, which knows models with norms before the sublayers: where norms follow the sums, as in BERT, they
-    are affine maps of the same kind on the path.
+    Open in the source, which knows such models alone: where norms follow the sums, as in BERT, they are affine maps of the
+    same kind on the path, and the activation of a pooler is the line through the origin that it is at the example.
 
     Source: Ferrando et al. 2023, and its code.
-    Cost: 3 + H/12 forward passes, 1 backward pass.
+    Cost: 4 + H/12 forward passes, 1 backward pass.
     """
 
     version: ClassVar[int] = 1

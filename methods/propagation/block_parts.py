@@ -101,7 +101,7 @@ class _BlockParts(_SublayerParts):
                 raise Reached(x)
             return Parts.add(self, x, other)
         self._summed = True
-        if not torch.equal(other, self.hidden):
+        if not torch.equal(other.nan_to_num(), self.hidden.nan_to_num()):
             raise NotApplicable(
                 "this model adds attention to something else than the block's input first (as to its feed-forward network, "
                 "where both stand side by side), so that no state is what attention and residual add up to"

@@ -1,8 +1,9 @@
 """The direct path to a logit: what is added to the residual stream, past all other sublayers.
 
-The outputs of attention and of feed-forward networks are constants, normalisations of the stream are the affine maps that
-they are at the example (the deviation of the whole, no β), and the classification head is one too. What an attention
-sublayer adds at token i of layer l then reaches the explained number F by a linear map, `g_li · x`.
+The outputs of attention and of feed-forward networks are constants, whatever these compute. Normalisations of the stream
+are the affine maps that they are at the example (the deviation of the whole, no β), and so is the classification head, its
+activations being lines through the origin. What an attention sublayer adds at token i of layer l then reaches the explained
+number F by a linear map, `g_li · x`.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.models.blocks import blocks_of
 from benchmark.targets import Target
@@ -19,6 +21,7 @@ from benchmark.types import Batch
 from methods.propagation.block_parts import refuse_cross_attention
 from methods.propagation.decomposed import Decomposed, decomposed, plain
 from methods.propagation.mode import propagating
+from methods.propagation.operations import Args, Function, Kwargs
 from methods.propagation.part_rules import Parts
 
 
@@ -51,6 +54,12 @@ class _DirectPath(Parts):
         if self._within_blocks:
             return nn.functional.linear(plain(x), weight, bias)
         return super().linear(x, weight, bias)
+
+    def unknown(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
+        """Within a block a constant too, as what experts of a feed-forward network compute."""
+        if self._within_blocks:
+            return function(*plain(args), **plain(kwargs))
+        return super().unknown(function, args, kwargs)
 
     def add(self, a: Any, b: Any) -> Tensor:
         """The stream and what a sublayer adds to it."""
@@ -86,5 +95,6 @@ def _run(
 ) -> Decomposed:
     with propagating(model.model, mode):
         trace = model.run(batch, start=(0, start), value_edits=[attend], record=("attentions",), grad=True)
-    assert isinstance(trace.logits, Decomposed)
+    if not isinstance(trace.logits, Decomposed):
+        raise NotApplicable("the residual stream of this model does not reach its logits by sums and norms alone")
     return trace.logits

@@ -64,6 +64,18 @@ def test_no_sum_of_something_else_is_taken_for_it(form, method):
     assert together.tokens.abs().sum() > 0
 
 
+def test_experts_are_constants_on_the_way_to_the_logit(tmp_path):
+    settings = SIZES | {"num_local_experts": 2, "num_key_value_heads": 4, "head_dim": 4}
+    torch.manual_seed(0)
+    plain = transformers.MixtralForSequenceClassification(transformers.MixtralConfig(**settings))
+    plain.save_pretrained(tmp_path)
+    model = benchmark.load_model(tmp_path, device="cpu")  # transformers' experts know no float64
+    batch, target = model.encode([{"input_ids": [5, 9, 11, 4, 7]}]), torch.tensor([1])
+    found = benchmark.build("methods/direct_logit_attribution")(model, batch, target)
+    assert found.heads.shape == (1, 2, 4)
+    assert found.heads.abs().sum() > 0
+
+
 def test_what_attention_writes_needs_no_sum(form):
     """Tokens and heads share what the same edges write."""
     _, model, batch = form

@@ -32,6 +32,9 @@ def reader(tmp_path_factory):
         (benchmark.build("methods/deeplift"), 3, 1),
         (benchmark.build("methods/attcat"), 1, 1),
         (benchmark.build("methods/leave_one_out"), 6, 0),
+        (benchmark.build("methods/direct_logit_attribution"), 4 + 2 / 12, 1),
+        (benchmark.build("methods/alti_logit"), 7 + 2 / 6, 1),
+        (benchmark.build("methods/information_flow"), 3 + 2 / 12, 0),
         (benchmark.build("methods/attention_masking"), 6, 0),
         (ShapleySampling(samples=3), 16, 0),
         (KernelShap(samples=7), 7, 0),
@@ -42,7 +45,7 @@ def reader(tmp_path_factory):
     ids=lambda value: getattr(value, "algorithm", type(value).__name__),
 )
 def test_the_passes_that_are_named_are_counted(reader, method, forward, backward):
-    """Five units; equal coalitions are run once."""
+    """Five units, two heads; equal coalitions are run once."""
     model = replace(reader, cost=Cost())
     method(model, model.encode(["the story was good !"]), torch.tensor([0]))
     at_most = isinstance(method, KernelShap | Lime)

@@ -101,6 +101,11 @@ def test_it_is_shown_in_a_terminal_and_in_a_notebook(found):
         ),
         ({"generate": 2, "continuation": "film"}, "give one of them"),
         ({"continuation": 3.5}, "continuation=3.5: give a text, or a list of ids of tokens"),
+        ({"continuation": b"film"}, "give a text, or a list of ids"),
+        ({"continuation": {5: 1}}, "give a text, or a list of ids"),
+        ({"continuation": np.array(5)}, "give a text, or a list of ids"),
+        ({"continuation": np.array([5]), "generate": 2}, "give one of them"),
+        ({"continuation": "zebra film"}, "'zebra film' is not in the model's vocabulary"),
         ({"continuation": []}, "give a text, or a list of ids"),
         ({"continuation": [True]}, "give a text, or a list of ids"),
         ({"continuation": [4000]}, "there is no token 4000; the vocabulary has"),
@@ -118,8 +123,11 @@ def test_a_given_continuation_is_explained_token_by_token(model, found):
     """What the model would say gives the same explanation as letting it say it; another text has other tokens."""
     methods = ["gradient_x_input", "leave_one_out"]
     ids = found.target.classes.tolist()
-    same = benchmark.explain(model, PROMPT, continuation=ids, methods=methods)
+    same, again = (
+        benchmark.explain(model, PROMPT, continuation=form(ids), methods=methods) for form in (list, torch.tensor)
+    )
     for method in methods:
+        assert np.array_equal(same.matrix(method), again.matrix(method))
         assert same.matrix(method).to_numpy() == pytest.approx(found.matrix(method).to_numpy(), abs=1e-12)
     other = benchmark.explain(model, PROMPT, continuation="fine film", methods=["leave_one_out"])
     expected = model.tokenizer("fine film", add_special_tokens=False)["input_ids"]
