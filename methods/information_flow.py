@@ -62,7 +62,9 @@ class InformationFlow(Method):
         hidden, attention, length = hidden.to(dtype), attention.to(dtype), whole.norm(1, dim=-1)
         chunk = max(1, model.memory_budget // (4 * attention[..., 0].numel() * whole[0, 0].nbytes))
         columns = []
-        for probabilities, of_tokens in zip(attention.split(chunk, dim=-1), vectors.split(chunk, dim=2), strict=True):
+        for probabilities, of_tokens in zip(
+            torch.split(attention, chunk, dim=-1), torch.split(vectors, chunk, dim=2), strict=True
+        ):
             read = probabilities[..., None] * of_tokens.transpose(0, 1)[:, :, None]
             columns.append(length[:, None, :, None] - (whole[:, None, :, None] - read).norm(1, dim=-1))
         edges = torch.cat(columns, dim=-1).clamp(min=0)

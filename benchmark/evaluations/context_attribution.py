@@ -171,7 +171,7 @@ class ContextAttribution(Averaged):
         operator = operator_for(self.operator, model, batch, "evaluations.context_attribution.operator")
         at_once = max(1, model.memory_budget // (8 * len(batch) * len(model.labels)))
         found = []
-        for part in removed.split(at_once):
+        for part in torch.split(removed, at_once):
             logits = logits_without(model, batch, part, operator).double()
             found += [target.to(logits.device).log_probability(each) for each in logits]
         return torch.stack(found, dim=1)
