@@ -329,7 +329,7 @@ def test_help_explains_the_command():
     methods = sorted(["all", *(path.stem for path in Path("conf", "methods").glob("*.yaml"))])
     for text in (
         "python -m benchmark [SETTING=VALUE ...]", "limit=N", "+experiment=NAME", "--config-dir DIR", "Examples",
-        f"methods: {', '.join(methods)}\n", "evaluations: agreement", "task: agreement, attacked, coreference, digit_scenes",
+        f"methods: {', '.join(methods)}\n", "evaluations: agreement", "task: agreement, agreement_stimuli, attacked,",
         "model: adversarial, deceptive, encoder, finetuned, hf, lm, tiny",
         "batch_size: 16", "python -m benchmark.report RUNS",
     ):  # fmt: skip
