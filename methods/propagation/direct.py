@@ -6,7 +6,6 @@ activations being lines through the origin. What an attention sublayer adds at t
 number F by a linear map, `g_li · x`.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -74,27 +73,24 @@ def direct_gradients(model: Classifier, batch: Batch, target: Target) -> tuple[F
     """`g_li = ∂F/∂(what attention adds at token i of layer l)` along the direct path, one tensor per layer.
 
     Raises:
-        NotApplicable: the model has cross-attention, or uses an operation whose affine map is not known.
+        NotApplicable: the model has cross-attention, uses an operation whose affine map is not known, or has a residual stream
+            that does not reach the logits.
     """
     refuse_cross_attention(model)
     hidden = model.run(batch, record=("hidden",)).hidden[0]
+    start = decomposed(hidden, torch.zeros_like(hidden)[None])
     with torch.enable_grad():
         added = [torch.zeros_like(hidden).requires_grad_() for _ in range(model.n_layers)]
         mode = _DirectPath(added)
         handle = blocks_of(model.model, model.attention_modules)[-1].register_forward_hook(mode.leave_blocks)
         try:
-            logits = _run(model, batch, decomposed(hidden, torch.zeros_like(hidden)[None]), mode, mode.attend)
+            with propagating(model.model, mode):
+                # recorded attention keeps all rows of the last block, as `added` has them
+                trace = model.run(batch, start=(0, start), value_edits=[mode.attend], record=("attentions",), grad=True)
         finally:
             handle.remove()
+        logits = trace.logits
+        if not isinstance(logits, Decomposed):
+            raise NotApplicable("the residual stream of this model does not reach its logits by sums and norms alone")
         explained = target.of_parts(logits.parts, plain(logits))
     return model.gradients(explained[0], added)
-
-
-def _run(
-    model: Classifier, batch: Batch, start: Decomposed, mode: Parts, attend: Callable[[int, Tensor], Tensor]
-) -> Decomposed:
-    with propagating(model.model, mode):
-        trace = model.run(batch, start=(0, start), value_edits=[attend], record=("attentions",), grad=True)
-    if not isinstance(trace.logits, Decomposed):
-        raise NotApplicable("the residual stream of this model does not reach its logits by sums and norms alone")
-    return trace.logits
