@@ -26,8 +26,8 @@ class AgreementPrompts:
 
     The stimuli of agreement (Lin et al. 2019) up to the verb, which is the answer; the foil is the verb of the other number.
     Left out are stimuli whose verb has one form for both (can, will), and those in which the subject's noun stands right
-    before the verb, since the last word of a prompt is not rated. The rationale is that noun, whatever stands between; a relative
-    clause may have a verb of its own that tells the number too ("my cat who does jump").
+    before the verb, since the last word of a prompt is not rated. The rationale is that noun, whatever stands between; a
+    relative clause may have a verb of its own that tells the number too ("my cat who does jump").
 
     Attributes:
         root: the folder of the authors' stimuli (`tasks.stimuli.Stimuli`); None: generated sentences of the same form.

@@ -147,7 +147,7 @@ def decompose_block(
 def residual_sums(
     model: Classifier, batch: Batch, layer: int, hidden: Float[Tensor, "B T D"]
 ) -> Float[Tensor, "B T D"]:
-    """`s_i`, what the attention of a block and its residual add up to, before any norm; NotApplicable as `decompose_block`."""
+    """`s_i`, what attention and residual of a block add up to, before any norm; NotApplicable as `decompose_block`."""
     refuse_cross_attention(model)
     nothing = torch.zeros_like(hidden)
     with propagating(model.model, _BlockParts("residual", hidden, nothing[None], nothing[:1, :, 0])):

@@ -73,8 +73,8 @@ def direct_gradients(model: Classifier, batch: Batch, target: Target) -> tuple[F
     """`g_li = ∂F/∂(what attention adds at token i of layer l)` along the direct path, one tensor per layer.
 
     Raises:
-        NotApplicable: the model has cross-attention, uses an operation whose affine map is not known, or has a residual stream
-            that does not reach the logits.
+        NotApplicable: the model has cross-attention, uses an operation whose affine map is not known, or has a residual
+            stream that does not reach the logits.
     """
     refuse_cross_attention(model)
     hidden = model.run(batch, record=("hidden",)).hidden[0]
