@@ -23,8 +23,9 @@ class Prompts:
     """JSON Lines, a prompt each: `{"prompt": "When Mary and John went to the store, John gave a drink to", "answer": "Mary",
     "foils": ["John"], "rationale": ["Mary"]}`.
 
-    The classes of an example are its candidates for the next token, the answer first. All prompts have as many foils, one at
-    least.
+    The classes of an example are its candidates for the next token, the answer first. All prompts have as many foils: one at
+    least, or none (`"foils": []`) where the classes are all tokens or the answer is a continuation of several tokens
+    (`models.next_token.Over`).
 
     `rationale` says which words decide, and `rated` which of them are scored and removed, each in one of the forms of
     `benchmark.rationales`. Without `rated` they are all but the last one: where it is removed, another place is read. What a
@@ -58,7 +59,7 @@ class Prompts:
 
     @cached_property
     def labels(self) -> Sequence[str]:
-        """What the candidates are called: answer, then foil, or foil 1, foil 2, ..."""
+        """What the candidates are called: answer, then foil, or foil 1, foil 2, ..., or none."""
         split = next(split for split in reversed(SPLITS) if split in self.files)
         foils = len(self.split(split)[0].candidates) - 1
         return ("answer", *(["foil"] if foils == 1 else [f"foil {number}" for number in range(1, foils + 1)]))
@@ -95,14 +96,15 @@ class Prompts:
         for key in ("prompt", "answer"):
             if not isinstance(line.get(key), str) or not line[key].strip():
                 raise UserError(f"{where}: '{key}' is missing or no text; found {', '.join(sorted(line))}")
-        foils = line.get("foils") or []
+        foils = line.get("foils")
         foils = [foils] if isinstance(foils, str) else foils
+        if foils is None:
+            raise UserError(
+                f"{where}: 'foils' is missing; give at least one token that might have come in the answer's place, or "
+                '"foils": [] for model.labels=vocabulary or model.labels=continuation'
+            )
         if not isinstance(foils, list) or not all(isinstance(foil, str) for foil in foils):
             raise UserError(f"{where}: 'foils' is {json.dumps(foils)}; give a list of texts")
-        if not foils:
-            raise UserError(
-                f"{where}: 'foils' is missing; give at least one token that might have come in the answer's place"
-            )
         prompt = in_units(str(line["prompt"]), self.units)
         rated = rationale_of(line.get("rated"), [prompt], where, "'rated'")
         if rated is None:

@@ -1,5 +1,6 @@
 """Comprehensiveness and sufficiency (DeYoung et al. 2020, ERASER; docs/protocols.md, section 8)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,6 +37,7 @@ class Erasure:
         rated: whether the example has a rated unit at all.
         target: what is followed: the predicted class, or the contrast that is explained.
         hard: `without` and `only` [2 B C] at the task's mean rationale share, or None.
+        logarithm: whether the logarithm of the probability is followed.
     """
 
     whole: Float[Tensor, "B C"]
@@ -44,6 +46,7 @@ class Erasure:
     rated: Bool[Tensor, "B"]
     target: Target
     hard: Float[Tensor, "2 B C"] | None = None
+    logarithm: bool = False
 
     def drops(self) -> tuple[Float[Tensor, "B Q"], Float[Tensor, "B Q"]]:
         """Comprehensiveness p(ŷ|x) − p(ŷ|without) and sufficiency p(ŷ|x) − p(ŷ|only) at each share."""
@@ -54,7 +57,8 @@ class Erasure:
         return () if self.hard is None else tuple(self._drop(after[None]) for after in self.hard)
 
     def _drop(self, after: Float[Tensor, "Q B C"]) -> Float[Tensor, "B Q"]:
-        return self.target.among(self.whole)[:, None] - self.target.among(after).T
+        whole, left = self.target.among(self.whole)[:, None], self.target.among(after).T
+        return whole.log() - left.log() if self.logarithm else whole - left
 
 
 @configurable
@@ -71,7 +75,8 @@ class Aopc(Averaged):
 
     Attributes:
         target: what is explained. Where it is a class, ŷ is the predicted one in any case; where it is a contrast, its
-            probability stands in place of p(ŷ), and where it is a log-probability, the probability of the annotated class.
+            probability stands in place of p(ŷ), and where it is a log-probability (`log_probability`), that of the annotated
+            class, whose drops have no bound.
         operator: `auto`, or a name in `removal.OPERATORS`.
         fractions: the shares q, increasing.
         hard_share: the one q; None for the mean share of the annotations that are scored (`over`).
@@ -93,10 +98,13 @@ class Aopc(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Both means, both by share, and both at the mean rationale share."""
-        removed = "drop of the predicted class's probability when the best words or patches are removed"
-        kept = "drop of the predicted class's probability when only the best words or patches are kept"
+        logarithm = self.target == "log_probability"
+        followed = "annotated class's log-probability" if logarithm else "predicted class's probability"
+        removed = f"drop of the {followed} when the best words or patches are removed"
+        kept = f"drop of the {followed} when only the best words or patches are kept"
         some, this, marked = "mean over several shares", "at this share", "at the rationales' mean share"
-        more, less = partial(higher, bounds=SIGNED), partial(lower, bounds=SIGNED)
+        bounds = (-math.inf, math.inf) if logarithm else SIGNED
+        more, less = partial(higher, bounds=bounds), partial(lower, bounds=bounds)
         return {
             "comprehensiveness": more("comprehensiveness", f"{removed}, {some}", short="compr.", headline=True),
             "sufficiency": less("sufficiency", f"{kept}, {some}", short="suff.", headline=True),
@@ -127,7 +135,8 @@ class Aopc(Averaged):
         hard_probabilities = torch.stack([without[-1], only[-1]]) if hard_shares else None
         predicted = ClassTarget(probabilities[0].argmax(-1))
         watched = predicted if isinstance(attribution.target, ClassTarget) else attribution.target
-        return Erasure(probabilities[0], without[:q], only[:q], ranking.n > 0, watched, hard_probabilities)
+        logarithm = self.target == "log_probability"
+        return Erasure(probabilities[0], without[:q], only[:q], ranking.n > 0, watched, hard_probabilities, logarithm)
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Both measures of each example; NotApplicable where the method scores no tokens.

@@ -19,13 +19,13 @@ from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.models.encoding import Encoder
 from benchmark.models.families import Family, read_weights
 from benchmark.models.label_matching import label_map
-from benchmark.models.next_token import CANDIDATES, VOCABULARY
+from benchmark.models.next_token import CANDIDATES, CONTINUATION, VOCABULARY
 from benchmark.models.passes import Cost, Trace, share_of_tokens
 from benchmark.models.precision import Magnitudes, Twin
 from benchmark.models.read_rows import Narrow, Rows, lone_rows
 from benchmark.models.remarks import say_how_texts_are_read
 from benchmark.models.streams import Streams
-from benchmark.targets import Target, TargetName, probabilities_of, target_of
+from benchmark.targets import LogProbability, Target, TargetName, probabilities_of, target_of
 from benchmark.types import Batch, Example
 
 Tensors = Mapping[str, Tensor]
@@ -200,9 +200,10 @@ class Classifier:
     def label_map(self, task_labels: Sequence[str]) -> list[int]:
         """The model's class for each of a task's labels, matched by name without regard to case; else UserError.
 
-        Of a language model over its vocabulary, the token of each example's answer is the class, whatever this says.
+        Of a language model over its vocabulary, the token of each example's answer is the class, whatever this says, and of
+        one of continuations the first class.
         """
-        if self.encoder.over == VOCABULARY:
+        if self.encoder.over in (VOCABULARY, CONTINUATION):
             return list(range(len(task_labels)))
         return label_map(self.labels, task_labels, self.name)
 
@@ -254,6 +255,10 @@ class Classifier:
         if unknown := set(record) - {"attentions", "permitted", "embeddings", "hidden"}:
             raise ValueError(
                 f"cannot record {sorted(unknown)}; record takes attentions, permitted, embeddings and hidden"
+            )
+        if record and CONTINUATION in tensors:
+            raise NotApplicable(
+                "a continuation is explained token by token, so that nothing is recorded of it as a whole"
             )
         first_call = start[0] if start is not None else 0
         first_of_stream = self.streams.entries[self.streams.queries[first_call]]
@@ -322,7 +327,8 @@ class Classifier:
     def read_rows(self, tensors: Tensors) -> Int[Tensor, "B R"] | None:
         """The rows of the last attention call that are enough for the logits; None for all."""
         some, ids = next(iter(tensors.values())), tensors.get("input_ids")
-        return None if self.streams.count > 1 else lone_rows(self.family, some, ids, self.config)
+        several = self.streams.count > 1 or CONTINUATION in tensors
+        return None if several else lone_rows(self.family, some, ids, self.config)
 
     def gradients(
         self,
@@ -344,13 +350,24 @@ class Classifier:
         pairs = zip(inputs, gradients, strict=True)
         return tuple((torch.zeros_like(x) if grad is None else grad).to(self.scores_dtype) for x, grad in pairs)
 
-    def target(self, batch: Batch, which: TargetName) -> Target:
-        """What a setting asks for of these examples; the model is run where its answer matters.
+    def target(
+        self, batch: Batch, which: TargetName, logits: Callable[[], Float[Tensor, "B C"]] | None = None
+    ) -> Target:
+        """What a setting asks for of these examples; of a continuation its log-probability, whichever class it names.
+
+        Args:
+            batch: the examples.
+            which: the setting.
+            logits: gives theirs where they matter; without, the model is run.
 
         Raises:
             NotApplicable: there is no second class, or each label has a probability of its own.
         """
-        return target_of(which, batch.label, lambda: self.run(batch).logits, multilabel=self.multilabel)
+        if self.encoder.over == CONTINUATION:
+            if which == "contrast":
+                raise NotApplicable("a continuation is contrasted with nothing: its log-probability is explained")
+            return LogProbability(torch.zeros_like(batch.label))
+        return target_of(which, batch.label, logits or (lambda: self.run(batch).logits), multilabel=self.multilabel)
 
     def predict(self, batch: Batch) -> Int[Tensor, "B"]:
         """The class (the label) with the largest logit, which is the most probable one."""

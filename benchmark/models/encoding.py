@@ -20,7 +20,16 @@ from benchmark.errors import UserError, check_characters
 from benchmark.models.devices import on_device
 from benchmark.models.families import Family
 from benchmark.models.images import Losses, Patch, fitted_mask, in_colours, marked_patches, opened
-from benchmark.models.next_token import CANDIDATES, VOCABULARY, Answers, Around, Over, candidate_ids
+from benchmark.models.next_token import (
+    CANDIDATES,
+    CONTINUATION,
+    VOCABULARY,
+    Answers,
+    Around,
+    Over,
+    candidate_ids,
+    ids_behind,
+)
 from benchmark.models.special_tokens import added_tokens, structural_tokens
 from benchmark.types import Batch
 from benchmark.words import UnitText, spans_of
@@ -246,7 +255,7 @@ class Encoder:
         channels: of the images that the model reads.
         answers: what the model is asked; of the next token each example has candidates.
         over: of the next token what its classes are: the candidates, or the tokens of the vocabulary. Of the latter the
-            first candidate, where there is one, is the label.
+            first candidate, where there is one, is the label. Or whether a continuation comes, which is the first candidate.
         chat: of a language model that is asked in a chat, the ids before and behind each prompt (`next_token.chat_around`).
         losses: says what images lose on their way to the model.
     """
@@ -288,7 +297,8 @@ class Encoder:
 
         An image is a PIL image, an array, or, for a model of images, the path of a file.
 
-        `candidates` for the next token are words that go on from each text, or their ids.
+        `candidates` for the next token are words that go on from each text, or their ids. Of a model of continuations the
+        first of them may be any text, or all of them are the ids of one.
 
         `masks` are those of `Example.mask`; one gives the rationale of its example. Random numbers for an example follow its
         identifier, or its input where the identifiers are places in a list (`named=False`).
@@ -335,6 +345,7 @@ class Encoder:
             if marks is not None and len(marks) != count:
                 kind = "words" if self.patch is None else "patches"
                 raise UserError(f"example '{uid}' has a rationale of {len(marks)} marks for {count} {kind}")
+        self._check_room(batch)
         if lost := int(batch.lost_units.sum()):
             logger.info("%d of %d words lie beyond the window of %d tokens", lost, sum(n_units), self.window)
         return batch
@@ -347,6 +358,8 @@ class Encoder:
         labels: Sequence[int],
     ) -> tuple[dict[str, Int[Tensor, "B C 1"]], Sequence[int]]:
         """The ids of each example's candidates, and the labels; where the classes are all tokens, those are the answers.
+
+        Of a model of continuations the ids of these, −1 behind the shorter ones, and 0 for each label.
 
         Raises:
             UserError: candidates are not as many for all, or no tokens.
@@ -363,6 +376,9 @@ class Encoder:
             raise UserError(f"candidates hold the id {wrong[0]}, and the model knows 0 to {self.vocabulary - 1}")
         if self.over == VOCABULARY:
             return {}, [row[0] if row else label for row, label in zip(rows, labels, strict=True)]
+        if self.over == CONTINUATION:
+            said = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=-1)
+            return {CONTINUATION: said[..., None]}, [0] * len(rows)
         if len({len(row) for row in rows}) > 1:
             raise UserError("the examples of a batch have different numbers of candidates; give as many foils to each")
         return {CANDIDATES: torch.tensor(rows)[..., None]}, labels
@@ -382,10 +398,28 @@ class Encoder:
             raise UserError(f"example '{uid}' is given as ready ids: give its candidates as ids too")
         text = value if isinstance(value, str) else " ".join(value)
         text = "" if self.chat is not None else text  # an answer begins where the template ends
+        if self.over == CONTINUATION:
+            ready = [one for one in given if isinstance(one, int)]
+            if len(ready) == len(given):
+                return ready
+            return ids_behind(self.tokenizer, text, str(given[0]), f"example '{uid}'")
         ids = candidate_ids(self.tokenizer, text, given, f"example '{uid}'")
         if len(ids) < 2 and self.over != VOCABULARY:
             raise UserError(f"example '{uid}' has one candidate, which is certain among itself; give a foil, too")
         return ids
+
+    def _check_room(self, batch: Batch) -> None:
+        """UserError where a prompt and its continuation do not fit the window."""
+        said = batch.tensors.get(CONTINUATION)
+        if said is None:
+            return
+        tokens, more = batch.attention_mask.sum(1).tolist(), (said[..., 0] >= 0).sum(1).tolist()
+        for uid, own, behind in zip(batch.uids, tokens, more, strict=True):
+            if own + behind - 1 > self.window:
+                raise UserError(
+                    f"example '{uid}': its prompt of {own} tokens and its continuation of {behind} do not fit the model's "
+                    f"window of {self.window}; shorten one of them"
+                )
 
     @cached_property
     def structural(self) -> dict[str, int]:

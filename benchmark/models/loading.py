@@ -31,7 +31,16 @@ from benchmark.models.families import FAMILIES, Family, family_of
 from benchmark.models.headless import Head, ZeroHead
 from benchmark.models.images import Patch
 from benchmark.models.label_matching import with_labels
-from benchmark.models.next_token import LABELS, VOCABULARY, Answers, chat_around, tokens_by_name
+from benchmark.models.next_token import (
+    CONTINUATION,
+    CONTINUES,
+    LABELS,
+    VOCABULARY,
+    Answers,
+    Over,
+    chat_around,
+    tokens_by_name,
+)
 from benchmark.models.padding import Padding, padding_of
 from benchmark.models.streams import streams_of
 from benchmark.models.weights import check_classes, check_finite, check_vocabulary, labels_of, n_embeddings
@@ -64,7 +73,7 @@ def load_model(
     *,
     tokenizer: Any = None,
     processor: Any = None,
-    labels: Sequence[str | int | float | bool] | Literal["vocabulary"] | None = None,
+    labels: Sequence[str | int | float | bool] | Literal["vocabulary", "continuation"] | None = None,
     head: Head = "own",
     task: Answers = "class",
     gguf_file: str | None = None,
@@ -96,7 +105,8 @@ def load_model(
         task: "next_token" for a causal language model: what is explained is why it gives one token rather than others. Its
             classes are the candidates of each example, the answer first (`models.next_token`); `labels` says what they are
             called, and how many there are: answer and foil, where nothing is said. With labels="vocabulary" they are all
-            tokens, so that a probability is that of the language model and the predicted class its own next token.
+            tokens, so that a probability is that of the language model and the predicted class its own next token. With
+            labels="continuation" an answer may have any number of tokens, and what is explained is its log-probability.
         gguf_file: of a causal language model, a GGUF file in the folder or in the hub's repository, from which tokenizer and
             weights are read; quantised weights are computed with in `dtype`.
         chat: of a causal language model, whether each prompt is what a user says in a chat: the tokenizer's template is put
@@ -150,8 +160,8 @@ def _check_asked(task: Answers, gguf_file: str | None, labels: Any, *, chat: boo
         raise UserError(f"task={task}: allowed are {', '.join(get_args(Answers))}")
     if task == "class" and isinstance(labels, str):
         raise UserError(
-            f"labels={labels!r}: give a list with a name for each class; the classes of a causal language model alone are "
-            'its vocabulary: load_model(..., task="next_token", labels="vocabulary")'
+            f"labels={labels!r}: give a list with a name for each class; of a causal language model alone they may be "
+            'the vocabulary, or a continuation: load_model(..., task="next_token", labels="vocabulary")'
         )
     if task == "class" and chat:
         raise UserError('a chat is held with a causal language model: load_model(..., task="next_token", chat=True)')
@@ -164,10 +174,17 @@ def _check_asked(task: Answers, gguf_file: str | None, labels: Any, *, chat: boo
 
 
 def _asked(
-    model: Classifier, labels: Sequence[str | int | float | bool] | Literal["vocabulary"] | None, *, chat: bool
+    model: Classifier,
+    labels: Sequence[str | int | float | bool] | Literal["vocabulary", "continuation"] | None,
+    *,
+    chat: bool,
 ) -> Classifier:
-    """The language model with what it is asked for, and how: candidates of these names, or all tokens; in a chat or not."""
+    """The language model with what it is asked for, and how: candidates of these names, all tokens or a continuation; in a
+    chat or not.
+    """
     asked = _in_chat(model) if chat else model
+    if isinstance(labels, str) and labels == CONTINUATION:
+        return _over(asked, CONTINUATION, CONTINUES)
     if isinstance(labels, str) and labels == VOCABULARY:
         return over_vocabulary(asked)
     return asked if labels is None else replace(asked, labels=_called(labels))
@@ -178,7 +195,8 @@ def _called(labels: Sequence[str | int | float | bool]) -> tuple[str, ...]:
     named = () if isinstance(labels, str) else tuple(map(str, labels))
     if len(named) < 2 or len(set(named)) < len(named):
         raise UserError(
-            f"labels={labels!r}: give a name for each candidate, the answer first, such as ['answer', 'foil']"
+            f"labels={labels!r}: give a name for each candidate, the answer first, such as ['answer', 'foil'], or "
+            f"{VOCABULARY} or {CONTINUATION}"
         )
     return named
 
@@ -196,12 +214,14 @@ def over_vocabulary(model: Classifier) -> Classifier:
     """The language model whose classes are all tokens; its fingerprint is another than that of one with candidates."""
     vocabulary = model.run(model.encode([{"input_ids": [0, 0]}], candidates=[(0, 1)])).vocabulary
     assert vocabulary is not None
-    return replace(
-        model,
-        labels=tokens_by_name(model.tokenizer, vocabulary.shape[-1]),
-        encoder=replace(model.encoder, over=VOCABULARY),
-        fingerprint=sha256(json.dumps([model.fingerprint, VOCABULARY]).encode()).hexdigest(),
-    )
+    return _over(model, VOCABULARY, tokens_by_name(model.tokenizer, vocabulary.shape[-1]))
+
+
+def _over(model: Classifier, over: Over, labels: tuple[str, ...]) -> Classifier:
+    """The language model with other classes, and so with another fingerprint."""
+    told = json.dumps([model.fingerprint, over])
+    encoder = replace(model.encoder, over=over)
+    return replace(model, labels=labels, encoder=encoder, fingerprint=sha256(told.encode()).hexdigest())
 
 
 def _zero_head(head: Head, labels: Sequence[str | int | float | bool] | None) -> ZeroHead | None:

@@ -1,18 +1,21 @@
 """Causal language models as classifiers of what comes next.
 
-The classes of an example are its candidates for the next token, or the tokens of the vocabulary (`Over`).
+The classes of an example are its candidates for the next token, the tokens of the vocabulary, or whether a continuation of
+several tokens comes (`Over`).
 
-Notation: B examples, T tokens, V tokens of the vocabulary, C candidates; class 0 is the answer, the others are its foils.
+Notation: B examples, T tokens, V tokens of the vocabulary, C candidates, N tokens of a continuation; class 0 is the answer,
+the others are its foils.
 """
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from benchmark.errors import UserError
@@ -25,20 +28,31 @@ Answers = Literal["class", "next_token"]
 Around = tuple[tuple[int, ...], tuple[int, ...]]
 """Ids of the tokens that a template puts before and behind a text."""
 
-Over = Literal["candidates", "vocabulary"]
-"""What a probability of the next token is among: the candidates of an example, or all tokens."""
+Over = Literal["candidates", "vocabulary", "continuation"]
+"""What a probability is among: the candidates of an example for the next token, all tokens, or a continuation of several
+tokens and anything else."""
 
 VOCABULARY: Literal["vocabulary"] = "vocabulary"
 """In place of names for the candidates (`model.labels`): the classes are all tokens."""
 
+CONTINUATION: Literal["continuation"] = "continuation"
+"""In place of names for the candidates: the classes are the continuation of each example and anything else. It is also the
+name of the model's input that holds its ids, [B N 1], −1 behind a shorter one."""
+
 CANDIDATES = "candidates"
 """Name of the model's input that holds the candidates' ids, [B C 1]: three dimensions, so that it is no column of tokens."""
+
+ASKED = (CANDIDATES, CONTINUATION)
+"""The inputs of the model that say what is asked, and are no columns of tokens."""
 
 CLOSING = tuple(",.;:!?)]}%”’")
 """Punctuation behind which a word stands apart."""
 
 LABELS = ("answer", "foil")
 """What the candidates are called where nobody names them."""
+
+CONTINUES = (CONTINUATION, "anything else")
+"""What the two classes of a continuation are called."""
 
 AFTER_ALL = "ForCausalLM", "LMHeadModel"
 """How classes of transformers end that give logits of the next token."""
@@ -49,32 +63,85 @@ class NextToken:
 
     The state of the last token that is no padding goes through the model's own head (`logits_to_keep`), with whatever the
     family does to its logits; of these the candidates' are picked. All V of them are the `vocabulary` of the output.
+
+    With a `continuation` y of N tokens the prompt x is followed by all but the last of them, N states are read in the one
+    pass, and with `p = Π_t p(y_t | x, y_<t)` the logits are `ln p` and `ln (1 − p)`, whose softmax is p and 1 − p.
     """
 
     config: Any
     get_output_embeddings: Callable[[], nn.Module]
 
-    def forward(self, input_ids: Tensor, candidates: Int[Tensor, "B C 1"] | None = None, **more: Any) -> Any:
+    def forward(
+        self,
+        input_ids: Tensor,
+        candidates: Int[Tensor, "B C 1"] | None = None,
+        continuation: Int[Tensor, "B N 1"] | None = None,
+        **more: Any,
+    ) -> Any:
         """The model's own output, its logits those of the candidates; without any, those of the vocabulary."""
-        last = last_token(input_ids, self.config)
-        kept, place = torch.unique(last, return_inverse=True)
-        rows = torch.arange(len(last), device=last.device)
+        read = last_token(input_ids, self.config)[:, None]
+        if continuation is not None:
+            said = continuation[..., 0]
+            input_ids, more = _followed(input_ids, read, said, more)
+            read = read + torch.arange(said.shape[1], device=read.device)
+        kept, place = torch.unique(read, return_inverse=True)
+        rows = torch.arange(len(read), device=read.device)[:, None]
 
-        def one_row(_head: Any, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            return (states[0][rows, place][:, None], *states[1:])
+        def read_rows(_head: Any, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            return (states[0][rows, place], *states[1:])
 
-        handle = self.get_output_embeddings().register_forward_pre_hook(one_row)  # not V logits of each place of others
+        handle = self.get_output_embeddings().register_forward_pre_hook(read_rows)  # not V logits of each other place
         try:
             output = super().forward(input_ids=input_ids, logits_to_keep=kept, **more)  # type: ignore[misc]
         finally:
             handle.remove()
-        output.vocabulary = output.logits[:, 0]
+        logits, output.vocabulary = output.logits, output.logits[:, 0]
         output.logits = output.vocabulary if candidates is None else output.vocabulary.gather(-1, candidates[..., 0])
+        if continuation is not None:
+            output.logits = _continues(logits, said)
         return output
 
     def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
         """A copy is made from the family's own class, since that of this object lies in no module."""
         return _empty, (type(self).__mro__[2],), self.__dict__.copy()
+
+
+def _followed(
+    ids: Int[Tensor, "B T"], last: Int[Tensor, "B 1"], said: Int[Tensor, "B N"], more: Mapping[str, Any]
+) -> tuple[Int[Tensor, "B M"], dict[str, Any]]:
+    """Prompts with all but the last token of their continuations right behind them, M = T + N − 1 tokens wide.
+
+    Args:
+        ids: the prompts, or what follows of them where keys and values of earlier tokens are known.
+        last: where their last token stands.
+        said: −1 behind a shorter continuation.
+        more: the model's other inputs; `attention_mask` is as wide as the whole prompt.
+    """
+    behind, room = said[:, :-1], (0, said.shape[1] - 1)
+    place = last + 1 + torch.arange(behind.shape[1], device=last.device)
+
+    def put(column: Tensor, values: Tensor, shift: int = 0) -> Tensor:
+        wider = nn.functional.pad(column, room)
+        return wider.scatter(1, place + shift, torch.where(behind < 0, wider.gather(1, place + shift), values))
+
+    changed = dict(more)
+    for name, column in more.items():
+        if name == "attention_mask":
+            ones = torch.ones_like(behind, dtype=column.dtype)
+            changed[name] = put(column, ones, column.shape[1] - ids.shape[1])
+        elif isinstance(column, Tensor) and column.shape == ids.shape:  # positions go on, what else there is stays
+            step = place - last if name == "position_ids" else 0
+            changed[name] = put(column, column.gather(1, last) + step * torch.ones_like(behind))
+    return put(ids, behind), changed
+
+
+def _continues(logits: Float[Tensor, "B N V"], said: Int[Tensor, "B N"]) -> Float[Tensor, "B 2"]:
+    """`ln p` and `ln (1 − p)`, p the product of the probabilities of all tokens that are said."""
+    exact = logits if logits.dtype == torch.float64 else logits.float()
+    each = exact.log_softmax(-1).gather(-1, said.clamp(min=0)[..., None])[..., 0]
+    whole = each.masked_fill(said < 0, 0).sum(1)
+    surely = whole.clamp(max=-torch.finfo(whole.dtype).tiny)  # ln 0 where p rounds to 1 is no number
+    return torch.stack([whole, torch.where(surely > -math.log(2), (-surely.expm1()).log(), (-surely.exp()).log1p())], 1)
 
 
 def _empty(kind: Any) -> Any:

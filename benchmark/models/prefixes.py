@@ -13,7 +13,7 @@ from transformers import DynamicCache
 
 from benchmark.models.classifier import Classifier, Tensors
 from benchmark.models.families import last_token
-from benchmark.models.next_token import CANDIDATES
+from benchmark.models.next_token import ASKED
 from benchmark.models.variants import chunks
 from benchmark.types import Batch
 
@@ -114,7 +114,7 @@ class Prefixes:
         for layer, (keys, values) in enumerate(self.states):
             cache.update(keys[example, :, :shared], values[example, :, :shared], layer)
         behind = {
-            name: tensor if name in ("attention_mask", CANDIDATES) else tensor[:, shared:]
+            name: tensor if name in ("attention_mask", *ASKED) else tensor[:, shared:]
             for name, tensor in changed.items()
         }
         return self.model.run(behind, past=cache).logits
@@ -123,7 +123,7 @@ class Prefixes:
         """Tokens before the first that differs and before the one that the classifier reads."""
         ids = changed["input_ids"]
         other = torch.zeros_like(ids, dtype=torch.bool)
-        for name, tensor in ((name, tensor) for name, tensor in changed.items() if name != CANDIDATES):
+        for name, tensor in ((name, tensor) for name, tensor in changed.items() if name not in ASKED):
             other |= tensor != self.tensors[name][example, : ids.shape[1]]
         read = last_token(ids, self.model.config)
         return torch.where(other.any(1), other.int().argmax(1), read).minimum(read)

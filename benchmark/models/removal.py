@@ -138,7 +138,12 @@ class ZeroEmbedding(Operator):
         """The same inputs with an edit of the embeddings."""
         # the embedding module of an image model knows patches only, no CLS token
         gone = removed if "pixel_values" in tensors else tokens_of(units, removed)
-        return Removed(dict(tensors), lambda embeddings: embeddings.masked_fill(gone[:, :, None], 0))
+
+        def edit(embeddings: Tensor) -> Tensor:
+            """A continuation behind a text stays."""
+            return embeddings.masked_fill(F.pad(gone, (0, embeddings.shape[1] - gone.shape[1]))[:, :, None], 0)
+
+        return Removed(dict(tensors), edit)
 
 
 @dataclass(frozen=True)

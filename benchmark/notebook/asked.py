@@ -11,7 +11,7 @@ from torch import Tensor
 
 from benchmark.errors import UserError
 from benchmark.models import Classifier
-from benchmark.models.next_token import VOCABULARY, candidate_ids
+from benchmark.models.next_token import CONTINUATION, VOCABULARY, candidate_ids
 from benchmark.notebook.given import Inputs, target_of
 from benchmark.targets import Contrast, LogProbability, Target
 
@@ -53,6 +53,10 @@ class Asked:
                 "target and against are classes of a classifier; what comes next is answer=, and foil= what might have"
             )
         answers, foils = (_each(given, inputs.values, name) for given, name in ((answer, "answer"), (foil, "foil")))
+        if model.encoder.over == CONTINUATION:
+            raise UserError(
+                'the classes of this model are a continuation and anything else: give continuation="what it says"'
+            )
         if model.encoder.over == VOCABULARY:
             return Asked((None, None), _among_all(model, inputs, answers, foils) if answers or foils else ())
         if not (answers and foils):

@@ -160,6 +160,10 @@ def evaluate(
         iou_f1              mine    1.0  2
     """
     model = checked_model(model)
+    if model.encoder.over == "continuation":
+        raise UserError(
+            "continuations are tested in a comparison: python -m benchmark task=prompts model=lm model.labels=continuation"
+        )
     inputs = Inputs.of(texts, images=model.encoder.patch is not None)
     names = [str(number) for number in range(len(inputs.values))] if uids is None else [str(uid) for uid in uids]
     if len(set(names)) != len(names) or len(names) != len(inputs.values):

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from benchmark.errors import UserError
 from benchmark.models import Classifier
+from benchmark.models.continuations import token_by_token
 from benchmark.models.loading import over_vocabulary
 from benchmark.models.next_token import ids_behind
 from benchmark.notebook.asked import text_of
@@ -214,28 +215,7 @@ def _ends(model: Classifier) -> set[int]:
 
 
 def grown(model: Classifier, prompt: Batch, said: Int[Tensor, "N"]) -> Batch:
-    """Row t: the prompt with the first t tokens that were said, which belong to no word; its label is the next one."""
-    n, length = len(said), int(prompt.attention_mask.sum())
-    width = length + n - 1
-    place, row = torch.arange(width, device=said.device), torch.arange(n, device=said.device)[:, None]
-    attended = place < length + row
-    ids = torch.cat([prompt.tensors["input_ids"][0, :length], said[:-1]]).expand(n, -1)
-    units = torch.full((n, width), -1, device=said.device, dtype=prompt.units.dtype)
-    units[:, :length] = prompt.units[0, :length]
-    return replace(
-        prompt,
-        uids=tuple(map(str, range(n))),
-        tensors={
-            "input_ids": ids.masked_fill(~attended, model.pad_token_id),
-            "attention_mask": attended.to(prompt.tensors["attention_mask"].dtype),
-        },
-        units=units,
-        n_units=prompt.n_units.repeat(n),
-        words=prompt.words * n,
-        label=said,
-        rationale=(None,) * n,
-        query_units=prompt.query_units * n,
-        meta=({},) * n,
-        tokenless=prompt.tokenless * n,
-        keys=tuple(f"{prompt.draw_keys[0]}\0{t}" for t in range(n)),
-    )
+    """Row t: the prompt with the first t tokens that were said, under a name of its own; see `token_by_token`."""
+    rows, _ = token_by_token(model, prompt, said[None])
+    names = tuple(map(str, range(len(said))))
+    return replace(rows, uids=names, keys=tuple(f"{prompt.draw_keys[0]}\0{name}" for name in names))

@@ -17,7 +17,7 @@ from benchmark.models import Classifier
 from benchmark.randomness import generator
 from benchmark.results.record import TaskRecord
 from benchmark.run.encoded import Chosen, lengths_of, sizes_of, uids_of
-from benchmark.targets import ClassTarget, DrawnClass, Explained, OneClass, Target, joined, target_of
+from benchmark.targets import ClassTarget, DrawnClass, Explained, OneClass, Target, joined
 from benchmark.types import Batch
 
 
@@ -90,7 +90,7 @@ class Data:
             return ClassTarget(batch.label.new_tensor(drawn))
         if which in ("label", "log_probability") and bool((batch.label < 0).any()):
             raise NotApplicable("some examples have no label")
-        return target_of(which, batch.label, lambda: self.logits(index), multilabel=self.model.multilabel)
+        return self.model.target(batch, which, lambda: self.logits(index))
 
     def targets(self, which: Explained) -> Target:
         """What is explained of all examples, in the order of the batches; gathered once."""

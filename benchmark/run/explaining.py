@@ -17,10 +17,12 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
+from benchmark.models.continuations import NOT_A_SUM, each_of, summed
 from benchmark.models.guard import is_ours, watched
+from benchmark.models.next_token import CONTINUATION
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import flat, without_padding
-from benchmark.targets import TARGET_FIELDS, ClassTarget, Target
+from benchmark.targets import TARGET_FIELDS, ClassTarget, LogProbability, Target
 from benchmark.types import Attribution, Batch, Method, layouts
 
 MOST_CLASSES = 10
@@ -78,21 +80,35 @@ class Checked:
             raise UserError(f"methods.{self.name}: it ended the program (sys.exit({said})); return scores") from error
 
     def __call__(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
-        """The method's attributions.
+        """The method's attributions; of a continuation the sum of those of its tokens (`models.continuations`).
 
         Raises:
             UserError: they are of another form than a batch's `Attribution`.
+            NotApplicable: another class than a continuation is to be explained.
         """
+        if model.encoder.over == CONTINUATION:
+            return self._of_continuation(model, batch, target)
         with self._watched(model, batch, target), self._not_ended():
             answer = self.method.explain(model, batch, target)
         return self._checked(answer, model, batch, "the method")
+
+    def _of_continuation(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
+        """As many tokens at once as there are prompts."""
+        if not isinstance(target, LogProbability):
+            raise NotApplicable(NOT_A_SUM)
+        over, each, owner = each_of(model, batch)
+        rows = [range(len(owner))[start : start + len(batch)] for start in range(0, len(owner), len(batch))]
+        parts = [self(over, each.select(some), LogProbability(each.label[list(some)])) for some in rows]
+        return summed(parts, owner, batch, Attribution(target))
 
     def with_edges(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """The same with edge scores, of a method whose edges come along.
 
         Raises:
             UserError: they are of another form than a batch's `Attribution`.
+            NotApplicable: a continuation is explained, whose tokens have edges each.
         """
+        _has_edges(model)
         with self._watched(model, batch, target), self._not_ended():
             answer = self.method.with_edges(model, batch, target)
         return self._checked(answer, model, batch, "with_edges")
@@ -102,7 +118,9 @@ class Checked:
 
         Raises:
             UserError: they are not of the batch's edges.
+            NotApplicable: as `with_edges`.
         """
+        _has_edges(model)
         with self._watched(model, batch, target), self._not_ended():
             scores = self.method.edge_scores(model, batch, target)
         n_examples, width = batch.units.shape
@@ -135,6 +153,11 @@ class Checked:
 
     def _mistake(self, text: str) -> UserError:
         return UserError(f"methods.{self.name}: {text} ({_WAY_OUT})")
+
+
+def _has_edges(model: Classifier) -> None:
+    if model.encoder.over == CONTINUATION:
+        raise NotApplicable(f"{NOT_A_SUM}, and each token has edges of its own")
 
 
 def _shapes(answer: Attribution, model: Classifier, batch: Batch) -> Mapping[str, tuple[int | None, ...]]:

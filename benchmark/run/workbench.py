@@ -18,7 +18,7 @@ from benchmark import words
 from benchmark.errors import NoSplit, NotApplicable, UserError
 from benchmark.models import Classifier, load_model
 from benchmark.models.headless import Head
-from benchmark.models.next_token import VOCABULARY, Answers
+from benchmark.models.next_token import CANDIDATES, Answers
 from benchmark.models.remarks import say_how_texts_are_read
 from benchmark.randomness import generator
 from benchmark.results.digests import digest
@@ -153,6 +153,11 @@ def open_setting(config: DictConfig) -> Setting:
     check_asked(task, next(iter(examples), None), answers, "the model")  # before anything is trained for it
     if labels is None and (head == "zero" or answers == "next_token"):
         labels = task.labels or None
+        if answers == "next_token" and len(labels or ()) == 1:
+            raise UserError(
+                f"the prompts of {task.name} have no foils, among which an answer would be certain: give foils, or "
+                "model.labels=vocabulary, or model.labels=continuation"
+            )
     model = load_model(
         source.resolve(getattr(task, "learned_from", task)),
         dtype=source.dtype,
@@ -177,8 +182,8 @@ def open_setting(config: DictConfig) -> Setting:
 
 
 def _class_names(task: Task, model: Classifier) -> tuple[str, ...]:
-    """What the classes of the logits are called: by the task, and where they are all tokens by the model."""
-    return model.labels if model.encoder.over == VOCABULARY else tuple(task.labels)
+    """What the classes of the logits are called: by the task, and where they are no candidates of it by the model."""
+    return tuple(task.labels) if model.encoder.over == CANDIDATES else model.labels
 
 
 def check_asked(task: Task, example: Example | None, answers: Answers, model: str) -> None:

@@ -105,7 +105,7 @@ class LanguageModel(HubOrDirectory):
     """A causal language model that is there (`model.path=`), asked for the next token.
 
     Its classes are the candidates of each example, as `task=prompts` gives them; `labels` says what they are called, or with
-    `vocabulary` that they are all tokens.
+    `vocabulary` that they are all tokens, or with `continuation` that the answer may have several.
     `gguf_file` is a file of the folder, or of the hub's repository, that holds tokenizer and quantised weights; they are
     computed with in `dtype`.
     """
@@ -114,7 +114,7 @@ class LanguageModel(HubOrDirectory):
 
     gguf_file: str | None = None
     chat: bool = False
-    labels: Sequence[str | int | float | bool] | Literal["vocabulary"] | None = None
+    labels: Sequence[str | int | float | bool] | Literal["vocabulary", "continuation"] | None = None
 
 
 @dataclass(frozen=True)

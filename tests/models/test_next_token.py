@@ -20,44 +20,10 @@ from benchmark.targets import ClassTarget, Contrast, LogProbability
 from benchmark.types import Example, as_compared
 from tests import text_models
 from tests.conftest import shared
+from tests.language_models import FAMILIES
 
 PROMPTS = ("the untold story was a good", "a film")
 CANDIDATE_WORDS = (("film", "story"), ("good", "bad"))
-SMALL = {
-    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24,
-    "max_position_embeddings": 64, "head_dim": 4,
-}  # fmt: skip
-FAMILIES = {
-    "GPT2LMHeadModel": {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 64},
-    "LlamaForCausalLM": SMALL,
-    "Qwen3ForCausalLM": SMALL,
-    "MistralForCausalLM": SMALL | {"sliding_window": 4},
-    "Gemma2ForCausalLM": SMALL | {"query_pre_attn_scalar": 4, "sliding_window": 4},
-    "GemmaForCausalLM": SMALL,
-    "OlmoForCausalLM": SMALL,
-    "GPTNeoXForCausalLM": SMALL,
-}
-"""Class -> settings of a tiny model: grouped keys, sliding windows, capped logits, rotary and absolute positions."""
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A folder with a tiny model of a family, by the name of its class; each is made once."""
-    words = AutoTokenizer.from_pretrained(text_models.save_bert(tmp_path_factory.mktemp("bert")))
-    folders = {}
-
-    def make(kind):
-        if kind not in folders:
-            torch.manual_seed(0)
-            family = getattr(transformers, kind)
-            pads = words.convert_tokens_to_ids("film")
-            config = family.config_class(vocab_size=len(words), pad_token_id=pads, **FAMILIES[kind])
-            folders[kind] = tmp_path_factory.mktemp(kind)
-            family(config).save_pretrained(folders[kind])
-            words.save_pretrained(folders[kind])
-        return folders[kind]
-
-    return make
 
 
 def loaded(folder, dtype="float32", **settings):
