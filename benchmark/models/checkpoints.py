@@ -52,6 +52,7 @@ def read_checkpoint(
     adapter = _adapter_of(source)
     config = from_source(AutoConfig, source)
     check_settings(source, config)
+    quantised = _ask_for_plain_weights(config)
     if config.model_type in UNSUPPORTED:
         reason = UNSUPPORTED[config.model_type]
         raise UserError(f"model '{source}' is of the family {config.model_type}, which is not supported: {reason}")
@@ -62,6 +63,8 @@ def read_checkpoint(
             if zero_head is None and (said := other_kind(source, config)):
                 raise UserError(said) from error
             raise
+    if quantised:
+        model = _dequantised(model, source, quantised, dtype)
     if adapter:
         model = _merged(model, source)
         logger.warning("'%s': its adapter (%s) is merged into its weights", source, adapter)
@@ -90,6 +93,7 @@ def read_language_model(path_or_hub_id: str, dtype: torch.dtype, tokenizer: Any,
     stored = {} if gguf_file is None else {"gguf_file": gguf_file}
     config = from_source(AutoConfig, source, **stored)
     check_settings(source, config)
+    quantised = "" if gguf_file is not None else _ask_for_plain_weights(config)
     named = [getattr(import_module("transformers"), name, None) for name in config.architectures or ()]
     if named and named[0] is not None:
         check_causal(named[0], f"model.path={source} ({named[0].__name__})")
@@ -97,18 +101,62 @@ def read_language_model(path_or_hub_id: str, dtype: torch.dtype, tokenizer: Any,
     with quiet_transformers(), _without_adapter(source) if adapter else nullcontext(source) as folder:
         options = {"config": config, "dtype": dtype, "attn_implementation": "eager", **stored}
         model: Any = load_weights(AutoModelForCausalLM, folder, fresh_head=False, **options)
-    if (
-        gguf_file is not None
-    ):  # what transformers made of quantised weights, without what it knows of where they came from
-        plain = type(model)._from_config(model.config, dtype=dtype, attn_implementation="eager")
-        plain.load_state_dict(model.state_dict())
-        model = plain
+    if gguf_file is not None or quantised:
+        model = _dequantised(model, source, quantised, dtype)
     if adapter:
         model = _merged(model, source)
         logger.warning("'%s': its adapter (%s) is merged into its weights", source, adapter)
     own = _tokenizer(source, **stored) if tokenizer is None else adopt_tokenizer(tokenizer)
     name = name_of(source) if gguf_file is None else gguf_file.removesuffix(".gguf")
     return Loaded(source, name, ask_for_the_next_token(model), dtype, cut_at_the_start(own), answers="next_token")
+
+
+def _ask_for_plain_weights(config: Any) -> str:
+    """Says in a configuration that quantised weights are to be dequantised, where their kind can be told so.
+
+    Returns:
+        The kind, such as bitsandbytes or fp8; empty where the weights are plain.
+    """
+    settings = getattr(config, "quantization_config", None)
+    if not isinstance(settings, dict):
+        return ""
+    kind = str(settings.get("quant_method", "of no kind that is named"))
+    if kind in _DEQUANTISED_WHEN_READ:
+        settings["dequantize"] = True
+    return kind
+
+
+_DEQUANTISED_WHEN_READ = ("fp8", "mxfp4", "metal")
+"""Kinds of quantised weights that transformers dequantises while it reads them; others it dequantises afterwards or not."""
+
+
+def _dequantised(model: Any, source: str, kind: str, dtype: torch.dtype) -> nn.Module:
+    """What transformers made of quantised weights, without what it knows of where they came from.
+
+    Args:
+        model: as it was loaded; its weights may be dequantised already.
+        source: of the checkpoint, for messages.
+        kind: of the quantisation; empty for a GGUF file, which was asked for as such.
+        dtype: of the weights.
+
+    Raises:
+        UserError: they are of a kind that transformers cannot dequantise.
+    """
+    if kind:
+        try:
+            model = model.dequantize(dtype=dtype) if kind not in _DEQUANTISED_WHEN_READ else model
+        except Exception as error:  # those of the package that the weights were quantised with, too
+            raise UserError(
+                f"model.path={source}: its weights are quantised ({kind}), and have no gradients before they are "
+                f"dequantised, which failed ({one_line(error)}); give the checkpoint that they were made from"
+            ) from error
+        precision = str(dtype).removeprefix("torch.")
+        logger.warning("'%s': its weights were quantised (%s); they are computed with as %s", source, kind, precision)
+        if hasattr(model.config, "quantization_config"):
+            del model.config.quantization_config
+    plain: nn.Module = type(model)._from_config(model.config, dtype=dtype, attn_implementation="eager")
+    plain.load_state_dict(model.state_dict())
+    return plain
 
 
 def _adapter_of(source: str) -> str:
