@@ -14,8 +14,8 @@ from benchmark.models.variants import run_variants
 from benchmark.settings.declared import configurable
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
-from methods.shared.input_gradients import Output, output_drops
-from methods.shared.unit_scores import logits_of_each, unit_attribution, visible_units
+from methods.shared.input_gradients import Output
+from methods.shared.unit_scores import drops_of_each, unit_attribution, visible_units
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,13 @@ class AttentionMasking(Method):
         """Token scores."""
         visible = visible_units(batch)
         one_each = torch.eye(visible.shape[1], dtype=torch.bool, device=visible.device)[:, None, :] & visible
-        removed = torch.cat([torch.zeros_like(visible)[None], one_each])
 
         def run(tensors: Mapping[str, Tensor], units: Tensor, mask: Tensor, example: Tensor) -> Tensor:
             return model.run(tensors, edits=[HideKeys(tokens_of(units, mask))]).logits
 
-        def logits_of(one: Batch, hidden: Bool[Tensor, "K 1 U"]) -> Float[Tensor, "K 1 C"]:
+        def logits_of(one: Batch, hidden: Bool[Tensor, "N 1 U"]) -> Float[Tensor, "N 1 C"]:
             lengths = one.attention_mask.sum(1)
             return run_variants(model, one, hidden, run, lengths=lambda v: lengths[v.example])
 
-        logits = logits_of_each(batch, removed, logits_of)
-        return unit_attribution(batch, target, output_drops(model, logits, target, self.output).T)
+        drops = drops_of_each(model, batch, target, one_each, logits_of, self.output)
+        return unit_attribution(batch, target, drops.T)

@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.models import Classifier
@@ -12,8 +12,8 @@ from benchmark.settings.declared import Count, SettingError, configurable
 from benchmark.settings.early import AtMostSetting
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
-from methods.shared.input_gradients import Change, output_drops
-from methods.shared.unit_scores import logits_of_each, patch_grid, unit_attribution, visible_units
+from methods.shared.input_gradients import Change
+from methods.shared.unit_scores import drops_of_each, patch_grid, unit_attribution, visible_units
 
 
 @configurable
@@ -55,9 +55,11 @@ class Occlusion(Method):
         """Token scores; raises UserError for an operator that cannot serve the model."""
         operator = operator_for(self.operator, model, batch, "operator")
         windows = self.windows(model, batch)
-        removed = torch.cat([torch.zeros_like(windows[:1]), windows])
-        logits = logits_of_each(batch, removed, lambda one, absent: logits_without(model, one, absent, operator))
-        drops = output_drops(model, logits, target, self.output)[:, :, None] * windows
+
+        def run(one: Batch, absent: Bool[Tensor, "N 1 U"]) -> Float[Tensor, "N 1 C"]:
+            return logits_without(model, one, absent, operator)
+
+        drops = drops_of_each(model, batch, target, windows, run, self.output)[:, :, None] * windows
         return unit_attribution(batch, target, drops.sum(0) / windows.sum(0).clamp(min=1))
 
     def windows(self, model: Classifier, batch: Batch) -> Bool[Tensor, "K B U"]:

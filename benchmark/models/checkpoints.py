@@ -126,7 +126,7 @@ def _ask_for_plain_weights(config: Any) -> str:
     return kind
 
 
-_DEQUANTISED_WHEN_READ = ("fp8", "mxfp4", "metal")
+_DEQUANTISED_WHEN_READ = ("fp8", "mxfp4", "metal", "gguf")
 """Kinds of quantised weights that transformers dequantises while it reads them; others it dequantises afterwards or not."""
 
 

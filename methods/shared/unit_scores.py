@@ -10,6 +10,7 @@ from benchmark.models import Classifier
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch
 from benchmark.units import pool
+from methods.shared.input_gradients import Change, output_drops
 
 
 def visible_units(batch: Batch) -> Bool[Tensor, "B U"]:
@@ -26,15 +27,34 @@ def unit_attribution(batch: Batch, target: Target, scores: Float[Tensor, "B U"])
     return Attribution(target=target, tokens=tokens)
 
 
-def logits_of_each(
-    batch: Batch, removed: Bool[Tensor, "K B U"], run: Callable[[Batch, Bool[Tensor, "K 1 U"]], Float[Tensor, "K 1 C"]]
-) -> Float[Tensor, "K B C"]:
-    """`run` of one example after the other: its variants share passes with each other alone.
+def drops_of_each(
+    model: Classifier,
+    batch: Batch,
+    target: Target,
+    removed: Bool[Tensor, "K B U"],
+    run: Callable[[Batch, Bool[Tensor, "N 1 U"]], Float[Tensor, "N 1 C"]],
+    output: Change,
+) -> Float[Tensor, "K B"]:
+    """`output_drops` of one example after the other: its variants share passes with each other alone.
 
     So what an example scores does not depend on its neighbours, not even by rounding. Rounding is large beside the effects
-    of removals where a prediction hardly reacts to any.
+    of removals where a prediction hardly reacts to any. Logits of all classes, which may be a vocabulary, are held of one
+    example at a time.
+
+    Args:
+        model: the classifier.
+        batch: the examples.
+        target: what is explained of each.
+        removed: which units each of K variants lacks.
+        run: gives logits of the whole example and its variants.
+        output: what drops.
     """
-    return torch.cat([run(batch.select([b]), removed[:, b : b + 1]) for b in range(len(batch))], dim=1)
+    whole = torch.zeros_like(removed[:1])
+    drops = []
+    for b in range(len(batch)):
+        logits = run(batch.select([b]), torch.cat([whole, removed])[:, b : b + 1])
+        drops.append(output_drops(model, logits, target[[b]], output))
+    return torch.cat(drops, dim=1)
 
 
 def patch_grid(model: Classifier, batch: Batch) -> tuple[int, int] | None:
