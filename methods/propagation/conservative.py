@@ -5,6 +5,7 @@ An ordinary backward pass; attention probabilities are held constant by an edit 
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from methods.propagation.mode import Propagation, ordinary
@@ -15,14 +16,20 @@ class FrozenNorms(Propagation):
     """Detaches the denominators of normalisation layers, and of those written out with a root (RMS norms of decoders).
 
     All other operations keep their gradient; activations are single operations: products inside GELU's formula are no gates.
+
+    Args:
+        identity: whether activations pass relevance unchanged, `x ∂/∂x = f(x)`, rather than by their gradient.
+        constant_gates: whether of a product with one factor that comes from an activation this factor, the gate, is held
+            constant, rather than each factor having half.
     """
 
     name = "conservative propagation"
 
-    def __init__(self) -> None:
+    def __init__(self, *, identity: bool = False, constant_gates: bool = False) -> None:
         super().__init__()
+        self.identity, self.constant_gates = identity, constant_gates
         self.handlers = {
-            "activation": ordinary,
+            "activation": self._activation,
             "product": self._product,
             "layer_norm": _norm,
             "rms_norm": _norm,
@@ -35,10 +42,22 @@ class FrozenNorms(Propagation):
         """Its gradient is what is wanted."""
         return ordinary(function, args, kwargs)
 
+    def _activation(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
+        y = function(*args, **kwargs)
+        if self.identity:
+            x = args[0]
+            y = x * (y / torch.where(x == 0, 1, x)).detach()
+        if self.constant_gates:
+            y.is_gate = True
+        return y
+
     def _product(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
         a, b = args[:2]
         if not (self.acts_on(a) and self.acts_on(b)):
             return function(*args, **kwargs)
+        first, second = (getattr(factor, "is_gate", False) for factor in (a, b))
+        if first != second:
+            return a.detach() * b if first else a * b.detach()
         return (a * b.detach() + a.detach() * b) / 2
 
 

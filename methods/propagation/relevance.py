@@ -147,7 +147,9 @@ def visit_relevances(
 
 
 def _mode(rules: Rules) -> Propagation:
-    return FrozenNorms() if isinstance(rules, Conservative) else RelevancePropagation(rules)
+    if isinstance(rules, Conservative):
+        return FrozenNorms(identity=rules.activations == "identity", constant_gates=rules.gates == "constant")
+    return RelevancePropagation(rules)
 
 
 def _edits(rules: Rules) -> tuple[AttentionEdit, ...]:

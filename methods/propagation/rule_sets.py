@@ -57,11 +57,26 @@ class Conservative:
     relevance of A itself (edges) is A ⊙ ∂y_t/∂A in the same pass, so that it counts the paths over later layers' values
     alone.
 
-    Source: Ali et al. 2022, section 4.
+    With activations="identity" and gates="constant" it is what Achtibat et al. 2024 compare with as CP-LRP.
+
+    Attributes:
+        activations: "gradient" as the source has it, or "identity": an activation passes relevance unchanged, so that any
+            that is 0 at 0 conserves.
+        gates: of a product of two activations. "halved", or "constant": the factor that comes from an activation function
+            is held constant, and the other has all.
+
+    Source: Ali et al. 2022, section 4; Achtibat et al. 2024, whose program sets the two options so.
     Cost: 1 forward pass, 1 backward pass.
     """
 
+    activations: Literal["gradient", "identity"] = "gradient"
+    gates: Literal["halved", "constant"] = "halved"
     conserves: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("activations", ("gradient", "identity")), ("gates", ("halved", "constant"))):
+            if getattr(self, name) not in allowed:
+                raise UserError(f"rules.{name}={getattr(self, name)} is unknown; allowed: {', '.join(allowed)}")
 
 
 Rules = RuleSet | Conservative

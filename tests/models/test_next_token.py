@@ -113,6 +113,25 @@ def test_published_implementations_give_the_same_of_a_log_probability(name):
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "qwen3"])
+def test_conservative_propagation_with_constant_gates_is_that_of_lxt(name):
+    """CP-LRP at the first block's input, of a logit, a contrast and a log-probability."""
+    folder = shared("golden/lm") / name
+    lxt = np.load(folder.parent / f"{name}_lxt_cp.npz")
+    method = benchmark.build("methods/conservative_lrp", "rules.activations=identity", "rules.gates=constant")
+    ready = [{"input_ids": row.tolist()} for row in lxt["ids"]]
+    answers, foils = (torch.tensor(lxt[field][:, 0]) for field in ("targets", "foils"))
+    model = loaded(folder, "float64", labels="vocabulary")
+    batch = model.encode(ready)
+    for asked, target in (
+        ("logit", ClassTarget(answers)),
+        ("contrast", Contrast(answers, foils)),
+        ("log_prob", LogProbability(answers)),
+    ):
+        relevance = method(model, batch, target).tokens.detach().numpy()
+        assert np.abs(relevance - lxt[f"lxt_cp/{asked}_first_block_input"]).max() < 1e-5, asked
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "qwen3"])
 def test_a_continuation_is_ablated_and_integrated_as_by_captum(name):
     """Each token in the place of padding (the last of the prompt too), and layer integrated gradients, of two tokens."""
     folder = shared("golden/lm") / name
