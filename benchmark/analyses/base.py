@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.opening import beside, digests, setting_of, weight_digests
@@ -74,7 +74,13 @@ class Analysis(ABC):
         return any(getattr(type(self), name) is not getattr(Analysis, name) for name in ("opened", "reads"))
 
     def by_example(
-        self, context: Context, setting: Setting, compute: Callable[[Batch], Arrays], label: str, *, keep: bool = False
+        self,
+        context: Context,
+        setting: Setting,
+        compute: Callable[[Batch], Arrays],
+        label: str,
+        *,
+        keep: bool | Literal["each"] = False,
     ) -> Ragged:
         """What `compute` gives for each batch of a setting; the comparison's folder keeps parts (`resumed.by_example`)."""
         return by_example(context.folder, self, setting, compute, label, keep=keep)

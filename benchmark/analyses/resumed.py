@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import NDArray
 
@@ -31,7 +31,7 @@ def by_example(
     compute: Callable[[Batch], Arrays],
     label: str,
     *,
-    keep: bool = False,
+    keep: bool | Literal["each"] = False,
 ) -> Ragged:
     """What `compute` gives for each batch of a setting, joined.
 
@@ -44,10 +44,13 @@ def by_example(
         setting: the model and the examples.
         compute: arrays of one batch, of the same names for all.
         label: what is computed, for whoever watches.
-        keep: leave the arrays in `kept_file`, from which they are read where it is there already.
+        keep: leave the arrays in `kept_file`, from which they are read where it is there already; "each" for an analysis
+            that computes something of each of several settings, in a file of the setting's.
     """
     batches = setting.data.batches
-    kept = kept_file(folder, analysis) if keep and folder is not None else None
+    kept = None
+    if keep and folder is not None:
+        kept = kept_file(folder, analysis, setting if keep == "each" else None)
     if kept is not None and kept.exists():
         return Ragged.read(kept)
     resumable = Resumable[Ragged](
@@ -76,9 +79,10 @@ def explained_of(data: Data, which: TargetName) -> Callable[[Batch], Target]:
     return lambda batch: targets[[places[uid] for uid in batch.uids]].to(batch.units.device)
 
 
-def kept_file(folder: Path, analysis: Any) -> Path:
-    """Where an analysis keeps arrays beside its tables, named by its class and its settings."""
-    return folder / "analyses" / f"{name_of(analysis)}-{digest_of(analysis)[:8]}.safetensors"
+def kept_file(folder: Path, analysis: Any, setting: Setting | None = None) -> Path:
+    """Where an analysis keeps arrays beside its tables, named by its class and its settings, and by a setting of several."""
+    own = f"-{_digest(analysis, setting)[:8]}" if setting is not None else ""
+    return folder / "analyses" / f"{name_of(analysis)}-{digest_of(analysis)[:8]}{own}.safetensors"
 
 
 def name_of(analysis: Any) -> str:
@@ -88,8 +92,11 @@ def name_of(analysis: Any) -> str:
 
 def _place(folder: Path, analysis: Any, setting: Setting) -> Path:
     """The folder of the parts."""
-    key = digest([digest_of(analysis), setting.model.fingerprint, _uids_by_batch(setting.data.batches)])
-    return folder / "analyses" / f".{name_of(analysis)}-{key[:12]}"
+    return folder / "analyses" / f".{name_of(analysis)}-{_digest(analysis, setting)[:12]}"
+
+
+def _digest(analysis: Any, setting: Setting) -> str:
+    return digest([digest_of(analysis), setting.model.fingerprint, _uids_by_batch(setting.data.batches)])
 
 
 def _uids_by_batch(batches: Sequence[Batch]) -> list[tuple[str, ...]]:

@@ -2,7 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from dataclasses import replace
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -130,16 +131,18 @@ class KnownWords(Known):
 class KnownHeads(Known):
     """Of all heads: those that take part in the answer, by the size of their scores in each example (`|s|`).
 
+    Of random orders each figure is the mean over those that there are.
+
     Attributes:
         target: what is explained.
+        calibration: scores are those of each example by itself.
     """
 
     reads: ClassVar[Reads] = "heads"
     about: ClassVar[About] = About("known causes", 20, "Heads that are known to take part")
     parts_called: ClassVar[str] = "heads"
-    calibration: ClassVar[str] = "each"
-
     target: TargetName = "predicted"
+    calibration: Literal["each"] = "each"
 
     def compared(
         self, model: Classifier, batch: Batch, attribution: Attribution
@@ -149,6 +152,17 @@ class KnownHeads(Known):
             raise NotApplicable("the method does not score heads")
         known = known_heads(model, batch).flatten(1).numpy()
         yield from zip(known, attribution.heads.abs().double().cpu().flatten(1).numpy(), strict=True)
+
+    def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
+        """As of all parts."""
+        first = super().rows(model, batch, attribution)
+        if attribution.orders is None or first.empty:
+            return first
+        drawn = [
+            super(KnownHeads, self).rows(model, batch, replace(attribution, heads=order.expand(len(batch), -1, -1)))
+            for order in attribution.orders
+        ]
+        return first.assign(value=np.mean([frame["value"] for frame in (first, *drawn)], axis=0))
 
 
 @configurable

@@ -1,0 +1,294 @@
+"""Every explainer on every mechanism that is written by hand: what it finds, misses, and is fooled by.
+
+Defined in docs/protocols.md, section 14; docs/mechanisms.md explains the mechanisms.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import product
+from typing import Annotated, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from benchmark import progress
+from benchmark.analyses.base import Analysis
+from benchmark.analyses.context import Context
+from benchmark.analyses.means import SHARE, mean_line
+from benchmark.analyses.opening import of_task, setting_of
+from benchmark.analyses.resumed import Arrays
+from benchmark.errors import NotApplicable, UserError, near
+from benchmark.evaluations.known import Known, KnownEdges, KnownHeads, KnownWords, outcome
+from benchmark.models import Classifier
+from benchmark.models.written.families import FAMILIES
+from benchmark.models.written.mechanisms import MECHANISMS, SHARES, mechanism
+from benchmark.results.tables import Drawing, Table
+from benchmark.run.explaining import Checked, edge_sums
+from benchmark.run.workbench import Setting
+from benchmark.settings.declared import Count, Distinct, configurable
+from benchmark.targets import ClassTarget, Target
+from benchmark.types import Attribution, Batch, Method
+
+TRUTH, CHANCE = "what is known", "chance"
+"""Lines of the tables: the scores 1 and 0 of what counts and what does not, and the expectation over all orders."""
+
+_FIGURES = ("average precision", "found", "missed", "fooled")
+_PARTS: Mapping[str, Known] = {"words": KnownWords(), "heads": KnownHeads(), "edges": KnownEdges()}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One written model."""
+
+    family: str
+    mechanism: str
+    strength: str
+
+    def __str__(self) -> str:
+        return f"{self.family} {self.mechanism} {self.strength}"
+
+    @property
+    def model(self) -> str:
+        """What the tables call it."""
+        return f"{self.family}, {self.strength}"
+
+    @property
+    def overrides(self) -> list[str]:
+        """The overrides that open it."""
+        form = "image" if self.family == "vit" else "prompt" if self.family.endswith("_lm") else "text"
+        return [
+            "task=mechanism",
+            f"task.mechanism={self.mechanism}",
+            f"task.strength={self.strength}",
+            f"task.form={form}",
+            "model=written",
+            f"model.family={self.family}",
+        ]
+
+
+@configurable
+class Mechanisms(Analysis):
+    """Do explainers name the words, heads and attention edges that cause the answer of models that are written by hand?
+
+    For every family, mechanism and strength the model is written and the comparison's explainers explain its answer to
+    `limit` inputs. Three tables have the average precision of the words (signed), of the heads and of the attention edges
+    (by size) that are known to count, by explainer and mechanism; a fourth has the shares of inputs in which all words that
+    count were found above all others, in which another word was above all of them (fooled), and in which neither holds
+    (missed). Scores that differ by less than 10⁻⁶ are equal, and have the expectation over their orders.
+
+    Two lines stand beside the explainers: what is known itself, which has 1 everywhere, and chance, the expectation over all
+    orders, so that an explainer whose interval holds it says nothing.
+
+    Attributes:
+        mechanisms: names of `benchmark.models.written.mechanisms.MECHANISMS`, or dotted paths of functions of your own; None
+            for all.
+        families: what they are written into.
+        strengths: of the mechanisms.
+        limit: inputs of each.
+    """
+
+    version: ClassVar[int] = 1
+
+    mechanisms: Annotated[Sequence[str] | None, Distinct()] = None
+    families: Annotated[Sequence[str], Distinct()] = ("bert", "gpt2")
+    strengths: Annotated[Sequence[str], Distinct()] = ("medium",)
+    limit: Count | None = 24
+
+    def __post_init__(self) -> None:
+        for setting, allowed in (("families", tuple(FAMILIES)), ("strengths", tuple(SHARES))):
+            if wrong := [name for name in getattr(self, setting) if name not in allowed]:
+                raise UserError(f"analyses.mechanisms.{setting}: there is no {wrong[0]}; {near(wrong[0], allowed)}")
+        for name in self.mechanisms or ():
+            mechanism(name, SHARES["medium"])
+
+    @property
+    def places(self) -> list[_Place]:
+        """Every written model that there is."""
+        named = tuple(MECHANISMS) if self.mechanisms is None else tuple(self.mechanisms)
+        return [
+            _Place(family, name, strength)
+            for family, strength, name in product(self.families, self.strengths, named)
+            if family != "vit" or mechanism(name, SHARES[strength]).of_patches
+        ]
+
+    def opened(self, context: Context) -> dict[str, Setting]:
+        """Every model with its inputs."""
+        where = setting_of(self, "mechanisms")
+        return {str(place): of_task(context.setting, place.overrides, self.limit, where) for place in self.places}
+
+    def __call__(self, context: Context) -> Sequence[Table]:
+        """Average precisions of words, heads and edges, and outcomes."""
+        explainers = {
+            name: Checked(name, cell.method) for name, cell in context.cells.items() if isinstance(cell.method, Method)
+        }
+        if not explainers:
+            raise NotApplicable("the comparison has no explainer of single examples")
+        settings = self.opened(context)
+        found: dict[_Place, Mapping[str, NDArray[np.float64]]] = {}
+        reasons: dict[str, dict[str, str]] = {}
+        with progress.step("mechanisms", len(settings), unit="models") as advance:
+            for place in self.places:
+                setting = settings[str(place)]
+                work = _Work(setting.model, explainers)
+                found[place] = self.by_example(context, setting, work, f"mechanism {place}", keep="each").arrays
+                advance(1)
+        first = settings[str(self.places[0])]
+        for name, part in product(explainers, _PARTS):
+            if all(np.isnan(arrays[f"{name} {part}"]).all() for arrays in found.values()):
+                reasons.setdefault(name, {})[part] = _reason(first, explainers[name], part)
+        names = [TRUTH, CHANCE, *explainers]
+        tables = [_precisions(found, names, part, reasons) for part in _PARTS]
+        return [_outcomes(found, names), *tables]
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The four figures of each input of a batch, by explainer and part; NaN where the explainer has no such scores.
+
+    Attributes:
+        model: the written one.
+        explainers: by name.
+    """
+
+    model: Classifier
+    explainers: Mapping[str, Checked]
+
+    def __call__(self, batch: Batch) -> Arrays:
+        """Arrays [B 4]."""
+        arrays: dict[str, NDArray[np.float64]] = {}
+        target = self.model.target(batch, "predicted")
+        for part, test in _PARTS.items():
+            known = [truth for truth, _ in _known(test, self.model, batch)]
+            arrays[f"{TRUTH} {part}"] = np.array([outcome(truth, truth.astype(float)) for truth in known])
+            arrays[f"{CHANCE} {part}"] = np.array([outcome(truth, np.zeros(len(truth))) for truth in known])
+        for name, explainer in self.explainers.items():
+            for part in _PARTS:
+                arrays[f"{name} {part}"] = np.full((len(batch), len(_FIGURES)), np.nan)
+            for part, attribution in _explained(explainer, self.model, batch, target):
+                with suppress(NotApplicable):
+                    pairs = list(_PARTS[part].compared(self.model, batch, attribution))
+                    arrays[f"{name} {part}"] = np.array([outcome(*pair) for pair in pairs if pair is not None])
+        return arrays
+
+
+def _known(test: Known, model: Classifier, batch: Batch) -> list[tuple[NDArray[np.bool_], NDArray[np.float64]]]:
+    """Which parts of each input count; their scores are 0."""
+    shape = batch.units.shape
+    nothing = Attribution(
+        target=ClassTarget(batch.label),
+        tokens=torch.zeros(shape, dtype=torch.float64),
+        heads=torch.zeros(shape[0], model.n_layers, model.n_heads),
+        edges=torch.zeros(shape[0], model.n_layers, shape[1], shape[1]),
+    )
+    return [pair for pair in test.compared(model, batch, nothing) if pair is not None]
+
+
+def _explained(
+    explainer: Checked, model: Classifier, batch: Batch, target: Target
+) -> Iterator[tuple[str, Attribution]]:
+    """What an explainer says of words and heads, and of edges, each where it can."""
+    torch.manual_seed(0)
+    with suppress(NotApplicable, UserError):
+        attribution = explainer(model, batch, target).cpu()
+        yield "words", attribution
+        yield "heads", attribution
+    if explainer.method.scores_edges:
+        with suppress(NotApplicable, UserError):
+            yield "edges", edge_sums(explainer, model, batch, target).cpu()
+
+
+def _reason(setting: Setting, explainer: Checked, part: str) -> str:
+    """Why an explainer has no scores of these parts."""
+    batch = setting.data.batches[0].select([0])
+    target = setting.model.target(batch, "predicted")
+    try:
+        if part == "edges":
+            if not explainer.method.scores_edges:
+                raise NotApplicable("the method does not score edges")
+            edge_sums(explainer, setting.model, batch, target)
+        list(_PARTS[part].compared(setting.model, batch, explainer(setting.model, batch, target).cpu()))
+    except (NotApplicable, UserError) as reason:
+        return str(reason)
+    return "no scores"
+
+
+def _precisions(
+    found: Mapping[_Place, Mapping[str, NDArray[np.float64]]],
+    names: Sequence[str],
+    part: str,
+    reasons: Mapping[str, Mapping[str, str]],
+) -> Table:
+    shown = [name for name in names if part == "words" or part not in reasons.get(name, {})]
+    silent = [name for name in names if name not in shown]
+    lines = [
+        mean_line(
+            {"model": place.model, "explainer": name},
+            place.mechanism,
+            arrays[f"{name} {part}"][:, 0],
+            SHARE,
+            reasons.get(name, {}).get(part, "it has no scores here"),
+        )
+        for place, arrays in found.items()
+        for name in shown
+    ]
+    told = f"No scores of {part}: {', '.join(silent)}." if silent else ""
+    return Table(
+        name=f"mechanisms_{part}",
+        title=f"Average precision of the {part} that cause the answer, by mechanism",
+        labels=("model", "explainer"),
+        rows=pd.DataFrame(lines),
+        sentences=tuple(filter(None, (_LINES, told))),
+        drawing=Drawing("heat", x="metric", y=("explainer",), panels=("model",)),
+    )
+
+
+_LINES = (
+    f"The line '{TRUTH}' has the scores 1 and 0 of what counts and what does not, and '{CHANCE}' the expectation over all "
+    "orders."
+)
+
+
+def _outcomes(found: Mapping[_Place, Mapping[str, NDArray[np.float64]]], names: Sequence[str]) -> Table:
+    lines, sentences = [], []
+    for place, arrays in found.items():
+        kinds: dict[str, list[str]] = {figure: [] for figure in _FIGURES[1:]}
+        for name in names:
+            values = arrays[f"{name} words"]
+            if np.isnan(values).all():
+                continue
+            labels = {"model": place.model, "mechanism": place.mechanism, "explainer": name}
+            lines += [
+                mean_line(labels, figure, values[:, column], SHARE, "it has no scores here")
+                for column, figure in enumerate(_FIGURES)
+                if column
+            ]
+            for column, figure in enumerate(_FIGURES):
+                if column and np.nanmean(values[:, column]) > _MOST:
+                    kinds[figure].append(name)
+        sentences.append(_sentence(place, kinds))
+    return Table(
+        name="mechanisms",
+        title="In how many inputs the words that cause the answer are found, missed, or others are taken for them",
+        labels=("model", "mechanism", "explainer"),
+        rows=pd.DataFrame(lines),
+        sentences=tuple(sentences),
+        printed=False,
+    )
+
+
+_MOST = 0.5
+
+
+def _sentence(place: _Place, kinds: Mapping[str, Sequence[str]]) -> str:
+    """Who is fooled by a mechanism, and who misses its words, in more than half of the inputs."""
+    said = [
+        f"{what} {', '.join(kinds[figure])}"
+        for figure, what in (("fooled", "it fools"), ("missed", "its words are told from no others by"))
+        if any(name not in (TRUTH, CHANCE) for name in kinds[figure])
+    ]
+    known = [name for name in kinds["found"] if name not in (TRUTH, CHANCE)]
+    said.append(f"they are found by {len(known)} explainers" if known else "no explainer finds them")
+    return f"{place.mechanism} ({place.model}): in more than half of the inputs {'; '.join(said)}."
