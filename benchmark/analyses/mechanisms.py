@@ -83,8 +83,7 @@ class Mechanisms(Analysis):
     orders, so that an explainer whose interval holds it says nothing.
 
     Attributes:
-        mechanisms: names of `benchmark.models.written.mechanisms.MECHANISMS`, or dotted paths of functions of your own; None
-            for all.
+        mechanisms: names of `benchmark.models.written.mechanisms.MECHANISMS`, or dotted paths of functions of your own.
         families: what they are written into.
         strengths: of the mechanisms.
         limit: inputs of each.
@@ -92,7 +91,7 @@ class Mechanisms(Analysis):
 
     version: ClassVar[int] = 1
 
-    mechanisms: Annotated[Sequence[str] | None, Distinct()] = None
+    mechanisms: Annotated[Sequence[str], Distinct()] = tuple(MECHANISMS)
     families: Annotated[Sequence[str], Distinct()] = ("bert", "gpt2")
     strengths: Annotated[Sequence[str], Distinct()] = ("medium",)
     limit: Count | None = 24
@@ -101,16 +100,15 @@ class Mechanisms(Analysis):
         for setting, allowed in (("families", tuple(FAMILIES)), ("strengths", tuple(SHARES))):
             if wrong := [name for name in getattr(self, setting) if name not in allowed]:
                 raise UserError(f"analyses.mechanisms.{setting}: there is no {wrong[0]}; {near(wrong[0], allowed)}")
-        for name in self.mechanisms or ():
+        for name in self.mechanisms:
             mechanism(name, SHARES["medium"])
 
     @property
     def places(self) -> list[_Place]:
         """Every written model that there is."""
-        named = tuple(MECHANISMS) if self.mechanisms is None else tuple(self.mechanisms)
         return [
             _Place(family, name, strength)
-            for family, strength, name in product(self.families, self.strengths, named)
+            for family, strength, name in product(self.families, self.strengths, self.mechanisms)
             if family != "vit" or mechanism(name, SHARES[strength]).of_patches
         ]
 

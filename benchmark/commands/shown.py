@@ -48,17 +48,27 @@ def description(name: str, directory: str | None = None) -> str:
     """What a name stands for: its comment, its classes with their docstrings, and its settings with defaults.
 
     Args:
-        name: of a YAML; `group/name` where two groups have it.
+        name: of a YAML; `group/name` where two groups have it; or mechanism=NAME for what is written by hand.
         directory: one more folder of YAMLs.
 
     Raises:
         UserError: no group has the name, or several have it.
     """
+    kind, is_one, mechanism_name = name.partition("=")
+    if is_one and kind == "mechanism":
+        return _mechanism(mechanism_name)
     there = {f"{group}/{option}": (group, option) for group in GROUPS for option in options(group, directory)}
     found = [place for place in there if place == name or place.partition("/")[2] == name]
     if not found:
         raise UserError(f"nothing is called {name}; {near(name, sorted({option for _, option in there.values()}))}")
     return "\n\n".join(_described(*there[place], directory) for place in found)
+
+
+def _mechanism(name: str) -> str:
+    from benchmark.models.written.mechanisms import SHARES, mechanism
+    from benchmark.models.written.told import told
+
+    return told(mechanism(name, SHARES["medium"]))
 
 
 def _described(group: str, name: str, directory: str | None) -> str:

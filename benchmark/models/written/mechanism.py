@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import log
+from math import exp, log
 
 from benchmark.models.written.program import MARK, READ, RESTING, Features, Head, Program
 
@@ -79,6 +79,11 @@ class Mechanism:
 def weight_of(share: float) -> float:
     """The weight with which one key gets this share of the attention beside the token on which a head rests."""
     return RESTING + log(share / (1 - share))
+
+
+def share_of(weight: float) -> float:
+    """The share of the attention that one key gets with this weight."""
+    return 1 / (1 + exp(RESTING - weight))
 
 
 def reads(key: str, share: float, *moves: tuple[str, str, float], query: str = READ) -> Head:
