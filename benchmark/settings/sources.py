@@ -52,6 +52,8 @@ class Unknown:
 
     __ror__ = __or__
 
+    __iter__ = None  # it has an item of every number, so that going over them would never end
+
 
 UNKNOWN = Unknown()
 

@@ -130,6 +130,16 @@ def test_what_cannot_be_read_is_left_to_the_import(strange, text):
     assert outline_of("strange_package.norms.Norm") is None
 
 
+@pytest.mark.parametrize("default", ["tuple(NAMES)", "len([*NAMES])", "dict(NAMES)", "{x for x in NAMES}"])
+def test_a_default_made_of_what_is_not_known_ends(strange, default):
+    """Going over something of which nothing is known would never end."""
+    strange(
+        "from dataclasses import dataclass\nNAMES = {f.__name__: f for f in (print, len)}[0]\n"
+        f"@dataclass\nclass Norm:\n    names: tuple = {default}\n"
+    )
+    assert outline_of("strange_package.norms.Norm").parameters["names"].default is UNKNOWN
+
+
 def test_an_ancestor_that_is_not_read_may_have_any_setting(strange):
     strange("import torch\nclass Norm(torch.nn.Module):\n    pass\n")
     assert outline_of("strange_package.norms.Norm").takes_more

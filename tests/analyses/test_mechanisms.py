@@ -1,0 +1,98 @@
+"""What explainers find in written models, held to what theory says of a few of them."""
+
+import pandas as pd
+import pytest
+
+from benchmark.analyses.mechanisms import CHANCE, TRUTH
+from benchmark.comparison import compare
+from benchmark.errors import UserError
+
+METHODS = (
+    "raw_attention,leave_one_out,gradient_x_input,integrated_gradients,attention_masking,attattr,attnlrp,oracle,random"
+)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    out = tmp_path_factory.mktemp("out")
+    folder = compare(
+        "task=mechanism", "model=written", f"methods=[{METHODS}]", "evaluations=[known_words]", "analyses=[mechanisms]",
+        "analyses.mechanisms.mechanisms=[copy,decoy,either,both,gating]", "analyses.mechanisms.families=[bert,gpt2]",
+        "analyses.mechanisms.limit=6", "limit=4", f"out={out}",
+    ).folder  # fmt: skip
+    return {path.stem: pd.read_csv(path) for path in (folder / "analyses").glob("mechanisms*.csv")}, folder
+
+
+def value(tables, part, model, explainer, mechanism):
+    rows = tables[0][f"mechanisms_{part}"]
+    place = (rows["model"] == f"{model}, medium") & (rows["explainer"] == explainer) & (rows["metric"] == mechanism)
+    return rows[place]["value"].item()
+
+
+@pytest.mark.parametrize("model", ["bert", "gpt2"])
+def test_theory_holds(tables, model):
+    """Attention is fooled by a decoy; what removes or steps a word at a time misses one of two that are each enough, and
+    integrated gradients do not; what holds attention constant misses a gate.
+    """
+    names = (
+        "raw_attention",
+        "leave_one_out",
+        "gradient_x_input",
+        "integrated_gradients",
+        "attention_masking",
+        "attnlrp",
+    )
+    found = {name: {m: value(tables, "words", model, name, m) for m in ("copy", "decoy", "either")} for name in names}
+    for name, values in found.items():
+        assert values["copy"] == pytest.approx(1), name
+        assert (values["decoy"] < 0.9) == (name == "raw_attention"), name
+    chance = value(tables, "words", model, CHANCE, "either")
+    for name in ("leave_one_out", "gradient_x_input", "attention_masking"):
+        assert found[name]["either"] == pytest.approx(chance), name
+    for name in ("raw_attention", "integrated_gradients", "attnlrp"):
+        assert found[name]["either"] == pytest.approx(1), name
+    assert value(tables, "heads", model, "attattr", "decoy") == pytest.approx(1)
+    assert value(tables, "edges", model, "attattr", "decoy") == pytest.approx(1)
+    assert value(tables, "words", model, "leave_one_out", "gating") == pytest.approx(1)
+
+
+def test_what_is_known_has_one_and_random_scores_have_chance(tables):
+    """In every mechanism of every part."""
+    for part in ("words", "heads", "edges"):
+        rows = tables[0][f"mechanisms_{part}"]
+        assert (rows[rows["explainer"] == TRUTH]["value"] == 1).all()
+        chance = rows[rows["explainer"] == CHANCE]
+        assert ((chance["value"] > 0) & (chance["value"] < 0.95)).all()
+        assert rows["low"].notna().all()
+        assert (rows["n"] == 6).all()
+    words = tables[0]["mechanisms_words"].set_index(["model", "metric"])
+    random, chance = (words[words["explainer"] == name] for name in ("random", CHANCE))
+    assert ((random["low"] <= chance["value"]) & (chance["value"] <= random["high"])).all()
+
+
+def test_outcomes_are_shares_that_add_up(tables):
+    rows = tables[0]["mechanisms"]
+    sums = rows.groupby(["model", "mechanism", "explainer"])["value"].sum()
+    assert sums.to_numpy() == pytest.approx(1)
+    fooled = rows[
+        (rows["explainer"] == "raw_attention") & (rows["mechanism"] == "decoy") & (rows["metric"] == "fooled")
+    ]
+    assert (fooled["value"] == 1).all()
+
+
+def test_each_model_has_a_file_of_its_own(tables):
+    """In the comparison's folder, so that what a killed run had finished is not explained again."""
+    assert len(list((tables[1] / "analyses").glob("mechanisms-*.safetensors"))) == 10
+
+
+def test_mistakes_are_one_line():
+    for wrong, expected in (("mechanisms=[decoi]", "did you mean decoy"), ("families=[berd]", "did you mean bert"),
+                            ("strengths=[huge]", "weak, medium, strong")):  # fmt: skip
+        with pytest.raises(UserError, match=expected):
+            compare(
+                "task=mechanism",
+                "model=written",
+                "analyses=[mechanisms]",
+                f"analyses.mechanisms.{wrong}",
+                f"out={tmp_path}",
+            )
