@@ -48,7 +48,8 @@ class Example:
             patches make marks of it.
         query_units: how many leading units belong to a query and are never rated.
         meta: what an export needs (document id, ...).
-        candidates: for the token that comes next, of a prompt of a causal language model: words, the answer first.
+        candidates: for the token that comes next, of a prompt of a causal language model: words, the answer first. Where a
+            continuation is explained (`models.next_token.Over`), the answer may have several tokens.
         rated: one boolean per unit: whether it is rated and removed; None for all but those of a query.
     """
 

@@ -24,7 +24,7 @@ from benchmark.errors import NotApplicable, UserError, near
 from benchmark.evaluations.known import Known, KnownEdges, KnownHeads, KnownWords, outcome
 from benchmark.models import Classifier
 from benchmark.models.written.families import FAMILIES
-from benchmark.models.written.mechanisms import MECHANISMS, SHARES, mechanism
+from benchmark.models.written.mechanisms import NAMES, SHARES, mechanism
 from benchmark.results.tables import Drawing, Table
 from benchmark.run.explaining import Checked, edge_sums
 from benchmark.run.workbench import Setting
@@ -83,7 +83,7 @@ class Mechanisms(Analysis):
     orders, so that an explainer whose interval holds it says nothing.
 
     Attributes:
-        mechanisms: names of `benchmark.models.written.mechanisms.MECHANISMS`, or dotted paths of functions of your own.
+        mechanisms: names of `benchmark.models.written.mechanisms.NAMES`, or dotted paths of functions of your own.
         families: what they are written into.
         strengths: of the mechanisms.
         limit: inputs of each.
@@ -91,7 +91,7 @@ class Mechanisms(Analysis):
 
     version: ClassVar[int] = 1
 
-    mechanisms: Annotated[Sequence[str], Distinct()] = tuple(MECHANISMS)
+    mechanisms: Annotated[Sequence[str], Distinct()] = NAMES
     families: Annotated[Sequence[str], Distinct()] = ("bert", "gpt2")
     strengths: Annotated[Sequence[str], Distinct()] = ("medium",)
     limit: Count | None = 24

@@ -78,12 +78,14 @@ class QuadratureCost(Analysis):
         edges = getattr(method, "edges", None)
         if not is_dataclass(edges) or not {"steps", "quadrature"} <= {part.name for part in fields(edges)}:
             raise NotApplicable(f"the method {self.method} has no edges.steps and edges.quadrature")
+        rows = pd.DataFrame(self._rows(context.setting.limited(self.limit), method))
+        drawn = tuple(name for name in _METRICS if name in set(rows["metric"]))
         table = Table(
             name="quadrature_cost",
             title="Error against cost of the number of steps m and the quadrature rule",
             labels=_LABELS,
-            rows=pd.DataFrame(self._rows(context.setting.limited(self.limit), method)),
-            drawing=Drawing("curves", x="m", y=tuple(_METRICS), series="rule", logarithmic="x"),
+            rows=rows,
+            drawing=Drawing("curves", x="m", y=drawn, series="rule", logarithmic="x") if drawn else None,
         )
         return [replace(table, sentences=tuple(_cheapest(table, gap) for gap in self.gaps))]
 

@@ -37,7 +37,8 @@ class Erasure:
         rated: whether the example has a rated unit at all.
         target: what is followed: the predicted class, or the contrast that is explained.
         hard: `without` and `only` [2 B C] at the task's mean rationale share, or None.
-        logarithm: whether the logarithm of the probability is followed.
+
+    With `target=log_probability` all of them hold logarithms of probabilities, of which none is 0.
     """
 
     whole: Float[Tensor, "B C"]
@@ -46,7 +47,6 @@ class Erasure:
     rated: Bool[Tensor, "B"]
     target: Target
     hard: Float[Tensor, "2 B C"] | None = None
-    logarithm: bool = False
 
     def drops(self) -> tuple[Float[Tensor, "B Q"], Float[Tensor, "B Q"]]:
         """Comprehensiveness p(ŷ|x) − p(ŷ|without) and sufficiency p(ŷ|x) − p(ŷ|only) at each share."""
@@ -57,8 +57,7 @@ class Erasure:
         return () if self.hard is None else tuple(self._drop(after[None]) for after in self.hard)
 
     def _drop(self, after: Float[Tensor, "Q B C"]) -> Float[Tensor, "B Q"]:
-        whole, left = self.target.among(self.whole)[:, None], self.target.among(after).T
-        return whole.log() - left.log() if self.logarithm else whole - left
+        return self.target.among(self.whole)[:, None] - self.target.among(after).T
 
 
 @configurable
@@ -75,8 +74,8 @@ class Aopc(Averaged):
 
     Attributes:
         target: what is explained. Where it is a class, ŷ is the predicted one in any case; where it is a contrast, its
-            probability stands in place of p(ŷ), and where it is a log-probability (`log_probability`), that of the annotated
-            class, whose drops have no bound.
+            probability stands in place of p(ŷ). With `log_probability` it is ln p of the annotated class, and the drops
+            have no bound.
         operator: `auto`, or a name in `removal.OPERATORS`.
         fractions: the shares q, increasing.
         hard_share: the one q; None for the mean share of the annotations that are scored (`over`).
@@ -130,13 +129,13 @@ class Aopc(Averaged):
         none_removed = torch.zeros_like(top[:1])
         removed = torch.cat([none_removed, top, ranking.rated[None] & ~top])
         logits = logits_without(model, batch, removed, operator)
-        probabilities, q = model.probabilities(logits.double()), len(self.fractions)
+        exact, q = logits.double(), len(self.fractions)
+        probabilities = exact.log_softmax(-1) if self.target == "log_probability" else model.probabilities(exact)
         without, only = probabilities[1 : len(top) + 1], probabilities[len(top) + 1 :]
         hard_probabilities = torch.stack([without[-1], only[-1]]) if hard_shares else None
         predicted = ClassTarget(probabilities[0].argmax(-1))
         watched = predicted if isinstance(attribution.target, ClassTarget) else attribution.target
-        logarithm = self.target == "log_probability"
-        return Erasure(probabilities[0], without[:q], only[:q], ranking.n > 0, watched, hard_probabilities, logarithm)
+        return Erasure(probabilities[0], without[:q], only[:q], ranking.n > 0, watched, hard_probabilities)
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Both measures of each example; NotApplicable where the method scores no tokens.
@@ -150,7 +149,7 @@ class Aopc(Averaged):
             rows.add(f"{name}_at", values, x=self.fractions, defined=erasure.rated)
         for name, values in zip(("comprehensiveness", "sufficiency"), erasure.hard_drops(), strict=False):
             rows.add(f"{name}_hard", values, defined=erasure.rated)
-        if _are_annotations(batch):
+        if _are_annotations(batch) and self.target != "log_probability":
             _add_probabilities(rows, erasure, self.fractions)
         return rows.frame()
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +24,7 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
 )
+from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
 from transformers.utils import logging as transformers_logging
 
 from benchmark.errors import UserError, near, one_line
@@ -121,13 +123,15 @@ def _ask_for_plain_weights(config: Any) -> str:
     if not isinstance(settings, dict):
         return ""
     kind = str(settings.get("quant_method", "of no kind that is named"))
-    if kind in _DEQUANTISED_WHEN_READ:
+    if _is_dequantised_when_read(kind):
         settings["dequantize"] = True
     return kind
 
 
-_DEQUANTISED_WHEN_READ = ("fp8", "mxfp4", "metal", "gguf")
-"""Kinds of quantised weights that transformers dequantises while it reads them; others it dequantises afterwards or not."""
+def _is_dequantised_when_read(kind: str) -> bool:
+    """Whether transformers dequantises weights of this kind while it reads them; others it does afterwards, or not."""
+    made = AUTO_QUANTIZATION_CONFIG_MAPPING.get(kind)
+    return made is not None and "dequantize" in signature(made.__init__).parameters
 
 
 def _dequantised(model: Any, source: str, kind: str, dtype: torch.dtype) -> nn.Module:
@@ -144,7 +148,7 @@ def _dequantised(model: Any, source: str, kind: str, dtype: torch.dtype) -> nn.M
     """
     if kind:
         try:
-            model = model.dequantize(dtype=dtype) if kind not in _DEQUANTISED_WHEN_READ else model
+            model = model if _is_dequantised_when_read(kind) else model.dequantize(dtype=dtype)
         except Exception as error:  # those of the package that the weights were quantised with, too
             raise UserError(
                 f"model.path={source}: its weights are quantised ({kind}), and have no gradients before they are "
@@ -156,6 +160,8 @@ def _dequantised(model: Any, source: str, kind: str, dtype: torch.dtype) -> nn.M
             del model.config.quantization_config
     plain: nn.Module = type(model)._from_config(model.config, dtype=dtype, attn_implementation="eager")
     plain.load_state_dict(model.state_dict())
+    if (how := getattr(model, "generation_config", None)) is not None:  # which tokens end a text
+        plain.generation_config = how
     return plain
 
 

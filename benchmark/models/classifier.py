@@ -13,13 +13,20 @@ from torch.overrides import has_torch_function
 from transformers import Cache
 
 from benchmark.errors import NotApplicable, UserError
-from benchmark.models.attention_interface import AttentionEdit, Tape, ValueEdit, hold_constant, recording
+from benchmark.models.attention_interface import (
+    AttentionEdit,
+    PruneHeads,
+    Tape,
+    ValueEdit,
+    hold_constant,
+    recording,
+)
 from benchmark.models.blocks import BlockTape, observing
 from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.models.encoding import Encoder
 from benchmark.models.families import Family, read_weights
 from benchmark.models.label_matching import label_map
-from benchmark.models.next_token import CANDIDATES, CONTINUATION, VOCABULARY
+from benchmark.models.next_token import CANDIDATES, CONTINUATION, VOCABULARY, refuse_whole
 from benchmark.models.passes import Cost, Trace, share_of_tokens
 from benchmark.models.precision import Magnitudes, Twin
 from benchmark.models.read_rows import Narrow, Rows, lone_rows
@@ -256,10 +263,8 @@ class Classifier:
             raise ValueError(
                 f"cannot record {sorted(unknown)}; record takes attentions, permitted, embeddings and hidden"
             )
-        if record and CONTINUATION in tensors:
-            raise NotApplicable(
-                "a continuation is explained token by token, so that nothing is recorded of it as a whole"
-            )
+        if record or edits or replace or start or not all(isinstance(edit, PruneHeads) for edit in value_edits):
+            refuse_whole(tensors)
         first_call = start[0] if start is not None else 0
         first_of_stream = self.streams.entries[self.streams.queries[first_call]]
         tape = Tape(

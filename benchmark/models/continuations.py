@@ -17,9 +17,6 @@ from benchmark.models.classifier import Classifier
 from benchmark.models.next_token import ASKED, CONTINUATION, VOCABULARY
 from benchmark.types import Attribution, Batch, layouts
 
-NOT_A_SUM = "a continuation is explained token by token, by its log-probability"
-"""Why something is not told of a continuation."""
-
 
 def token_by_token(model: Classifier, batch: Batch, said: Int[Tensor, "B N"]) -> tuple[Batch, Int[Tensor, "R"]]:
     """A row for each token of each continuation: the prompt with the tokens that were said before, and the next as label.
@@ -44,7 +41,10 @@ def token_by_token(model: Classifier, batch: Batch, said: Int[Tensor, "B N"]) ->
     before = said[owner].gather(1, behind.clamp(0, said.shape[1] - 1))
     columns = {name: nn.functional.pad(column, more) for name, column in prompts.tensors.items() if name not in ASKED}
     last = (length - 1)[:, None]
-    tensors = {name: torch.where(behind < 0, own, own.gather(1, last)) for name, own in columns.items()}
+    tensors = {
+        name: torch.where(behind < 0, own, own.gather(1, last) + (behind + 1 if name == "position_ids" else 0))
+        for name, own in columns.items()
+    }
     tensors["input_ids"] = torch.where(behind < 0, columns["input_ids"], before).masked_fill(
         ~attended, model.pad_token_id
     )
@@ -80,7 +80,7 @@ def summed(parts: Sequence[Attribution], owner: Int[Tensor, "R"], batch: Batch, 
     n_columns = batch.units.shape[1]
     found: dict[str, Any] = {}
     for name, layout in layouts().items():
-        if not layout.of_examples or layout.of_tokens > 1 or name not in _SUMMED:
+        if name not in _SUMMED:
             continue
         each = [getattr(part, name) for part in parts]
         if any(value is None for value in each):

@@ -190,6 +190,16 @@ def _cut_ends(encoding: Any, sequences: Sequence[Any], offsets: Sequence[Any]) -
             del column[row][end:]
 
 
+def _cut_starts(encoding: Any, sequences: Sequence[Any], offsets: Sequence[Any], rooms: Sequence[int]) -> None:
+    """Take the first tokens of texts away that leave too little room in the window for what is said behind them."""
+    for row, room in enumerate(rooms):
+        own = sequences[row]
+        excess = min(max(0, len(own) - room), sum(part is not None for part in own) - 1)
+        start = next((place for place, part in enumerate(own) if part is not None), 0)
+        for column in (sequences, offsets, *encoding.values()):
+            del column[row][start : start + max(0, excess)]
+
+
 def _put_around(around: Around, encoding: Any, sequences: Sequence[Any], offsets: Sequence[Any]) -> None:
     """Put the template of a chat around each prompt: its tokens are no words, as special tokens are none."""
     before, behind = around
@@ -309,13 +319,14 @@ class Encoder:
             check_characters(uid, f"the identifier {uid!a} of an example")
         if self.patch is not None:
             inputs = [opened(Path(value)) if isinstance(value, str | PathLike) else value for value in inputs]
+        asked, labels = self._asked(inputs, candidates, uids, labels)
+        said = [row[row >= 0] for row in asked[CONTINUATION]] if CONTINUATION in asked else [(0,)] * len(inputs)
         if all(isinstance(value, Mapping) for value in inputs):
             tensors, units, n_units, words, merges = self._ready(inputs)
         elif all(isinstance(value, str | Sequence) for value in inputs):
-            tensors, units, n_units, words, merges = self._text(inputs, uids)
+            tensors, units, n_units, words, merges = self._text(inputs, uids, [len(one) - 1 for one in said])
         else:
             tensors, units, n_units, words, merges = self._images(inputs, uids)
-        asked, labels = self._asked(inputs, candidates, uids, labels)
         tensors = {**tensors, **asked}
         rationale = [_merged_marks(marks, merges.get(place)) for place, marks in enumerate(rationale)]
         fitted = [
@@ -402,6 +413,8 @@ class Encoder:
             ready = [one for one in given if isinstance(one, int)]
             if len(ready) == len(given):
                 return ready
+            if ready:
+                raise UserError(f"example '{uid}': a continuation is given as ids and words together; give one of them")
             return ids_behind(self.tokenizer, text, str(given[0]), f"example '{uid}'")
         ids = candidate_ids(self.tokenizer, text, given, f"example '{uid}'")
         if len(ids) < 2 and self.over != VOCABULARY:
@@ -431,7 +444,8 @@ class Encoder:
         """The other added tokens with their ids, which are one token each where they stand in a text."""
         return added_tokens(self.tokenizer)
 
-    def _text(self, inputs: Sequence[Any], uids: Sequence[str]) -> _Encoding:
+    def _text(self, inputs: Sequence[Any], uids: Sequence[str], behind: Sequence[int]) -> _Encoding:
+        """Texts as tensors; `behind` is how many tokens of each have to find room in the window beside it."""
         if self.tokenizer is None:
             raise UserError(
                 "the model has no tokenizer: give ready ids ({'input_ids': [...]}), a model.path with one, or "
@@ -454,11 +468,12 @@ class Encoder:
                 check_characters(part.text, f"example {uid!a}")
         if self.answers == "next_token" and any(pairs):
             raise UserError("a prompt is one text; put the two of a pair together")
+        around = sum(map(len, self.chat or ()))
         encoding = self.tokenizer(
             [parts[0].text for parts in segments],
             [parts[1].text for parts in segments] if all(pairs) else None,
             truncation="longest_first",
-            max_length=self.window - sum(map(len, self.chat or ())),
+            max_length=self.window - around,
             return_offsets_mapping=True,
             add_special_tokens=self.chat is None,
         )
@@ -466,6 +481,7 @@ class Encoder:
         sequences = [encoding.sequence_ids(row) for row in range(len(inputs))]
         if self.answers == "next_token":
             _cut_ends(encoding, sequences, offsets)
+            _cut_starts(encoding, sequences, offsets, [self.window - around - more for more in behind])
         if self.chat is not None:
             _put_around(self.chat, encoding, sequences, offsets)
         rows = [

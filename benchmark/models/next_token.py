@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from benchmark.errors import UserError
+from benchmark.errors import NotApplicable, UserError
 from benchmark.models.families import last_token
 from benchmark.words import is_unspaced
 
@@ -135,10 +135,28 @@ def _followed(
     return put(ids, behind), changed
 
 
+def said_behind(tensors: Mapping[str, Tensor]) -> int:
+    """How many tokens a pass over inputs computes behind each prompt: all but the last of the longest continuation."""
+    said = tensors.get(CONTINUATION)
+    return 0 if said is None else said.shape[1] - 1
+
+
+def refuse_whole(tensors: Mapping[str, Tensor]) -> None:
+    """NotApplicable for what looks at, or changes, attention or states of prompts that a continuation stands behind."""
+    if CONTINUATION in tensors:
+        raise NotApplicable(NOT_A_SUM)
+
+
+NOT_A_SUM = (
+    "a continuation is explained token by token, by its log-probability, and has no attention or states as a whole"
+)
+"""Why something is not told of a continuation."""
+
+
 def _continues(logits: Float[Tensor, "B N V"], said: Int[Tensor, "B N"]) -> Float[Tensor, "B 2"]:
     """`ln p` and `ln (1 − p)`, p the product of the probabilities of all tokens that are said."""
     exact = logits if logits.dtype == torch.float64 else logits.float()
-    each = exact.log_softmax(-1).gather(-1, said.clamp(min=0)[..., None])[..., 0]
+    each = exact.gather(-1, said.clamp(min=0)[..., None])[..., 0] - exact.logsumexp(-1)
     whole = each.masked_fill(said < 0, 0).sum(1)
     surely = whole.clamp(max=-torch.finfo(whole.dtype).tiny)  # ln 0 where p rounds to 1 is no number
     return torch.stack([whole, torch.where(surely > -math.log(2), (-surely.expm1()).log(), (-surely.exp()).log1p())], 1)

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from benchmark.models.attention_interface import AttentionEdit, Tape, hold_constant, recording
 from benchmark.models.blocks import BlockTape, observing
 from benchmark.models.classifier import Classifier
+from benchmark.models.next_token import refuse_whole
 from benchmark.models.read_rows import Narrow, Rows
 from benchmark.types import Batch
 
@@ -115,6 +116,7 @@ class _Recomputing:
     def run(self, tensors: Mapping[str, Tensor], seed: Seed) -> None:
         """Both passes."""
         model = self.model
+        refuse_whole(tensors)
         observed = observing(model.model, model.attention_modules, self)
         with torch.enable_grad(), self.scope(), recording(self.tape), observed:
             logits = model.model(**model.streams.both_masks(tensors)).logits.to(model.scores_dtype)

@@ -16,6 +16,7 @@ from benchmark.errors import UserError
 from benchmark.models.classifier import Classifier, Tensors
 from benchmark.models.encoding import height_and_width
 from benchmark.models.fills import FILLS, Black, Blur, Fill, Inpaint, Mean, Noise, fill_for, painted
+from benchmark.models.next_token import said_behind
 from benchmark.models.prefixes import Lengths, Prefixes, before_the_first, is_causal, rows_within
 from benchmark.models.variants import Variants, distinct, run_variants
 from benchmark.types import Batch
@@ -234,7 +235,7 @@ def _lengths(batch: Batch, operator: Operator, variants: Variants) -> Lengths:
     attended = batch.attention_mask[variants.example].bool()
     gone = tokens_of(batch.units[variants.example], variants.mask)
     kept = attended.sum(1) - (gone.sum(1) if operator.shortens else 0)
-    return Lengths(kept, before_the_first(gone, attended))
+    return Lengths(kept + said_behind(batch.tensors), before_the_first(gone, attended))
 
 
 def _behind_prefixes(

@@ -11,6 +11,7 @@ from benchmark.errors import NotApplicable
 from benchmark.models.attention_interface import Tape, ValueEdit, recording
 from benchmark.models.blocks import BlockTape, Reached, observing
 from benchmark.models.classifier import Classifier, Tensors
+from benchmark.models.next_token import refuse_whole
 from benchmark.models.streams import ENCODER
 
 
@@ -43,6 +44,7 @@ def run_block(
         raise NotApplicable(
             f"the block of '{model.attention_names[layer]}' reads the encoder too: it cannot be run alone"
         )
+    refuse_whole(tensors)
     tape = Tape(modules=frozenset(map(id, model.attention_modules)), value_edits=value_edits, replace=replace)
     blocks = BlockTape(tape, start=(layer, hidden), stop=layer)
     model.cost.forward_passes += len(hidden) / model.n_layers

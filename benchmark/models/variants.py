@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from benchmark.models.classifier import Classifier
+from benchmark.models.next_token import said_behind
 from benchmark.types import Batch
 
 Run = Callable[[Mapping[str, Tensor], Tensor, Tensor, Tensor], Tensor]
@@ -93,7 +94,11 @@ def run_variants(
         most: variants of one pass; None: as the budgets allow.
     """
     variants = distinct(masks)
-    costs = batch.attention_mask.sum(1)[variants.example] if lengths is None else lengths(variants)
+    behind = said_behind(batch.tensors)
+    costs = batch.attention_mask.sum(1)[variants.example] + behind if lengths is None else lengths(variants)
+    if behind:  # logits of the whole vocabulary for each token that is said
+        fitting = max(1, model.memory_budget // (4 * (behind + 1) * (model.encoder.vocabulary or 1)))
+        most = fitting if most is None else min(most, fitting)
     distinct_logits: Tensor | None = None
     for rows in chunks(costs, model, most=most):
         tensors, units = take(batch, variants.example[rows])

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
+from benchmark.models.next_token import refuse_whole
 from benchmark.types import Batch
 
 
@@ -47,6 +48,7 @@ def hidden_states(model: Classifier, batch: Batch) -> tuple[Float[Tensor, "B T D
     """
     if model.streams.count > 1:
         raise NotApplicable("the model has an encoder and a decoder, whose states are of two sequences")
+    refuse_whole(batch.tensors)
     with torch.no_grad():
         states = model.model(**batch.tensors, output_hidden_states=True).hidden_states
     model.cost.forward_passes += len(batch)

@@ -15,6 +15,7 @@ import pandas as pd
 
 from benchmark.errors import NotApplicable, UserError, printable
 from benchmark.models import Classifier
+from benchmark.models.next_token import CONTINUATION, VOCABULARY
 from benchmark.notebook.asked import next_tokens
 from benchmark.notebook.choices import Given, OfExplanation, choose
 from benchmark.notebook.explanation import Explanation, repeatable
@@ -160,7 +161,7 @@ def evaluate(
         iou_f1              mine    1.0  2
     """
     model = checked_model(model)
-    if model.encoder.over == "continuation":
+    if model.encoder.over == CONTINUATION:
         raise UserError(
             "continuations are tested in a comparison: python -m benchmark task=prompts model=lm model.labels=continuation"
         )
@@ -226,7 +227,7 @@ def _data(
     words, n_units, lost = _units(model, inputs, batch_size)
     if labels is None:
         classes_of = [-1] * len(inputs)
-    elif model.encoder.over == "vocabulary":
+    elif model.encoder.over == VOCABULARY:
         classes_of = next_tokens(model, inputs, labels, "labels")
     else:
         classes_of = classes(model, labels, len(inputs), "labels").tolist()

@@ -18,7 +18,7 @@ from benchmark.errors import UserError
 from benchmark.models import Classifier
 from benchmark.models.continuations import token_by_token
 from benchmark.models.loading import over_vocabulary
-from benchmark.models.next_token import ids_behind
+from benchmark.models.next_token import VOCABULARY, ids_behind
 from benchmark.notebook.asked import text_of
 from benchmark.notebook.choices import choose
 from benchmark.notebook.explanation import Explanation, attributed_by, labelled, repeatable
@@ -143,7 +143,7 @@ def explain_generated(model: Classifier, texts: Any, methods: Any, following: Ne
         raise UserError(
             f"one prompt at a time is explained token by token, and {len(inputs.values)} are given; call it for each"
         )
-    over = model if model.encoder.over == "vocabulary" else over_vocabulary(model)
+    over = model if model.encoder.over == VOCABULARY else over_vocabulary(model)
     prompt = over.encode(inputs.values)
     with repeatable(over):
         ids = following(over, inputs.values[0], prompt)

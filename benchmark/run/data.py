@@ -7,7 +7,7 @@ from itertools import accumulate
 from threading import Lock
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark.engines.base import Runner, Series, nothing
@@ -98,6 +98,11 @@ class Data:
             found = [self.target(index, which).to("cpu") for index in range(len(self.batches))]
             self._targets[which] = joined(found)
         return self._targets[which]
+
+    @property
+    def predicted(self) -> Int[Tensor, "N"]:
+        """The most probable class of each example, in the order of the batches."""
+        return torch.cat([self.logits(index).argmax(-1).cpu() for index in range(len(self.batches))])
 
     def logits(self, index: int) -> Float[Tensor, "B C"]:
         """Logits of a batch, computed once for all methods; where several batches are computed at a time, those of all."""

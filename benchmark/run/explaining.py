@@ -17,9 +17,9 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
-from benchmark.models.continuations import NOT_A_SUM, each_of, summed
+from benchmark.models.continuations import each_of, summed
 from benchmark.models.guard import is_ours, watched
-from benchmark.models.next_token import CONTINUATION
+from benchmark.models.next_token import CONTINUATION, NOT_A_SUM
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import flat, without_padding
 from benchmark.targets import TARGET_FIELDS, ClassTarget, LogProbability, Target
@@ -157,7 +157,7 @@ class Checked:
 
 def _has_edges(model: Classifier) -> None:
     if model.encoder.over == CONTINUATION:
-        raise NotApplicable(f"{NOT_A_SUM}, and each token has edges of its own")
+        raise NotApplicable(f"{NOT_A_SUM}; each token has edges of its own")
 
 
 def _shapes(answer: Attribution, model: Classifier, batch: Batch) -> Mapping[str, tuple[int | None, ...]]:

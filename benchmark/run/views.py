@@ -14,6 +14,7 @@ from benchmark.evaluations.edges import terminals, unpadded
 from benchmark.evaluations.rationale.export import Prediction, json_lines, predictions
 from benchmark.evaluations.rationale.rationale import Rationale
 from benchmark.models import Classifier, pictures
+from benchmark.models.next_token import CONTINUATION
 from benchmark.results.graph import attribution_graph
 from benchmark.results.record import EvaluationRecord
 from benchmark.results.rows import Share
@@ -57,6 +58,7 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
         logits, of_model = cell.data.logits(index), cell.data.target(index, "predicted")
         probabilities = cell.model.probability(logits, of_model)
         predicted, explained = of_model.names(cell.model.labels), attribution.target.names(cell.model.labels)
+        said = _continuations(cell, batch, logits)
         several = None if classes is None else padded(classes, cell.data.start(index), batch)
         pair = None if several is None else _other_class(cell, batch, attribution.target, several, logits)
         for b in (b for b in range(len(batch)) if cell.data.start(index) + b in shown):
@@ -71,10 +73,10 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
                     "uid": batch.uids[b],
                     "words": list(words),
                     "scores": [float(scores[b, u]) if scored[u] else None for u in range(len(words))],
-                    "label": cell.model.labels[label] if label >= 0 else None,
-                    "predicted": predicted[b],
-                    "probability": float(probabilities[b]),
-                    "target": explained[b],
+                    "label": cell.model.labels[label] if label >= 0 and said is None else None,
+                    "predicted": predicted[b] if said is None else None,
+                    "probability": float(probabilities[b]) if said is None else None,
+                    "target": explained[b] if said is None else said[b],
                     "rationale": None if rationale is None else [bool(r) for r in rationale],
                 }
             )
@@ -83,6 +85,17 @@ def heatmaps(cell: Cell, stored: Ragged) -> list[dict[str, Any]]:
                     "second": None if pair is None else pair[b]
                 }
     return pages
+
+
+def _continuations(cell: Cell, batch: Batch, logits: Float[Tensor, "B C"]) -> list[str] | None:
+    """What is explained where it is a continuation: its text, and how probable it is; else None."""
+    ids = batch.tensors.get(CONTINUATION)
+    if ids is None:
+        return None
+    rows = [[token for token in row if token >= 0] for row in ids[..., 0].tolist()]
+    tokenizer = cell.model.tokenizer
+    texts = [str(row) if tokenizer is None else str(tokenizer.decode(row)).strip() for row in rows]
+    return [f"“{text}”, ln p = {value:.2f}" for text, value in zip(texts, logits[:, 0].tolist(), strict=True)]
 
 
 def _shown(data: Data) -> set[int]:

@@ -49,10 +49,10 @@ def drops_of_each(
         run: gives logits of the whole example and its variants.
         output: what drops.
     """
-    whole = torch.zeros_like(removed[:1])
+    variants = torch.cat([torch.zeros_like(removed[:1]), removed])
     drops = []
     for b in range(len(batch)):
-        logits = run(batch.select([b]), torch.cat([whole, removed])[:, b : b + 1])
+        logits = run(batch.select([b]), variants[:, b : b + 1])
         drops.append(output_drops(model, logits, target[[b]], output))
     return torch.cat(drops, dim=1)
 

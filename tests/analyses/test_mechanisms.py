@@ -20,7 +20,7 @@ def tables(tmp_path_factory):
         "analyses.mechanisms.mechanisms=[copy,decoy,either,both,gating]", "analyses.mechanisms.families=[bert,gpt2]",
         "analyses.mechanisms.limit=6", "limit=4", f"out={out}",
     ).folder  # fmt: skip
-    return {path.stem: pd.read_csv(path) for path in (folder / "analyses").glob("mechanisms*.csv")}, folder
+    return {path.stem.removeprefix("table-"): pd.read_csv(path) for path in folder.glob("table-*.csv")}, folder
 
 
 def value(tables, part, model, explainer, mechanism):
@@ -94,5 +94,4 @@ def test_mistakes_are_one_line():
                 "model=written",
                 "analyses=[mechanisms]",
                 f"analyses.mechanisms.{wrong}",
-                f"out={tmp_path}",
             )

@@ -1,7 +1,10 @@
 """Continuations of several tokens: their probability, and the sum of the explanations of their tokens."""
 
+import copy
+import dataclasses
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -10,9 +13,10 @@ from transformers import AutoModelForCausalLM
 import benchmark
 from benchmark.comparison import compare
 from benchmark.errors import NotApplicable, UserError
+from benchmark.evaluations.aopc import Aopc
 from benchmark.models.continuations import each_of
 from benchmark.models.next_token import CONTINUATION, _continues
-from benchmark.models.removal import OPERATORS, logits_without
+from benchmark.models.removal import OPERATORS, _behind_prefixes, logits_without
 from benchmark.run.explaining import Checked
 from benchmark.targets import ClassTarget, LogProbability
 from benchmark.types import as_compared
@@ -106,6 +110,9 @@ def test_removals_leave_the_continuation_where_it_is(made, operator):
     removed = torch.zeros(3, 2, int(batch.n_units.max()), dtype=torch.bool)
     removed[1, :, 0] = removed[2, 0, 2:4] = True
     found = logits_without(model, batch, removed, OPERATORS[operator]())
+    if OPERATORS[operator]().of_tokens:
+        behind = _behind_prefixes(model, batch, removed, OPERATORS[operator](), 4)
+        assert torch.allclose(found, behind, atol=1e-9)
     assert torch.allclose(found[0], model.run(batch).logits, atol=1e-9)
     for k, row in ((1, 0), (1, 1), (2, 0)):
         alone = model.encode([PROMPTS[row]], candidates=[SAID[row]])
@@ -157,13 +164,70 @@ def test_a_comparison_follows_the_log_probability(made, tmp_path):
     [
         ("a film", (), "has no candidates"),
         ("a film", ("",), "is empty"),
-        ("a film " * 40, ("was a good story",), "do not fit the model's window of 24"),
+        ("a film", ("was a good story " * 6,), "do not fit the model's window of 24"),
+        ("a film", (5, "was"), "as ids and words together"),
     ],
 )
 def test_mistakes_are_one_line(made, prompt, said, expected):
     model = loaded(made("LlamaForCausalLM"), labels="continuation")
     with pytest.raises(UserError, match=expected):
         model.encode([prompt], candidates=[said])
+
+
+def test_long_prompts_are_cut_where_they_begin(made):
+    """As much as the continuation of each needs, whatever stands beside it in a batch."""
+    model = loaded(made("LlamaForCausalLM"), labels="continuation")
+    prompts, said = ["a film " * 40, "a good story " * 40], [("was a good story",), ("film",)]
+    both = model.encode(prompts, candidates=said)
+    for row in range(2):
+        alone = model.encode(prompts[row : row + 1], candidates=said[row : row + 1])
+        own = both.tensors["input_ids"][row][both.attention_mask[row]]
+        assert torch.equal(own, alone.tensors["input_ids"][0])
+        assert int(alone.attention_mask.sum()) + alone.tensors[CONTINUATION].shape[1] - 1 <= model.window
+        assert both.words[row][int(both.units[row].max())] == prompts[row].split()[-1]
+
+
+def test_drops_of_an_improbable_answer_are_numbers(made):
+    """ln p of hundreds of tokens is far below the logarithm of the smallest number."""
+    model = loaded(made("GPT2LMHeadModel"), labels="continuation")
+    model = dataclasses.replace(model, encoder=dataclasses.replace(model.encoder, window=64))
+    sharp = dataclasses.replace(model, model=copy.deepcopy(model.model))
+    sharp.model.lm_head.weight.data.mul_(400)
+    batch = sharp.encode(PROMPTS, candidates=[("film bad " * 20,), ("was a " * 20,)])
+    assert (sharp.run(batch).logits[:, 0] < -1000).all()
+    scores = Checked("random", as_compared(benchmark.build("methods/random")))
+    target = sharp.target(batch, "log_probability")
+    rows = Aopc(target="log_probability", operator="delete").rows(sharp, batch, scores(sharp, batch, target))
+    assert np.isfinite(rows["value"]).all()
+
+
+def test_positions_that_are_given_go_on(made):
+    """Of ready ids with `position_ids` the sum over tokens is the log-probability of all."""
+    model = loaded(made("GPT2LMHeadModel"), labels="continuation")
+    ready = {"input_ids": [3, 5, 7, 9], "position_ids": [2, 3, 4, 5]}
+    batch = model.encode([ready], candidates=[(4, 6, 8)])
+    over, each, _ = each_of(model, batch)
+    assert each.tensors["position_ids"][-1].tolist() == [2, 3, 4, 5, 6, 7]
+    sums = LogProbability(each.label).value(over.run(each).logits).sum()
+    assert float(sums) == pytest.approx(float(model.run(batch).logits[0, 0]), abs=1e-9)
+
+
+def test_analyses_that_look_at_attention_or_states_say_why_not(made, tmp_path):
+    """A dash with the reason, and no traceback, of what has passes of its own."""
+    (tmp_path / "prompts.jsonl").write_text(
+        "".join(
+            json.dumps({"prompt": p, "answer": s, "foils": []}) + "\n" for p, (s,) in zip(PROMPTS, SAID, strict=True)
+        )
+    )
+    folder = compare(
+        "task=prompts", f"task.files={{test: {tmp_path / 'prompts.jsonl'}}}", "model=lm", "model.labels=continuation",
+        f"model.path={made('LlamaForCausalLM')}", "methods=[attattr,raw_attention,rollout]", f"out={tmp_path / 'out'}",
+        "evaluations=[aopc,triggers_script,agreement,convergence]", "analyses=[axioms,word_clusters,sinks]",
+    ).folder  # fmt: skip
+    told = (folder / "analyses.md").read_text()
+    assert told.count("has no attention or states as a whole") >= 2
+    shown = json.loads((folder / "heatmap.json").read_text()) if (folder / "heatmap.json").exists() else None
+    assert shown is None or "ln p" in json.dumps(shown, ensure_ascii=False)
 
 
 def test_prompts_without_foils_need_other_classes(made, tmp_path):

@@ -1,5 +1,7 @@
 """Models that are written by hand: what is said of them is held to brute force, in every family."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoModelForImageClassification, 
 import benchmark
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.written.families import FAMILIES, write
-from benchmark.models.written.mechanism import Drawn, Mechanism, reads, share_of, weight_of, words_of
+from benchmark.models.written.mechanism import READER, Drawn, Mechanism, reads, share_of, weight_of, words_of
 from benchmark.models.written.mechanisms import MECHANISMS, SHARES, copy, mechanism
 from benchmark.models.written.program import Layer, Program
 from benchmark.models.written.told import told
@@ -60,7 +62,7 @@ def test_strengths_are_shares_of_attention(strength):
         layer, head = heads[b].nonzero()[0].tolist()
         _, query, key = edges[b].nonzero()[0].tolist()
         assert layer == 0
-        assert float(attention[b, head, query, key]) == pytest.approx(SHARES[strength], abs=1e-9)
+        assert float(attention[b, head, query, key]) == pytest.approx(SHARES[strength], abs=1e-7)
     assert share_of(weight_of(0.3)) == pytest.approx(0.3)
 
 
@@ -98,6 +100,16 @@ def liar(share):
     return Mechanism("liar", "it says another word", honest.program, honest.heads, draw)
 
 
+def lost(share):
+    """A mechanism with an edge to a word that is not there."""
+    honest = copy(share)
+
+    def draw(generator):
+        return dataclasses.replace(honest.draw(generator), edges=frozenset({(0, READER, 9)}))
+
+    return Mechanism("lost", "it points beyond the text", honest.program, honest.heads, draw)
+
+
 def twice(share):
     """A mechanism of one's own, as docs/mechanisms.md shows it."""
     words = words_of({"well": {"cue": 1.0, "sense": 1.0}})
@@ -107,7 +119,7 @@ def twice(share):
         place = generator.randrange(6)
         words = ["cup"] * 6
         words[place] = "well"
-        return Drawn(tuple(words), 1, frozenset({place}), frozenset({(0, "reader", place)}))
+        return Drawn(tuple(words), 1, frozenset({place}), frozenset({(0, READER, place)}))
 
     program = Program(words, (Layer((real,)),), {"answer": 1.0})
     return Mechanism("twice", "it is ours", program, frozenset({(0, 0)}), draw)
@@ -121,12 +133,14 @@ def test_a_mechanism_of_ones_own_and_one_that_lies():
     for _ in range(2):
         with pytest.raises(UserError, match=r"not what it says: .* changes the answer by .*, and is (said|not said)"):
             Written().resolve(task)
+    with pytest.raises(UserError, match=r"no token 9, which an edge of its mechanism names"):
+        Written().resolve(MechanismTask(mechanism="tests.models.test_written.lost"))
     with pytest.raises(UserError, match="did you mean decoy"):
         mechanism("decoi", 0.4)
     with pytest.raises(UserError, match="cannot be imported"):
         mechanism("nowhere.at_all", 0.4)
     with pytest.raises(UserError, match="and no Mechanism"):
-        mechanism("tests.models.test_written.form_of", 0.4)
+        mechanism("benchmark.models.written.mechanism.share_of", 0.4)
 
 
 def test_shapley_values_are_those_of_all_orders():

@@ -221,7 +221,7 @@ def _mass_table(honest: Setting, deceptive: Setting) -> Table:
 
 def correct(setting: Setting) -> NDArray[np.float64]:
     """1 where the label is predicted, else 0, of the examples that have a label."""
-    predicted = setting.data.targets("predicted").classes
+    predicted = setting.data.predicted
     label = torch.cat([batch.label.cpu() for batch in setting.data.batches])
     values: NDArray[np.float64] = (predicted == label)[label >= 0].double().numpy()
     return values

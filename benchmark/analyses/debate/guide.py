@@ -159,7 +159,7 @@ class GuideTest(Analysis):
 
 
 def _predicted(context: Context) -> Classes:
-    classes: Classes = context.setting.data.targets("predicted").classes.numpy()
+    classes: Classes = context.setting.data.predicted.numpy()
     return classes
 
 

@@ -382,14 +382,14 @@ def pieces(share: float) -> Mechanism:
     )
 
 
-MECHANISMS: Mapping[str, Callable[[float], Mechanism]] = {
-    made.__name__: made
-    for made in (
-        copy, decoy, loud, sink, cancellation, negative, either, both, count, gating, detour, two_hops, late, induction,
-        position, pieces,
-    )
-}  # fmt: skip
-"""By name; the simplest first."""
+NAMES = (
+    "copy", "decoy", "loud", "sink", "cancellation", "negative", "either", "both", "count", "gating", "detour", "two_hops",
+    "late", "induction", "position", "pieces",
+)  # fmt: skip
+"""Of all mechanisms, the simplest first."""
+
+MECHANISMS: Mapping[str, Callable[[float], Mechanism]] = {name: globals()[name] for name in NAMES}
+"""By name."""
 
 
 def mechanism(name: str, share: float) -> Mechanism:
@@ -404,9 +404,10 @@ def mechanism(name: str, share: float) -> Mechanism:
     if not module:
         raise UserError(f"there is no mechanism {name}; {near(name, tuple(MECHANISMS))}")
     try:
-        own = getattr(import_module(module), function)(share)
+        make = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise UserError(f"the mechanism {name} cannot be imported: {error}") from error
+    own = make(share)
     if not isinstance(own, Mechanism):
         raise UserError(f"the mechanism {name} gave {type(own).__name__}, and no Mechanism")
     return own

@@ -53,7 +53,12 @@ def known_edges(model: Classifier, batch: Batch) -> Bool[Tensor, "B L T T"]:
             if place == READER:
                 return int(read[b])
             word, piece = place if isinstance(place, tuple | list) else (place, 0)
-            return [t for t, unit in enumerate(units) if unit == word][piece]
+            tokens = [t for t, unit in enumerate(units) if unit == word]
+            if piece >= len(tokens):
+                raise UserError(
+                    f"example '{batch.uids[b]}' has no token {place!r}, which an edge of its mechanism names"
+                )
+            return tokens[piece]
 
         for layer, query, key in _told(meta, EDGES):
             found[b, layer, token(query), token(key)] = True
