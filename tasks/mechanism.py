@@ -94,7 +94,9 @@ class MechanismTask:
         check_split(self.name, name)
         if name not in self._splits:
             drawn = self.known.inputs(self.examples, len(SPLITS) * self.seed + SPLITS.index(name))
-            self._splits[name] = tuple(self._example(f"{name}-{place:04d}", one) for place, one in enumerate(drawn))
+            self._splits[name] = tuple(
+                self._example(f"{self.known.name}-{name}-{place:04d}", one) for place, one in enumerate(drawn)
+            )
         return self._splits[name]
 
     def _example(self, uid: str, drawn: Drawn) -> Example:

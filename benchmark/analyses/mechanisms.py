@@ -5,7 +5,8 @@ Defined in docs/protocols.md, section 14; docs/mechanisms.md explains the mechan
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Annotated, ClassVar
 
@@ -25,12 +26,15 @@ from benchmark.evaluations.known import Known, KnownEdges, KnownHeads, KnownWord
 from benchmark.models import Classifier
 from benchmark.models.written.families import FAMILIES
 from benchmark.models.written.mechanisms import NAMES, SHARES, mechanism
+from benchmark.models.written.truth import known_heads
 from benchmark.results.tables import Drawing, Table
 from benchmark.run.explaining import Checked, edge_sums
 from benchmark.run.workbench import Setting
+from benchmark.settings.configuration import compose
 from benchmark.settings.declared import Count, Distinct, configurable
+from benchmark.settings.making import make
 from benchmark.targets import ClassTarget, Target
-from benchmark.types import Attribution, Batch, Method
+from benchmark.types import Attribution, Batch, Evaluation, Method
 
 TRUTH, CHANCE = "what is known", "chance"
 """Lines of the tables: the scores 1 and 0 of what counts and what does not, and the expectation over all orders."""
@@ -77,7 +81,11 @@ class Mechanisms(Analysis):
     `limit` inputs. Three tables have the average precision of the words (signed), of the heads and of the attention edges
     (by size) that are known to count, by explainer and mechanism; a fourth has the shares of inputs in which all words that
     count were found above all others, in which another word was above all of them (fooled), and in which neither holds
-    (missed). Scores that differ by less than 10⁻⁶ are equal, and have the expectation over their orders.
+    (missed). Scores that differ by less than 10⁻⁵ are equal, and have the expectation over their orders.
+
+    A fifth asks the same of `tests`: in how many inputs does no explanation that is wrong (whose average precision is below
+    1) have a better figure than what is known, the scores 1 and 0 of the words or heads that count and do not? A test that
+    prefers a wrong explanation to the true one does not rank explanations by their truth there.
 
     Two lines stand beside the explainers: what is known itself, which has 1 everywhere, and chance, the expectation over all
     orders, so that an explainer whose interval holds it says nothing.
@@ -87,6 +95,7 @@ class Mechanisms(Analysis):
         families: what they are written into.
         strengths: of the mechanisms.
         limit: inputs of each.
+        tests: names of tests of words or of heads of each example, with their default settings.
     """
 
     version: ClassVar[int] = 1
@@ -95,6 +104,9 @@ class Mechanisms(Analysis):
     families: Annotated[Sequence[str], Distinct()] = ("bert", "gpt2")
     strengths: Annotated[Sequence[str], Distinct()] = ("medium",)
     limit: Count | None = 24
+    tests: Annotated[Sequence[str], Distinct()] = (
+        "perturbation", "aopc", "context_attribution", "agreement", "head_pruning_each"
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         for setting, allowed in (("families", tuple(FAMILIES)), ("strengths", tuple(SHARES))):
@@ -102,6 +114,17 @@ class Mechanisms(Analysis):
                 raise UserError(f"analyses.mechanisms.{setting}: there is no {wrong[0]}; {near(wrong[0], allowed)}")
         for name in self.mechanisms:
             mechanism(name, SHARES["medium"])
+        for name, test in self.asked.items():
+            if test.reads not in ("tokens", "heads"):
+                raise UserError(
+                    f"analyses.mechanisms.tests: {name} reads {test.reads}; tests of tokens or heads are asked"
+                )
+
+    @cached_property
+    def asked(self) -> Mapping[str, Evaluation]:
+        """The tests by name."""
+        configured = compose("config", [f"evaluations=[{','.join(self.tests)}]"]).evaluations if self.tests else {}
+        return {name: make(configured[name], Evaluation) for name in self.tests}
 
     @property
     def places(self) -> list[_Place]:
@@ -130,7 +153,7 @@ class Mechanisms(Analysis):
         with progress.step("mechanisms", len(settings), unit="models") as advance:
             for place in self.places:
                 setting = settings[str(place)]
-                work = _Work(setting.model, explainers)
+                work = _Work(setting.model, explainers, self.asked)
                 found[place] = self.by_example(context, setting, work, f"mechanism {place}", keep="each").arrays
                 advance(1)
         first = settings[str(self.places[0])]
@@ -139,7 +162,7 @@ class Mechanisms(Analysis):
                 reasons.setdefault(name, {})[part] = _reason(first, explainers[name], part)
         names = [TRUTH, CHANCE, *explainers]
         tables = [_precisions(found, names, part, reasons) for part in _PARTS]
-        return [_outcomes(found, names), *tables]
+        return [_outcomes(found, names), *tables, *([_tests(found, self.asked)] if self.asked else [])]
 
 
 @dataclass(frozen=True)
@@ -149,10 +172,12 @@ class _Work:
     Attributes:
         model: the written one.
         explainers: by name.
+        tests: by name.
     """
 
     model: Classifier
     explainers: Mapping[str, Checked]
+    tests: Mapping[str, Evaluation]
 
     def __call__(self, batch: Batch) -> Arrays:
         """Arrays [B 4]."""
@@ -162,14 +187,68 @@ class _Work:
             known = [truth for truth, _ in _known(test, self.model, batch)]
             arrays[f"{TRUTH} {part}"] = np.array([outcome(truth, truth.astype(float)) for truth in known])
             arrays[f"{CHANCE} {part}"] = np.array([outcome(truth, np.zeros(len(truth))) for truth in known])
+        explanations: dict[str, Attribution] = {}
         for name, explainer in self.explainers.items():
             for part in _PARTS:
                 arrays[f"{name} {part}"] = np.full((len(batch), len(_FIGURES)), np.nan)
             for part, attribution in _explained(explainer, self.model, batch, target):
+                explanations |= {name: attribution} if part == "words" else {}
                 with suppress(NotApplicable):
                     pairs = list(_PARTS[part].compared(self.model, batch, attribution))
                     arrays[f"{name} {part}"] = np.array([outcome(*pair) for pair in pairs if pair is not None])
+        truth = _truth(self.model, batch, target)
+        for name, asked in self.tests.items():
+            part = "heads" if asked.reads == "heads" else "words"
+            wrong = {
+                one: arrays[f"{one} {part}"][:, 0] < 1 for one in explanations
+            }  # where there is no score it is False
+            of_truth = _figures(asked, self.model, batch, truth)
+            of_others = [
+                (wrong[one], _figures(asked, self.model, batch, attribution))
+                for one, attribution in explanations.items()
+                if wrong[one].any()
+            ]
+            for (metric, best), own in of_truth.items():
+                beaten = np.zeros(len(batch), dtype=bool)
+                for mistaken, figures in of_others:
+                    beaten |= mistaken & (best * figures.get((metric, best), own) > best * own + _EQUAL)
+                arrays[f"{name} {metric}"] = np.where(np.isnan(own), np.nan, 1.0 - beaten)
         return arrays
+
+
+_EQUAL = 1e-5
+"""By less than this two figures of a test do not differ."""
+
+
+def _truth(model: Classifier, batch: Batch, target: Target) -> Attribution:
+    """1 for words and heads that count, 0 for others."""
+    tokens = torch.zeros(batch.units.shape, dtype=torch.float64)
+    for b, rationale in enumerate(batch.rationale):
+        if rationale is not None:
+            marks = torch.as_tensor(np.append(rationale, values=False), dtype=torch.float64)  # −1: no word
+            tokens[b] = marks[batch.units[b].cpu()]
+    return Attribution(target=target, tokens=tokens, heads=known_heads(model, batch).double())
+
+
+def _figures(
+    test: Evaluation, model: Classifier, batch: Batch, attribution: Attribution
+) -> dict[tuple[str, float], NDArray[np.float64]]:
+    """Values [B] of the headline figures of a test, by metric and whether high (1) or low (−1) ones are better."""
+    if test.reads == "heads" and attribution.heads is not None:
+        attribution = replace(attribution, heads=attribution.heads.abs(), orders=None)
+    try:
+        rows = test.rows(model, batch, attribution)
+    except NotApplicable:
+        return {}
+    found = {}
+    for name, metric in test.metrics.items():
+        if not metric.headline or metric.x is not None:
+            continue
+        own = rows[(rows["metric"] == name) & rows["x"].isna()].set_index("uid")["value"]
+        better = -1.0 if metric.higher_is_better is False else 1.0
+        if len(own):
+            found[name, better] = own.reindex(list(batch.uids)).to_numpy(dtype=np.float64)
+    return found
 
 
 def _known(test: Known, model: Classifier, batch: Batch) -> list[tuple[NDArray[np.bool_], NDArray[np.float64]]]:
@@ -276,6 +355,30 @@ def _outcomes(found: Mapping[_Place, Mapping[str, NDArray[np.float64]]], names: 
         printed=False,
     )
 
+
+def _tests(found: Mapping[_Place, Mapping[str, NDArray[np.float64]]], tests: Mapping[str, Evaluation]) -> Table:
+    lines = []
+    for place, arrays in found.items():
+        for name, test in tests.items():
+            for metric, about in test.metrics.items():
+                if f"{name} {metric}" in arrays:
+                    labels = {"model": place.model, "test": f"{name}: {about.title}"}
+                    values = arrays[f"{name} {metric}"]
+                    lines.append(mean_line(labels, place.mechanism, values, SHARE, "no input has a value"))
+    return Table(
+        name="mechanisms_tests",
+        title="In how many inputs no wrong explanation has a better figure than what is known, by test and mechanism",
+        labels=("model", "test"),
+        rows=pd.DataFrame(lines),
+        sentences=(_OF_TESTS,),
+        drawing=Drawing("heat", x="metric", y=("test",), panels=("model",)),
+    )
+
+
+_OF_TESTS = (
+    "Where the share is low, the test prefers an explanation that is wrong to the one that is true: being first there is no "
+    "sign of being right. Explanations are those of the comparison, and wrong where their average precision is below 1."
+)
 
 _MOST = 0.5
 

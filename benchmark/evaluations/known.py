@@ -22,8 +22,8 @@ from benchmark.targets import TargetName
 from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool, pool
 
-DIGITS = 6
-"""Scores are equal that differ by less than 10⁻⁶ of the largest and of 1: written models are exact up to that."""
+DIGITS = 5
+"""Scores are equal that differ by less than 10⁻⁵ of the largest and of 1: written models are exact up to that."""
 
 Scores = Float[NDArray, "N"]
 Truth = Bool[NDArray, "N"]

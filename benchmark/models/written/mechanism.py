@@ -91,9 +91,9 @@ def reads(key: str, share: float, *moves: tuple[str, str, float], query: str = R
     return Head(looks=((query, key, weight_of(share)),), moves=moves)
 
 
-def idle(number: int) -> Head:
+def idle(number: int, share: float = 0.5) -> Head:
     """A head that looks at words of no importance and moves what nobody reads."""
-    return reads(f"looked{number}", 0.5, (f"looked{number}", f"idle{number}", 1.0))
+    return reads(f"looked{number}", share, (f"looked{number}", f"idle{number}", 1.0))
 
 
 def words_of(own: Mapping[str, Features]) -> dict[str, Features]:

@@ -69,10 +69,11 @@ def copy(share: float) -> Mechanism:
     return Mechanism(
         name="copy",
         what="a head looks at the word that decides and moves what it says to the answer",
-        program=Program(words_of(_cues()), (Layer((idle(0), real, idle(1))),), _ANSWER),
+        program=Program(words_of(_cues()), (Layer((idle(0, 0.1), real, idle(1, 0.1))),), _ANSWER),
         heads=frozenset({(0, 1)}),
         draw=_one_cue(),
-        lesson="nothing stands between the word and the answer: what fails here fails everywhere",
+        lesson="nothing stands between the word and the answer, and no other head looks sharply: what fails here fails "
+        "everywhere",
     )
 
 
