@@ -23,6 +23,7 @@ import yaml
 from PIL import Image
 from rich.console import Console
 
+from benchmark.analyses.mechanisms import CHANCE, TRUTH
 from benchmark.analyses.over_seeds import BETWEEN, BETWEEN_SOME, ERROR, MEAN
 from benchmark.comparison import Comparison, compare
 from benchmark.opened import Opened, open_comparison
@@ -289,6 +290,20 @@ def shrink(source: Path, to: Path, width: int) -> None:
     smaller.save(to, quality=88)
 
 
+def mechanisms(results: Results, block: Block) -> Iterator[str]:
+    """By explainer the mechanisms whose words it finds, misses or is fooled by in more than half of a model's inputs."""
+    tables = read_tables(results.run(block.comparison).folder)
+    table = next(table for table in tables if table.name == "mechanisms")
+    rows = table.rows[(table.rows["model"] == block.settings["model"]) & (table.rows["value"] > 0.5)]
+    asked = [name for name in dict.fromkeys(table.rows["explainer"]) if name not in (TRUTH, CHANCE)]
+    yield "| explainer | finds | misses | is fooled by |"
+    yield "|---|---|---|---|"
+    for name in asked:
+        own = rows[rows["explainer"] == name]
+        told = [", ".join(own[own["metric"] == kind]["mechanism"]) or "–" for kind in ("found", "missed", "fooled")]
+        yield f"| `{name}` | {' | '.join(told)} |"
+
+
 KINDS: Mapping[str, Callable[[Results, Block], Iterator[str]]] = {
     "leaderboard": leaderboard,
     "seeds": seeds,
@@ -297,6 +312,7 @@ KINDS: Mapping[str, Callable[[Results, Block], Iterator[str]]] = {
     "analysis_seeds": analysis_seeds,
     "command": command,
     "figure": figure,
+    "mechanisms": mechanisms,
     "terminal": terminal,
 }
 
@@ -315,6 +331,7 @@ def tables_of(blocks: Mapping[str, Mapping[str, Any]], comparison: str) -> list[
         if block.comparison == comparison and (
             name := {
                 "analysis": block.settings.get("table"),
+                "mechanisms": "mechanisms",
                 "analysis_seeds": f"{block.settings.get('table')}_over_seeds",
                 "seeds": "tests_over_seeds",
             }.get(block.kind)

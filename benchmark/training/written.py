@@ -56,5 +56,5 @@ class Written(Loading):
             model = load_model(folder, dtype="float64", device="cpu", task=self.answers)
             check(model, model.encode_examples(task.split("test")[:_CHECKED], model.label_map(task.labels)))
 
-        covered = [self.written_version, self.family, identity(program)]
+        covered = [self.written_version, self.family, identity(program), task.fingerprint]  # what is said of it, too
         return trained_once(checkpoint_directory(f"written-{self.family}", covered), "the written model", into)

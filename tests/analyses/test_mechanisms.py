@@ -49,7 +49,7 @@ def test_theory_holds(tables, model):
     chance = value(tables, "words", model, CHANCE, "either")
     for name in ("leave_one_out", "gradient_x_input", "attention_masking"):
         assert found[name]["either"] == pytest.approx(chance), name
-    for name in ("raw_attention", "integrated_gradients", "attnlrp"):
+    for name in ("integrated_gradients", "attnlrp"):
         assert found[name]["either"] == pytest.approx(1), name
     assert value(tables, "heads", model, "attattr", "decoy") == pytest.approx(1)
     assert value(tables, "edges", model, "attattr", "decoy") == pytest.approx(1)
