@@ -22,8 +22,9 @@ from benchmark.targets import TargetName
 from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool, pool
 
-DIGITS = 5
-"""Scores are equal that differ by less than 10⁻⁵ of the largest and of 1: written models are exact up to that."""
+DIGITS = 4
+"""Scores are equal that differ by less than 10⁻⁴ of the largest and of 1. Written models are exact up to 10⁻⁶, and rules of
+relevance up to a stabiliser that is some times as large."""
 
 Scores = Float[NDArray, "N"]
 Truth = Bool[NDArray, "N"]

@@ -32,7 +32,7 @@ def value(tables, part, model, explainer, mechanism):
 @pytest.mark.parametrize("model", ["bert", "gpt2"])
 def test_theory_holds(tables, model):
     """Attention is fooled by a decoy; what removes or steps a word at a time misses one of two that are each enough, and
-    integrated gradients do not; what holds attention constant misses a gate.
+    integrated gradients do not.
     """
     names = (
         "raw_attention",
@@ -47,10 +47,14 @@ def test_theory_holds(tables, model):
         assert values["copy"] == pytest.approx(1), name
         assert (values["decoy"] < 0.9) == (name == "raw_attention"), name
     chance = value(tables, "words", model, CHANCE, "either")
-    for name in ("leave_one_out", "gradient_x_input", "attention_masking"):
+    for name in (
+        "leave_one_out",
+        "gradient_x_input",
+        "attention_masking",
+        "attnlrp",
+    ):  # what two neurons send back cancels
         assert found[name]["either"] == pytest.approx(chance), name
-    for name in ("integrated_gradients", "attnlrp"):
-        assert found[name]["either"] == pytest.approx(1), name
+    assert found["integrated_gradients"]["either"] == pytest.approx(1)
     assert value(tables, "heads", model, "attattr", "decoy") == pytest.approx(1)
     assert value(tables, "edges", model, "attattr", "decoy") == pytest.approx(1)
     assert value(tables, "words", model, "leave_one_out", "gating") == pytest.approx(1)
@@ -66,6 +70,8 @@ def test_what_is_known_has_one_and_random_scores_have_chance(tables):
         assert rows["low"].notna().all()
         assert (rows["n"] == 6).all()
     words = tables[0]["mechanisms_words"].set_index(["model", "metric"])
+    heads = tables[0]["mechanisms_heads"].set_index(["model", "metric"])
+    assert (heads[heads["explainer"] == "random"]["value"] == heads[heads["explainer"] == CHANCE]["value"]).all()
     random, chance = (words[words["explainer"] == name] for name in ("random", CHANCE))
     assert ((random["low"] <= chance["value"]) & (chance["value"] <= random["high"])).all()
 

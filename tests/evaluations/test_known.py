@@ -21,8 +21,8 @@ from tests.models.test_written import opened
         ([3, 0, 1, 2], ((1 + 2 / 4) / 2, 0, 1, 0)),  # one is found, the other is not
         ([0, 0, 0, 0], (0.6806, 0, 1, 0)),  # nothing is told apart: the expectation over all orders
         ([1, 1, 1, 0], (0.8056, 0, 1, 0)),
-        ([1e-9, 2e-9, 3e-9, 0], (0.6806, 0, 1, 0)),  # rounding is no score
-        ([1e4, 1e4, 1e4 - 1, 0], (1, 1, 0, 0)),  # but a part in 10⁴ is one
+        ([1e-5, 2e-5, 3e-5, 0], (0.6806, 0, 1, 0)),  # rounding is no score
+        ([1e4, 1e4, 1e4 - 10, 0], (1, 1, 0, 0)),  # but a part in 10³ is one
         ([-1, -2, -3, -4], (1, 1, 0, 0)),
     ],
 )
