@@ -21,7 +21,7 @@ from benchmark.models.written.mechanism import (
     weight_of,
     words_of,
 )
-from benchmark.models.written.program import AWAY, MARK, ONE, READ, REST, Head, Layer, Neuron, Program
+from benchmark.models.written.program import AWAY, MARK, ONE, READ, REST, Features, Head, Layer, Neuron, Program
 
 SHARES: Mapping[str, float] = {"weak": 0.2, "medium": 0.4, "strong": 0.8}
 """Strengths: the share of a head's attention that one word gets which it looks for."""
@@ -31,6 +31,16 @@ _SENSES = {"good": 1.0, "bad": -1.0}
 _ANSWER = {"answer": 1.0}
 _SAYS_NO = Neuron(reads={READ: 1.0}, writes={"answer": -_GAIN / 2})
 """What the answer is without any word."""
+
+
+_LEANS = Neuron(reads={READ: 1.0}, writes={"answer": -0.05})
+"""Where nothing is said the answer is no, and not what rounding makes of a draw."""
+
+
+def _leaning(words: Mapping[str, Features], *layers: Layer) -> Program:
+    """A program whose answer is no where nothing is said."""
+    *below, last = layers
+    return Program(words, (*below, Layer(last.heads, (*last.neurons, _LEANS))), _ANSWER)
 
 
 def _cues() -> dict[str, dict[str, float]]:
@@ -69,7 +79,7 @@ def copy(share: float) -> Mechanism:
     return Mechanism(
         name="copy",
         what="a head looks at the word that decides and moves what it says to the answer",
-        program=Program(words_of(_cues()), (Layer((idle(0, 0.1), real, idle(1, 0.1))),), _ANSWER),
+        program=_leaning(words_of(_cues()), Layer((idle(0, 0.1), real, idle(1, 0.1)))),
         heads=frozenset({(0, 1)}),
         draw=_one_cue(),
         lesson="nothing stands between the word and the answer, and no other head looks sharply: what fails here fails "
@@ -86,7 +96,7 @@ def decoy(share: float) -> Mechanism:
         name="decoy",
         what="a second head looks at another word with all its attention and moves a vector ten times as long, which "
         "nobody reads",
-        program=Program(words, (Layer((real, sharp, idle(0))),), _ANSWER),
+        program=_leaning(words, Layer((real, sharp, idle(0)))),
         heads=frozenset({(0, 0)}),
         draw=_one_cue("look"),
         lesson="attention says where a head looks, and norms how much it moves; neither says whether anybody reads it",
@@ -137,7 +147,7 @@ def cancellation(share: float) -> Mechanism:
         name="cancellation",
         what="two heads move the same word to the answer, one with each sign, and cancel; a third reads the word that "
         "decides",
-        program=Program(words, (Layer((pushes, real, pulls, idle(0))),), _ANSWER),
+        program=_leaning(words, Layer((pushes, real, pulls, idle(0)))),
         heads=frozenset({(0, 0), (0, 1), (0, 2)}),
         draw=_one_cue("echo"),
         lesson="attention and norms of a head have no sign, so that what two heads do against each other adds up",
@@ -181,7 +191,7 @@ def negative(share: float) -> Mechanism:
     return Mechanism(
         name="negative",
         what="two words speak for the answer and one against it",
-        program=Program(words_of(_cues()), (Layer((real, idle(0), idle(1))),), _ANSWER),
+        program=_leaning(words_of(_cues()), Layer((real, idle(0), idle(1)))),
         heads=frozenset({(0, 0)}),
         draw=draw,
         lesson="what has no sign ranks the word that speaks against as high as those that speak for",
@@ -203,7 +213,7 @@ def two_hops(share: float) -> Mechanism:
     return Mechanism(
         name="two_hops",
         what="a head of the first layer moves what a word says to a second word, where a head of the second layer reads it",
-        program=Program(words, (Layer((idle(0), fetches)), Layer((real, idle(1)))), _ANSWER),
+        program=_leaning(words, Layer((idle(0), fetches)), Layer((real, idle(1)))),
         heads=frozenset({(0, 1), (1, 0)}),
         draw=draw,
         lesson="the last layer looks at the second word, and the first one is seen only by what follows a path",
@@ -243,7 +253,7 @@ def induction(share: float) -> Mechanism:
         name="induction",
         what="two heads of the first layer tell each position which word stands before it, as what it is and as what is "
         "wanted; one of the second layer looks for the position before which the last word stood",
-        program=Program(words_of(own | senses), (Layer((tells, idle(0), asks)), Layer((idle(1), real))), _ANSWER),
+        program=_leaning(words_of(own | senses), Layer((tells, idle(0), asks)), Layer((idle(1), real))),
         heads=frozenset({(0, 0), (0, 2), (1, 1)}),
         draw=draw,
         lesson="two of the three words act on where a head looks and move nothing to the answer",
@@ -258,7 +268,7 @@ def sink(share: float) -> Mechanism:
     return Mechanism(
         name="sink",
         what="three of four heads rest on a word of the text from everywhere and move nothing",
-        program=Program(words, (Layer((rests, rests, real, rests)),), _ANSWER),
+        program=_leaning(words, Layer((rests, rests, real, rests))),
         heads=frozenset({(0, 2)}),
         draw=_one_cue("well"),
         lesson="most of the attention is where heads have nothing to do",
@@ -278,7 +288,7 @@ def position(share: float) -> Mechanism:
     return Mechanism(
         name="position",
         what="all words say something, and a head reads the third one, whatever it is",
-        program=Program(words, (Layer((idle(0), real, idle(1))),), _ANSWER),
+        program=_leaning(words, Layer((idle(0), real, idle(1)))),
         heads=frozenset({(0, 1)}),
         draw=draw,
         lesson="what a word is says nothing of whether it is read",
@@ -315,7 +325,7 @@ def loud(share: float) -> Mechanism:
         name="loud",
         what="a head gives a twentieth of its attention to a word and moves a vector a hundred times as long, which nobody "
         "reads",
-        program=Program(words, (Layer((moves, idle(0), real)),), _ANSWER),
+        program=_leaning(words, Layer((moves, idle(0), real))),
         heads=frozenset({(0, 2)}),
         draw=_one_cue("boom"),
         lesson="norms say how much a head moves, and not whether anybody reads it",
@@ -329,7 +339,7 @@ def detour(share: float) -> Mechanism:
     return Mechanism(
         name="detour",
         what="a head moves what the word says to where nobody reads it but neurons, and these write the answer",
-        program=Program(words_of(_cues()), (Layer((idle(0), real, idle(1)), through),), _ANSWER),
+        program=_leaning(words_of(_cues()), Layer((idle(0), real, idle(1)), through)),
         heads=frozenset({(0, 1)}),
         draw=_one_cue(),
         lesson="what leaves the feed-forward network out sees a head that does nothing for the answer",
@@ -346,7 +356,7 @@ def late(share: float) -> Mechanism:
         name="late",
         what="three layers move another word to every position, where nobody reads it; the fourth reads the word itself, "
         "which waited in the residual stream",
-        program=Program(words, (mixing, mixing, mixing, Layer((idle(0), idle(1), real))), _ANSWER),
+        program=_leaning(words, mixing, mixing, mixing, Layer((idle(0), idle(1), real))),
         heads=frozenset({(3, 2)}),
         draw=_one_cue("spoon", ordered=True, layer=3),
         lesson="what multiplies the attention of layers takes the position for what was mixed into it",
@@ -375,7 +385,7 @@ def pieces(share: float) -> Mechanism:
         name="pieces",
         what="a word is cut into two pieces: the second looks back at the first, and a neuron makes of both what neither "
         "means",
-        program=Program(words, (Layer((before, idle(0)), meaning), Layer((idle(1), real))), _ANSWER),
+        program=_leaning(words, Layer((before, idle(0)), meaning), Layer((idle(1), real))),
         heads=frozenset({(0, 0), (1, 1)}),
         draw=draw,
         lesson="both pieces are one word: its score is made of theirs",
