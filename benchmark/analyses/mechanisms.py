@@ -81,7 +81,9 @@ class Mechanisms(Analysis):
     `limit` inputs. Three tables have the average precision of the words (signed), of the heads and of the attention edges
     (by size) that are known to count, by explainer and mechanism; a fourth has the shares of inputs in which all words that
     count were found above all others, in which another word was above all of them (fooled), and in which neither holds
-    (missed). Scores that differ by less than 10⁻⁴ are equal, and have the expectation over their orders.
+    (missed). Two scores are equal, and have the expectation over their orders, that differ by less than a thousandth of what
+    the explainer gives to the parts that count on `copy` in the same family and strength: what is left where large numbers
+    cancel is no score, and the scores of some explainers are small.
 
     A fifth asks the same of `tests`: in how many inputs does no explanation that is wrong (whose average precision is below
     1) have a better figure than what is known, the scores 1 and 0 of the words or heads that count and do not? A test that
@@ -120,6 +122,21 @@ class Mechanisms(Analysis):
                     f"analyses.mechanisms.tests: {name} reads {test.reads}; tests of tokens or heads are asked"
                 )
 
+    def _noise(self, context: Context, place: _Place, explainers: Mapping[str, Checked]) -> Mapping[str, float]:
+        """By explainer and part, below what two scores are equal: a thousandth of its signal on `copy`."""
+        known = self._noises.setdefault((place.family, place.strength), {})
+        if not known:
+            simplest = replace(place, mechanism="copy")
+            setting = of_task(context.setting, simplest.overrides, _OF_COPY, setting_of(self, "mechanisms"))
+            found = self.by_example(context, setting, _Signal(setting.model, explainers), f"signal of {simplest}")
+            signals = {name: float(np.nan_to_num(values).mean()) for name, values in found.arrays.items()}
+            known |= {name: _SHARE * signal for name, signal in signals.items() if signal > _NO_SIGNAL}
+        return known
+
+    @cached_property
+    def _noises(self) -> dict[tuple[str, str], dict[str, float]]:
+        return {}
+
     @cached_property
     def asked(self) -> Mapping[str, Evaluation]:
         """The tests by name."""
@@ -153,7 +170,8 @@ class Mechanisms(Analysis):
         with progress.step("mechanisms", len(settings), unit="models") as advance:
             for place in self.places:
                 setting = settings[str(place)]
-                work = _Work(setting.model, explainers, self.asked)
+                noise = self._noise(context, place, explainers)
+                work = _Work(setting.model, explainers, self.asked, noise)
                 found[place] = self.by_example(context, setting, work, f"mechanism {place}", keep="each").arrays
                 advance(1)
         first = settings[str(self.places[0])]
@@ -165,6 +183,37 @@ class Mechanisms(Analysis):
         return [_outcomes(found, names), *tables, *([_tests(found, self.asked)] if self.asked else [])]
 
 
+_OF_COPY = 8
+"""Inputs of `copy` from which the size of an explainer's scores is taken."""
+
+_SHARE, _NO_SIGNAL = 1e-3, 1e-6
+
+
+@dataclass(frozen=True)
+class _Signal:
+    """The largest score, by its size, of the parts that count in each input, by explainer and part; NaN where there is none.
+
+    Attributes:
+        model: the written one.
+        explainers: by name.
+    """
+
+    model: Classifier
+    explainers: Mapping[str, Checked]
+
+    def __call__(self, batch: Batch) -> Arrays:
+        """Arrays [B]."""
+        arrays = {f"{name} {part}": np.full(len(batch), np.nan) for name in self.explainers for part in _PARTS}
+        target = self.model.target(batch, "predicted")
+        for name, explainer in self.explainers.items():
+            for part, attribution in _explained(explainer, self.model, batch, target):
+                with suppress(NotApplicable):
+                    pairs = list(_PARTS[part].compared(self.model, batch, attribution))
+                    found = [np.nan if pair is None else np.abs(pair[1][pair[0]]).max() for pair in pairs]
+                    arrays[f"{name} {part}"] = np.array(found, dtype=np.float64)
+        return arrays
+
+
 @dataclass(frozen=True)
 class _Work:
     """The four figures of each input of a batch, by explainer and part; NaN where the explainer has no such scores.
@@ -173,11 +222,13 @@ class _Work:
         model: the written one.
         explainers: by name.
         tests: by name.
+        noise: by explainer and part, below what two scores are equal, where that is known.
     """
 
     model: Classifier
     explainers: Mapping[str, Checked]
     tests: Mapping[str, Evaluation]
+    noise: Mapping[str, float]
 
     def __call__(self, batch: Batch) -> Arrays:
         """Arrays [B 4]."""
@@ -195,7 +246,8 @@ class _Work:
                 explanations |= {name: attribution} if part == "words" else {}
                 with suppress(NotApplicable):
                     pairs = list(_PARTS[part].compared(self.model, batch, attribution))
-                    arrays[f"{name} {part}"] = np.array([outcome(*pair) for pair in pairs if pair is not None])
+                    noise = self.noise.get(f"{name} {part}")
+                    arrays[f"{name} {part}"] = np.array([outcome(*pair, noise) for pair in pairs if pair is not None])
         truth = _truth(self.model, batch, target)
         for name, asked in self.tests.items():
             part = "heads" if asked.reads == "heads" else "words"

@@ -22,15 +22,15 @@ from benchmark.targets import TargetName
 from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool, pool
 
-DIGITS = 4
-"""Scores are equal that differ by less than 10⁻⁴ of the largest and of 1. Written models are exact up to 10⁻⁶, and rules of
+NOISE = 1e-4
+"""Of the largest score and of 1: by less than this two scores do not differ. Written models are exact up to 10⁻⁶, and rules of
 relevance up to a stabiliser that is some times as large."""
 
 Scores = Float[NDArray, "N"]
 Truth = Bool[NDArray, "N"]
 
 
-def outcome(truth: Truth, scores: Scores) -> tuple[float, float, float, float]:
+def outcome(truth: Truth, scores: Scores, noise: float | None = None) -> tuple[float, float, float, float]:
     """Average precision, and whether the parts that count were found, missed, or others were taken for them.
 
     Found: each of them is above all others. Fooled: another one is above each of them. Missed: neither.
@@ -38,8 +38,10 @@ def outcome(truth: Truth, scores: Scores) -> tuple[float, float, float, float]:
     Args:
         truth: which parts count; some do, and some do not.
         scores: of the parts.
+        noise: by less than this two scores do not differ; None for `NOISE` of the largest and of 1.
     """
-    rounded = np.round(scores / max(1.0, float(np.abs(scores).max())), DIGITS)
+    step = NOISE * max(1.0, float(np.abs(scores).max())) if noise is None else noise
+    rounded = np.round(scores / step)
     own, others = rounded[truth], rounded[~truth]
     found, fooled = own.min() > others.max(), others.max() > own.max()
     return average_precision(truth, rounded), float(found), float(not found and not fooled), float(fooled)
