@@ -23,8 +23,8 @@ from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool, pool
 
 NOISE = 1e-4
-"""Of the largest score and of 1: by less than this two scores do not differ. Written models are exact up to 10⁻⁶, and rules of
-relevance up to a stabiliser that is some times as large."""
+"""Of the largest score and of 1: by less than this two scores do not differ. Written models are exact up to 10⁻⁶, and rules
+of relevance up to a stabiliser that is some times as large."""
 
 Scores = Float[NDArray, "N"]
 Truth = Bool[NDArray, "N"]
