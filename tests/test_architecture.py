@@ -45,14 +45,24 @@ ALLOWED: dict[str, set[str]] = {
     "report": WORDS | {"results", "exits", "progress", "settings.report_settings"},
     "tracking": WORDS | {"results", "report", "settings"},
     "methods": BASE | {"models"},
-    "tasks": BASE | {"results.cache", "models.images"},
+    "tasks": BASE | {"results.cache", "models.images", "models.written"},  # inputs of a written model are part of it
     "notebook": BASE | {"models", "evaluations", "results", "run", "report", "catalogue"},
     "opened": BASE | {"models", "results", "run", "analyses"},
     "planning": BASE | {"models", "results", "engines", "run", "report", "opened"},
     "comparison": BASE | {"models", "results", "engines", "run", "analyses", "report", "opened", "planning.spending"},
     "catalogue": BASE | {"exits", "working_folder"},
     "commands": BASE
-    | {"comparison", "planning", "results", "report", "exits", "training", "catalogue", "working_folder"},
+    | {
+        "comparison",
+        "planning",
+        "results",
+        "report",
+        "exits",
+        "training",
+        "catalogue",
+        "working_folder",
+        "models.written",
+    },
     "train": {"commands"},
     "__main__": {"commands"},
 }

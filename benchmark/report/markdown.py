@@ -126,7 +126,7 @@ def _test(name: str, test: EvaluationRecord | None) -> list[str]:
     """The heading of a test: its title with the code name, its kind, and the class that is explained."""
     about = About() if test is None else test.about
     heading = f"{escape(about.title)} <sub>{escape(name)}</sub>" if about.title else escape(name)
-    told = [f"A test of {about.kind}."] if about.kind in KINDS[:2] else ["Descriptive."] if about.kind in KINDS else []
+    told = [f"A test of {about.kind}."] if about.kind in KINDS[:-1] else ["Descriptive."] if about.kind in KINDS else []
     told += [f"Explained class: {escape(test.target)}."] if test is not None and test.target else []
     return [f"### {heading}", "", *([" ".join(told), ""] if told else [])]
 

@@ -17,8 +17,9 @@ _TOLERANCE = 1e-6  # of a value beyond its bounds
 Version = int | float | str
 
 
-KINDS = ("faithfulness", "plausibility", "descriptive")
-"""What a test of explanations asks, in the order of the tables: what the model uses, what people would mark, or neither."""
+KINDS = ("faithfulness", "known causes", "plausibility", "descriptive")
+"""What a test of explanations asks, in the order of the tables: what the model uses, what is known to cause its answer, what
+people would mark, or none of these."""
 
 
 @dataclass(frozen=True)
