@@ -56,7 +56,12 @@ def columns(name):
     text = "".join(path.read_text(encoding="utf-8") for path in PAGES)
     body = text.partition(f"<!-- results: {name} -->")[2].partition(f"<!-- end of {name} -->")[0]
     head = next((line for line in body.splitlines() if line.startswith("| ")), "")
-    cells = [re.sub("<br>.*", "", cell.strip()).replace("\\", "") for cell in re.split(r"(?<!\\)\|", head)[1:-1]]
+    told = [re.sub("<br>.*", "", cell.strip()).replace("\\", "") for cell in re.split(r"(?<!\\)\|", head)[1:-1]]
+    named = re.compile(r".*<br><sub>(.*)</sub>")  # a name of the code, below what people read in its place
+    cells = [
+        match[1] if (match := named.fullmatch(cell.strip())) and SETTINGS["blocks"][name].get("metrics") else shown
+        for cell, shown in zip(re.split(r"(?<!\\)\|", head)[1:-1], told, strict=True)
+    ]
     return [cell for cell in cells if cell not in ("", "n")]
 
 
