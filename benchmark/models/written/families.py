@@ -340,8 +340,7 @@ class Llama(Written):
         """As of all families, on the rotary pairs that stand still."""
         back, plain = head.back, Head(head.looks, head.moves, head.rests and head.back is None)
         query, key, value, output = super().attention(plain)
-        if self.slow:
-            query, key = (torch.roll(weights, self.slow, dims=0) for weights in (query, key))
+        query, key = (torch.roll(weights, self.slow, dims=0) for weights in (query, key))
         if back is not None:
             angle, half = float(back), self.head_dim // 2
             size = _TURNING * sqrt(self.head_dim)
