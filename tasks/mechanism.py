@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from benchmark.errors import UserError
-from benchmark.models.written.families import GRID, picture
+from benchmark.models.written.families import GRID, Form, picture
 from benchmark.models.written.mechanism import QUESTION, Drawn, Mechanism
 from benchmark.models.written.mechanisms import SHARES, mechanism
 from benchmark.models.written.program import Program
@@ -20,7 +20,6 @@ from benchmark.types import Example
 from tasks.common import check_split, digest
 
 Strength = Literal["weak", "medium", "strong"]
-Form = Literal["text", "prompt", "image"]
 
 
 @configurable

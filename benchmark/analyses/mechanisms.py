@@ -3,10 +3,10 @@
 Defined in docs/protocols.md, section 14; docs/mechanisms.md explains the mechanisms.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import product
 from typing import Annotated, ClassVar
 
@@ -22,7 +22,7 @@ from benchmark.analyses.means import SHARE, mean_line
 from benchmark.analyses.opening import of_task, setting_of
 from benchmark.analyses.resumed import Arrays
 from benchmark.errors import NotApplicable, UserError, near
-from benchmark.evaluations.known import Known, KnownEdges, KnownHeads, KnownWords, outcome
+from benchmark.evaluations.known import Known, KnownEdges, KnownHeads, KnownWords, Scores, Truth, outcome
 from benchmark.models import Classifier
 from benchmark.models.written.families import FAMILIES
 from benchmark.models.written.mechanisms import NAMES, SHARES, mechanism
@@ -62,12 +62,11 @@ class _Place:
     @property
     def overrides(self) -> list[str]:
         """The overrides that open it."""
-        form = "image" if self.family == "vit" else "prompt" if self.family.endswith("_lm") else "text"
         return [
             "task=mechanism",
             f"task.mechanism={self.mechanism}",
             f"task.strength={self.strength}",
-            f"task.form={form}",
+            f"task.form={FAMILIES[self.family].form}",
             "model=written",
             f"model.family={self.family}",
         ]
@@ -122,20 +121,12 @@ class Mechanisms(Analysis):
                     f"analyses.mechanisms.tests: {name} reads {test.reads}; tests of tokens or heads are asked"
                 )
 
-    def _noise(self, context: Context, place: _Place, explainers: Mapping[str, Checked]) -> Mapping[str, float]:
-        """By explainer and part, below what two scores are equal: a thousandth of its signal on `copy`."""
-        known = self._noises.setdefault((place.family, place.strength), {})
-        if not known:
-            simplest = replace(place, mechanism="copy")
-            setting = of_task(context.setting, simplest.overrides, _OF_COPY, setting_of(self, "mechanisms"))
-            found = self.by_example(context, setting, _Signal(setting.model, explainers), f"signal of {simplest}")
-            signals = {name: float(np.nan_to_num(values).mean()) for name, values in found.arrays.items()}
-            known |= {name: _SHARE * signal for name, signal in signals.items() if signal > _NO_SIGNAL}
-        return known
-
-    @cached_property
-    def _noises(self) -> dict[tuple[str, str], dict[str, float]]:
-        return {}
+    def _noise(self, context: Context, simplest: _Place, explainers: Mapping[str, Checked]) -> Mapping[str, float]:
+        """By explainer and part, below what two scores are equal: a thousandth of its signal on the simplest mechanism."""
+        setting = of_task(context.setting, simplest.overrides, _OF_COPY, setting_of(self, "mechanisms"))
+        found = self.by_example(context, setting, _Signal(setting.model, explainers), f"signal of {simplest}")
+        signals = {name: float(np.nan_to_num(values).mean()) for name, values in found.arrays.items()}
+        return {name: _SHARE * signal for name, signal in signals.items() if signal > _NO_SIGNAL}
 
     @cached_property
     def asked(self) -> Mapping[str, Evaluation]:
@@ -149,7 +140,7 @@ class Mechanisms(Analysis):
         return [
             _Place(family, name, strength)
             for family, strength, name in product(self.families, self.strengths, self.mechanisms)
-            if family != "vit" or mechanism(name, SHARES[strength]).of_patches
+            if FAMILIES[family].form != "image" or mechanism(name, SHARES[strength]).of_patches
         ]
 
     def opened(self, context: Context) -> dict[str, Setting]:
@@ -165,12 +156,13 @@ class Mechanisms(Analysis):
         if not explainers:
             raise NotApplicable("the comparison has no explainer of single examples")
         settings = self.opened(context)
+        noise_on = cache(partial(self._noise, context, explainers=explainers))  # measured where a model is explained
         found: dict[_Place, Mapping[str, NDArray[np.float64]]] = {}
         reasons: dict[str, dict[str, str]] = {}
         with progress.step("mechanisms", len(settings), unit="models") as advance:
             for place in self.places:
                 setting = settings[str(place)]
-                noise = self._noise(context, place, explainers)
+                noise = partial(noise_on, replace(place, mechanism="copy"))
                 work = _Work(setting.model, explainers, self.asked, noise)
                 found[place] = self.by_example(context, setting, work, f"mechanism {place}", keep="each").arrays
                 advance(1)
@@ -206,11 +198,8 @@ class _Signal:
         arrays = {f"{name} {part}": np.full(len(batch), np.nan) for name in self.explainers for part in _PARTS}
         target = self.model.target(batch, "predicted")
         for name, explainer in self.explainers.items():
-            for part, attribution in _explained(explainer, self.model, batch, target):
-                with suppress(NotApplicable):
-                    pairs = list(_PARTS[part].compared(self.model, batch, attribution))
-                    found = [np.nan if pair is None else np.abs(pair[1][pair[0]]).max() for pair in pairs]
-                    arrays[f"{name} {part}"] = np.array(found, dtype=np.float64)
+            for part, _, pairs in _compared(explainer, self.model, batch, target):
+                arrays[f"{name} {part}"] = np.array([np.abs(scores[truth]).max() for truth, scores in pairs])
         return arrays
 
 
@@ -222,13 +211,13 @@ class _Work:
         model: the written one.
         explainers: by name.
         tests: by name.
-        noise: by explainer and part, below what two scores are equal, where that is known.
+        noise: says by explainer and part below what two scores are equal, where that is known.
     """
 
     model: Classifier
     explainers: Mapping[str, Checked]
     tests: Mapping[str, Evaluation]
-    noise: Mapping[str, float]
+    noise: Callable[[], Mapping[str, float]]
 
     def __call__(self, batch: Batch) -> Arrays:
         """Arrays [B 4]."""
@@ -238,22 +227,20 @@ class _Work:
             known = [truth for truth, _ in _known(test, self.model, batch)]
             arrays[f"{TRUTH} {part}"] = np.array([outcome(truth, truth.astype(float)) for truth in known])
             arrays[f"{CHANCE} {part}"] = np.array([outcome(truth, np.zeros(len(truth))) for truth in known])
-        explanations: dict[str, Attribution] = {}
+        noise, explanations = self.noise(), dict[str, Attribution]()
         for name, explainer in self.explainers.items():
             for part in _PARTS:
                 arrays[f"{name} {part}"] = np.full((len(batch), len(_FIGURES)), np.nan)
-            for part, attribution in _explained(explainer, self.model, batch, target):
-                explanations |= {name: attribution} if part == "words" else {}
-                with suppress(NotApplicable):
-                    pairs = list(_PARTS[part].compared(self.model, batch, attribution))
-                    noise = self.noise.get(f"{name} {part}")
-                    arrays[f"{name} {part}"] = np.array([outcome(*pair, noise) for pair in pairs if pair is not None])
+            for part, attribution, pairs in _compared(explainer, self.model, batch, target):
+                if part != "edges":
+                    explanations.setdefault(name, attribution)
+                key = f"{name} {part}"
+                arrays[key] = np.array([outcome(*pair, noise.get(key)) for pair in pairs])
         truth = _truth(self.model, batch, target)
         for name, asked in self.tests.items():
             part = "heads" if asked.reads == "heads" else "words"
-            wrong = {
-                one: arrays[f"{one} {part}"][:, 0] < 1 for one in explanations
-            }  # where there is no score it is False
+            # where there is no score it is False
+            wrong = {one: arrays[f"{one} {part}"][:, 0] < 1 for one in explanations}
             of_truth = _figures(asked, self.model, batch, truth)
             of_others = [
                 (wrong[one], _figures(asked, self.model, batch, attribution))
@@ -303,7 +290,7 @@ def _figures(
     return found
 
 
-def _known(test: Known, model: Classifier, batch: Batch) -> list[tuple[NDArray[np.bool_], NDArray[np.float64]]]:
+def _known(test: Known, model: Classifier, batch: Batch) -> list[tuple[Truth, Scores]]:
     """Which parts of each input count; their scores are 0."""
     shape = batch.units.shape
     nothing = Attribution(
@@ -329,6 +316,16 @@ def _explained(
     if explainer.method.scores_edges:
         with suppress(NotApplicable, UserError):
             yield "edges", edge_sums(explainer, model, batch, target).cpu()
+
+
+def _compared(
+    explainer: Checked, model: Classifier, batch: Batch, target: Target
+) -> Iterator[tuple[str, Attribution, Sequence[tuple[Truth, Scores]]]]:
+    """The parts that an explainer scores, its explanation, and of each input which of these parts count and their scores."""
+    for part, attribution in _explained(explainer, model, batch, target):
+        with suppress(NotApplicable):
+            pairs = [pair for pair in _PARTS[part].compared(model, batch, attribution) if pair is not None]
+            yield part, attribution, pairs
 
 
 def _reason(setting: Setting, explainer: Checked, part: str) -> str:

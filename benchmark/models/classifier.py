@@ -1,8 +1,10 @@
 """The instrumented classifier: any `transformers` sequence or image classifier, recorded and edited from outside."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
 
@@ -26,7 +28,7 @@ from benchmark.models.embeddings import embedding_modules, observing_embeddings
 from benchmark.models.encoding import Encoder
 from benchmark.models.families import Family, read_weights
 from benchmark.models.label_matching import label_map
-from benchmark.models.next_token import CANDIDATES, CONTINUATION, VOCABULARY, refuse_whole
+from benchmark.models.next_token import CANDIDATES, CONTINUATION, VOCABULARY, Over, refuse_whole
 from benchmark.models.passes import Cost, Trace, share_of_tokens
 from benchmark.models.precision import Magnitudes, Twin
 from benchmark.models.read_rows import Narrow, Rows, lone_rows
@@ -213,6 +215,12 @@ class Classifier:
         if self.encoder.over in (VOCABULARY, CONTINUATION):
             return list(range(len(task_labels)))
         return label_map(self.labels, task_labels, self.name)
+
+    def asked_over(self, over: Over, labels: tuple[str, ...]) -> "Classifier":
+        """The language model with other classes, and so with another fingerprint."""
+        told = json.dumps([self.fingerprint, over])
+        encoder = replace(self.encoder, over=over)
+        return replace(self, labels=labels, encoder=encoder, fingerprint=sha256(told.encode()).hexdigest())
 
     @property
     def removed_token_id(self) -> int:

@@ -3,10 +3,8 @@
 Notation: B prompts, T tokens of the longest, N tokens of the longest continuation, R tokens of all continuations.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any
 
 import torch
@@ -14,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from benchmark.models.classifier import Classifier
-from benchmark.models.next_token import ASKED, CONTINUATION, VOCABULARY
+from benchmark.models.next_token import ASKED, CONTINUATION, VOCABULARY, followed
 from benchmark.types import Attribution, Batch, layouts
 
 
@@ -33,36 +31,26 @@ def token_by_token(model: Classifier, batch: Batch, said: Int[Tensor, "B N"]) ->
     """
     owner, step = (said >= 0).nonzero().unbind(1)
     prompts = batch.select(owner.tolist())
-    length, n_columns = prompts.attention_mask.sum(1), prompts.units.shape[1]
-    width = max(n_columns, int((length + step).max()))
-    behind = torch.arange(width, device=said.device) - length[:, None]  # which token of the continuation stands there
-    attended = behind < step[:, None]
-    more = (0, width - n_columns)
-    before = said[owner].gather(1, behind.clamp(0, said.shape[1] - 1))
-    columns = {name: nn.functional.pad(column, more) for name, column in prompts.tensors.items() if name not in ASKED}
-    last = (length - 1)[:, None]
-    tensors = {
-        name: torch.where(behind < 0, own, own.gather(1, last) + (behind + 1 if name == "position_ids" else 0))
-        for name, own in columns.items()
-    }
-    tensors["input_ids"] = torch.where(behind < 0, columns["input_ids"], before).masked_fill(
-        ~attended, model.pad_token_id
-    )
-    tensors["attention_mask"] = attended.to(columns["attention_mask"].dtype)
-    units = nn.functional.pad(prompts.units, more, value=-1)
-    return replace(prompts, tensors=tensors, units=units, label=said[owner, step]), owner
+    length = prompts.attention_mask.sum(1)
+    width = max(prompts.units.shape[1], int((length + step).max()))
+    before = said[owner].masked_fill(torch.arange(said.shape[1], device=said.device) >= step[:, None], -1)
+    others = {name: column for name, column in prompts.tensors.items() if name not in ("input_ids", *ASKED)}
+    ids, tensors = followed(prompts.tensors["input_ids"], length[:, None] - 1, before, others)
+    tensors["input_ids"] = ids.masked_fill(tensors["attention_mask"] == 0, model.pad_token_id)
+    units = nn.functional.pad(prompts.units, (0, said.shape[1] - 1), value=-1)
+    return replace(
+        prompts,
+        tensors={name: column[:, :width] for name, column in tensors.items()},
+        units=units[:, :width],
+        label=said[owner, step],
+    ), owner
 
 
 def each_of(model: Classifier, batch: Batch) -> tuple[Classifier, Batch, Int[Tensor, "R"]]:
     """What is asked of a method for prompts with continuations: the model over its vocabulary, and `token_by_token`."""
     head: Any = model.model
     vocabulary = len(head.get_output_embeddings().weight)
-    over = replace(
-        model,
-        labels=tuple(map(str, range(vocabulary))),
-        encoder=replace(model.encoder, over=VOCABULARY),
-        fingerprint=sha256(json.dumps([model.fingerprint, "each token"]).encode()).hexdigest(),
-    )
+    over = model.asked_over(VOCABULARY, tuple(map(str, range(vocabulary))))
     return over, *token_by_token(model, batch, batch.tensors[CONTINUATION][..., 0])
 
 

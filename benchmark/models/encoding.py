@@ -320,11 +320,12 @@ class Encoder:
         if self.patch is not None:
             inputs = [opened(Path(value)) if isinstance(value, str | PathLike) else value for value in inputs]
         asked, labels = self._asked(inputs, candidates, uids, labels)
-        said = [row[row >= 0] for row in asked[CONTINUATION]] if CONTINUATION in asked else [(0,)] * len(inputs)
+        said = asked.get(CONTINUATION)
+        behind = [0] * len(inputs) if said is None else ((said[..., 0] >= 0).sum(1) - 1).tolist()
         if all(isinstance(value, Mapping) for value in inputs):
             tensors, units, n_units, words, merges = self._ready(inputs)
         elif all(isinstance(value, str | Sequence) for value in inputs):
-            tensors, units, n_units, words, merges = self._text(inputs, uids, [len(one) - 1 for one in said])
+            tensors, units, n_units, words, merges = self._text(inputs, uids, behind)
         else:
             tensors, units, n_units, words, merges = self._images(inputs, uids)
         tensors = {**tensors, **asked}

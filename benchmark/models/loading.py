@@ -37,7 +37,6 @@ from benchmark.models.next_token import (
     LABELS,
     VOCABULARY,
     Answers,
-    Over,
     chat_around,
     tokens_by_name,
 )
@@ -184,7 +183,7 @@ def _asked(
     """
     asked = _in_chat(model) if chat else model
     if isinstance(labels, str) and labels == CONTINUATION:
-        return _over(asked, CONTINUATION, CONTINUES)
+        return asked.asked_over(CONTINUATION, CONTINUES)
     if isinstance(labels, str) and labels == VOCABULARY:
         return over_vocabulary(asked)
     return asked if labels is None else replace(asked, labels=_called(labels))
@@ -214,14 +213,7 @@ def over_vocabulary(model: Classifier) -> Classifier:
     """The language model whose classes are all tokens; its fingerprint is another than that of one with candidates."""
     vocabulary = model.run(model.encode([{"input_ids": [0, 0]}], candidates=[(0, 1)])).vocabulary
     assert vocabulary is not None
-    return _over(model, VOCABULARY, tokens_by_name(model.tokenizer, vocabulary.shape[-1]))
-
-
-def _over(model: Classifier, over: Over, labels: tuple[str, ...]) -> Classifier:
-    """The language model with other classes, and so with another fingerprint."""
-    told = json.dumps([model.fingerprint, over])
-    encoder = replace(model.encoder, over=over)
-    return replace(model, labels=labels, encoder=encoder, fingerprint=sha256(told.encode()).hexdigest())
+    return model.asked_over(VOCABULARY, tokens_by_name(model.tokenizer, vocabulary.shape[-1]))
 
 
 def _zero_head(head: Head, labels: Sequence[str | int | float | bool] | None) -> ZeroHead | None:

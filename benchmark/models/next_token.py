@@ -82,7 +82,7 @@ class NextToken:
         read = last_token(input_ids, self.config)[:, None]
         if continuation is not None:
             said = continuation[..., 0]
-            input_ids, more = _followed(input_ids, read, said, more)
+            input_ids, more = followed(input_ids, read, said, more)
             read = read + torch.arange(said.shape[1], device=read.device)
         kept, place = torch.unique(read, return_inverse=True)
         rows = torch.arange(len(read), device=read.device)[:, None]
@@ -106,7 +106,7 @@ class NextToken:
         return _empty, (type(self).__mro__[2],), self.__dict__.copy()
 
 
-def _followed(
+def followed(
     ids: Int[Tensor, "B T"], last: Int[Tensor, "B 1"], said: Int[Tensor, "B N"], more: Mapping[str, Any]
 ) -> tuple[Int[Tensor, "B M"], dict[str, Any]]:
     """Prompts with all but the last token of their continuations right behind them, M = T + N − 1 tokens wide.

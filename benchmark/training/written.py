@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from benchmark.errors import UserError
 from benchmark.models.checkpoints import quiet_transformers
 from benchmark.models.loading import load_model
-from benchmark.models.written.families import FamilyName, write
+from benchmark.models.written.families import FAMILIES, FamilyName, write
 from benchmark.models.written.program import Program
 from benchmark.models.written.truth import check
 from benchmark.settings.identity import identity
@@ -36,7 +36,7 @@ class Written(Loading):
     @property
     def answers(self) -> Literal["class", "next_token"]:
         """What the model is asked."""
-        return "next_token" if self.family.endswith("_lm") else "class"
+        return "next_token" if FAMILIES[self.family].form == "prompt" else "class"
 
     def resolve(self, task: Task) -> str:
         """Directory of the checkpoint; what it does on some inputs is held to brute force before it is kept.

@@ -25,6 +25,9 @@ from benchmark.models.written.program import MARK, ONE, READ, REST, RESTING, Fea
 FamilyName = Literal["bert", "gpt2", "llama", "vit", "gpt2_lm", "llama_lm"]
 """A classifier, or with `_lm` a language model that is asked for the next token."""
 
+Form = Literal["text", "prompt", "image"]
+"""What its inputs are: texts for a classifier, prompts for a language model, or images."""
+
 _K = 1e4
 _PLACES = 16
 """Positions that a head which looks back tells apart."""
@@ -54,6 +57,7 @@ class Written(ABC):
         program: what is written.
     """
 
+    form: ClassVar[Form] = "text"
     causal: ClassVar[bool] = True
     paired: ClassVar[bool] = True
 
@@ -229,6 +233,15 @@ def _put(parameter: Tensor, values: Tensor) -> None:
         parameter[tuple(map(slice, values.shape))] = values.to(parameter)
 
 
+def _put_in_order(block: nn.Module, *weights: Tensor) -> None:
+    """Write into the linear layers of a block, in the order in which it has them: query, key, value, output, and those of
+    the feed-forward network.
+    """
+    linear = [part for part in block.modules() if isinstance(part, nn.Linear)]
+    for part, own in zip(linear, weights, strict=True):
+        _put(part.weight, own)
+
+
 def _blank(model: nn.Module) -> Any:
     """The model with 0 for every parameter."""
     for parameter in model.parameters():
@@ -256,15 +269,7 @@ class Bert(Written):
         _put(embeddings.position_embeddings.weight, self.positions(_PLACES))
         norms = [embeddings.LayerNorm]
         for module, layer in zip(model.bert.encoder.layer, self.program.layers, strict=True):
-            own = module.attention.self
-            query, key, value, output = self.joined(layer.heads)
-            inner, outer = self.feed_forward(layer.neurons)
-            _put(own.query.weight, query)
-            _put(own.key.weight, key)
-            _put(own.value.weight, value)
-            _put(module.attention.output.dense.weight, output)
-            _put(module.intermediate.dense.weight, inner)
-            _put(module.output.dense.weight, outer)
+            _put_in_order(module, *self.joined(layer.heads), *self.feed_forward(layer.neurons))
             norms += [module.attention.output.LayerNorm, module.output.LayerNorm]
         _fill(norms, self.gain)
         no, yes = self.answers()
@@ -273,17 +278,41 @@ class Bert(Written):
         return model
 
 
-class Gpt2(Written):
-    """`GPT2ForSequenceClassification`, which reads the last token."""
+class Decoder(Written):
+    """A family that reads from left to right: a classifier, or a language model whose answer is the word that comes next."""
+
+    kind: ClassVar[str]
+    """Of the transformers model."""
+
+    body: ClassVar[str]
+    head: ClassVar[str]
+    """What the parts of the transformers model are called."""
 
     def model(self) -> Any:
         """The transformers model."""
-        from transformers import GPT2ForSequenceClassification
+        import transformers
 
-        model = _blank(GPT2ForSequenceClassification(self._config()))
-        self._write(model.transformer)
-        _put(model.score.weight, self.answers())
+        model = _blank(getattr(transformers, self.kind)(self._config()))
+        self._write(getattr(model, self.body))
+        rows = self.unembedding() if self.form == "prompt" else self.answers()
+        _put(getattr(model, self.head).weight, rows)
         return model
+
+    @abstractmethod
+    def _config(self) -> Any:
+        """The configuration of the model."""
+
+    @abstractmethod
+    def _write(self, body: Any) -> None:
+        """Write embeddings, blocks and norms."""
+
+
+class Gpt2(Decoder):
+    """`GPT2ForSequenceClassification`, which reads the last token."""
+
+    kind: ClassVar[str] = "GPT2ForSequenceClassification"
+    body: ClassVar[str] = "transformer"
+    head: ClassVar[str] = "score"
 
     def _config(self) -> Any:
         from transformers import GPT2Config
@@ -310,19 +339,14 @@ class Gpt2(Written):
 
 
 class Gpt2LM(Gpt2):
-    """`GPT2LMHeadModel`: the answer is the word that comes next."""
+    """`GPT2LMHeadModel`."""
 
-    def model(self) -> Any:
-        """The transformers model."""
-        from transformers import GPT2LMHeadModel
-
-        model = _blank(GPT2LMHeadModel(self._config()))
-        self._write(model.transformer)
-        _put(model.lm_head.weight, self.unembedding())
-        return model
+    form: ClassVar[Form] = "prompt"
+    kind: ClassVar[str] = "GPT2LMHeadModel"
+    head: ClassVar[str] = "lm_head"
 
 
-class Llama(Written):
+class Llama(Decoder):
     """`LlamaForSequenceClassification`: RMS norms, gates that are 1, and rotary positions.
 
     What a head looks for lies on the slower half of the rotary pairs, which stand still; a head that looks back has its
@@ -330,6 +354,9 @@ class Llama(Written):
     """
 
     paired: ClassVar[bool] = False
+    kind: ClassVar[str] = "LlamaForSequenceClassification"
+    body: ClassVar[str] = "model"
+    head: ClassVar[str] = "score"
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
@@ -352,15 +379,6 @@ class Llama(Written):
         """Features of every token, K among them."""
         return {token: {**own, ONE: 1.0} for token, own in super().tokens().items()}
 
-    def model(self) -> Any:
-        """The transformers model."""
-        from transformers import LlamaForSequenceClassification
-
-        model = _blank(LlamaForSequenceClassification(self._config()))
-        self._write(model.model)
-        _put(model.score.weight, self.answers())
-        return model
-
     def _config(self) -> Any:
         from transformers import LlamaConfig
 
@@ -375,35 +393,25 @@ class Llama(Written):
         _put(body.embed_tokens.weight, self._embeddings())
         norms = [body.norm]
         for module, layer in zip(body.layers, self.program.layers, strict=True):
-            query, key, value, output = self.joined(layer.heads)
             inner, outer = self.feed_forward(layer.neurons)
-            _put(module.self_attn.q_proj.weight, query)
-            _put(module.self_attn.k_proj.weight, key)
-            _put(module.self_attn.v_proj.weight, value)
-            _put(module.self_attn.o_proj.weight, output)
-            _put(module.mlp.gate_proj.weight, inner)
-            _put(module.mlp.up_proj.weight, self.reading({ONE: 1.0}).expand(self.program.neurons, -1))
-            _put(module.mlp.down_proj.weight, outer)
+            ones = self.reading({ONE: 1.0}).expand(self.program.neurons, -1)  # of the gates
+            _put_in_order(module, *self.joined(layer.heads), inner, ones, outer)
             norms += [module.input_layernorm, module.post_attention_layernorm]
         _fill(norms, self.gain)
 
 
 class LlamaLM(Llama):
-    """`LlamaForCausalLM`: the answer is the word that comes next."""
+    """`LlamaForCausalLM`."""
 
-    def model(self) -> Any:
-        """The transformers model."""
-        from transformers import LlamaForCausalLM
-
-        model = _blank(LlamaForCausalLM(self._config()))
-        self._write(model.model)
-        _put(model.lm_head.weight, self.unembedding())
-        return model
+    form: ClassVar[Form] = "prompt"
+    kind: ClassVar[str] = "LlamaForCausalLM"
+    head: ClassVar[str] = "lm_head"
 
 
 class Vit(Written):
     """`ViTForImageClassification`: each word is a patch in which one number of one colour is 1; a black patch is no word."""
 
+    form: ClassVar[Form] = "image"
     causal: ClassVar[bool] = False
 
     def model(self) -> Any:
@@ -425,20 +433,11 @@ class Vit(Written):
             embeddings.position_embeddings[0] = self.positions(1 + GRID**2)
         norms = [model.vit.layernorm]
         for module, layer in zip(_layers(model.vit), self.program.layers, strict=True):
-            query, key, value, output = self.joined(layer.heads)
-            inner, outer = self.feed_forward(layer.neurons)
-            parts = dict(module.named_modules())
-            for name, weights in self._places(parts, query, key, value, output, inner, outer):
-                _put(parts[name].weight, weights)
+            _put_in_order(module, *self.joined(layer.heads), *self.feed_forward(layer.neurons))
             norms += [module.layernorm_before, module.layernorm_after]
         _fill(norms, self.gain)
         _put(model.classifier.weight, self.answers())
         return model
-
-    @staticmethod
-    def _places(parts: Mapping[str, Any], *weights: Tensor) -> Iterable[tuple[str, Tensor]]:
-        names = [name for name, part in parts.items() if isinstance(part, nn.Linear)]
-        return zip(names, weights, strict=True)
 
     def encoder(self) -> Any:
         """An image processor that leaves pixels as they are, but divides them by 255."""
