@@ -1,4 +1,4 @@
-"""Every explainer on every mechanism that is written by hand: what it finds, misses, and is fooled by.
+"""Every explainer on every mechanism that is written by hand, or learnt: what it finds, misses, and is fooled by.
 
 Defined in docs/protocols.md, section 14; docs/mechanisms.md explains the mechanisms.
 """
@@ -8,25 +8,29 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import product
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from benchmark import progress
 from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
-from benchmark.analyses.means import SHARE, mean_line
+from benchmark.analyses.differences import Difference, difference_lines
+from benchmark.analyses.means import CHANGE_OF_SHARE, CORRELATION, SHARE, mean_line
 from benchmark.analyses.opening import of_task, setting_of
 from benchmark.analyses.resumed import Arrays
 from benchmark.errors import NotApplicable, UserError, near
 from benchmark.evaluations.known import Known, KnownEdges, KnownHeads, KnownWords, Scores, Truth, outcome
+from benchmark.evaluations.ranks import kendall
 from benchmark.models import Classifier
 from benchmark.models.written.families import FAMILIES
 from benchmark.models.written.mechanisms import NAMES, SHARES, mechanism
-from benchmark.models.written.truth import known_heads
+from benchmark.models.written.truth import effects, known_edges, known_heads
+from benchmark.results.statistics import spread_interval
 from benchmark.results.tables import Drawing, Table
 from benchmark.run.explaining import Checked, edge_sums
 from benchmark.run.workbench import Setting
@@ -34,10 +38,16 @@ from benchmark.settings.configuration import compose
 from benchmark.settings.declared import Count, Distinct, configurable
 from benchmark.settings.making import make
 from benchmark.targets import ClassTarget, Target
+from benchmark.training.softened import LEARNERS
 from benchmark.types import Attribution, Batch, Evaluation, Method
 
-TRUTH, CHANCE = "what is known", "chance"
-"""Lines of the tables: the scores 1 and 0 of what counts and what does not, and the expectation over all orders."""
+TRUTH, CHANCE, BRUTE = "what is known", "chance", "brute force"
+"""Lines of the tables: the scores 1 and 0 of what counts and what does not, the expectation over all orders, and of softened
+models what brute force finds in them.
+"""
+
+WRITTEN, SOFTENED = "written", "softened"
+"""Where a model comes from (`model=`): its weights are written by hand, or learnt from random ones."""
 
 _FIGURES = ("average precision", "found", "missed", "fooled")
 _PARTS: Mapping[str, Known] = {"words": KnownWords(), "heads": KnownHeads(), "edges": KnownEdges()}
@@ -45,19 +55,25 @@ _PARTS: Mapping[str, Known] = {"words": KnownWords(), "heads": KnownHeads(), "ed
 
 @dataclass(frozen=True)
 class _Place:
-    """One written model."""
+    """One model of a mechanism."""
 
     family: str
     mechanism: str
     strength: str
+    source: str = WRITTEN
 
     def __str__(self) -> str:
-        return f"{self.family} {self.mechanism} {self.strength}"
+        return f"{self.family} {self.mechanism} {self.strength}" + (f" {SOFTENED}" if self.is_softened else "")
+
+    @property
+    def is_softened(self) -> bool:
+        """Whether it is learnt from random weights, and not written by hand."""
+        return self.source == SOFTENED
 
     @property
     def model(self) -> str:
         """What the tables call it."""
-        return f"{self.family}, {self.strength}"
+        return f"{self.family}, {self.strength}" + (f", {SOFTENED}" if self.is_softened else "")
 
     @property
     def overrides(self) -> list[str]:
@@ -67,7 +83,7 @@ class _Place:
             f"task.mechanism={self.mechanism}",
             f"task.strength={self.strength}",
             f"task.form={FAMILIES[self.family].form}",
-            "model=written",
+            f"model={self.source}",
             f"model.family={self.family}",
         ]
 
@@ -91,10 +107,17 @@ class Mechanisms(Analysis):
     Two lines stand beside the explainers: what is known itself, which has 1 everywhere, and chance, the expectation over all
     orders, so that an explainer whose interval holds it says nothing. Random orders of heads have that expectation, too.
 
+    With `softened` the same stands beside it of models that learn the mechanism from random weights (`model=softened`), as
+    families of their own. Whether what is known of the written model holds in them is asked by brute force, whose line has
+    the average precision of exact Shapley values of the words, and of the largest change of the answer without a head or an
+    edge. A sixth table compares explainers in both: means over the mechanisms, their paired difference over the inputs, and
+    the rank correlation τ_b of the means. A mechanism enters it where brute force has at least 0.95 in the softened model.
+
     Attributes:
         mechanisms: names of `benchmark.models.written.mechanisms.NAMES`, or dotted paths of functions of your own.
         families: what they are written into.
         strengths: of the mechanisms.
+        softened: whether models are learnt, too; about a minute each, once.
         limit: inputs of each.
         tests: names of tests of words or of heads of each example, with their default settings.
     """
@@ -104,6 +127,7 @@ class Mechanisms(Analysis):
     mechanisms: Annotated[Sequence[str], Distinct()] = NAMES
     families: Annotated[Sequence[str], Distinct()] = ("bert", "gpt2")
     strengths: Annotated[Sequence[str], Distinct()] = ("medium",)
+    softened: bool = False
     limit: Count | None = 24
     tests: Annotated[Sequence[str], Distinct()] = (
         "perturbation", "aopc", "context_attribution", "agreement", "head_pruning_each"
@@ -113,6 +137,10 @@ class Mechanisms(Analysis):
         for setting, allowed in (("families", tuple(FAMILIES)), ("strengths", tuple(SHARES))):
             if wrong := [name for name in getattr(self, setting) if name not in allowed]:
                 raise UserError(f"analyses.mechanisms.{setting}: there is no {wrong[0]}; {near(wrong[0], allowed)}")
+        if self.softened and (wrong := [name for name in self.families if name not in LEARNERS]):
+            raise UserError(
+                f"analyses.mechanisms.softened: {wrong[0]} is written by hand alone; {' and '.join(LEARNERS)} are learnt"
+            )
         for name in self.mechanisms:
             mechanism(name, SHARES["medium"])
         for name, test in self.asked.items():
@@ -136,10 +164,11 @@ class Mechanisms(Analysis):
 
     @property
     def places(self) -> list[_Place]:
-        """Every written model that there is."""
+        """Every model that there is."""
+        sources = (WRITTEN, SOFTENED) if self.softened else (WRITTEN,)
         return [
-            _Place(family, name, strength)
-            for family, strength, name in product(self.families, self.strengths, self.mechanisms)
+            _Place(family, name, strength, source)
+            for family, strength, source, name in product(self.families, self.strengths, sources, self.mechanisms)
             if FAMILIES[family].form != "image" or mechanism(name, SHARES[strength]).of_patches
         ]
 
@@ -163,7 +192,7 @@ class Mechanisms(Analysis):
             for place in self.places:
                 setting = settings[str(place)]
                 noise = partial(noise_on, replace(place, mechanism="copy"))
-                work = _Work(setting.model, explainers, self.asked, noise)
+                work = _Work(setting.model, explainers, self.asked, noise, by_brute_force=place.is_softened)
                 found[place] = self.by_example(context, setting, work, f"mechanism {place}", keep="each").arrays
                 advance(1)
         first = settings[str(self.places[0])]
@@ -171,8 +200,9 @@ class Mechanisms(Analysis):
             if all(np.isnan(arrays[f"{name} {part}"]).all() for arrays in found.values()):
                 reasons.setdefault(name, {})[part] = _reason(first, explainers[name], part)
         names = [TRUTH, CHANCE, *explainers]
-        tables = [_precisions(found, names, part, reasons) for part in _PARTS]
-        return [_outcomes(found, names), *tables, *([_tests(found, self.asked)] if self.asked else [])]
+        tables = [_outcomes(found, names), *(_precisions(found, names, part, reasons) for part in _PARTS)]
+        tables += [_tests(found, self.asked)] if self.asked else []
+        return [*tables, *([_beside_softened(found, list(explainers))] if self.softened else [])]
 
 
 _OF_COPY = 8
@@ -212,12 +242,14 @@ class _Work:
         explainers: by name.
         tests: by name.
         noise: says by explainer and part below what two scores are equal, where that is known.
+        by_brute_force: whether the line of brute force is computed.
     """
 
     model: Classifier
     explainers: Mapping[str, Checked]
     tests: Mapping[str, Evaluation]
     noise: Callable[[], Mapping[str, float]]
+    by_brute_force: bool = False
 
     def __call__(self, batch: Batch) -> Arrays:
         """Arrays [B 4]."""
@@ -227,6 +259,8 @@ class _Work:
             known = [truth for truth, _ in _known(test, self.model, batch)]
             arrays[f"{TRUTH} {part}"] = np.array([outcome(truth, truth.astype(float)) for truth in known])
             arrays[f"{CHANCE} {part}"] = np.array([outcome(truth, np.zeros(len(truth))) for truth in known])
+        if self.by_brute_force:
+            arrays |= _found_by_brute_force(self.model, batch)
         noise, explanations = self.noise(), dict[str, Attribution]()
         for name, explainer in self.explainers.items():
             for part in _PARTS:
@@ -253,6 +287,28 @@ class _Work:
                     beaten |= mistaken & (best * figures.get((metric, best), own) > best * own + _EQUAL)
                 arrays[f"{name} {metric}"] = np.where(np.isnan(own), np.nan, 1.0 - beaten)
         return arrays
+
+
+def _found_by_brute_force(model: Classifier, batch: Batch) -> Arrays:
+    """The four figures of what brute force says of a model whose truth is not written into it."""
+    heads, edges = known_heads(model, batch), known_edges(model, batch)
+    figures: dict[str, list[tuple[float, ...]]] = {part: [] for part in _PARTS}
+    for b, effect in enumerate(effects(model, batch)):
+        rated = ~np.isnan(effect.shapley)
+        rationale = batch.rationale[b]
+        marks = np.zeros(len(rated), dtype=bool) if rationale is None else rationale.astype(bool)
+        known = {
+            "words": (marks[rated], effect.shapley[rated]),
+            "heads": _pair(heads[b], effect.heads),
+            "edges": _pair(edges[b], effect.edges),
+        }
+        for part, pair in known.items():
+            figures[part].append(outcome(*pair))
+    return {f"{BRUTE} {part}": np.array(rows) for part, rows in figures.items()}
+
+
+def _pair(truth: Tensor, changes: Mapping[tuple[int, ...], float]) -> tuple[Truth, Scores]:
+    return np.array([bool(truth[place]) for place in changes]), np.array(list(changes.values()))
 
 
 _EQUAL = 1e-5
@@ -351,6 +407,7 @@ def _precisions(
 ) -> Table:
     shown = [name for name in names if part == "words" or part not in reasons.get(name, {})]
     silent = [name for name in names if name not in shown]
+    brute = [BRUTE] if any(place.is_softened for place in found) else []
     lines = [
         mean_line(
             {"model": place.model, "explainer": name},
@@ -360,7 +417,8 @@ def _precisions(
             reasons.get(name, {}).get(part, "it has no scores here"),
         )
         for place, arrays in found.items()
-        for name in shown
+        for name in (*brute, *shown)
+        if f"{name} {part}" in arrays
     ]
     told = f"No scores of {part}: {', '.join(silent)}." if silent else ""
     return Table(
@@ -430,6 +488,78 @@ _OF_TESTS = (
     "Where the share is low, the test prefers an explanation that is wrong to the one that is true: being first there is no "
     "sign of being right. Explanations are those of the comparison, and wrong where their average precision is below 1."
 )
+
+_HOLDS = 0.95
+"""Average precision of brute force from which a softened model has what is known of the written one."""
+
+
+def _beside_softened(found: Mapping[_Place, Mapping[str, NDArray[np.float64]]], explainers: Sequence[str]) -> Table:
+    """Explainers in written and in softened models: means over mechanisms, and whether their order is the same."""
+    lines: list[dict[str, Any]] = []
+    questions: list[Difference] = []
+    sentences: list[str] = []
+    models = dict.fromkeys(replace(place, mechanism="", source=WRITTEN) for place in found)
+    for model, part in product(models, _PARTS):
+        learnt = {
+            place.mechanism: arrays
+            for place, arrays in found.items()
+            if place == replace(model, mechanism=place.mechanism, source=SOFTENED)
+        }
+        by_force = {name: arrays[f"{BRUTE} {part}"][:, 0] for name, arrays in learnt.items()}
+        kept = [name for name, values in by_force.items() if values.mean() >= _HOLDS]
+        of_force = np.mean(list(by_force.values()), axis=0)
+        lines.append(mean_line({"model": model.model, "part": part, "explainer": BRUTE}, SOFTENED, of_force, SHARE, ""))
+        if not kept:
+            sentences.append(f"{model.model}, {part}: no softened model has what is known of the written one.")
+            continue
+        values: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+        both = [found[replace(model, mechanism=one)] for one in kept], [learnt[one] for one in kept]
+        for name in explainers:
+            written, softened = (
+                np.mean([arrays[f"{name} {part}"][:, 0] for arrays in models_of], axis=0) for models_of in both
+            )
+            if not (np.isnan(written) | np.isnan(softened)).any():
+                values[name] = written, softened
+        for name, (written, softened) in values.items():
+            labels = {"model": model.model, "part": part, "explainer": name}
+            lines += [mean_line(labels, WRITTEN, written, SHARE, ""), mean_line(labels, SOFTENED, softened, SHARE, "")]
+            questions.append(Difference(labels, softened - written, reach=CHANGE_OF_SHARE))
+        sentences.append(_order(model.model, part, kept, len(learnt), list(values.values())))
+    lines += difference_lines(questions)[0]
+    return Table(
+        name="mechanisms_softened",
+        title="Average precision in models that learnt the mechanisms, less that in the written ones, mean over mechanisms",
+        labels=("model", "part", "explainer"),
+        rows=pd.DataFrame(lines),
+        sentences=tuple(sentences),
+    )
+
+
+def _order(
+    model: str,
+    part: str,
+    kept: Sequence[str],
+    count: int,
+    values: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
+) -> str:
+    """In words, how far the order of explainers in written models is that in softened ones."""
+    which = f"{model}, {part}, {len(kept)} of {count} mechanisms (in the others brute force has less than {_HOLDS})"
+    if len(values) < 2:
+        return f"{which}: fewer than two explainers have such scores."
+    written, softened = (np.stack(columns, axis=1) for columns in zip(*values, strict=True))  # inputs by explainers
+
+    def tau(rows: NDArray[np.int64]) -> float:
+        return kendall(written[rows].mean(0), softened[rows].mean(0)).tau
+
+    generator = np.random.default_rng(0)
+    resampled = [tau(generator.integers(0, len(written), size=len(written))) for _ in range(_RESAMPLES)]
+    order = spread_interval(tau(np.arange(len(written))), resampled, len(written), CORRELATION)
+    ends = "no interval, as the resamples do not vary" if np.isnan(order.low) else f"{order.low:.3f}, {order.high:.3f}"
+    said = f"{order.value:.3f} [{ends}] over {order.n} inputs of each mechanism"
+    return f"{which}: the order of {len(values)} explainers has τ_b = {said}."
+
+
+_RESAMPLES = 1000
 
 _MOST = 0.5
 

@@ -30,6 +30,9 @@ AttentionEdit = Callable[[int, Tensor], Tensor]
 ValueEdit = Callable[[int, Tensor], Tensor]
 """`(layer, value [B H T D]) -> value`, applied before the product with the probabilities."""
 
+OutputEdit = Callable[[int, Tensor], Tensor]
+"""`(layer, outputs of the heads [B T H D]) -> outputs`, applied to that product."""
+
 
 @dataclass
 class Tape:
@@ -39,6 +42,7 @@ class Tape:
         modules: identities of the attention modules of the model that the tape belongs to.
         edits: applied in order to the probabilities of every layer.
         value_edits: applied in order to the value vectors of every layer, one set for each query head.
+        output_edits: applied in order to what the heads of every layer give the output projection.
         replace: probabilities that stand in for those of a layer; its scores are then not computed.
         record: keep the (edited) probabilities.
         record_permitted: keep which keys each query may attend to.
@@ -52,6 +56,7 @@ class Tape:
     modules: frozenset[int]
     edits: Sequence[AttentionEdit] = ()
     value_edits: Sequence[ValueEdit] = ()
+    output_edits: Sequence[OutputEdit] = ()
     replace: Mapping[int, Tensor] = field(default_factory=dict)
     record: bool = False
     record_permitted: bool = False
@@ -138,20 +143,30 @@ def attention_forward(
             value = edit(tape.layer, value)
     unread = tape is not None and not tape.reads and not module.training and softcap is None
     if tape is not None and unread and not has_torch_function((query, key, value)):
-        _count(tape, module)
         output = F.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling)
-        return output.transpose(1, 2).contiguous(), None
+        output = _outputs(tape, output)
+        _count(tape, module)
+        return output, None
     if tape is not None and tape.layer in tape.replace:
         probabilities = tape.replace[tape.layer]
         probabilities = probabilities if tape.narrows is None else tape.narrows.rows_of(probabilities, 2)
     else:
         probabilities = _probabilities(module, query, key, attention_mask, scaling, dropout, softcap)
-    if tape is not None:
-        if tape.record_permitted and tape.layer >= tape.first:
-            tape.permitted.append(_permitted(query, key, attention_mask))
-        probabilities = _apply_and_record(tape, module, probabilities)
-    output = torch.matmul(probabilities, value)
-    return output.transpose(1, 2).contiguous(), probabilities
+    if tape is None:
+        return torch.matmul(probabilities, value).transpose(1, 2).contiguous(), probabilities
+    if tape.record_permitted and tape.layer >= tape.first:
+        tape.permitted.append(_permitted(query, key, attention_mask))
+    probabilities = _edited_and_recorded(tape, probabilities)
+    output = _outputs(tape, torch.matmul(probabilities, value))
+    _count(tape, module)
+    return output, probabilities
+
+
+def _outputs(tape: Tape, output: Tensor) -> Tensor:
+    output = output.transpose(1, 2).contiguous()
+    for edit in tape.output_edits:
+        output = edit(tape.layer, output)
+    return output
 
 
 def _narrowed(
@@ -201,7 +216,7 @@ def _permitted(query: Tensor, key: Tensor, attention_mask: Tensor | None) -> Boo
     return allowed.any(1, keepdim=True).expand(shape)
 
 
-def _apply_and_record(tape: Tape, module: nn.Module, probabilities: Tensor) -> Tensor:
+def _edited_and_recorded(tape: Tape, probabilities: Tensor) -> Tensor:
     for edit in tape.edits:
         probabilities = edit(tape.layer, probabilities)
     is_recorded = tape.layer >= tape.first
@@ -209,7 +224,6 @@ def _apply_and_record(tape: Tape, module: nn.Module, probabilities: Tensor) -> T
         probabilities = probabilities.detach().requires_grad_()
     if is_recorded and tape.record:
         tape.attentions.append(probabilities)
-    _count(tape, module)
     return probabilities
 
 

@@ -17,6 +17,7 @@ from transformers import Cache
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.attention_interface import (
     AttentionEdit,
+    OutputEdit,
     PruneHeads,
     Tape,
     ValueEdit,
@@ -241,6 +242,7 @@ class Classifier:
         replace: Mapping[int, Tensor] = MappingProxyType({}),
         embedding_edit: Callable[[Tensor], Tensor] | None = None,
         value_edits: Sequence[ValueEdit] = (),
+        output_edits: Sequence[OutputEdit] = (),
         record: Sequence[str] = (),
         grad: bool = False,
         start: tuple[int, Tensor] | None = None,
@@ -257,6 +259,7 @@ class Classifier:
             replace: by layer, probabilities [B H T T] that stand in for the layer's own, which are not computed.
             embedding_edit: applied to the output of the token embeddings.
             value_edits: applied to the value vectors of every layer.
+            output_edits: applied to what the heads of every layer give the output projection, [B T H D].
             record: any of "attentions", "permitted", "embeddings", "hidden".
             grad: build the graph from what is recorded on; without it nothing is kept.
             start: (l, hidden [B T D]): skip the blocks before that of attention call l, which reads `hidden`. `inputs` must
@@ -271,7 +274,8 @@ class Classifier:
             raise ValueError(
                 f"cannot record {sorted(unknown)}; record takes attentions, permitted, embeddings and hidden"
             )
-        if record or edits or replace or start or not all(isinstance(edit, PruneHeads) for edit in value_edits):
+        only_prunes = not output_edits and all(isinstance(edit, PruneHeads) for edit in value_edits)
+        if record or edits or replace or start or not only_prunes:
             refuse_whole(tensors)
         first_call = start[0] if start is not None else 0
         first_of_stream = self.streams.entries[self.streams.queries[first_call]]
@@ -279,13 +283,15 @@ class Classifier:
             modules=frozenset(map(id, self.attention_modules)),
             edits=edits,
             value_edits=value_edits,
+            output_edits=output_edits,
             replace=replace,
             record="attentions" in record,
             record_permitted="permitted" in record,
             grad=grad and "attentions" in record,
             first=first_call,
         )
-        if rows == "read" or not (tape.record or tape.record_permitted or has_torch_function(tuple(tensors.values()))):
+        whole = tape.record or tape.record_permitted or output_edits or has_torch_function(tuple(tensors.values()))
+        if rows == "read" or not whole:
             index = self.read_rows(tensors) if all(edit is hold_constant for edit in edits) else None
             tape.narrow = None if index is None else Narrow(self.n_layers - 1, index)
         block_tape = BlockTape(tape, grad=grad and "hidden" in record, start=start, skip_from=first_of_stream)

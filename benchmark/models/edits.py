@@ -1,6 +1,9 @@
-"""Edits of attention probabilities: of edges, and of whole rows; `PruneHeads`, in `attention_interface`, is of heads."""
+"""Edits of attention probabilities (of edges, and of whole rows) and of what heads give the output projection; `PruneHeads`,
+in `attention_interface`, takes whole heads away.
+"""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Bool, Float
@@ -53,3 +56,36 @@ class UniformLayers:
     def __call__(self, layer: int, probabilities: Float[Tensor, "B H T T"]) -> Float[Tensor, "B H T T"]:
         """Probabilities of `layer`."""
         return make_uniform(layer, probabilities) if layer in self.layers else probabilities
+
+
+@dataclass(frozen=True)
+class KeepOutputs:
+    """Edit that changes nothing and keeps what the heads of each layer give the output projection.
+
+    Attributes:
+        outputs: one [B T H D] of each layer, in the order of the forward pass.
+    """
+
+    outputs: list[Tensor] = field(default_factory=list)
+
+    def __call__(self, layer: int, outputs: Float[Tensor, "B T H D"]) -> Float[Tensor, "B T H D"]:
+        """The same outputs."""
+        self.outputs.append(outputs)
+        return outputs
+
+
+@dataclass(frozen=True)
+class PatchHeads:
+    """Edit that puts outputs of other runs in place of those of some heads at some positions (interchange intervention).
+
+    Attributes:
+        outputs: of each layer what is put there; of `KeepOutputs`, or zeros.
+        where: True where it is put.
+    """
+
+    outputs: Sequence[Float[Tensor, "B T H D"]]
+    where: Bool[Tensor, "B L H T"]
+
+    def __call__(self, layer: int, outputs: Float[Tensor, "B T H D"]) -> Float[Tensor, "B T H D"]:
+        """Outputs of `layer` with the others in place."""
+        return torch.where(self.where[:, layer].transpose(1, 2)[..., None], self.outputs[layer], outputs)

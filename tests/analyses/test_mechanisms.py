@@ -1,8 +1,10 @@
 """What explainers find in written models, held to what theory says of a few of them."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from benchmark.analyses import mechanisms
 from benchmark.analyses.mechanisms import CHANCE, TRUTH
 from benchmark.comparison import compare
 from benchmark.errors import UserError
@@ -74,6 +76,44 @@ def test_what_is_known_has_one_and_random_scores_have_chance(tables):
     assert (heads[heads["explainer"] == "random"]["value"] == heads[heads["explainer"] == CHANCE]["value"]).all()
     random, chance = (words[words["explainer"] == name] for name in ("random", CHANCE))
     assert ((random["low"] <= chance["value"]) & (chance["value"] <= random["high"])).all()
+
+
+def held(precisions, source, brute=1.0):
+    """Arrays of a model of two mechanisms in which explainers have these average precisions of words, and no others."""
+    places = [mechanisms._Place("bert", name, "medium", source) for name in ("copy", "decoy")]
+    arrays = {f"{name} words": np.stack([values] * 4, axis=1) for name, values in precisions.items()}
+    for part in ("words", "heads", "edges"):
+        arrays[f"{mechanisms.BRUTE} {part}"] = np.full((8, 4), brute)
+        for name in precisions:
+            arrays.setdefault(f"{name} {part}", np.full((8, 4), np.nan))
+    return dict.fromkeys(places, arrays)
+
+
+def test_explainers_are_compared_in_written_and_softened_models():
+    """Means, paired differences and the order; a mechanism whose truth does not hold in the softened model is left out."""
+    noise = np.random.default_rng(0).uniform(0, 0.05, 8)
+    written = {"a": 0.9 + noise, "b": 0.6 + noise, "c": 0.3 + noise}
+    softened = {"a": 0.2 + noise, "b": 0.6 + noise, "c": 0.3 + noise}
+    found = held(written, "written") | held(softened, "softened")
+    table = mechanisms._beside_softened(found, list(written))
+    rows = table.rows[table.rows["part"] == "words"].set_index(["explainer", "metric"])["value"]
+    assert rows["a", "difference"] == pytest.approx(-0.7)
+    assert rows["b", "difference"] == pytest.approx(0)
+    assert rows["c", "softened"] == pytest.approx(0.3 + noise.mean())
+    assert "2 of 2 mechanisms" in table.sentences[0]
+    assert "τ_b = -0.333" in table.sentences[0]
+    unlearnt = held(softened, "softened", brute=0.5)
+    (place,) = [place for place in unlearnt if place.mechanism == "decoy"]
+    partly = mechanisms._beside_softened(found | {place: unlearnt[place]}, list(written))
+    assert "1 of 2 mechanisms" in partly.sentences[0]
+    nothing = mechanisms._beside_softened(held(written, "written") | unlearnt, list(written))
+    assert "no softened model" in nothing.sentences[0]
+    assert set(nothing.rows["explainer"]) == {mechanisms.BRUTE}
+
+
+def test_families_that_are_not_learnt_are_refused():
+    with pytest.raises(UserError, match="llama is written by hand alone"):
+        mechanisms.Mechanisms(families=["bert", "llama"], softened=True)
 
 
 def test_outcomes_are_shares_that_add_up(tables):

@@ -9,6 +9,7 @@ import transformers
 import benchmark
 from benchmark.errors import UserError
 from benchmark.models import PruneHeads, hold_constant
+from benchmark.models.edits import KeepOutputs, PatchHeads
 from benchmark.models.loading import states_read
 from benchmark.targets import ClassTarget
 from tests import tiny_models
@@ -192,6 +193,28 @@ def test_scaling_by_one_changes_nothing_and_pruning_any_layer_changes_logits(mod
         pruned = model.run(batch, edits=[PruneHeads(keep)]).logits
         assert not torch.allclose(pruned, plain, atol=1e-4)
         assert close(model.run(batch, value_edits=[PruneHeads(keep)]).logits, pruned)
+
+
+def test_outputs_of_heads_are_kept_and_exchanged(model, family):
+    """For themselves: nothing changes. For 0: the head is pruned. For those of another input: in that layer alone."""
+    batch = model.encode(tiny_models.inputs(family))
+    kept = KeepOutputs()
+    plain = model.run(batch, output_edits=[kept]).logits
+    assert close(model.run(batch).logits, plain)
+    assert len(kept.outputs) == model.n_layers
+    some = torch.zeros(1, model.n_layers, model.n_heads, 1, dtype=torch.bool)
+    some[:, 0, 1] = True
+    of_head = PatchHeads(kept.outputs, some)
+    assert close(model.run(batch, output_edits=[of_head]).logits, plain)
+    zeros = [torch.zeros_like(output) for output in kept.outputs]
+    pruned = model.run(batch, edits=[PruneHeads(~some[..., 0])]).logits
+    assert close(model.run(batch, output_edits=[PatchHeads(zeros, some)]).logits, pruned)
+    others, again = [output.flip(0) for output in kept.outputs], KeepOutputs()
+    changed = model.run(batch, output_edits=[PatchHeads(others, some), again]).logits
+    assert not torch.allclose(changed, plain, atol=1e-4)
+    expected = kept.outputs[0].clone()
+    expected[:, :, 1] = others[0][:, :, 1]
+    assert torch.allclose(again.outputs[0], expected, atol=1e-5)
 
 
 def test_a_restart_records_from_its_layer_on_and_costs_less(model, family):

@@ -111,6 +111,46 @@ def answer(logits: Float[Tensor, "*n B 2"], batch: Batch) -> Float[Tensor, "*n B
 
 
 @dataclass(frozen=True)
+class Effects:
+    """By how much the parts of one input change F, found by brute force.
+
+    Attributes:
+        shapley: of each word; NaN of words that are not rated.
+        words: largest change without the word, whichever other words are there; NaN likewise.
+        heads: (layer, head) and the largest change where the head carries nothing, with all words there or without one of
+            those that count (of two that are each enough, one has to go before the other's edge can matter).
+        edges: (layer, query, key) and the same of an attention edge that is cut in all heads.
+    """
+
+    shapley: Float[NDArray, "U"]
+    words: Float[NDArray, "U"]
+    heads: dict[tuple[int, ...], float]
+    edges: dict[tuple[int, ...], float]
+
+
+def effects(model: Classifier, batch: Batch) -> Iterator[Effects]:
+    """Of each input, whichever model it is. Cost: 2^U forward passes, and one for each head, edge and word that counts."""
+    for b, game, words in _games(model, batch):
+        count = len(batch.words[b])
+        moves = np.full(count, np.nan)
+        for word in words:
+            moves[word] = max(abs(game[left | {word}] - value) for left, value in game.items() if word not in left)
+        contexts = [frozenset[int](), *(frozenset({word}) for word in sorted(_counting(batch, b)))]
+        heads, edges = (dict(_largest(model, batch, b, contexts, cuts)) for cuts in (_each_head, _each_edge))
+        yield Effects(_shapley(game, words, count), moves, heads, edges)
+
+
+def _counting(batch: Batch, b: int) -> set[int]:
+    """Words that speak for the answer, or against it."""
+    return _speaking(batch, b) | set(batch.meta[b].get(AGAINST, ()))
+
+
+def _speaking(batch: Batch, b: int) -> set[int]:
+    rationale = batch.rationale[b]
+    return set(np.flatnonzero(rationale).tolist()) if rationale is not None else set()
+
+
+@dataclass(frozen=True)
 class Proof:
     """What brute force finds of some inputs.
 
@@ -126,31 +166,25 @@ class Proof:
 def proof(model: Classifier, batch: Batch) -> Proof:
     """Holds what is said of inputs to brute force: every set of words, and every head and edge cut by itself.
 
-    A word counts where F changes without it, whichever other words are there. A head or an edge counts where F changes when
-    it carries nothing, with all words there or without one of them (of two that are each enough, one has to go before the
-    other's edge can matter).
+    A part counts where `effects` is at least 0.1, and does not where it is below 10⁻⁵.
     """
     flaws: list[str] = []
     values = []
     heads, edges = known_heads(model, batch), known_edges(model, batch)
     wrong = answer(model.run(batch).logits, batch) <= 0
     flaws += [f"{batch.uids[b]}: the model does not answer so" for b in wrong.nonzero().flatten().tolist()]
-    for b, game, words in _games(model, batch):
-        name = batch.uids[b]
-        rationale = batch.rationale[b]
-        speaks = set(np.flatnonzero(rationale).tolist()) if rationale is not None else set()
-        against = set(batch.meta[b].get(AGAINST, ()))
-        scores = _shapley(game, words, len(batch.words[b]))
+    for b, found in enumerate(effects(model, batch)):
+        name, scores = batch.uids[b], found.shapley
+        speaks, counting = _speaking(batch, b), _counting(batch, b)
+        against = counting - speaks
         values.append(scores)
-        for word in words:
-            moves = max(abs(game[left | {word}] - value) for left, value in game.items() if word not in left)
-            flaws += _said(f"{name}: the word '{batch.words[b][word]}'", moves, counts=word in speaks | against)
+        for word in np.flatnonzero(~np.isnan(scores)).tolist():
+            flaws += _said(f"{name}: the word '{batch.words[b][word]}'", found.words[word], counts=word in counting)
             if (word in speaks and not scores[word] > 0) or (word in against and not scores[word] < 0):
                 flaws.append(f"{name}: '{batch.words[b][word]}' has the Shapley value {scores[word]:.3g}")
-        contexts = [frozenset[int](), *(frozenset({word}) for word in sorted(speaks | against))]
-        for (layer, head), moves in _largest(model, batch, b, contexts, _each_head):
+        for (layer, head), moves in found.heads.items():
             flaws += _said(f"{name}: head {layer}.{head}", moves, counts=bool(heads[b, layer, head]))
-        for (layer, query, key), moves in _largest(model, batch, b, contexts, _each_edge):
+        for (layer, query, key), moves in found.edges.items():
             counts = bool(edges[b, layer, query, key])
             flaws += _said(f"{name}: the edge {query} → {key} of layer {layer}", moves, counts=counts)
     return Proof(tuple(flaws), tuple(values))
