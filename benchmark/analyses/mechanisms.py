@@ -119,7 +119,7 @@ class Mechanisms(Analysis):
         strengths: of the mechanisms.
         softened: whether models are learnt, too; about a minute each, once.
         limit: inputs of each.
-        tests: names of tests of words or of heads of each example, with their default settings.
+        tests: names of tests of words or of heads of each example, with their default settings; none ask nothing.
     """
 
     version: ClassVar[int] = 1
@@ -129,7 +129,7 @@ class Mechanisms(Analysis):
     strengths: Annotated[Sequence[str], Distinct()] = ("medium",)
     softened: bool = False
     limit: Count | None = 24
-    tests: Annotated[Sequence[str], Distinct()] = (
+    tests: Annotated[Sequence[str], Distinct(empty=True)] = (
         "perturbation", "aopc", "context_attribution", "agreement", "head_pruning_each"
     )  # fmt: skip
 

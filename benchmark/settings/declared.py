@@ -131,14 +131,16 @@ class Rising:
 
 @dataclass(frozen=True)
 class Distinct:
-    """Sequences of at least one value, none of them twice."""
+    """Sequences of values, none of them twice, and of at least one where they may not be empty."""
+
+    empty: bool = False
 
     def holds(self, value: Any) -> bool:
         """Whether it is one."""
-        return 0 < len(value) == len(set(value))
+        return (self.empty or len(value) > 0) and len(value) == len(set(value))
 
     def __str__(self) -> str:
-        return "at least one, none twice"
+        return "none twice" if self.empty else "at least one, none twice"
 
 
 Count = Annotated[int, AtLeast(1)]
