@@ -543,7 +543,8 @@ def _order(
     values: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
 ) -> str:
     """In words, how far the order of explainers in written models is that in softened ones."""
-    which = f"{model}, {part}, {len(kept)} of {count} mechanisms (in the others brute force has less than {_HOLDS})"
+    left_out = "" if len(kept) == count else f" (in the others brute force has less than {_HOLDS})"
+    which = f"{model}, {part}, {len(kept)} of {count} mechanisms{left_out}"
     if len(values) < 2:
         return f"{which}: fewer than two explainers have such scores."
     written, softened = (np.stack(columns, axis=1) for columns in zip(*values, strict=True))  # inputs by explainers

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -16,7 +17,7 @@ from benchmark.models.divergences import attention_divergence, even_rows, kl
 from benchmark.models.edits import KeepEdges, KeepOutputs, PatchHeads
 from benchmark.models.loading import load_model
 from benchmark.models.passes import Trace
-from benchmark.models.removal import OPERATORS
+from benchmark.models.removal import OPERATORS, OperatorName
 from benchmark.models.written.truth import answer
 from benchmark.settings.declared import Above, AtLeast, Count, Natural
 from benchmark.training.attended import finished, trainable
@@ -36,8 +37,8 @@ LEARNERS: tuple[Learner, ...] = get_args(Learner)
 _LEARNT_FROM = 2048
 """Inputs; each is met with words blanked and heads patched anew every time."""
 
-_HELD_OUT = 512
-"""Interventions on inputs that were not learnt from."""
+_HELD_OUT, _AT_ONCE = 1024, 64
+"""Interventions on inputs that were not learnt from, and how many are run at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +50,14 @@ class Softened(Loading):
     intervention: none; the outputs of some heads at some positions taken from x', or set to 0; or an attention edge cut in
     all heads. It is the same in both models, and
 
-        L = mean (F_s − F_t)² / Var F_t + w · mean KL(A_t ‖ A_s)
+        L = mean Σ_c (y_sc − y_tc)² / Var F_t + w · mean KL(A_t ‖ A_s)
 
-    with F the logit of the label less that of the other class and A the attention of every head under the intervention.
-    Where the loss is 0, a head takes part in s if it does in t (interchange interventions), all others can be exchanged
-    without a change, and every set of words has the same value in both. Weights are as training leaves them, and no constant
-    lies in the residual stream.
+    with y the logits of the two classes, F that of the label less that of the other class, and A the attention of every head
+    under the intervention. Each logit is that of the teacher, and not their difference alone, since explainers are asked for
+    one of them. Words are blanked by the padding token, by deletion or by the mask token where there is one, so that what
+    explainers and tests remove does not lead out of what the learner knows. Where the loss is 0, a head takes part in s if
+    it does in t (interchange interventions), all others can be exchanged without a change, and every set of words has the
+    same value in both. Weights are as training leaves them, and no constant lies in the residual stream.
 
     `training.json` beside the weights has on held-out inputs the accuracy, and the share of the variance of F_t under
     interventions that F_s explains.
@@ -113,11 +116,11 @@ class Softened(Loading):
             generator = torch.Generator().manual_seed((self.seed << 32) + step)
             drawn = lesson.draw(self.batch_size, generator)
             wanted, given = drawn.run(teacher, grad=False), drawn.run(learner, grad=True)
-            error = (drawn.answer(given) - drawn.answer(wanted)) / lesson.scale
+            error = (given.logits - wanted.logits.float()) / lesson.scale
             rows = even_rows(drawn.batch.attention_mask, torch.float32)
             looked = [attention.float() for attention in wanted.attentions]
             looks = attention_divergence(looked, given.attentions, rows, kl)
-            loss = error.square().mean() + self.attention_weight * looks.mean()
+            loss = error.square().sum(-1).mean() + self.attention_weight * looks.mean()
             torch.autograd.backward(loss)
 
         descend(learner.model, optimizer, self.steps, learn, f"training {what}")
@@ -207,12 +210,14 @@ class _Lesson:
 
     def __init__(self, teacher: Classifier, batch: Batch) -> None:
         self.teacher, self.batch = teacher, batch
-        drawn = self.draw(_HELD_OUT, torch.Generator().manual_seed(0))
-        self.scale = drawn.answer(drawn.run(teacher, grad=False)).std()
+        masks: tuple[OperatorName, ...] = () if teacher.mask_token_id is None else ("mask",)
+        self.blanks: tuple[OperatorName, ...] = ("pad", "delete", *masks)
+        self.scale = self._answers(teacher).std()
 
     def draw(self, count: int, generator: torch.Generator) -> _Drawn:
         """So many inputs: in a half of them words are blanked, in five sixths there is an intervention."""
-        batch, source = self._blanked(count, generator), self._blanked(count, generator)
+        operator = self.blanks[int(torch.randint(len(self.blanks), (), generator=generator))]
+        batch, source = (self._blanked(count, operator, generator) for _ in range(2))
         shape = (count, self.teacher.n_layers, self.teacher.n_heads)
         width = batch.units.shape[1]
 
@@ -220,7 +225,7 @@ class _Lesson:
             """True in one place of each row."""
             size = torch.Size(sizes).numel()
             places = torch.randint(size, (count,), generator=generator)
-            return torch.nn.functional.one_hot(places, size).bool().view(count, *sizes)
+            return F.one_hot(places, size).bool().view(count, *sizes)
 
         def some(*sizes: int) -> Tensor:
             return torch.rand(count, *sizes, generator=generator) < 0.5
@@ -232,20 +237,29 @@ class _Lesson:
         cut = one_of(shape[1], width, width) & (kind == _AN_EDGE)[:, None, None, None]
         return _Drawn(batch, source, where & at, kind == _NOTHING, ~cut)
 
-    def _blanked(self, count: int, generator: torch.Generator) -> Batch:
+    def _blanked(self, count: int, operator: OperatorName, generator: torch.Generator) -> Batch:
         rows = torch.randint(len(self.batch), (count,), generator=generator).tolist()
         batch = self.batch.select(rows)
         rated = torch.stack([torch.as_tensor(batch.rated_units(row)) for row in range(count)])
         gone = torch.rand(rated.shape, generator=generator) < torch.rand(count, 1, generator=generator)
         gone &= rated & (torch.rand(count, 1, generator=generator) < 0.5)
-        return replace(batch, tensors=OPERATORS["pad"]()(self.teacher, batch.tensors, batch.units, gone).tensors)
+        blanked = OPERATORS[operator]()(self.teacher, batch.tensors, batch.units, gone).tensors
+        missing = batch.units.shape[1] - blanked["input_ids"].shape[1]
+        fill = {"input_ids": self.teacher.pad_token_id}
+        padded = {name: F.pad(tensor, (0, missing), value=fill.get(name, 0)) for name, tensor in blanked.items()}
+        return replace(batch, tensors=padded)
 
     def explained(self, learner: Classifier) -> float:
         """Share of the variance of the teacher's F that the learner's explains, under interventions of this lesson."""
-        drawn = self.draw(_HELD_OUT, torch.Generator().manual_seed(1))
-        wanted = drawn.answer(drawn.run(self.teacher, grad=False))
-        error = drawn.answer(drawn.run(learner, grad=False)) - wanted
-        return float(1 - error.square().mean() / wanted.var())
+        wanted = self._answers(self.teacher)
+        return float(1 - (self._answers(learner) - wanted).square().mean() / wanted.var())
+
+    def _answers(self, model: Classifier) -> Float[Tensor, "N"]:
+        """F of a model on the same draws for every model, those of all ways to blank words among them."""
+        draws = (
+            self.draw(_AT_ONCE, torch.Generator().manual_seed(-1 - number)) for number in range(_HELD_OUT // _AT_ONCE)
+        )
+        return torch.cat([drawn.answer(drawn.run(model, grad=False)) for drawn in draws])
 
 
 _PATCHED = torch.tensor([0, 1, 2, 2, 1, 0])
