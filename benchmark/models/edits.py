@@ -80,11 +80,11 @@ class PatchHeads:
 
     Attributes:
         outputs: of each layer what is put there; of `KeepOutputs`, or zeros.
-        where: True where it is put.
+        where: True where it is put; dimensions of examples and positions may be 1, for all of them.
     """
 
     outputs: Sequence[Float[Tensor, "B T H D"]]
-    where: Bool[Tensor, "B L H T"]
+    where: Bool[Tensor, "#B L H #T"]
 
     def __call__(self, layer: int, outputs: Float[Tensor, "B T H D"]) -> Float[Tensor, "B T H D"]:
         """Outputs of `layer` with the others in place."""
