@@ -3,8 +3,8 @@
 `python -m` puts the working folder before everything, so that a `tasks.py`, a `datasets.py` or a `numexpr.py` there would be
 imported in place of what the benchmark or a library means; even as the last folder of the path it would answer for
 packages that libraries import where they are installed (pandas asks for `numexpr`). The folder may be a stranger's. So it is
-no part of the path. What lies there is found where a configuration names it (`_target_: mine.norms.Norm`), and by the
-modules that were found that way.
+no part of the path. What lies there is found where a configuration names it (`_target_: mine.norms.Norm`, or
+`task.mechanism=mine.praise`), and by the modules that were found that way.
 """
 
 import importlib.util
@@ -19,8 +19,13 @@ _SIBLINGS = ("conf", "methods", "tasks")
 _ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 _READERS = ("benchmark.settings.sources",)
 """Who reads the source of a class, to say what its settings are, and executes nothing."""
-_MAKERS = ("hydra._internal.utils", "benchmark.engines.worker", "ray.cloudpickle.cloudpickle")
-"""Who imports what a `_target_` names, and classes that came from the process where that was done."""
+_MAKERS = (
+    "hydra._internal.utils",
+    "benchmark.engines.worker",
+    "benchmark.models.written.mechanisms",
+    "ray.cloudpickle.cloudpickle",
+)
+"""Who imports what a `_target_` or `task.mechanism` names, and classes that came from the process where that was done."""
 
 
 class WorkingFolder(MetaPathFinder):

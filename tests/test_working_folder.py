@@ -1,12 +1,14 @@
 """Commands in a folder of a stranger, whose modules are called like what libraries import where they are installed."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from benchmark.working_folder import WorkingFolder, asked_by_name, importable_from, own_classes_importable
+from tests.conftest import REPOSITORY
 from tests.report.folders import Plan, write_cell
 from tests.test_doors import CONSOLE
 from tests.test_mistakes import run
@@ -91,6 +93,23 @@ def test_a_comparison_finds_what_its_configuration_names_and_libraries_find_noth
     done = run([sys.executable, *program, *settings], folder=folder)
     assert done.returncode == 0, done.stderr
     assert "mine" in done.stdout
+    assert traces(folder) == []
+
+
+def test_a_mechanism_of_ones_own_is_found_by_its_name(place, folder):
+    """As docs/mechanisms.md shows it, in a file beside which the command runs."""
+    page = (REPOSITORY / "docs" / "mechanisms.md").read_text()
+    (folder / "mine.py").write_text(page.split("```python\n")[-1].split("```")[0])
+    shutil.rmtree(folder / "mine")
+    told = run([sys.executable, "-c", CONSOLE, "show", "mechanism=mine.praise"], folder=folder)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith("praise:")
+    settings = [
+        "task=mechanism", "task.mechanism=mine.praise", "model=written", "methods=[random]", "evaluations=[known_words]",
+        "tracking=none", "limit=4", "out=out",
+    ]  # fmt: skip
+    done = run([sys.executable, "-m", "benchmark", *settings], folder=folder)
+    assert done.returncode == 0, done.stderr
     assert traces(folder) == []
 
 

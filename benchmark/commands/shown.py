@@ -14,6 +14,7 @@ from benchmark.settings.defaults import whole_declared
 from benchmark.settings.docstrings import Docstring, wrapped
 from benchmark.settings.sources import UNKNOWN, Outline, StandIn, outline_at, outline_of
 from benchmark.settings.ways_out import typed
+from benchmark.working_folder import own_classes_importable
 
 _REFERS = re.compile(r"of `\w+`\.?")
 _OF_A_FILE = 120
@@ -65,6 +66,7 @@ def description(name: str, directory: str | None = None) -> str:
 
 
 def _mechanism(name: str) -> str:
+    own_classes_importable()  # it is named by its dotted path, or is one of ours
     from benchmark.models.written.mechanisms import SHARES, mechanism
     from benchmark.models.written.told import told
 
