@@ -330,7 +330,7 @@ def test_help_explains_the_command():
     for text in (
         "python -m benchmark [SETTING=VALUE ...]", "limit=N", "+experiment=NAME", "--config-dir DIR", "Examples",
         f"methods: {', '.join(methods)}\n", "evaluations: agreement", "task: agreement, agreement_stimuli, attacked,",
-        "model: adversarial, deceptive, encoder, finetuned, hf, lm, tiny",
+        "model: adversarial, deceptive, encoder, finetuned, hf, lm, softened, tiny",
         "batch_size: 16", "python -m benchmark.report RUNS",
     ):  # fmt: skip
         assert text in done.stdout
