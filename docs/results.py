@@ -1,4 +1,4 @@
-"""Compute the documentation's results and write them between its markers: `python docs/results.py --help`.
+"""Compute the documentation's results and write them between its markers: `python -m docs.results --help`.
 
 `docs/results.yaml` says which comparisons there are and which of their tables, sentences and figures are shown where.
 A comparison that is finished is reused, so that a second call writes the same bytes in seconds. What is kept of each in the
@@ -369,7 +369,9 @@ def from_above(blocks: Mapping[str, str]) -> dict[str, str]:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the comparisons that are named (all of them otherwise), and fill the pages that show them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "python -m docs.results", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="comparisons; all without any")
     parser.add_argument("--data", default="data", help="folder with eraser_movies/ and glue/ (SST-2, MRPC, RTE)")
     parser.add_argument("--checkpoints", default="checkpoints", help="folder with sst2/, movies/, mrpc/, rte/")

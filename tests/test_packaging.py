@@ -64,5 +64,5 @@ def metadata_files(name):
 
 
 def test_no_file_beside_the_pages_hides_a_package():
-    """`python docs/results.py` looks for packages in docs/ first."""
+    """`python docs/mechanisms.py` looks for packages in docs/ first."""
     assert not {path.stem for path in (REPOSITORY / "docs").glob("*.py")} & {"benchmark", "conf", "methods", "tasks"}

@@ -155,7 +155,7 @@ def list_methods(words, here):
 
 
 def write_results(words, here):
-    """`python docs/results.py`: what it computes the pages show; what is named is written to a page."""
+    """`python -m docs.results`: what it computes the pages show; what is named is written to a page."""
     docs = Path("docs")
     shutil.copytree(REPOSITORY / "docs", docs, dirs_exist_ok=True, ignore=shutil.ignore_patterns("_build"))
     shutil.copyfile(README, "README.md")
@@ -226,7 +226,7 @@ RUNNERS = {
     "python -m benchmark.train ": train,
     "python -m benchmark.report ": make_report,
     "python -m benchmark.catalogue ": list_methods,
-    "python docs/results.py ": write_results,
+    "python -m docs.results ": write_results,
     "make ": make_target,
     "python -m ": module,
     ".venv/bin/python -m pytest ": run_tests,

@@ -3,6 +3,8 @@
 import ast
 import json
 import re
+import subprocess
+import sys
 from hashlib import sha256
 from types import SimpleNamespace
 
@@ -18,6 +20,15 @@ from tests.conftest import REPOSITORY, shared
 from tests.report.folders import Plan, write_cells
 
 SETTINGS = yaml.safe_load((REPOSITORY / "docs" / "results.yaml").read_text(encoding="utf-8"))
+
+
+def test_the_command_starts():
+    """As the pages print it, in the checkout: a script of its own would not find what lies beside it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "docs.results", "--help"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: python -m docs.results")
 
 
 def test_blocks_and_pages_fit():
