@@ -15,7 +15,7 @@ from benchmark.report.run_folders import read_cleaned, unreadable
 from benchmark.results import bounded
 from benchmark.results.digests import check_seal
 from benchmark.results.statistics import ALPHA
-from benchmark.results.tables import FIGURE_COLUMNS, Table, is_p_value, is_too_wide
+from benchmark.results.tables import FIGURE_COLUMNS, FORECAST, Table, is_p_value, is_too_wide
 from benchmark.results.wording import escape_markdown as escape
 from benchmark.results.wording import number, slug, unique_stems
 from benchmark.settings.report_settings import AS_GIVEN, ReportSettings
@@ -24,6 +24,7 @@ LEAST_TOLD = 0.0001
 """p-values below it are printed as that: where they come from an interval, the tail so far out is no measurement."""
 
 OF_PROBABILITIES = "p: a probability, which has no interval."
+OF_FORECASTS = "Numbers of examples that would be enough are forecasts, which have no interval."
 OF_WIDE = (
     "n too small: the 95 % interval spans more than half of what is possible, so that there is no result to show; the "
     "table's CSV has the figure."
@@ -88,7 +89,7 @@ def printed(table: Table, names: Names = OURS) -> PrintedTable:
         rows.append(PrintedRow(tuple(told), tuple(figures.get(metric, PrintedEntry()) for metric in metrics)))
     headings = [(names.heading(table, metric), metric) for metric in metrics]
     columns = tuple(Heading(name, code=metric if name != metric else "") for name, metric in headings)
-    told_once = {OF_PROBABILITIES: _is_probability, OF_WIDE: is_too_wide}
+    told_once = {OF_PROBABILITIES: _is_probability, OF_FORECASTS: _is_forecast, OF_WIDE: is_too_wide}
     all_rows = table.rows.to_dict("records")
     below = tuple(told for told, concerned in told_once.items() if any(map(concerned, all_rows)))
     return PrintedTable(table.title, table.labels, columns, {"": tuple(rows)}, below=below)
@@ -99,8 +100,14 @@ def _is_probability(row: Mapping[Hashable, Any]) -> bool:
     return is_p_value(row) and bool(row["note"]) and not math.isnan(row["value"])
 
 
+def _is_forecast(row: Mapping[Hashable, Any]) -> bool:
+    return str(row["note"]) == FORECAST
+
+
 def _entry(row: Mapping[Hashable, Any]) -> PrintedEntry:
     count, words = int(row["n"]) or None, str(row["note"])
+    if _is_forecast(row):
+        return PrintedEntry(words=f"{row['value']:,.0f}")
     if _is_probability(row):
         if (p := row["value"]) < LEAST_TOLD:
             return PrintedEntry(n=count, words=f"< {LEAST_TOLD}")

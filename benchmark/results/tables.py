@@ -22,6 +22,8 @@ NO_INTERVAL = "no interval: "
 """How a note begins that says why a figure has none."""
 PROBABILITY = f"{NO_INTERVAL}a probability"
 """The note of a p-value that comes from no resampling, and is printed as a probability."""
+FORECAST = f"{NO_INTERVAL}a forecast"
+"""The note of a number of examples that would be enough, which is printed as a whole number."""
 TOO_SMALL = "n too small"
 """The note of a figure whose interval is wide (`is_wide`), or how it begins."""
 _WIDE = 0.5  # of the range

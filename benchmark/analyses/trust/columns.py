@@ -1,0 +1,99 @@
+"""The figures that tests give explanations of single examples, as a table of examples and methods for each test.
+
+Notation: N examples, M methods, K controls of one kind.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from benchmark.analyses.context import Context
+from benchmark.analyses.differences import columns
+from benchmark.analyses.measured import tested
+from benchmark.results.control_names import control_order
+from benchmark.results.record import Record, too_constant
+from benchmark.results.rows import StoredRows
+
+ORACLE, RANDOM, INVERTED = "oracle", "random", "inverted"
+
+Figures = Float[NDArray[np.float64], "N M"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One headline figure of a test for every example and method, turned so that more is better.
+
+    Attributes:
+        test: the test's name.
+        metric: that of the figure.
+        title: what the test's tables call it.
+        kind: of the test (`About.kind`).
+        uids: of the examples that have a figure of every method.
+        methods: names of the methods that are no controls.
+        values: of each example and method.
+        controls: of each example, by kind of control; of several random ones their mean.
+    """
+
+    test: str
+    metric: str
+    title: str
+    kind: str
+    uids: tuple[str, ...]
+    methods: tuple[str, ...]
+    values: Figures
+    controls: Mapping[str, Float[NDArray[np.float64], " N"]]
+
+    @property
+    def key(self) -> str:
+        """Names it in the analysis's keys."""
+        return f"{self.test}.{self.metric}"
+
+    @property
+    def shown(self) -> str:
+        """Names it where people read."""
+        return f"{self.title} ({self.test})"
+
+
+def columns_of(context: Context) -> Iterator[Column]:
+    """Every headline scalar that has a figure of each example, for at least two methods whose maps are not constant."""
+    stored = {name: tested(cell, context.tests) for name, cell in context.cells.items()}
+    for name, evaluation in context.evaluations.items():
+        for metric, about in evaluation.metrics.items():
+            if not about.headline or about.x is not None or about.higher_is_better is None:
+                continue
+            rows = {method: own for method, (record, own) in stored.items() if not _says_nothing(record, method, name)}
+            column = _column(rows, name, metric, sign=1.0 if about.higher_is_better else -1.0)
+            if column is not None:
+                yield Column(name, metric, about.title or metric, evaluation.about.kind, *column)
+
+
+def _says_nothing(record: Record, method: str, test: str) -> bool:
+    """Whether nothing rests on a method in a test, as its maps are constant; controls are what they are."""
+    own = record.evaluations.get(test)
+    return control_order(method) == 0 and own is not None and too_constant(own.constant)
+
+
+def _column(
+    stored: Mapping[str, StoredRows], test: str, metric: str, *, sign: float
+) -> tuple[tuple[str, ...], tuple[str, ...], Figures, dict[str, NDArray[np.float64]]] | None:
+    found: dict[str, pd.Series[float]] = {}
+    for method, values in stored.items():
+        table = columns(values, test, metric)
+        if table.shape[1] == 1 and len(table):
+            found[method] = sign * table.iloc[:, 0]
+    methods = [name for name in found if control_order(name) == 0]
+    if len(methods) < 2:
+        return None
+    most = max(len(found[name]) for name in methods)
+    methods = [name for name in methods if 2 * len(found[name]) > most]  # one that fails on most texts hides no others
+    whole = pd.concat({name: found[name] for name in methods}, axis=1, join="inner")
+    controls: dict[str, NDArray[np.float64]] = {}
+    for kind in (ORACLE, RANDOM, INVERTED):
+        own = [found[name] for name in found if control_order(name) == control_order(kind)]
+        if own:
+            controls[kind] = pd.concat(own, axis=1).mean(axis=1).reindex(whole.index).to_numpy(dtype=np.float64)
+    return tuple(map(str, whole.index)), tuple(methods), whole.to_numpy(dtype=np.float64), controls

@@ -1,0 +1,296 @@
+"""Which test of explanations can be trusted here? A table with a verdict for each test (docs/protocols.md, section 14)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from benchmark.analyses.base import Analysis
+from benchmark.analyses.context import Context
+from benchmark.analyses.measured import figure_line
+from benchmark.analyses.trust import questions
+from benchmark.analyses.trust.columns import INVERTED, ORACLE, RANDOM, Column, columns_of
+from benchmark.errors import NotApplicable
+from benchmark.results.record import KINDS
+from benchmark.results.statistics import Interval
+from benchmark.results.tables import FORECAST, Drawing, Table, frame, line
+from benchmark.settings.declared import AtLeast, Natural, Share, configurable
+from benchmark.types import KnowsTruth
+
+USE, WITH_CARE, NOT_HERE = "use it", "with care", "not here"
+"""What a reader is told of a test."""
+
+CONTROLS, HALVES, TRUTH = "controls", "the order in halves", "the truth"
+"""The questions that a test passes or fails."""
+
+DECIDES = (CONTROLS,)
+"""Questions without which a test says nothing here, whatever else it passes."""
+
+TRUTHS = (
+    ("known_words", "average_precision"),
+    ("rationale", "average_precision"),
+    ("localisation", "average_precision"),
+)
+"""Figures that say how true an explanation is, where the task knows what causes an answer; the first that there is."""
+
+OF_TRUTH = ("known causes", "plausibility")
+"""Kinds of tests that compare explanations with what is known, where the task knows what causes an answer."""
+
+TAU = "Kendall τ_b"
+_HALF = 0.5
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What is found of one test.
+
+    Attributes:
+        column: its figures.
+        oracle, inverted: does it prefer the oracle to random scores, and these to inverted ones? None without the controls.
+        halves: ρ of the methods' order in halves of the examples.
+        layout: of examples and methods.
+        needed: examples that tell the best method from the second, and neighbours in rank (median).
+        order: τ_b of the methods' order with the truth's; None where that is not known.
+        concordance: of explanations with the truth.
+        ties: share of pairs that are equal.
+        passed: by question whether the test passes; None where it was not asked.
+    """
+
+    column: Column
+    oracle: Interval | None
+    inverted: Interval | None
+    halves: Interval
+    layout: questions.Layout
+    needed: tuple[float, float]
+    order: Interval | None
+    concordance: Interval | None
+    ties: Interval
+    passed: Mapping[str, bool | None]
+
+    @property
+    def verdict(self) -> str:
+        """`USE`, `WITH_CARE` or `NOT_HERE`."""
+        if any(self.passed[name] is False for name in DECIDES):
+            return NOT_HERE
+        return WITH_CARE if self.passed[CONTROLS] is None or False in self.passed.values() else USE
+
+    @property
+    def why(self) -> str:
+        """What the test fails, and what was not asked; empty where neither is anything."""
+        failed = [name for name, answer in self.passed.items() if answer is False]
+        missing = [name for name, answer in self.passed.items() if answer is None]
+        said = [f"{what} {', '.join(names)}" for what, names in (("fails", failed), ("not asked:", missing)) if names]
+        return "; ".join(said)
+
+
+@configurable
+class WhichTest(Analysis):
+    """Which of the comparison's tests can be trusted on this model and these examples?
+
+    For every headline figure that a test gives single examples: does it prefer the oracle to random scores, and random to
+    inverted ones; does one half of the examples order the methods as the other; how many examples tell the best method from
+    the second; and, where the task knows what causes an answer, does it order methods, and explanations of one example, by
+    their truth? Nothing is computed anew: the rows of the comparison answer it. A second table has the rank correlation of
+    the methods' means between every two tests.
+
+    Verdicts: *not here* where the controls are not told apart (a lower end of the interval is not above ½); *use it* where
+    everything that was asked passes; *with care* else, and where there are no controls. There is no total score.
+
+    Attributes:
+        methods: least number of methods that are no controls; with fewer no order can be told.
+        reliable: from which ρ on the order in halves passes,
+        reliable_low: and from which lower end of its interval.
+        seed: of halves and resamples.
+    """
+
+    version: ClassVar[int] = 1
+    says_nothing: ClassVar[bool] = True
+
+    methods: Annotated[int, AtLeast(3)] = 6
+    reliable: Share = 0.8
+    reliable_low: Share = 0.5
+    seed: Natural = 0
+
+    def __call__(self, context: Context) -> Sequence[Table]:
+        """The verdicts, and how tests agree; NotApplicable with fewer methods, or without tests of single examples."""
+        found = list(columns_of(context))
+        columns = [column for column in found if len(column.methods) >= self.methods and len(column.uids) >= 4]
+        truth = _truth(context, columns)
+        asked = [column for column in columns if truth is None or column.kind not in OF_TRUTH]
+        if not asked:
+            raise NotApplicable(
+                f"no test has figures of at least {self.methods} methods on four examples or more; which of the tests can "
+                "be trusted is asked of their order of methods"
+            )
+        answers = sorted(
+            (self.ask(column, truth) for column in asked),
+            key=lambda one: (
+                (USE, WITH_CARE, NOT_HERE).index(one.verdict),
+                -sum(answer is True for answer in one.passed.values()),
+            ),
+        )
+        alike = sorted(columns, key=lambda column: KINDS.index(column.kind) if column.kind in KINDS else len(KINDS))
+        return [self._verdicts(answers, truth), *_agreement(alike, self.seed)]
+
+    def ask(self, column: Column, truth: Column | None = None) -> Answers:
+        """What is found of one test, with the figures of the truth where it is known."""
+        oracle = _separation(column.controls, ORACLE, RANDOM)
+        inverted = _separation(column.controls, RANDOM, INVERTED)
+        separated = [one.low > _HALF for one in (oracle, inverted) if one is not None]
+        halves = questions.halves(column.values, self.seed, column.key)
+        order = concordance = None
+        if truth is not None:
+            own, true = common(column, truth)
+            order = questions.order_agreement(own, true, self.seed, column.key)
+            concordance = questions.concordance(own, true)
+        return Answers(
+            column,
+            oracle=oracle,
+            inverted=inverted,
+            halves=halves,
+            layout=questions.layout(column.values),
+            needed=questions.examples_to_rank(column.values),
+            order=order,
+            concordance=concordance,
+            ties=questions.ties(column.values),
+            passed={
+                CONTROLS: all(separated) if separated else None,
+                HALVES: bool(halves.value >= self.reliable and halves.low >= self.reliable_low),
+                TRUTH: None if order is None else bool(order.low > 0),
+            },
+        )
+
+    def _verdicts(self, answers: Sequence[Answers], truth: Column | None) -> Table:
+        lines: list[dict[str, Any]] = []
+        unknown = "the task does not know what causes an answer" if truth is None else ""
+        for one in answers:
+            labels, key = {"test": one.column.shown}, one.column.key
+            lines += [line(labels, "so", note=one.verdict, key=f"{key}.verdict")]
+            lines += [line(labels, "why", note=one.why or "all that was asked passes", key=f"{key}.why")]
+            for name, figure, missing in (
+                ("oracle above random", one.oracle, "no such controls"),
+                ("random above inverted", one.inverted, "no such controls"),
+                ("same order in halves, ρ", one.halves, ""),
+                ("same order as the truth, τ_b", one.order, unknown),
+                ("explanations as in the truth", one.concordance, unknown),
+                ("pairs that are equal", one.ties, ""),
+            ):
+                lines.append(line(labels, name, note=missing) if figure is None else figure_line(labels, name, figure))
+            lines.append(_forecast(labels, "examples, best from second", one.needed[0]))
+            lines.append(_forecast(labels, "examples, neighbours", one.needed[1]))
+            lines.append(_forecast(labels, "examples for R = .9", one.layout.examples_for_reliable))
+        return Table(
+            name="which_test",
+            title="Which tests can be trusted here",
+            labels=("test",),
+            rows=frame(lines, ("test",)),
+            sentences=self._told(answers, truth),
+        )
+
+    def _told(self, answers: Sequence[Answers], truth: Column | None) -> tuple[str, ...]:
+        kinds = {
+            word: [one.column.shown for one in answers if one.verdict == word] for word in (USE, WITH_CARE, NOT_HERE)
+        }
+        said = [f"{word.capitalize()}: {'; '.join(found)}." for word, found in kinds.items() if found]
+        return (
+            *said,
+            f"Of {len(answers[0].column.methods)} methods, without controls. A test passes on controls where the lower ends "
+            f"of both shares are above ½, on the order in halves where ρ is at least {self.reliable} and its lower end "
+            f"{self.reliable_low}, and on the truth where the lower end of τ_b is above 0; these limits are chosen.",
+            "An order that is the same in halves is no sign of truth: a test may prefer the same wrong explanations every "
+            "time. Nor does it say that every two methods differ: the numbers of examples say what that would need.",
+            f"The truth is {truth.shown}; tests of its kind are not asked."
+            if truth is not None
+            else "Nobody knows what causes the answers here.",
+        )
+
+
+def _truth(context: Context, columns: Sequence[Column]) -> Column | None:
+    """The figures that say how true explanations are; None where nobody knows."""
+    task = context.setting.task
+    if not (isinstance(task, KnowsTruth) and task.rationale_is_truth):
+        return None
+    by_key = {(column.test, column.metric): column for column in columns}
+    return next((by_key[key] for key in TRUTHS if key in by_key), None)
+
+
+def common(first: Column, second: Column) -> tuple[questions.Figures, questions.Figures]:
+    """The figures of two tests for the methods and examples that both have."""
+    methods, uids = set(first.methods) & set(second.methods), set(first.uids) & set(second.uids)
+    return _within(first, methods, uids), _within(second, methods, uids)
+
+
+def _separation(controls: Mapping[str, questions.OfExamples], better: str, worse: str) -> Interval | None:
+    if better not in controls or worse not in controls:
+        return None
+    return questions.separation(controls[better], controls[worse])
+
+
+def _forecast(labels: Mapping[str, Any], name: str, needed: float) -> dict[str, Any]:
+    if not needed <= questions.NEVER:
+        return line(labels, name, note="not by more examples")
+    return line(labels, name, float(np.ceil(needed)), note=FORECAST)
+
+
+def _agreement(columns: Sequence[Column], seed: int) -> list[Table]:
+    """τ_b of the methods' means between every two tests, and the tree of tests; nothing of a single one."""
+    lines, labels = [], ("test", "and")
+    for first, second in combinations(columns, 2):
+        own, other = common(first, second)
+        if own.shape[1] < 3 or len(own) < 2:
+            continue
+        figure = questions.order_agreement(own, other, seed, f"{first.key} {second.key}")
+        lines.append(figure_line(dict(zip(labels, (first.shown, second.shown), strict=True)), TAU, figure))
+    if not lines:
+        return []
+    matrix = Table(
+        name="which_test_agreement",
+        title="How alike tests order methods, by pair",
+        labels=labels,
+        rows=frame(lines, labels),
+        drawing=Drawing("heat", x="and", y=("test",), value=TAU),
+        printed=False,
+    )
+    return [matrix, *_tree(columns, seed)]
+
+
+def _tree(columns: Sequence[Column], seed: int) -> list[Table]:
+    """Which tests order methods alike, group by group; of the tests that have figures of the most methods."""
+    most = max(len(column.methods) for column in columns)
+    columns = [column for column in columns if len(column.methods) == most]
+    methods = set.intersection(*(set(column.methods) for column in columns))
+    uids = set.intersection(*(set(column.uids) for column in columns))
+    if len(columns) < 2 or len(methods) < 3 or len(uids) < 4:
+        return []
+    within = [_within(column, methods, uids) for column in columns]
+    told = questions.joins(within, seed)
+    lines, labels = [], ("group", "tests", "in resamples")
+    for number, join in enumerate(told, 1):
+        tests = "; ".join(columns[member].shown for member in join.members)
+        lines.append(
+            figure_line({"group": number, "tests": tests, "in resamples": f"{100 * join.support:.0f} %"}, TAU, join.tau)
+        )
+    if not lines:
+        return []
+    return [
+        Table(
+            name="which_test_groups",
+            title="Which tests order methods alike",
+            labels=labels,
+            rows=frame(lines, labels),
+            sentences=(
+                f"Groups by average linkage of 1 − τ_b of the means of {len(methods)} methods, the most alike first; τ_b is "
+                "the mean between the two groups that are joined. In resamples: in what share of 200 resamples of the "
+                "examples these very tests are a group.",
+            ),
+        )
+    ]
+
+
+def _within(column: Column, methods: Collection[str], uids: Collection[str]) -> questions.Figures:
+    """The figures of some methods and examples, in one order."""
+    table = pd.DataFrame(column.values, index=list(column.uids), columns=list(column.methods))
+    return table.loc[sorted(uids), sorted(methods)].to_numpy(dtype=np.float64)
