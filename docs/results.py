@@ -264,7 +264,8 @@ def _over_seeds(rows: pd.DataFrame) -> PrintedEntry:
 def terminal(results: Results, block: Block) -> Iterator[str]:
     """The table that the command prints at its end."""
     console = Console(width=140, file=io.StringIO())
-    console.print(terminal_table(results.run(block.comparison).loaded))
+    comparison = results.run(block.comparison)
+    console.print(terminal_table(comparison.loaded, read_tables(comparison.folder)))
     yield from ("```", *(line.rstrip() for line in console.file.getvalue().strip("\n").splitlines()), "```")
 
 

@@ -24,6 +24,7 @@ from benchmark.progress import step
 from benchmark.settings.checking import check, check_parts
 from benchmark.settings.configuration import ALL, GROUPS, KEYED, held_to_choice, options, settled
 from benchmark.settings.early import Checkpoint, Surroundings
+from benchmark.settings.report_settings import ReportSettings
 from benchmark.settings.ways_out import not_set
 from benchmark.working_folder import own_classes_importable, own_modules_first
 
@@ -207,7 +208,7 @@ def run_guarded(config: DictConfig) -> None:
             comparison = run_comparison(config, _typed())
             if comparison.loaded:
                 together.note(out, comparison.folder)
-        _print(comparison)
+        _print(comparison, trust=ReportSettings.read(config.get("report")).trust)
 
 
 @hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")  # type: ignore[untyped-decorator]
@@ -248,16 +249,17 @@ def _report_sweep(name: str, out: Path, look: Any) -> None:
         _console().print(printable(said), soft_wrap=True, markup=False, emoji=False)
 
 
-def _print(comparison: "Comparison") -> None:
+def _print(comparison: "Comparison", *, trust: bool) -> None:
     """Print the leaderboard and where everything lies; of a step before `reduce` what comes next."""
     from benchmark.report import terminal_table
+    from benchmark.report.analysis_tables import read_tables
 
     console = _console()
     if not comparison.loaded:
         step, following = ("explained", "test") if comparison.step == "explain" else ("tested", "reduce")
         place = f"Everything is {step}; the same command with stage={following} goes on: {comparison.folder}"
     else:
-        console.print(terminal_table(comparison.loaded))
+        console.print(terminal_table(comparison.loaded, read_tables(comparison.folder) if trust else ()))
         place = f"Leaderboard, curves and heatmaps, as a page: {comparison.folder / 'index.html'}"
     console.print(printable(place), soft_wrap=True, markup=False, emoji=False)
 

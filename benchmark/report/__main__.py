@@ -14,6 +14,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 from benchmark.errors import UserError, near, one_line
 from benchmark.exits import Kept, guarded, on_termination
 from benchmark.report import load_cells, terminal_table, write_report
+from benchmark.report.analysis_tables import read_tables
 from benchmark.report.cells import NamedCell
 from benchmark.report.run_folders import without_foreign
 from benchmark.results.store import find_cells
@@ -164,7 +165,7 @@ def report(roots: Sequence[Path], out: Path, settings: ReportSettings = AS_GIVEN
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise UserError(f"--out: cannot write to {out} ({error.strerror or error}); name another folder") from error
     console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(terminal_table(cells))
+    console.print(terminal_table(cells, read_tables(out) if settings.trust else ()))
     console.print(f"{len(written)} files in {out}", highlight=False, markup=False, soft_wrap=True)
     return written
 

@@ -26,11 +26,12 @@ from benchmark.report.arrangement import (
 from benchmark.report.cells import NamedCell, load_cells
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.results.record import KINDS, UNDECLARED, EvaluationRecord, Metric, too_constant
-from benchmark.results.tables import TOO_SMALL
+from benchmark.results.tables import TOO_SMALL, Table
+from benchmark.results.trust import Trust, told_of
 
 COLUMNS = (
     "task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n", "higher_is_better", "headline",
-    "dash", "remark", "title", "short", "meaning", "kind", "constant", "tied", "least", "most",
+    "dash", "remark", "title", "short", "meaning", "kind", "constant", "tied", "least", "most", "trust", "doubt",
 )  # fmt: skip
 CSV_COLUMNS = ("task", "model", "method", "evaluation", "metric", "value", "low", "high", "n", "constant", "tied")
 CURVE_COLUMNS = ("task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n")
@@ -46,7 +47,10 @@ _BEST = "Bold and underlined: the best and the second figure among the methods, 
 
 @dataclass(frozen=True)
 class MetricColumn:
-    """A scalar metric as a column of a table, with its words (`benchmark.results.record.Metric`) where there are any."""
+    """A scalar metric as a column of a table, with its words (`benchmark.results.record.Metric`) where there are any.
+
+    `doubt` says why the figures are not to be trusted here (`benchmark.results.trust`), where they are not.
+    """
 
     evaluation: str
     metric: str
@@ -54,6 +58,7 @@ class MetricColumn:
     title: str = field(default="", compare=False)
     short: str = field(default="", compare=False)
     meaning: str = field(default="", compare=False)
+    doubt: str = field(default="", compare=False)
 
     @property
     def code(self) -> str:
@@ -64,8 +69,9 @@ class MetricColumn:
     def heading(self) -> Heading:
         """How the column is headed: its title with the code name, or without one the metric's name grouped by its test."""
         if not self.title:
-            return Heading(self.metric, self.higher_is_better, group=self.evaluation, meaning=self.meaning)
-        return Heading(self.title, self.higher_is_better, code=self.code, short=self.short, meaning=self.meaning)
+            return Heading(self.metric, self.higher_is_better, self.evaluation, meaning=self.meaning, doubt=self.doubt)
+        told = {"code": self.code, "short": self.short, "meaning": self.meaning, "doubt": self.doubt}
+        return Heading(self.title, self.higher_is_better, **told)
 
 
 def _figures(test: EvaluationRecord) -> Iterator[dict[str, Any]]:
@@ -144,10 +150,18 @@ def groups_with_figures(
         yield task, model, sorted(members, key=lambda cell: order[cell.method]), part
 
 
-def frame(cells: Sequence[NamedCell]) -> pd.DataFrame:
-    """All figures of named cells, see `read_leaderboard`."""
+def frame(cells: Sequence[NamedCell], tables: Sequence[Table] = ()) -> pd.DataFrame:
+    """All figures of named cells, see `read_leaderboard`.
+
+    Args:
+        cells: what is compared.
+        tables: of the comparison's analyses, which may say what its tests are worth; of several tasks or models they say
+            nothing of the tests of one.
+    """
     rows: list[dict[str, Any]] = []
-    for _, _, members in groups(cells):
+    grouped = groups(cells)
+    told = told_of(tables) if len(grouped) == 1 else {}
+    for _, _, members in grouped:
         declared = known_metrics(members)
         kinds = {shown: test.about.kind for shown, test in ordered_tests(members).items()}
         by_method: dict[str, list[dict[str, Any]]] = {}
@@ -156,7 +170,8 @@ def frame(cells: Sequence[NamedCell]) -> pd.DataFrame:
         found = _as_frame([row for own in by_method.values() for row in own])
         order = method_order(found[~found["evaluation"].isin(repeats(members))])
         rows += [row for method in order for row in by_method[method]]
-    return _as_frame(rows)
+    trusts = (told.get(f"{row['evaluation']}.{row['metric']}", Trust()) for row in rows)
+    return _as_frame([row | {"trust": one.place, "doubt": one.doubt} for row, one in zip(rows, trusts, strict=True)])
 
 
 def _as_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -176,7 +191,8 @@ def read_leaderboard(cells: Sequence[Path]) -> pd.DataFrame:
         there is no interval), n, higher_is_better (None: not ranked), headline, dash, remark (what must be known of the
         figure, or None), title, short and meaning of the metric, the kind of its test (empty where it has none), the
         share of the examples on which the method's map is constant there and the mean share of tied units (`constant`,
-        `tied`; NaN where the test reads no scores), and the metric's least and largest possible value (`least`, `most`).
+        `tied`; NaN where the test reads no scores), the metric's least and largest possible value (`least`, `most`), and
+        what is known of its test here (`trust`, its column's place; `doubt`, why it is not to be trusted).
         A scalar that a method could not serve has a row too: value NaN, n 0 and the reason in `dash`. Rows stand in the
         order of the tables: methods from best to worst (`arrangement.ORDER`), tests by kind.
 
@@ -188,7 +204,7 @@ def read_leaderboard(cells: Sequence[Path]) -> pd.DataFrame:
 
 def scalar_columns(table: pd.DataFrame) -> list[MetricColumn]:
     """The scalar metrics of some rows of the leaderboard, in order of appearance."""
-    told = ["evaluation", "metric", "higher_is_better", "title", "short", "meaning"]
+    told = ["evaluation", "metric", "higher_is_better", "title", "short", "meaning", "doubt"]
     scalars = table.loc[table["x"].isna() & (table["metric"] != ""), told]
     firsts = scalars.drop_duplicates(["evaluation", "metric"])
     columns = [MetricColumn(**{str(name): value for name, value in row.items()}) for row in firsts.to_dict("records")]
@@ -208,8 +224,21 @@ def _told_apart(columns: Sequence[MetricColumn]) -> list[MetricColumn]:
 
 
 def headline_columns(table: pd.DataFrame) -> list[MetricColumn]:
-    """The scalar metrics meant for the overview; all of them where none is."""
-    return scalar_columns(table[table["headline"]]) or scalar_columns(table)
+    """The scalar metrics meant for the overview, all of them where none is; `trusted_first`."""
+    return trusted_first(scalar_columns(table[table["headline"]]) or scalar_columns(table), table)
+
+
+def trusted_first(columns: Sequence[MetricColumn], table: pd.DataFrame) -> list[MetricColumn]:
+    """The columns kind by kind, of each kind first those whose tests can be used here, and last those that fail."""
+    known = zip(table["evaluation"], table["metric"], table["kind"], table["trust"], strict=True)
+    facts = {(evaluation, metric): (kind, place) for evaluation, metric, kind, place in known}
+    kinds = list(dict.fromkeys(facts[column.evaluation, column.metric][0] for column in columns))
+
+    def place(column: MetricColumn) -> tuple[int, int]:
+        kind, place = facts[column.evaluation, column.metric]
+        return kinds.index(kind), place
+
+    return sorted(columns, key=place)
 
 
 def judged_columns(table: pd.DataFrame) -> list[MetricColumn]:
@@ -249,7 +278,7 @@ def make_board(table: pd.DataFrame, columns: Sequence[MetricColumn]) -> PrintedT
         tuple(column.heading for column in columns),
         blocks,
         tuple(notes),
-        below=(*_unranked(real, by_method), *_tied(of_columns)),
+        below=(*_doubted(columns), *_unranked(real, by_method), *_tied(of_columns)),
         best=_BEST if any(places) else "",
     )
 
@@ -285,6 +314,12 @@ def _constant(method: str, by_method: Sequence[Mapping[str, Any]]) -> str:
     """The share, or what it ranges over, where any method of the table has a constant map; else nothing."""
     everyone = {name for rows in by_method for name in rows}
     return span_of(_shares(method, by_method)) if any(any(_shares(name, by_method)) for name in everyone) else ""
+
+
+def _doubted(columns: Sequence[MetricColumn]) -> list[str]:
+    """Which of the columns are not to be trusted on these examples, and why."""
+    told = [f"{column.title or column.code}, {column.doubt}" for column in columns if column.doubt]
+    return [f"Which tests can be trusted here says of {'; '.join(told)}."] if told else []
 
 
 def _unranked(real: Sequence[str], by_method: Sequence[Mapping[str, Any]]) -> list[str]:

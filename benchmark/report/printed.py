@@ -26,6 +26,7 @@ class Heading:
         code: the name that settings and CSV files have, where `name` is another.
         short: the name for a narrow column; empty where there is none.
         meaning: what is measured, range and direction, in one sentence.
+        doubt: why the figures are not to be trusted here; empty where they are.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Heading:
     code: str = ""
     short: str = ""
     meaning: str = ""
+    doubt: str = ""
 
     @property
     def title(self) -> str:

@@ -19,6 +19,7 @@ from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import MetricColumn, frame, groups_with_figures, headline_columns, make_board
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.report.verdicts import AgainstRandom, against_random
+from benchmark.results.tables import Table as AnalysisTable
 from benchmark.results.wording import arrow, bounds, number
 
 MARKS = {1: "★", 2: "☆"}
@@ -35,7 +36,14 @@ LEGEND = (
 _RANGE = "n: examples of a figure; a range where some tests or metrics do not apply to all."
 
 
-def _entry(entry: PrintedEntry, *, bounded: bool) -> Text:
+def _entry(entry: PrintedEntry, heading: Heading, *, bounded: bool) -> Text:
+    text = _figure(entry, bounded=bounded)
+    if heading.doubt:
+        text.stylize("dim not bold")
+    return text
+
+
+def _figure(entry: PrintedEntry, *, bounded: bool) -> Text:
     mark = "" if entry.mark is None else f"[{entry.mark}]"
     if entry.value is None:
         return Text(f"{entry.words}{mark}", style="dim")
@@ -83,7 +91,7 @@ def _rich_table(board: PrintedTable, kinds: Sequence[str], *, bounded: bool) -> 
         for row in rows:
             cells = [
                 Text(row.labels[0]),
-                *(_entry(entry, bounded=bounded) for entry in row.entries),
+                *(_entry(*one, bounded=bounded) for one in zip(row.entries, board.columns, strict=True)),
                 *([Text(row.constant)] if board.has_constant else []),
                 Text(row.examples),
             ]
@@ -166,14 +174,14 @@ def _without_figures(table: pd.DataFrame) -> Text:
     return Text("no figures" + "".join(f"\n{reason}" for reason in reasons))
 
 
-def terminal_table(cells: Sequence[NamedCell]) -> Any:
+def terminal_table(cells: Sequence[NamedCell], tables: Sequence[AnalysisTable] = ()) -> Any:
     """Headline metrics of cells for rich to print, best method first, controls below the line; one table per task and model.
 
     `value ±m`: m is the larger distance from the value to the bounds of its 95 % interval, which themselves are shown where
     ±m would leave what is possible. As many metrics as the width
-    holds are shown; the others are named.
+    holds are shown; the others are named. Figures of tests of which the analyses' `tables` say that they fail here are dim.
     """
-    table = frame(cells)
+    table = frame(cells, tables)
     grid = Table.grid(padding=(0, 0, 1, 0))
     for _, _, members, part in groups_with_figures(cells, table):
         grid.add_row(_Board(members, part, repeated_line(repeats(members))))

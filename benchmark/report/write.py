@@ -85,7 +85,7 @@ def _files(
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of every file of the report; equal cells and tables give equal bytes."""
     given, cells = cells, with_titles(cells, settings.names.metrics)
-    table, names = frame(cells), Names.of(cells, settings.names)
+    table, names = frame(cells, tables if settings.trust else ()), Names.of(cells, settings.names)
     tables = [*tables, *sweep_tables(cells, table, names)]
     pairs = every_pair(cells, table)
     yield from text_files(given, table, pairs, names, settings.latex)

@@ -86,11 +86,14 @@ class ReportSettings:
         names: what things are called.
         latex: tables for a paper.
         figures: pictures of curves and of analyses.
+        trust: whether headline columns stand in the order of what `which_test` says of their tests, and those that fail
+            here are grey, with the reason.
     """
 
     names: GivenNames = field(default_factory=GivenNames)
     latex: LatexSettings = field(default_factory=LatexSettings)
     figures: FigureSettings = field(default_factory=FigureSettings)
+    trust: bool = True
 
     @staticmethod
     def read(given: Any, path: str = LOOK) -> "ReportSettings":

@@ -17,11 +17,9 @@ from benchmark.errors import NotApplicable
 from benchmark.results.record import KINDS
 from benchmark.results.statistics import Interval
 from benchmark.results.tables import FORECAST, Drawing, Table, frame, line
+from benchmark.results.trust import NOT_HERE, USE, VERDICT, WHY, WITH_CARE
 from benchmark.settings.declared import AtLeast, Natural, Share, configurable
 from benchmark.types import KnowsTruth
-
-USE, WITH_CARE, NOT_HERE = "use it", "with care", "not here"
-"""What a reader is told of a test."""
 
 CONTROLS, HALVES, TRUTH = "controls", "the order in halves", "the truth"
 """The questions that a test passes or fails."""
@@ -168,8 +166,8 @@ class WhichTest(Analysis):
         unknown = "the task does not know what causes an answer" if truth is None else ""
         for one in answers:
             labels, key = {"test": one.column.shown}, one.column.key
-            lines += [line(labels, "so", note=one.verdict, key=f"{key}.verdict")]
-            lines += [line(labels, "why", note=one.why or "all that was asked passes", key=f"{key}.why")]
+            lines += [line(labels, "so", note=one.verdict, key=f"{key}.{VERDICT}")]
+            lines += [line(labels, "why", note=one.why or "all that was asked passes", key=f"{key}.{WHY}")]
             for name, figure, missing in (
                 ("oracle above random", one.oracle, "no such controls"),
                 ("random above inverted", one.inverted, "no such controls"),

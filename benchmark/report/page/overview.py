@@ -13,6 +13,7 @@ from benchmark.report.leaderboard import (
     known_metrics,
     make_board,
     scalar_columns,
+    trusted_first,
 )
 from benchmark.report.naming import Names, Style, looks_of
 from benchmark.report.page.packed import all_shown, significant, whole
@@ -87,7 +88,7 @@ def metric_facts(test: str, metric: str, declared: Metric, kind: str) -> dict[st
 
 def scalars(cells: Sequence[NamedCell], table: pd.DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
     """The scalar metrics, by kind, with a figure, its interval and its place for each method."""
-    declared, about, columns = known_metrics(cells), ordered_tests(cells), scalar_columns(table)
+    declared, about, columns = known_metrics(cells), ordered_tests(cells), trusted_first(scalar_columns(table), table)
     headline = set(headline_columns(table))
     board = make_board(table, columns)
     lines = {row.labels[0]: row.entries for row in board.rows}
@@ -96,7 +97,7 @@ def scalars(cells: Sequence[NamedCell], table: pd.DataFrame, names: Sequence[str
         metric = replace(declared[column.evaluation][column.metric], title=column.title, short=column.short)
         facts = metric_facts(column.evaluation, column.metric, metric, about[column.evaluation].about.kind)
         figures = _figures([lines[name][place] for name in names], board.notes)
-        found.append(facts | {"headline": column in headline} | figures)
+        found.append(facts | {"headline": column in headline, "doubt": column.doubt} | figures)
     return found
 
 

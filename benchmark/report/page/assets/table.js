@@ -32,7 +32,7 @@ function figureCell(metric, place, scale, footnote) {
   const count = at(metric.n, place);
   return el(
     "td",
-    { class: name, title: count ? `n = ${count}` : null },
+    { class: [name, metric.doubt && "doubted"].filter(Boolean).join(" ") || null, title: count ? `n = ${count}` : null },
     el("span", { class: "figure" }, number(value)),
     words && unseen(` (${words})`),
     el("span", { class: "interval" }, interval(metric.low[place], metric.high[place])),
@@ -54,7 +54,7 @@ function sorted(places, view) {
 function costColumns(board, costs) {
   const nothing = board.methods.map(() => null);
   return Object.entries(costs).map(([name, sentence]) => ({
-    test: "cost", name, title: name, short: name, sentence, kind: "cost", better: 0, headline: false,
+    test: "cost", name, title: name, short: name, sentence, kind: "cost", better: 0, headline: false, doubt: "",
     value: board.methods.map((method) => method.cost[name]), low: nothing, high: nothing, n: null, rank: nothing, note: null,
   }));
 }
@@ -66,7 +66,7 @@ function headRow(columns, view, sort) {
     const order = active ? (view.down ? " ▼" : " ▲") : "";
     return el(
       "th",
-      { scope: "col", "aria-sort": active ? (view.down ? "descending" : "ascending") : null },
+      { scope: "col", class: column.doubt ? "doubted" : null, "aria-sort": active ? (view.down ? "descending" : "ascending") : null },
       el(
         "div",
         { class: "heading" },
@@ -74,6 +74,7 @@ function headRow(columns, view, sort) {
         tip(el("button", { type: "button", class: "about", "aria-label": `What ${column.title} means` }, "?"), definition(column)),
       ),
       el("span", { class: "code" }, breakable(`${column.test}.${column.name}`)),
+      column.doubt && el("span", { class: "doubt" }, column.doubt),
       scale && el("span", { class: "range", "aria-hidden": "true" }, el("span", {}, number(scale[0])), el("span", {}, number(scale[1]))),
     );
   };
