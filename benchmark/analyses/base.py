@@ -81,9 +81,10 @@ class Analysis(ABC):
         label: str,
         *,
         keep: bool | Literal["each"] = False,
+        part: str = "",
     ) -> Ragged:
         """What `compute` gives for each batch of a setting; the comparison's folder keeps parts (`resumed.by_example`)."""
-        return by_example(context.folder, self, setting, compute, label, keep=keep)
+        return by_example(context.folder, self, setting, compute, label, keep=keep, part=part)
 
 
 @configurable

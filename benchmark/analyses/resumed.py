@@ -32,6 +32,7 @@ def by_example(
     label: str,
     *,
     keep: bool | Literal["each"] = False,
+    part: str = "",
 ) -> Ragged:
     """What `compute` gives for each batch of a setting, joined.
 
@@ -46,6 +47,7 @@ def by_example(
         label: what is computed, for whoever watches.
         keep: leave the arrays in `kept_file`, from which they are read where it is there already; "each" for an analysis
             that computes something of each of several settings, in a file of the setting's.
+        part: tells several things apart that an analysis computes of one setting, none of which is kept.
     """
     batches = setting.data.batches
     kept = None
@@ -54,7 +56,7 @@ def by_example(
     if kept is not None and kept.exists():
         return Ragged.read(kept)
     resumable = Resumable[Ragged](
-        folder=Path("nowhere") if folder is None else _place(folder, analysis, setting),
+        folder=Path("nowhere") if folder is None else _place(folder, analysis, setting, part),
         suffix=".safetensors",
         write=Ragged.write,
         read=Ragged.read,
@@ -90,9 +92,10 @@ def name_of(analysis: Any) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", type(analysis).__name__).lower()
 
 
-def _place(folder: Path, analysis: Any, setting: Setting) -> Path:
+def _place(folder: Path, analysis: Any, setting: Setting, part: str) -> Path:
     """The folder of the parts."""
-    return folder / "analyses" / f".{name_of(analysis)}-{_digest(analysis, setting)[:12]}"
+    own = f"-{digest(part)[:8]}" if part else ""
+    return folder / "analyses" / f".{name_of(analysis)}-{_digest(analysis, setting)[:12]}{own}"
 
 
 def _digest(analysis: Any, setting: Setting) -> str:

@@ -36,6 +36,7 @@ class Column:
         methods: names of the methods that are no controls.
         values: of each example and method.
         controls: of each example, by kind of control; of several random ones their mean.
+        sign: −1 where the test's own figure is better when it is lower.
     """
 
     test: str
@@ -46,6 +47,7 @@ class Column:
     methods: tuple[str, ...]
     values: Figures
     controls: Mapping[str, Float[NDArray[np.float64], " N"]]
+    sign: float = 1.0
 
     @property
     def key(self) -> str:
@@ -66,9 +68,10 @@ def columns_of(context: Context) -> Iterator[Column]:
             if not about.headline or about.x is not None or about.higher_is_better is None:
                 continue
             rows = {method: own for method, (record, own) in stored.items() if not _says_nothing(record, method, name)}
-            column = _column(rows, name, metric, sign=1.0 if about.higher_is_better else -1.0)
+            sign = 1.0 if about.higher_is_better else -1.0
+            column = _column(rows, name, metric, sign=sign)
             if column is not None:
-                yield Column(name, metric, about.title or metric, evaluation.about.kind, *column)
+                yield Column(name, metric, about.title or metric, evaluation.about.kind, *column, sign)
 
 
 def _says_nothing(record: Record, method: str, test: str) -> bool:

@@ -1,7 +1,8 @@
 """Which test of explanations can be trusted here? A table with a verdict for each test (docs/protocols.md, section 14)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Annotated, Any, ClassVar
 
@@ -11,20 +12,24 @@ import pandas as pd
 from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
+from benchmark.analyses.resumed import Arrays
 from benchmark.analyses.trust import questions
 from benchmark.analyses.trust.columns import INVERTED, ORACLE, RANDOM, Column, columns_of
+from benchmark.analyses.trust.found import NOT_ASKED, Asked, Found, base_of, found_again
 from benchmark.errors import NotApplicable
 from benchmark.results.record import KINDS
 from benchmark.results.statistics import Interval
 from benchmark.results.tables import FORECAST, Drawing, Table, frame, line
 from benchmark.results.trust import NOT_HERE, USE, VERDICT, WHY, WITH_CARE
-from benchmark.settings.declared import AtLeast, Natural, Share, configurable
-from benchmark.types import KnowsTruth
+from benchmark.run.workbench import Setting
+from benchmark.settings.declared import AtLeast, Count, Natural, Share, configurable
+from benchmark.types import Batch, KnowsTruth
 
-CONTROLS, HALVES, TRUTH = "controls", "the order in halves", "the truth"
+CONTROLS, HALVES, TRUTH, FRESH = "controls", "the order in halves", "the truth", "explanations of fresh weights"
+WINNER = "its own winner"
 """The questions that a test passes or fails."""
 
-DECIDES = (CONTROLS,)
+DECIDES = (CONTROLS, FRESH)
 """Questions without which a test says nothing here, whatever else it passes."""
 
 TRUTHS = (
@@ -54,6 +59,7 @@ class Answers:
         order: τ_b of the methods' order with the truth's; None where that is not known.
         concordance: of explanations with the truth.
         ties: share of pairs that are equal.
+        more: what was found by asking tests again.
         passed: by question whether the test passes; None where it was not asked.
     """
 
@@ -66,6 +72,7 @@ class Answers:
     order: Interval | None
     concordance: Interval | None
     ties: Interval
+    more: Found
     passed: Mapping[str, bool | None]
 
     @property
@@ -91,13 +98,25 @@ class WhichTest(Analysis):
     For every headline figure that a test gives single examples: does it prefer the oracle to random scores, and random to
     inverted ones; does one half of the examples order the methods as the other; how many examples tell the best method from
     the second; and, where the task knows what causes an answer, does it order methods, and explanations of one example, by
-    their truth? Nothing is computed anew: the rows of the comparison answer it. A second table has the rank correlation of
-    the methods' means between every two tests.
+    their truth? Nothing is computed anew for these: the rows of the comparison answer them. A second table has the rank
+    correlation of the methods' means between every two tests, and a third which tests order methods alike.
 
-    Verdicts: *not here* where the controls are not told apart (a lower end of the interval is not above ½); *use it* where
+    Three more questions run tests that read scores of words or patches again, on the first examples, where they are asked.
+    `ladder`: does a test see how much of an explanation was lost? The scores of a growing share of an example's units are
+    permuted: those of the oracle, else those of the method that most tests put first, which is circular for these. `fresh`:
+    are explanations of models whose weights were all drawn anew no better than random scores? Mean over the methods that
+    look at the class. `winners`: of two greedy orders of removal and leave-one-out, does the one that the test likes most
+    beat the oracle, and how true is it?
+
+    Verdicts: *not here* where the controls (without them the two ends of the ladder) are not told apart, a lower end of the
+    interval being not above ½, or where explanations of fresh weights are found better than random scores; *use it* where
     everything that was asked passes; *with care* else, and where there are no controls. There is no total score.
 
     Attributes:
+        ladder, winners: whether these are asked.
+        fresh: for how many models of fresh weights; 0 where it is not asked.
+        limit: on how many examples the three are asked; None for all.
+        units: examples with more units have no searched explanations.
         methods: least number of methods that are no controls; with fewer no order can be told.
         reliable: from which ρ on the order in halves passes,
         reliable_low: and from which lower end of its interval.
@@ -107,6 +126,11 @@ class WhichTest(Analysis):
     version: ClassVar[int] = 1
     says_nothing: ClassVar[bool] = True
 
+    ladder: bool = False
+    winners: bool = False
+    fresh: Natural = 0
+    limit: Count | None = 100
+    units: Count = 64
     methods: Annotated[int, AtLeast(3)] = 6
     reliable: Share = 0.8
     reliable_low: Share = 0.5
@@ -123,21 +147,29 @@ class WhichTest(Analysis):
                 f"no test has figures of at least {self.methods} methods on four examples or more; which of the tests can "
                 "be trusted is asked of their order of methods"
             )
+        again = Asked(self.ladder, self.winners, self.fresh, self.limit, self.units, self.seed)
+        more = found_again(again, context, asked, truth, partial(self._run, context))
         answers = sorted(
-            (self.ask(column, truth) for column in asked),
+            (self.ask(column, truth, more.get(column.key, NOT_ASKED)) for column in asked),
             key=lambda one: (
                 (USE, WITH_CARE, NOT_HERE).index(one.verdict),
                 -sum(answer is True for answer in one.passed.values()),
             ),
         )
         alike = sorted(columns, key=lambda column: KINDS.index(column.kind) if column.kind in KINDS else len(KINDS))
-        return [self._verdicts(answers, truth), *_agreement(alike, self.seed)]
+        return [self._verdicts(answers, truth, base_of(context, asked)), *_agreement(alike, self.seed)]
 
-    def ask(self, column: Column, truth: Column | None = None) -> Answers:
-        """What is found of one test, with the figures of the truth where it is known."""
+    def _run(self, context: Context, setting: Setting, compute: Callable[[Batch], Arrays], label: str) -> Arrays:
+        return self.by_example(context, setting, compute, label, part=label).arrays
+
+    def ask(self, column: Column, truth: Column | None = None, more: Found = NOT_ASKED) -> Answers:
+        """What is found of one test, with the figures of the truth where it is known, and what asking again has found."""
         oracle = _separation(column.controls, ORACLE, RANDOM)
         inverted = _separation(column.controls, RANDOM, INVERTED)
-        separated = [one.low > _HALF for one in (oracle, inverted) if one is not None]
+        told = [one for one in (oracle, inverted) if one is not None] or [
+            one for one in (more.ends,) if one is not None
+        ]
+        separated = [one.low > _HALF for one in told]
         halves = questions.halves(column.values, self.seed, column.key)
         order = concordance = None
         if truth is not None:
@@ -154,14 +186,19 @@ class WhichTest(Analysis):
             order=order,
             concordance=concordance,
             ties=questions.ties(column.values),
+            more=more,
             passed={
                 CONTROLS: all(separated) if separated else None,
                 HALVES: bool(halves.value >= self.reliable and halves.low >= self.reliable_low),
                 TRUTH: None if order is None else bool(order.low > 0),
+                FRESH: None if more.fresh is None else not more.fresh.low > 0,
+                WINNER: None
+                if more.beaten is None or more.winner is None
+                else not _is_misled(more.beaten, more.winner),
             },
         )
 
-    def _verdicts(self, answers: Sequence[Answers], truth: Column | None) -> Table:
+    def _verdicts(self, answers: Sequence[Answers], truth: Column | None, base: str) -> Table:
         lines: list[dict[str, Any]] = []
         unknown = "the task does not know what causes an answer" if truth is None else ""
         for one in answers:
@@ -175,6 +212,7 @@ class WhichTest(Analysis):
                 ("same order as the truth, τ_b", one.order, unknown),
                 ("explanations as in the truth", one.concordance, unknown),
                 ("pairs that are equal", one.ties, ""),
+                *self._more_lines(one.more),
             ):
                 lines.append(line(labels, name, note=missing) if figure is None else figure_line(labels, name, figure))
             lines.append(_forecast(labels, "examples, best from second", one.needed[0]))
@@ -185,10 +223,24 @@ class WhichTest(Analysis):
             title="Which tests can be trusted here",
             labels=("test",),
             rows=frame(lines, ("test",)),
-            sentences=self._told(answers, truth),
+            sentences=self._told(answers, truth, base),
         )
 
-    def _told(self, answers: Sequence[Answers], truth: Column | None) -> tuple[str, ...]:
+    def _more_lines(self, more: Found) -> Sequence[tuple[str, Interval | None, str]]:
+        """What asking again has found, where it was asked."""
+        reads = "reads no scores of words"
+        return [
+            *([("sees what is lost, ρ", more.ladder, reads)] if self.ladder else []),
+            *(
+                [("fresh weights above random", more.fresh, "no such methods or controls, or " + reads)]
+                if self.fresh
+                else []
+            ),
+            *([("a search beats the oracle by", more.beaten, "no oracle, or " + reads)] if self.winners else []),
+            *([("the winner is true", more.winner, "nobody knows, or " + reads)] if self.winners else []),
+        ]
+
+    def _told(self, answers: Sequence[Answers], truth: Column | None, base: str) -> tuple[str, ...]:
         kinds = {
             word: [one.column.shown for one in answers if one.verdict == word] for word in (USE, WITH_CARE, NOT_HERE)
         }
@@ -203,7 +255,38 @@ class WhichTest(Analysis):
             f"The truth is {truth.shown}; tests of its kind are not asked."
             if truth is not None
             else "Nobody knows what causes the answers here.",
+            *self._of_again(base),
         )
+
+    def _of_again(self, base: str) -> Iterator[str]:
+        """What the questions mean that tests were asked again."""
+        many = "all examples" if self.limit is None else f"at most {self.limit} examples"
+        if self.ladder:
+            circular = (
+                "" if base == ORACLE else ", the method that most tests put first, which is circular for these tests"
+            )
+            yield (
+                f"Sees what is lost: −ρ of the share of words whose scores change places (0, ¼, ½, ¾, 1) and the test's "
+                f"figure, of explanations by {base}{circular}; mean over {many}."
+            )
+        if self.fresh:
+            yield (
+                f"Fresh weights above random: how much better than random scores a test finds explanations of models whose "
+                f"weights are all drawn anew, mean over the methods that look at the class; {self.fresh} draws, {many}. A "
+                "test fails where the lower end is above 0: what it rewards has nothing to do with the model."
+            )
+        if self.winners:
+            yield (
+                f"A search beats the oracle: of two greedy orders of removal and leave-one-out the one that the test likes "
+                f"most, less the oracle (its words in the order of leave-one-out, where the test likes that better), and "
+                f"how true it is; on {many} of at most {self.units} words. A test fails where the search wins (lower end "
+                "above 0) with what is not the truth (upper end below 1): better explanations lose."
+            )
+
+
+def _is_misled(beaten: Interval, winner: Interval) -> bool:
+    """Whether an explanation that is not the truth wins over it."""
+    return beaten.low > 0 and winner.high < 1
 
 
 def _truth(context: Context, columns: Sequence[Column]) -> Column | None:

@@ -1,0 +1,228 @@
+"""What is found of tests by asking them again about explanations that no method of the comparison gave."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmark import progress
+from benchmark.analyses.context import Context
+from benchmark.analyses.debate.word_scores import explained
+from benchmark.analyses.resumed import Arrays
+from benchmark.analyses.trust import questions
+from benchmark.analyses.trust.again import Again
+from benchmark.analyses.trust.columns import ORACLE, RANDOM, Column
+from benchmark.analyses.trust.ladder import climbed, given, order_of_rungs
+from benchmark.analyses.trust.randomised import drawn_seed, explanation
+from benchmark.analyses.trust.winners import SEARCHED, searched
+from benchmark.errors import NotApplicable
+from benchmark.evaluations.base import token_scores
+from benchmark.models.classifier import Classifier
+from benchmark.models.fresh_weights import freshly, stages_of
+from benchmark.models.removal import operator_for
+from benchmark.results.control_names import control_order
+from benchmark.results.statistics import Interval, crossed_interval, interval
+from benchmark.run.arrays import padded
+from benchmark.run.workbench import Setting
+from benchmark.targets import Target
+from benchmark.types import Batch, Method
+
+Run = Callable[[Setting, Callable[[Batch], Arrays], str], Arrays]
+"""Computes arrays of every example of a setting, batch by batch, with a word for what it is."""
+
+_UNBOUNDED = (-float("inf"), float("inf"))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is found of a test by asking it again; None where it was not asked.
+
+    Attributes:
+        ladder: −ρ of how much of an explanation was lost and the test's figure, mean over examples.
+        ends: how often the test prefers the explanation to one of which everything is lost.
+        fresh: how much better than random scores it finds explanations of models whose weights were drawn anew.
+        beaten: how much better than the oracle (or `winners.ORDERED`, where the test likes that better) it finds the best of
+            three explanations that a search finds.
+        winner: how true this one is.
+    """
+
+    ladder: Interval | None = None
+    ends: Interval | None = None
+    fresh: Interval | None = None
+    beaten: Interval | None = None
+    winner: Interval | None = None
+
+
+NOT_ASKED = Found()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked again, and how.
+
+    Attributes:
+        ladder, winners: whether these are asked.
+        fresh: for how many models of fresh weights.
+        limit: on how many examples.
+        units: the most units of an example for which orders are searched.
+        seed: of all draws.
+    """
+
+    ladder: bool
+    winners: bool
+    fresh: int
+    limit: int | None
+    units: int
+    seed: int
+
+    @property
+    def anything(self) -> bool:
+        """Whether any question is asked."""
+        return self.ladder or self.winners or self.fresh > 0
+
+
+def found_again(
+    asked: Asked, context: Context, columns: Sequence[Column], truth: Column | None, run: Run
+) -> Mapping[str, Found]:
+    """By a column's key what is found of it."""
+    if not asked.anything:
+        return {}
+    again = Again.of(context, columns if truth is None else [*columns, truth], asked.limit)
+    if not again.columns:
+        return {}
+    found = {column.key: NOT_ASKED for column in again.columns}
+    if asked.ladder:
+        for key, figures in _ladders(asked, again, context, columns, run).items():
+            ends = questions.separation(figures[:, 0], figures[:, -1])
+            found[key] = replace(found[key], ladder=order_of_rungs(figures), ends=ends)
+    if asked.fresh:
+        for key, gain in _of_fresh(asked, again, context, run).items():
+            found[key] = replace(found[key], fresh=gain)
+    if asked.winners:
+        for key, (beaten, winner) in _winners(asked, again, truth, run).items():
+            found[key] = replace(found[key], beaten=beaten, winner=winner)
+    return found
+
+
+def base_of(context: Context, columns: Sequence[Column]) -> str:
+    """Whose explanations are degraded: the oracle's, else those of the method that most tests put first."""
+    if ORACLE in context.cells:
+        return ORACLE
+    first = [column.methods[int(column.values.mean(0).argmax())] for column in columns]
+    return max(dict.fromkeys(first), key=first.count)
+
+
+def _ladders(
+    asked: Asked, again: Again, context: Context, columns: Sequence[Column], run: Run
+) -> Mapping[str, Float[NDArray[np.float64], "N R"]]:
+    cells = {name: cell for name, cell in context.cells.items() if name == base_of(context, columns)}
+    stored, data = explained(cells, "predicted"), context.setting.data
+    if not stored:
+        return {}
+    tokens: dict[str, Tensor] = {}
+    for index, batch in enumerate(data.batches):
+        scores = padded(next(iter(stored.values())), data.start(index), batch).tokens
+        assert scores is not None, "the method scores words"
+        tokens |= dict(zip(batch.uids, scores, strict=True))
+    arrays = run(
+        again.setting, lambda batch: climbed(again, batch, _of(tokens, batch), asked.seed), "ladder of explanations"
+    )
+    return {column.key: arrays[column.key] for column in again.columns if column.key in arrays}
+
+
+def _of(tokens: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "B T"]:
+    """The scores of a batch that may be padded to another length."""
+    width = batch.units.shape[1]
+    rows = [torch.nn.functional.pad(tokens[uid], (0, max(0, width - len(tokens[uid]))))[:width] for uid in batch.uids]
+    return torch.stack(rows).to(batch.units.device)
+
+
+def _of_fresh(asked: Asked, again: Again, context: Context, run: Run) -> Mapping[str, Interval]:
+    methods = {
+        name: cell.method
+        for name, cell in context.cells.items()
+        if isinstance(cell.method, Method) and cell.method.class_specific and control_order(name) == 0
+    }
+    columns = [column for column in again.columns if RANDOM in column.controls]
+    if not methods or not columns:
+        return {}
+    stages, parts = stages_of(again.setting.model), []
+    with progress.step("models of fresh weights", asked.fresh, unit="models") as advance:
+        for draw in range(asked.fresh):
+            fresh = freshly(again.setting.model, stages, drawn_seed(asked.seed, draw))
+            label = f"explanations of fresh weights, draw {draw}"
+            parts.append(run(again.setting, partial(_mean, again, methods, fresh, draw), label))
+            advance(1)
+    found = {}
+    uids = again.setting.data.uids
+    for column in columns:
+        if column.key in parts[0]:
+            random = dict(zip(column.uids, column.controls[RANDOM], strict=True))
+            gains = np.stack([part[column.key] for part in parts]) - [random.get(uid, np.nan) for uid in uids]
+            known = np.isfinite(gains).all(0)
+            found[column.key] = crossed_interval(gains[:, known], bounds=_UNBOUNDED).mean
+    return found
+
+
+def _mean(
+    again: Again, methods: Mapping[str, Method], fresh: Classifier, draw: int, batch: Batch
+) -> Mapping[str, NDArray[np.float64]]:
+    """By column the mean over methods of what the test says of their explanations of another model."""
+    figures: dict[str, list[NDArray[np.float64]]] = {}
+    for name, method in methods.items():
+
+        def explain(target: Target, name: str = name, method: Method = method) -> Tensor:
+            return token_scores(batch, explanation(name, method, fresh, batch, target, draw))
+
+        try:
+            own = again.figures(batch, explain)
+        except NotApplicable:
+            continue
+        for key, values in own.items():
+            figures.setdefault(key, []).append(values)
+    return {key: np.mean(values, axis=0) for key, values in figures.items()}
+
+
+def _winners(
+    asked: Asked, again: Again, truth: Column | None, run: Run
+) -> Mapping[str, tuple[Interval, Interval | None]]:
+    columns = [column for column in again.columns if ORACLE in column.controls and column is not truth]
+    if not columns:
+        return {}
+
+    def compute(batch: Batch) -> Arrays:
+        operator = operator_for("auto", again.setting.model, batch, "operator")
+        target = next(iter(again.explained.values()))(batch)
+        figures = [
+            again.figures(batch, partial(given, tokens))
+            for tokens in searched(again, batch, target, operator, asked.units).values()
+        ]
+        short = np.array(
+            [len(places) <= asked.units for _, places, _ in again.units(batch, torch.zeros(batch.units.shape))]
+        )
+        return {
+            key: np.where(short[:, None], np.stack([own[key] for own in figures], axis=1), np.nan) for key in figures[0]
+        }
+
+    arrays = run(again.setting, compute, f"searches for {len(SEARCHED)} explanations")
+    found: dict[str, tuple[Interval, Interval | None]] = {}
+    for column in columns:
+        if column.key not in arrays:
+            continue
+        values = arrays[column.key]
+        oracle = dict(zip(column.uids, column.controls[ORACLE], strict=True))
+        known = np.isfinite(values).all(1)
+        values, ordered = values[:, : len(SEARCHED)], values[:, len(SEARCHED)]
+        best = np.argmax(np.where(np.isfinite(values), values, -np.inf), axis=1)
+        each = np.arange(len(values))
+        marks = np.array([oracle.get(uid, np.nan) for uid in again.setting.data.uids])
+        gains = values[each, best] - np.maximum(marks, ordered)
+        true = arrays[truth.key][each, best] if truth is not None and truth.key in arrays else None
+        winner = None if true is None else interval(true[known & np.isfinite(true)], bounds=(0.0, 1.0))
+        found[column.key] = interval(gains[known & np.isfinite(gains)], bounds=_UNBOUNDED), winner
+    return found

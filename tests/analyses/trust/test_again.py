@@ -1,0 +1,232 @@
+"""Tests of explanations that are known to be good, blind or misled, asked again about explanations made for it."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from benchmark.analyses.context import Context
+from benchmark.analyses.trust.again import Again, on_tokens
+from benchmark.analyses.trust.columns import Column
+from benchmark.analyses.trust.found import Asked, base_of, found_again
+from benchmark.analyses.trust.ladder import RUNGS, degraded, order_of_rungs
+from benchmark.analyses.trust.which_test import CONTROLS, FRESH, NOT_HERE, WINNER, WhichTest
+from benchmark.analyses.trust.winners import ORDERED, SEARCHED, searched
+from benchmark.evaluations.base import Averaged, higher, rated_scores, table
+from benchmark.evaluations.rationale.documents import average_precision
+from benchmark.models.removal import operator_for
+from benchmark.results.record import About
+from benchmark.run.workbench import open_setting
+from benchmark.settings.configuration import compose
+from benchmark.types import Attribution, Method
+
+
+@dataclass(frozen=True)
+class Double(Averaged):
+    """A test of explanations that says how true, how early in the text, or nothing in particular the best words are."""
+
+    says: str
+    reads: ClassVar[str] = "tokens"
+    about: ClassVar[About] = About("faithfulness")
+    target: str = "predicted"
+
+    @property
+    def metrics(self):
+        return {"figure": higher(self.says, "a double", headline=True)}
+
+    def rows(self, model, batch, attribution):
+        rows = rated_scores(batch, attribution.tokens.to(batch.units.device), "max")
+        return table(batch.uids, "figure", np.array([self._of(batch, b, own) for b, own in enumerate(rows)]))
+
+    def _of(self, batch, b, scores):
+        if self.says == "truth":
+            return average_precision(np.asarray(batch.rationale[b])[: len(scores)], scores)
+        if self.says == "place":
+            return float(-stats.spearmanr(scores, np.arange(len(scores))).statistic if np.ptp(scores) else 0.0)
+        return float(np.random.default_rng([len(scores), b]).random())
+
+
+@dataclass(frozen=True)
+class FromTheLeft(Method):
+    """Scores that fall from left to right, whatever the model is, by a method that says that it looks at the class."""
+
+    version: ClassVar[int] = 1
+    class_specific: ClassVar[bool] = True
+
+    def explain(self, model, batch, target):
+        places = torch.arange(batch.units.shape[1], device=batch.units.device).expand(batch.units.shape)
+        return Attribution(target=target, tokens=(-places.float()).masked_fill(batch.units < 0, 0))
+
+
+@pytest.fixture(scope="module")
+def setting(place):
+    settings = ["task=tiny_task", "model=hf", f"model.path={place / 'bert'}", "tracking=none", "batch_size=5"]
+    config = compose(
+        "config", [*settings, f"out={place / 'runs_again'}", "methods=[oracle,random]"], str(place / "conf")
+    )
+    return open_setting(config)
+
+
+def made(setting, *says, methods=None):
+    """A context with doubles of these kinds, and columns in which the oracle has 1 and random scores ½."""
+    cells = {name: setting.cell(name) for name in setting.config.methods}
+    for name, method in (methods or {}).items():
+        cells[name] = replace(cells["random"], name=name, method=method)
+    tests = {name: Double(name) for name in says}
+    uids = tuple(setting.data.uids)
+    controls = {"oracle": np.ones(len(uids)), "random": np.full(len(uids), 0.5)}
+    values = np.random.default_rng(0).random((len(uids), 6))
+    columns = {
+        name: Column(name, "figure", name, "faithfulness", uids, tuple("abcdef"), values, controls) for name in says
+    }
+    return Context(setting, cells, tests), columns
+
+
+def run(setting, compute, label):
+    parts = [compute(batch) for batch in setting.data.batches]
+    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+
+def asked(**what):
+    return Asked(**{"ladder": False, "winners": False, "fresh": 0, "limit": None, "units": 64, "seed": 0} | what)
+
+
+def test_a_share_of_the_scores_change_places():
+    scores = np.arange(20, dtype=float)
+    lost = [degraded(scores, share, 1, "a") for share in RUNGS]
+    moved = [int((one != scores).sum()) for one in lost]
+    assert moved[0] == 0
+    assert moved == sorted(moved)
+    assert all(count <= 20 * share for count, share in zip(moved, RUNGS, strict=True))
+    assert all(sorted(one) == list(scores) for one in lost)
+    assert moved[-1] >= 15
+    changed = [{i for i in range(20) if one[i] != scores[i]} for one in lost]
+    assert changed[1] & changed[-1]
+    assert np.array_equal(lost[2], degraded(scores, RUNGS[2], 1, "a"))
+    assert not np.array_equal(lost[-1], degraded(scores, 1.0, 1, "b"))
+
+
+def test_order_of_rungs_is_spearmans():
+    figures = np.array(
+        [[5, 4, 3, 2, 1], [1, 2, 3, 4, 5], [1, 1, 1, 1, 1], [3, 3, 1, 2, 0], [1, np.nan, 1, 1, 1]], float
+    )
+    expected = [1, -1, 0, -stats.spearmanr(RUNGS, figures[3]).statistic]
+    found = order_of_rungs(figures)
+    assert (found.value, found.n) == (pytest.approx(np.mean(expected)), 4)
+
+
+def test_scores_of_units_stand_on_their_tokens(setting):
+    context, columns = made(setting, "truth")
+    again = Again.of(context, list(columns.values()), None)
+    batch = setting.data.batches[0]
+    tokens = torch.rand(batch.units.shape)
+    units = list(again.units(batch, tokens))
+    spread = on_tokens(batch, [(places, own) for _, places, own in units])
+    for b, places, own in units:
+        assert np.array_equal(places, np.flatnonzero(batch.rated_units(b)))
+        assert rated_scores(batch, spread, "max")[b] == pytest.approx(own)
+
+
+def test_the_ladder_of_the_oracle_is_seen_by_the_truth_alone(setting):
+    context, columns = made(setting, "truth", "noise")
+    found = found_again(asked(ladder=True), context, list(columns.values()), None, run)
+    assert found["truth.figure"].ladder.value > 0.5
+    assert found["truth.figure"].ends.value > 0.75
+    assert found["noise.figure"].ladder.value == 0
+    assert found["noise.figure"].ends.value == 0.5
+    assert found["truth.figure"].fresh is None
+
+
+def test_without_an_oracle_the_base_is_the_method_that_most_tests_put_first(setting):
+    context, columns = made(setting, "truth", "noise")
+    best = [columns["truth"].methods[column.values.mean(0).argmax()] for column in columns.values()]
+    without = replace(context, cells={name: cell for name, cell in context.cells.items() if name != "oracle"})
+    assert base_of(context, list(columns.values())) == "oracle"
+    assert base_of(without, list(columns.values())) == best[0]
+
+
+def test_without_controls_the_ends_of_the_ladder_decide(setting):
+    context, columns = made(setting, "truth", "noise")
+    bare = [replace(column, controls={}) for column in columns.values()]
+    found = found_again(asked(ladder=True), context, bare, None, run)
+    told = {column.test: WhichTest().ask(column, None, found[column.key]) for column in bare}
+    assert told["noise"].verdict == NOT_HERE
+    assert told["truth"].passed[CONTROLS] is True
+
+
+def test_a_test_that_rewards_the_place_is_blind_to_the_model(setting):
+    """The explanation is the same whatever the weights are, and the test likes it: not here."""
+    context, columns = made(setting, "place", "noise", methods={"from_the_left": FromTheLeft()})
+    random = {"oracle": np.ones(12), "random": np.zeros(12)}
+    own = [replace(column, controls=random) for column in columns.values()]
+    found = found_again(asked(fresh=3), context, own, None, run)
+    assert found["place.figure"].fresh.low > 0.9
+    told = WhichTest().ask(own[0], None, found["place.figure"])
+    assert told.passed[FRESH] is False
+    assert told.verdict == NOT_HERE
+
+
+def test_methods_that_do_not_look_at_the_class_are_not_asked_of_fresh_weights(setting):
+    context, columns = made(setting, "place")
+    assert found_again(asked(fresh=2), context, list(columns.values()), None, run)["place.figure"].fresh is None
+
+
+def test_greedy_orders_equal_a_loop(setting):
+    """Units that go one after the other, each the one that lowers (or raises) the probability of the class most."""
+    context, columns = made(setting, "truth")
+    again, batch = Again.of(context, list(columns.values()), None), setting.data.batches[1]
+    target, operator = setting.data.target(1, "predicted"), operator_for("auto", setting.model, batch, "operator")
+    found = searched(again, batch, target, operator, 64)
+
+    def probability(b, gone):
+        removed = torch.zeros(1, len(batch), int(batch.units.max()) + 1, dtype=torch.bool)
+        removed[0, b, gone] = True
+        from benchmark.models.removal import logits_without
+
+        logits = logits_without(setting.model, batch, removed, operator)
+        return float(setting.model.probability(logits, target)[0, b])
+
+    for b, places, _ in list(again.units(batch, found[ORDERED]))[:3]:
+        for name, better in zip(SEARCHED[:2], (min, max), strict=True):
+            gone, left = [], list(places)
+            while left:
+                chosen = better(left, key=lambda unit, b=b, gone=tuple(gone): probability(b, [*gone, unit]))
+                gone.append(chosen)
+                left.remove(chosen)
+            scores = rated_scores(batch, found[name], "max")[b]
+            order = places[np.argsort(-scores)]
+            assert list(order) == (gone if better is min else gone[::-1])
+        alone = [probability(b, [unit]) for unit in places]
+        assert rated_scores(batch, found[SEARCHED[2]], "max")[b] == pytest.approx([-p for p in alone], abs=1e-6)
+        ordered = rated_scores(batch, found[ORDERED], "max")[b]
+        marks = np.asarray(batch.rationale[b])[places]
+        assert ordered[marks].min() > ordered[~marks].max()
+
+
+def test_nothing_wins_over_the_truth_in_the_test_that_is_the_truth(setting):
+    context, columns = made(setting, "truth")
+    (truth,) = columns.values()
+    other = replace(truth, test="truth", metric="figure")
+    found = found_again(asked(winners=True), context, [replace(other, title="again")], truth, run)["truth.figure"]
+    assert found.beaten is None or found.beaten.value <= 0
+
+
+def test_a_test_that_likes_what_is_untrue_is_misled(setting):
+    """It rewards the reverse of the truth: whatever a search finds that is less true is liked better than the oracle."""
+    context, columns = made(setting, "truth", "place")
+    low = {"oracle": np.full(12, -2.0), "random": np.zeros(12)}
+    misled = replace(columns["place"], controls=low, sign=1.0)
+    found = found_again(asked(winners=True), context, [misled], columns["truth"], run)["place.figure"]
+    told = WhichTest().ask(misled, None, found)
+    assert found.winner.value < 1
+    assert told.passed[WINNER] == (not (found.beaten.low > 0 and found.winner.high < 1))
+
+
+def test_long_examples_are_not_searched(setting):
+    context, columns = made(setting, "truth", "place")
+    found = found_again(asked(winners=True, units=4), context, list(columns.values()), columns["truth"], run)
+    short = sum(len(example.inputs.split()) <= 4 for example in setting.task.split("test"))
+    assert found["place.figure"].beaten.n == short
