@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,11 +30,11 @@ from benchmark.results.cache import atomic_path
 from benchmark.results.digests import digest
 from benchmark.results.locks import beside
 from benchmark.settings.availability import needs
-from benchmark.settings.declared import Above, AtLeast, Count, Natural, configurable
+from benchmark.settings.declared import Above, AtLeast, Count, Natural, Share, configurable
 from benchmark.settings.making import make
 from benchmark.training.cached import checkpoint_directory, discard, discard_foreign, is_whole, source_digest
 from benchmark.training.cached import finish as finish_checkpoint
-from benchmark.training.prepared import config_for, prepare_images, prepare_texts
+from benchmark.training.prepared import Masks, config_for, prepare_images, prepare_texts
 from benchmark.training.sources import Loading
 from benchmark.types import Task
 
@@ -53,7 +54,13 @@ class Recipe:
             training goes on from what they make of it. 0: all weights are trained.
         checks_per_epoch: how often validation accuracy is measured and a checkpoint written.
         patience: training stops after so many checks without a better accuracy.
-        seed: of the classifier's first weights and of the order of examples.
+        mask_share: in half of a batch's texts the mask token replaces a share of the tokens that is drawn from
+            [0, mask_share]; 1 makes removals something that the model knows. The best checkpoint is then that with the
+            highest accuracy on validation texts and on a masked copy of them, whose masks are drawn once.
+        seed: of the classifier's first weights, of the order of examples and of what is masked.
+
+    Source of the masks: Madsen et al. 2024 (faithfulness measurable models), whose program masks the first half of a batch;
+    here a coin decides for every text.
     """
 
     epochs: Count = 3
@@ -63,7 +70,12 @@ class Recipe:
     freeze: Natural = 0
     checks_per_epoch: Count = 2
     patience: Count = 4
+    mask_share: Share = 0.0
     seed: Natural = 0
+
+    def used(self) -> dict[str, Any]:
+        """The settings, without those that are not used and that records of earlier releases do not have."""
+        return {name: value for name, value in asdict(self).items() if name not in ("freeze", "mask_share") or value}
 
 
 @configurable
@@ -135,8 +147,7 @@ def finetune(
         "labels": list(task.labels),
         "base": base,
     }
-    # a setting that older records do not have is left out where it is not used
-    about["recipe"] = {name: value for name, value in asdict(recipe).items() if name != "freeze" or value}
+    about["recipe"] = recipe.used()
     if out.exists():
         return _finished(out, about)
     source = existing_source(base)
@@ -161,7 +172,8 @@ def finetuned_for(task: Task, base: str, recipe: Recipe, *, told: bool = True) -
     """
     needs("accelerate", "model=finetuned")
     digest = source_digest(existing_source(base))
-    covered = [1, task.fingerprint, list(task.labels), base, digest, asdict(recipe)]
+    known = {name: value for name, value in asdict(recipe).items() if name != "mask_share" or value}
+    covered = [1, task.fingerprint, list(task.labels), base, digest, known]
     directory = checkpoint_directory("finetuned", covered)
     if not is_whole(directory):
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -194,8 +206,9 @@ def _trained(
         trainer, tokenizer = _trainer(task, source, work, recipe)
         _fit(trainer, _last_complete(work))
         with progress.step("measuring the best checkpoint's accuracy"):
-            accuracy = trainer.evaluate()["eval_accuracy"]
-    record = {**about, "accuracy": {"validation": accuracy}, "best_step": trainer.state.best_global_step}
+            accuracies = _accuracies(trainer, recipe)
+    accuracy = accuracies["validation"]
+    record = {**about, "accuracy": accuracies, "best_step": trainer.state.best_global_step}
     record["steps"] = trainer.state.global_step
     with atomic_path(out, 0 if finish is None else 0o022) as temporary, quiet_transformers():
         trainer.model.save_pretrained(temporary)
@@ -253,21 +266,57 @@ def _last_complete(work: Path) -> str | None:
     return None
 
 
+def _accuracies(trainer: Trainer, recipe: Recipe) -> dict[str, float]:
+    """Of the best checkpoint on validation texts, and on those that are masked where some are."""
+    if not recipe.mask_share:
+        return {"validation": trainer.evaluate()["eval_accuracy"]}
+    both, half = trainer.eval_dataset, len(trainer.eval_dataset) // 2
+    parts = {"validation": both[:half], "masked validation": both[half:]}
+    return {name: trainer.evaluate(part)["eval_accuracy"] for name, part in parts.items()}
+
+
+class _MaskingTrainer(Trainer):  # type: ignore[misc]
+    """Hides words of every batch that it learns from.
+
+    Args:
+        masks: how.
+        settings: of the trainer.
+    """
+
+    def __init__(self, masks: Masks, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.masks = masks
+
+    def training_step(self, model: Any, inputs: dict[str, Any], *more: Any, **others: Any) -> Any:
+        """A step on the batch with words hidden; torch's generator draws, whose state a checkpoint keeps."""
+        hidden = {**inputs, "input_ids": self.masks.in_training(inputs["input_ids"])}
+        return super().training_step(model, hidden, *more, **others)
+
+
 def _trainer(task: Task, source: str, work: Path, recipe: Recipe) -> tuple[Trainer, Any]:
     """A trainer of the base with a classifier for the task's labels, and its tokenizer or image processor."""
     config = config_for(task, source)
     learned: Task = getattr(task, "learned_from", task)
     if reads_images(config):
+        if recipe.mask_share:
+            raise UserError(
+                f"recipe.mask_share={recipe.mask_share} hides words, and the base reads images; leave it at 0"
+            )
         prepared = prepare_images(learned, source, config, recipe.seed, recipe.freeze)
     else:
-        prepared = prepare_texts(learned, source, config, recipe.seed, recipe.max_length, recipe.freeze)
+        texts = recipe.max_length, recipe.freeze, recipe.mask_share
+        prepared = prepare_texts(learned, source, config, recipe.seed, *texts)
+    validation = prepared.validation
+    if prepared.masks is not None:
+        validation = [*validation, *prepared.masks.held_out(validation, recipe.seed)]
+    made = Trainer if prepared.masks is None else partial(_MaskingTrainer, prepared.masks)
     arguments = _arguments(work, recipe, len(prepared.train))
     arguments.remove_unused_columns = not reads_images(config)  # what goes on from kept states takes other inputs
-    trainer = Trainer(
+    trainer = made(
         model=prepared.model,
         args=arguments,
         train_dataset=prepared.train,
-        eval_dataset=prepared.validation,
+        eval_dataset=validation,
         data_collator=prepared.collate,
         compute_metrics=_accuracy,
         callbacks=[EarlyStoppingCallback(recipe.patience), _LogAccuracy()],

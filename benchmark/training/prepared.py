@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from PIL import Image
 from torch import Tensor, nn
 from transformers import (
@@ -30,7 +30,7 @@ from benchmark.models.images import Losses, in_colours
 from benchmark.models.loading import NO_LIMIT
 from benchmark.models.special_tokens import read_as_words
 from benchmark.models.weights import from_source, load_weights
-from benchmark.training.trainer import texts_of
+from benchmark.training.trainer import all_masked, masked, texts_of
 from benchmark.types import Example, Task
 
 _AT_ONCE = 32  # images that the frozen blocks read at once
@@ -45,6 +45,7 @@ class Prepared:
         encoder: its tokenizer or image processor, which is saved beside it.
         train, validation: mappings of model inputs and `labels`.
         collate: makes a batch of some of them.
+        masks: hides words of a batch of texts, where the recipe asks for it.
     """
 
     model: Any
@@ -52,6 +53,50 @@ class Prepared:
     train: Any
     validation: Any
     collate: Callable[[Any], Any]
+    masks: "Masks | None" = None
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Hides tokens of texts behind the mask token; special tokens stay.
+
+    Attributes:
+        mask_id: the mask token.
+        special: ids that are never hidden.
+        share: the largest share that is hidden.
+    """
+
+    mask_id: int
+    special: tuple[int, ...]
+    share: float
+
+    @staticmethod
+    def of(tokenizer: Any, share: float, source: str) -> "Masks | None":
+        """Those of a tokenizer; None where nothing is hidden, UserError where it has no mask token."""
+        if not share:
+            return None
+        if tokenizer.mask_token_id is None:
+            raise UserError(f"recipe.mask_share={share}: the base {source} has no mask token; set recipe.mask_share=0")
+        unknown = getattr(tokenizer, "unk_token_id", None)
+        special = tuple(int(number) for number in tokenizer.all_special_ids if number != unknown)
+        return Masks(int(tokenizer.mask_token_id), special, share)
+
+    def in_training(self, ids: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+        """Half of the rows, drawn, with a share drawn for each (`trainer.masked`)."""
+        return masked(ids, self._maskable(ids), self.mask_id, self.share)
+
+    def held_out(self, items: Sequence[Mapping[str, Any]], seed: int) -> list[dict[str, Any]]:
+        """A copy of encoded examples of which every one is masked, once and for all."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return [{**item, "input_ids": self._of(torch.tensor([item["input_ids"]]))} for item in items]
+
+    def _of(self, ids: Int[Tensor, "1 T"]) -> list[int]:
+        found: list[int] = all_masked(ids, self._maskable(ids), self.mask_id, self.share)[0].tolist()
+        return found
+
+    def _maskable(self, ids: Int[Tensor, "B T"]) -> Bool[Tensor, "B T"]:
+        return ~torch.isin(ids, torch.tensor(self.special, device=ids.device))
 
 
 def config_for(task: Task, source: str) -> Any:
@@ -74,7 +119,9 @@ def _new_classifier(auto: Any, source: str, config: Any, seed: int) -> Any:
     return load_weights(auto, source, fresh_head=True, config=config, dtype=torch.float32)
 
 
-def prepare_texts(task: Task, source: str, config: Any, seed: int, max_length: int | None, freeze: int) -> Prepared:
+def prepare_texts(
+    task: Task, source: str, config: Any, seed: int, max_length: int | None, freeze: int, mask_share: float = 0.0
+) -> Prepared:
     """A text classifier and the task's texts, truncated to its window or to `max_length`.
 
     With `freeze`, so many blocks and all that comes before them are left as they are; they still run, with dropout.
@@ -97,7 +144,7 @@ def prepare_texts(task: Task, source: str, config: Any, seed: int, max_length: i
     if freeze:
         inputs = {name: tensor for name, tensor in collate(train[:1]).items() if name != "labels"}
         _freeze_before(model, _last_frozen(model, source, freeze), inputs)
-    return Prepared(model, tokenizer, train, validation, collate)
+    return Prepared(model, tokenizer, train, validation, collate, Masks.of(tokenizer, mask_share, source))
 
 
 def _encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> list[dict[str, Any]]:

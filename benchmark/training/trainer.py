@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from benchmark import progress
@@ -94,6 +94,20 @@ def masked(ids: Int[Tensor, "B T"], maskable: Bool[Tensor, "B T"], mask_id: int,
     In those rows the share of masked tokens is drawn from [0, share]. Draws from torch's generator.
     """
     rate = torch.rand(len(ids), 1) * share * (torch.rand(len(ids), 1) < 0.5)
+    return _hit(ids, maskable, mask_id, rate)
+
+
+def all_masked(
+    ids: Int[Tensor, "B T"], maskable: Bool[Tensor, "B T"], mask_id: int, share: float
+) -> Int[Tensor, "B T"]:
+    """The same in every row."""
+    return _hit(ids, maskable, mask_id, torch.rand(len(ids), 1) * share)
+
+
+def _hit(
+    ids: Int[Tensor, "B T"], maskable: Bool[Tensor, "B T"], mask_id: int, rate: Float[Tensor, "B 1"]
+) -> Int[Tensor, "B T"]:
+    """Each token that may be masked is with the probability of its row."""
     hit = torch.rand(ids.shape) < rate
     return torch.where(hit.to(ids.device) & maskable, mask_id, ids)
 

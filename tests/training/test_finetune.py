@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,8 +19,10 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 
 from benchmark.errors import UserError
 from benchmark.models import load_model
+from benchmark.models.history import mask_share
 from benchmark.progress import Advanced, Began
 from benchmark.training.finetune import FineTuned, Recipe, finetune, finetuned_for
+from benchmark.training.prepared import Masks
 from benchmark.training.tiny import TinyModel
 from benchmark.types import Example
 from tasks.planted import Planted
@@ -101,9 +104,63 @@ def test_early_stop(base: Path, tmp_path: Path) -> None:
     assert record["steps"] == 18
 
 
+def test_masks_hide_words_of_half_of_the_texts_and_nothing_special() -> None:
+    masks = Masks(mask_id=4, special=(0, 2, 3, 4), share=1.0)
+    ids = torch.randint(5, 50, (4000, 12))
+    ids[:, 0], ids[:, -1] = 2, 3
+    torch.manual_seed(0)
+    hidden = masks.in_training(ids)
+    assert torch.equal(hidden[:, [0, -1]], ids[:, [0, -1]])
+    gone = (hidden == 4).float().sum(1) / 10
+    assert torch.equal(hidden[hidden != 4], ids[hidden != 4])
+    # a coin, then a share from [0, 1] of ten words: all stay with ½ + ½ · 1 / 11, and a quarter goes on the whole
+    assert float((gone == 0).float().mean()) == pytest.approx(0.5 + 0.5 / 11, abs=0.03)
+    assert float(gone.mean()) == pytest.approx(0.25, abs=0.015)
+
+
+def test_held_out_texts_are_masked_once() -> None:
+    masks = Masks(mask_id=4, special=(2, 3), share=1.0)
+    items = [{"input_ids": [2, *range(5, 15), 3], "labels": 1} for _ in range(500)]
+    before = torch.get_rng_state()
+    first, second = masks.held_out(items, 7), masks.held_out(items, 7)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert first == second != masks.held_out(items, 8)
+    shares = [sum(number == 4 for number in item["input_ids"]) / 10 for item in first]
+    assert sum(shares) / len(shares) == pytest.approx(0.5, abs=0.05)
+    assert items[0]["input_ids"][1] == 5
+
+
+def test_training_with_masks_says_so(base: Path, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, epochs=1, mask_share=1.0)
+    record = finetune(TASK, str(base), tmp_path / "out", recipe)
+    assert set(record["accuracy"]) == {"validation", "masked validation"}
+    assert record["recipe"]["mask_share"] == 1.0
+    plain = finetune(TASK, str(base), tmp_path / "plain", replace(RECIPE, epochs=1))
+    assert "mask_share" not in plain["recipe"]
+    assert mask_share(load_model(str(tmp_path / "out"), device="cpu")) == 1.0
+    assert mask_share(load_model(str(tmp_path / "plain"), device="cpu")) == 0.0
+    assert mask_share(load_model(str(base), device="cpu", head="zero", labels=["a", "b"])) is None
+    assert not torch.equal(
+        weights(tmp_path / "out")["classifier.weight"], weights(tmp_path / "plain")["classifier.weight"]
+    )
+
+
+def test_masks_need_a_mask_token(base: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"mask_share=0\.5.*no mask token"):
+        Masks.of(SimpleNamespace(mask_token_id=None), 0.5, str(base))
+    assert Masks.of(SimpleNamespace(mask_token_id=None), 0.0, str(base)) is None
+
+
 def command(base: Path, out: Path) -> list[str]:
     settings = ["train=48", "validation=16", "test=16"]
-    recipe = ["epochs=12", "batch_size=8", "learning_rate=1e-3", "checks_per_epoch=6", "patience=1000"]
+    recipe = [
+        "epochs=12",
+        "batch_size=8",
+        "learning_rate=1e-3",
+        "checks_per_epoch=6",
+        "patience=1000",
+        "mask_share=0.5",
+    ]
     overrides = [*(f"task.{s}" for s in settings), *(f"recipe.{s}" for s in recipe)]
     return [sys.executable, "-m", "benchmark.train", f"model.path={base}", f"out={out}", *overrides]
 
