@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,12 +20,14 @@ from benchmark.analyses.trust.again import Again
 from benchmark.analyses.trust.columns import ORACLE, RANDOM, Column
 from benchmark.analyses.trust.ladder import climbed, given, order_of_rungs
 from benchmark.analyses.trust.randomised import drawn_seed, explanation
+from benchmark.analyses.trust.shift import removals
+from benchmark.analyses.trust.strange import TRAINING, Strange, told_apart
 from benchmark.analyses.trust.winners import SEARCHED, searched
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import token_scores
 from benchmark.models.classifier import Classifier
 from benchmark.models.fresh_weights import freshly, stages_of
-from benchmark.models.removal import operator_for
+from benchmark.models.removal import OperatorName, operator_for
 from benchmark.results.control_names import control_order
 from benchmark.results.statistics import Interval, crossed_interval, interval
 from benchmark.run.arrays import padded
@@ -36,6 +39,7 @@ Run = Callable[[Setting, Callable[[Batch], Arrays], str], Arrays]
 """Computes arrays of every example of a setting, batch by batch, with a word for what it is."""
 
 _UNBOUNDED = (-float("inf"), float("inf"))
+_REFERENCE = 600
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class Found:
         beaten: how much better than the oracle (or `winners.ORDERED`, where the test likes that better) it finds the best of
             three explanations that a search finds.
         winner: how true this one is.
+        shift: how often an example is stranger to the model after the test's removals, in a random order, than before.
     """
 
     ladder: Interval | None = None
@@ -56,6 +61,7 @@ class Found:
     fresh: Interval | None = None
     beaten: Interval | None = None
     winner: Interval | None = None
+    shift: Interval | None = None
 
 
 NOT_ASKED = Found()
@@ -66,7 +72,7 @@ class Asked:
     """What is asked again, and how.
 
     Attributes:
-        ladder, winners: whether these are asked.
+        ladder, winners, shift: whether these are asked.
         fresh: for how many models of fresh weights.
         limit: on how many examples.
         units: the most units of an example for which orders are searched.
@@ -79,11 +85,12 @@ class Asked:
     limit: int | None
     units: int
     seed: int
+    shift: bool = False
 
     @property
     def anything(self) -> bool:
         """Whether any question is asked."""
-        return self.ladder or self.winners or self.fresh > 0
+        return self.ladder or self.winners or self.shift or self.fresh > 0
 
 
 def found_again(
@@ -95,17 +102,16 @@ def found_again(
     again = Again.of(context, columns if truth is None else [*columns, truth], asked.limit)
     if not again.columns:
         return {}
-    found = {column.key: NOT_ASKED for column in again.columns}
-    if asked.ladder:
-        for key, figures in _ladders(asked, again, context, columns, run).items():
-            ends = questions.separation(figures[:, 0], figures[:, -1])
-            found[key] = replace(found[key], ladder=order_of_rungs(figures), ends=ends)
-    if asked.fresh:
-        for key, gain in _of_fresh(asked, again, context, run).items():
-            found[key] = replace(found[key], fresh=gain)
-    if asked.winners:
-        for key, (beaten, winner) in _winners(asked, again, truth, run).items():
-            found[key] = replace(found[key], beaten=beaten, winner=winner)
+    parts: list[Mapping[str, Mapping[str, Interval | None]]] = [
+        _ladders(asked, again, context, columns, run) if asked.ladder else {},
+        _of_fresh(asked, again, context, run) if asked.fresh else {},
+        _winners(asked, again, truth, run) if asked.winners else {},
+        _shifts(asked, again, run) if asked.shift else {},
+    ]
+    found = {}
+    for column in again.columns:
+        told = {name: figure for part in parts for name, figure in part.get(column.key, {}).items()}
+        found[column.key] = replace(NOT_ASKED, **told)
     return found
 
 
@@ -119,7 +125,7 @@ def base_of(context: Context, columns: Sequence[Column]) -> str:
 
 def _ladders(
     asked: Asked, again: Again, context: Context, columns: Sequence[Column], run: Run
-) -> Mapping[str, Float[NDArray[np.float64], "N R"]]:
+) -> Mapping[str, Mapping[str, Interval]]:
     cells = {name: cell for name, cell in context.cells.items() if name == base_of(context, columns)}
     stored, data = explained(cells, "predicted"), context.setting.data
     if not stored:
@@ -132,7 +138,11 @@ def _ladders(
     arrays = run(
         again.setting, lambda batch: climbed(again, batch, _of(tokens, batch), asked.seed), "ladder of explanations"
     )
-    return {column.key: arrays[column.key] for column in again.columns if column.key in arrays}
+    rungs = {column.key: arrays[column.key] for column in again.columns if column.key in arrays}
+    return {
+        key: {"ladder": order_of_rungs(own), "ends": questions.separation(own[:, 0], own[:, -1])}
+        for key, own in rungs.items()
+    }
 
 
 def _of(tokens: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "B T"]:
@@ -142,7 +152,7 @@ def _of(tokens: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "B T"]:
     return torch.stack(rows).to(batch.units.device)
 
 
-def _of_fresh(asked: Asked, again: Again, context: Context, run: Run) -> Mapping[str, Interval]:
+def _of_fresh(asked: Asked, again: Again, context: Context, run: Run) -> Mapping[str, Mapping[str, Interval]]:
     methods = {
         name: cell.method
         for name, cell in context.cells.items()
@@ -165,7 +175,7 @@ def _of_fresh(asked: Asked, again: Again, context: Context, run: Run) -> Mapping
             random = dict(zip(column.uids, column.controls[RANDOM], strict=True))
             gains = np.stack([part[column.key] for part in parts]) - [random.get(uid, np.nan) for uid in uids]
             known = np.isfinite(gains).all(0)
-            found[column.key] = crossed_interval(gains[:, known], bounds=_UNBOUNDED).mean
+            found[column.key] = {"fresh": crossed_interval(gains[:, known], bounds=_UNBOUNDED).mean}
     return found
 
 
@@ -188,9 +198,45 @@ def _mean(
     return {key: np.mean(values, axis=0) for key, values in figures.items()}
 
 
-def _winners(
-    asked: Asked, again: Again, truth: Column | None, run: Run
-) -> Mapping[str, tuple[Interval, Interval | None]]:
+def _shifts(asked: Asked, again: Again, run: Run) -> Mapping[str, Mapping[str, Interval]]:
+    """Of tests that remove shares of the units by an operator: mean over the shares, in a random order."""
+    tests = {
+        name: test for name, test in again.tests.items() if hasattr(test, "fractions") and hasattr(test, "operator")
+    }
+    if not tests:
+        return {}
+
+    def kind_of(test: Any) -> tuple[OperatorName, tuple[float, ...]]:
+        return test.operator, tuple(test.fractions)
+
+    try:
+        strange = Strange.of(again.setting, _REFERENCE, None, asked.seed)
+    except NotApplicable:
+        return {}
+    kinds = {kind_of(test): name for name, test in tests.items()}
+
+    def compute(batch: Batch) -> Arrays:
+        nothing = torch.zeros(1, len(batch), int(batch.units.max()) + 1, dtype=torch.bool, device=batch.units.device)
+        auto = operator_for("auto", again.setting.model, batch, "operator")
+        found = {"whole": strange.removed(batch, nothing, auto)[0][TRAINING].T}
+        for (operator, fractions), name in kinds.items():
+            made = operator_for(operator, again.setting.model, batch, f"evaluations.{name}.operator")
+            masks = removals(batch, fractions, asked.seed)[RANDOM]
+            found[name] = strange.removed(batch, masks, made)[0][TRAINING].T
+        return found
+
+    arrays = run(again.setting, compute, "shift of removals")
+    of_kinds = {
+        kind: told_apart(arrays["whole"][:, 0], list(arrays[name].T), asked.seed, name) for kind, name in kinds.items()
+    }
+    return {
+        column.key: {"shift": of_kinds[kind_of(test)]}
+        for column in again.columns
+        if (test := tests.get(column.test)) is not None
+    }
+
+
+def _winners(asked: Asked, again: Again, truth: Column | None, run: Run) -> Mapping[str, Mapping[str, Interval | None]]:
     columns = [column for column in again.columns if ORACLE in column.controls and column is not truth]
     if not columns:
         return {}
@@ -210,7 +256,7 @@ def _winners(
         }
 
     arrays = run(again.setting, compute, f"searches for {len(SEARCHED)} explanations")
-    found: dict[str, tuple[Interval, Interval | None]] = {}
+    found: dict[str, Mapping[str, Interval | None]] = {}
     for column in columns:
         if column.key not in arrays:
             continue
@@ -224,5 +270,6 @@ def _winners(
         gains = values[each, best] - np.maximum(marks, ordered)
         true = arrays[truth.key][each, best] if truth is not None and truth.key in arrays else None
         winner = None if true is None else interval(true[known & np.isfinite(true)], bounds=(0.0, 1.0))
-        found[column.key] = interval(gains[known & np.isfinite(gains)], bounds=_UNBOUNDED), winner
+        beaten = interval(gains[known & np.isfinite(gains)], bounds=_UNBOUNDED)
+        found[column.key] = {"beaten": beaten, "winner": winner}
     return found

@@ -16,6 +16,7 @@ from benchmark.analyses.resumed import Arrays
 from benchmark.analyses.trust import questions
 from benchmark.analyses.trust.columns import INVERTED, ORACLE, RANDOM, Column, columns_of
 from benchmark.analyses.trust.found import NOT_ASKED, Asked, Found, base_of, found_again
+from benchmark.analyses.trust.strange import OUT, verdict
 from benchmark.errors import NotApplicable
 from benchmark.results.record import KINDS
 from benchmark.results.statistics import Interval
@@ -26,7 +27,7 @@ from benchmark.settings.declared import AtLeast, Count, Natural, Share, configur
 from benchmark.types import Batch, KnowsTruth
 
 CONTROLS, HALVES, TRUTH, FRESH = "controls", "the order in halves", "the truth", "explanations of fresh weights"
-WINNER = "its own winner"
+WINNER, SHIFT = "its own winner", "shift"
 """The questions that a test passes or fails."""
 
 DECIDES = (CONTROLS, FRESH)
@@ -101,21 +102,21 @@ class WhichTest(Analysis):
     their truth? Nothing is computed anew for these: the rows of the comparison answer them. A second table has the rank
     correlation of the methods' means between every two tests, and a third which tests order methods alike.
 
-    Three more questions run tests that read scores of words or patches again, on the first examples, where they are asked.
+    Four more questions run tests that read scores of words or patches again, on the first examples, where they are asked.
     `ladder`: does a test see how much of an explanation was lost? The scores of a growing share of an example's units are
     permuted: those of the oracle, else those of the method that most tests put first, which is circular for these. `fresh`:
     are explanations of models whose weights were all drawn anew no better than random scores? Mean over the methods that
     look at the class. `winners`: of two greedy orders of removal and leave-one-out, does the one that the test likes most
-    beat the oracle, and how true is it?
+    beat the oracle, and how true is it? `shift`: how strange to the model is what a test's removals leave (`shift`)?
 
     Verdicts: *not here* where the controls (without them the two ends of the ladder) are not told apart, a lower end of the
     interval being not above ½, or where explanations of fresh weights are found better than random scores; *use it* where
     everything that was asked passes; *with care* else, and where there are no controls. There is no total score.
 
     Attributes:
-        ladder, winners: whether these are asked.
+        ladder, winners, shift: whether these are asked.
         fresh: for how many models of fresh weights; 0 where it is not asked.
-        limit: on how many examples the three are asked; None for all.
+        limit: on how many examples the four are asked; None for all.
         units: examples with more units have no searched explanations.
         methods: least number of methods that are no controls; with fewer no order can be told.
         reliable: from which ρ on the order in halves passes,
@@ -128,6 +129,7 @@ class WhichTest(Analysis):
 
     ladder: bool = False
     winners: bool = False
+    shift: bool = False
     fresh: Natural = 0
     limit: Count | None = 100
     units: Count = 64
@@ -147,7 +149,7 @@ class WhichTest(Analysis):
                 f"no test has figures of at least {self.methods} methods on four examples or more; which of the tests can "
                 "be trusted is asked of their order of methods"
             )
-        again = Asked(self.ladder, self.winners, self.fresh, self.limit, self.units, self.seed)
+        again = Asked(self.ladder, self.winners, self.fresh, self.limit, self.units, self.seed, self.shift)
         more = found_again(again, context, asked, truth, partial(self._run, context))
         answers = sorted(
             (self.ask(column, truth, more.get(column.key, NOT_ASKED)) for column in asked),
@@ -192,6 +194,7 @@ class WhichTest(Analysis):
                 HALVES: bool(halves.value >= self.reliable and halves.low >= self.reliable_low),
                 TRUTH: None if order is None else bool(order.low > 0),
                 FRESH: None if more.fresh is None else not more.fresh.low > 0,
+                SHIFT: None if more.shift is None else verdict(more.shift) != OUT,
                 WINNER: None
                 if more.beaten is None or more.winner is None
                 else not _is_misled(more.beaten, more.winner),
@@ -229,16 +232,17 @@ class WhichTest(Analysis):
     def _more_lines(self, more: Found) -> Sequence[tuple[str, Interval | None, str]]:
         """What asking again has found, where it was asked."""
         reads = "reads no scores of words"
-        return [
-            *([("sees what is lost, ρ", more.ladder, reads)] if self.ladder else []),
-            *(
-                [("fresh weights above random", more.fresh, "no such methods or controls, or " + reads)]
-                if self.fresh
-                else []
-            ),
-            *([("a search beats the oracle by", more.beaten, "no oracle, or " + reads)] if self.winners else []),
-            *([("the winner is true", more.winner, "nobody knows, or " + reads)] if self.winners else []),
+        of_ladder = [("sees what is lost, ρ", more.ladder, reads)]
+        of_fresh = [("fresh weights above random", more.fresh, f"no such methods or controls, or {reads}")]
+        of_winners = [
+            ("a search beats the oracle by", more.beaten, f"no oracle, or {reads}"),
+            ("the winner is true", more.winner, f"nobody knows, or {reads}"),
         ]
+        of_shift = [("stranger after its removals", more.shift, "removes nothing, or there are no training examples")]
+        asked = (
+            (self.ladder, of_ladder), (self.fresh > 0, of_fresh), (self.winners, of_winners), (self.shift, of_shift),
+        )  # fmt: skip
+        return [figure for is_asked, own in asked if is_asked for figure in own]
 
     def _told(self, answers: Sequence[Answers], truth: Column | None, base: str) -> tuple[str, ...]:
         kinds = {
@@ -281,6 +285,12 @@ class WhichTest(Analysis):
                 f"most, less the oracle (its words in the order of leave-one-out, where the test likes that better), and "
                 f"how true it is; on {many} of at most {self.units} words. A test fails where the search wins (lower end "
                 "above 0) with what is not the truth (upper end below 1): better explanations lose."
+            )
+        if self.shift:
+            yield (
+                "Stranger after its removals: the chance that an example is stranger to the model (by its states, against "
+                "examples as in training) after a test's removals in a random order than before, mean over its shares; .5 "
+                f"where nothing tells them apart; {many}. A test fails where the lower end is at least .75."
             )
 
 

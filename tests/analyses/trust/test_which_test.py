@@ -12,6 +12,7 @@ from benchmark.analyses.trust.which_test import (
     FRESH,
     HALVES,
     NOT_HERE,
+    SHIFT,
     TRUTH,
     USE,
     WINNER,
@@ -63,7 +64,7 @@ def test_noise_is_not_to_be_used_here():
 
 def test_the_truth_itself_passes_everything():
     found = asked(truths(), {"oracle": 1.0, "random": 0.2, "inverted": 0.0})
-    assert (found.verdict, found.why) == (USE, f"not asked: {FRESH}, {WINNER}")
+    assert (found.verdict, found.why) == (USE, f"not asked: {FRESH}, {SHIFT}, {WINNER}")
     assert found.order.value == pytest.approx(1)
     assert found.concordance.value == 1
 
@@ -73,7 +74,7 @@ def test_a_reliable_test_of_something_else_is_named():
     order = np.array([7, 1, 5, 3, 4, 2, 6, 0])
     found = asked(truths(4)[:, order], {"oracle": 0.9, "random": 0.5, "inverted": 0.1})
     assert found.verdict == WITH_CARE
-    assert found.passed == {CONTROLS: True, HALVES: True, TRUTH: False, FRESH: None, WINNER: None}
+    assert found.passed == {CONTROLS: True, HALVES: True, TRUTH: False, FRESH: None, SHIFT: None, WINNER: None}
     assert found.why.startswith(f"fails {TRUTH}; not asked:")
 
 
@@ -86,7 +87,7 @@ def test_controls_that_are_turned_round_decide():
 
 def test_without_controls_nothing_is_recommended():
     found = WhichTest().ask(column(truths(), {}))
-    assert (found.verdict, found.why) == (WITH_CARE, f"not asked: {CONTROLS}, {TRUTH}, {FRESH}, {WINNER}")
+    assert (found.verdict, found.why) == (WITH_CARE, f"not asked: {CONTROLS}, {TRUTH}, {FRESH}, {SHIFT}, {WINNER}")
 
 
 def test_limits_are_settings():

@@ -1,0 +1,91 @@
+"""How strange a text (or an image) is to a model: its states against those of reference texts (pure numpy).
+
+Notation: N texts, R reference texts, L layers (one state each), D dimensions.
+
+The states of a text are the largest of its tokens in every layer and dimension, h[l, d]. Max-Simes-Fisher: with c[l, d] the
+share of reference texts whose value lies below h[l, d], and q = min(c, 1 − c),
+
+    S_l = min_k q_(k) · D / k        over the dimensions in order of q (Simes),
+    s(x) = −2 Σ_l ln(q'_l + 1e-8)    with q' of the share of reference texts whose S_l lies below (Fisher),
+
+higher for stranger texts. One half of the reference gives c, the other the shares of S_l: of one set for both, a reference
+text would count itself.
+
+Source: Haroush et al. 2022, as Madsen et al. 2024 use it for texts; the halves are this project's.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+States = Float[NDArray[np.float32], "N L D"]
+Strangeness = Float[NDArray[np.float64], " N"]
+
+_LEAST = 1e-8
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What is typical.
+
+    Attributes:
+        values: of the first half of the reference texts, sorted in every layer and dimension [R/2 L D].
+        simes: S of the second half, sorted in every layer [R/2 L].
+    """
+
+    values: Float[NDArray[np.float32], "R L D"]
+    simes: Float[NDArray[np.float64], "R L"]
+
+    @staticmethod
+    def of(states: States) -> "Reference":
+        """Of reference texts; the halves are every other one.
+
+        Raises:
+            ValueError: there are fewer than four.
+        """
+        if len(states) < 4:
+            raise ValueError("fewer than four texts are no reference")
+        values = np.sort(states[::2], axis=0)
+        return Reference(values, np.sort(_simes(values, states[1::2]), axis=0))
+
+    def strangeness(self, states: States) -> Strangeness:
+        """s(x) of each text."""
+        of_layers = _simes(self.values, states)
+        below = np.stack(
+            [np.searchsorted(own, given) for own, given in zip(self.simes.T, of_layers.T, strict=True)], axis=1
+        )
+        share = below / len(self.simes)
+        told: Strangeness = -2 * np.log(np.minimum(share, 1 - share) + _LEAST).sum(1)
+        return told
+
+
+def _simes(values: Float[NDArray[np.float32], "R L D"], states: States) -> Float[NDArray[np.float64], "N L"]:
+    """S of every layer, from sorted reference values."""
+    count, n_layers, size = len(values), states.shape[1], states.shape[2]
+    found = np.empty((len(states), n_layers))
+    for layer in range(n_layers):
+        below = np.stack([np.searchsorted(values[:, layer, d], states[:, layer, d]) for d in range(size)], axis=1)
+        q = np.sort(np.minimum(below, count - below) / count, axis=1)
+        found[:, layer] = (q * size / np.arange(1, size + 1)).min(1)
+    return found
+
+
+def auroc(natural: Strangeness, changed: Strangeness) -> float:
+    """The chance that a changed text is the stranger of two: Mann and Whitney's U over n m, ties as halves."""
+    ranks = rankdata(np.concatenate([natural, changed]))[len(natural) :]
+    n, m = len(natural), len(changed)
+    return float((ranks.sum() - m * (m + 1) / 2) / (n * m))
+
+
+def paired_auroc(
+    natural: Strangeness, changed: Strangeness, weights: Float[NDArray[np.float64], "B N"]
+) -> Float[NDArray[np.float64], " B"]:
+    """`auroc` of the same texts before and after, for resamples that count each text so often."""
+    later: Bool[NDArray[np.bool_], "N N"] = changed[None, :] > natural[:, None]
+    wins = later + 0.5 * (changed[None, :] == natural[:, None])
+    total = weights.sum(1)
+    chances: NDArray[np.float64] = np.einsum("bi,ij,bj->b", weights, wins, weights) / total**2
+    return chances
