@@ -113,12 +113,12 @@ class SubsetFaithfulness(Averaged):
 
     With d(S) = p(x) − p(x without S), p the probability of what is explained, and a(S) = Σ_{u ∈ S} s_u:
 
-    - faithfulness correlation [Bhatt et al. 2020]: Pearson's r of a(S) and d(S) over random sets of ⌈share · n⌉ units;
-    - sensitivity-n [Ancona et al. 2018]: the same for sets of 1, 2, 4, ... n/2 units (of 1: every unit), mean over sizes;
-    - infidelity [Yeh et al. 2019]: mean of (α a(S) − d(S))² over the first sets, over the variance of d; α is the scale
-      that fits best for the example, since the units of scores differ between methods. 0 is the best; 1 is what a method
-      has that says nothing of how much sets matter beside their mean (it may be above, where a and d vary apart);
-    - monotonicity [Arya et al. 2019]: Spearman's ρ of s_u and d({u}).
+    - faithfulness correlation: Pearson's r of a(S) and d(S) over random sets of ⌈share · n⌉ units;
+    - sensitivity-n: the same for sets of 1, 2, 4, ... n/2 units (of 1: every unit), mean over sizes;
+    - infidelity: mean of (α a(S) − d(S))² over the first sets, over the variance of d; α is the scale that fits best for
+      the example, since the units of scores differ between methods. 0 is the best, and scores of 0 have
+      1 + mean(d)² / Var d;
+    - monotonicity: Spearman's ρ of s_u and d({u}).
 
     An example has no figure where the scores or the drops are constant; `undefined` is the share of such examples. Sets do
     not depend on the method: the instance remembers the drops of the last 10,000 examples, so that all methods share passes.
@@ -132,7 +132,8 @@ class SubsetFaithfulness(Averaged):
         pool: from the scores of a unit's tokens to its own.
         seed: of the sets.
 
-    Source: as named; the fitted scale is that of the authors of infidelity's program.
+    Source: Bhatt et al. 2020 (correlation), Ancona et al. 2018 (sensitivity-n), Yeh et al. 2019 (infidelity; the fitted
+    scale as in the authors' program), Arya et al. 2019 (monotonicity).
     Cost: subsets + n + of_each_size · log₂ n passes per example, once for all methods.
     """
 

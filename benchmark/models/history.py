@@ -22,7 +22,9 @@ def told(share: float | None) -> str:
     if share is None:
         return "nobody knows whether the model met masks in training"
     return (
-        f"the model was trained with masks on up to {100 * share:.0f} % of a text" if share else "no masks in training"
+        f"the model was trained with masks on up to {100 * share:.0f} % of an example"
+        if share
+        else "no masks in training"
     )
 
 

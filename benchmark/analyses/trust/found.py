@@ -50,6 +50,7 @@ class Found:
         ladder: −ρ of how much of an explanation was lost and the test's figure, mean over examples.
         ends: how often the test prefers the explanation to one of which everything is lost.
         fresh: how much better than random scores it finds explanations of models whose weights were drawn anew.
+        fresh_truth: how much better than random scores these explanations are in truth, where that is known.
         beaten: how much better than the oracle (or `winners.ORDERED`, where the test likes that better) it finds the best of
             three explanations that a search finds.
         winner: how true this one is.
@@ -59,6 +60,7 @@ class Found:
     ladder: Interval | None = None
     ends: Interval | None = None
     fresh: Interval | None = None
+    fresh_truth: Interval | None = None
     beaten: Interval | None = None
     winner: Interval | None = None
     shift: Interval | None = None
@@ -109,9 +111,10 @@ def found_again(
         _shifts(asked, again, run) if asked.shift else {},
     ]
     found = {}
+    true = None if truth is None else parts[1].get(truth.key, {}).get("fresh")
     for column in again.columns:
         told = {name: figure for part in parts for name, figure in part.get(column.key, {}).items()}
-        found[column.key] = replace(NOT_ASKED, **told)
+        found[column.key] = replace(NOT_ASKED, fresh_truth=true, **told)
     return found
 
 
@@ -175,7 +178,8 @@ def _of_fresh(asked: Asked, again: Again, context: Context, run: Run) -> Mapping
             random = dict(zip(column.uids, column.controls[RANDOM], strict=True))
             gains = np.stack([part[column.key] for part in parts]) - [random.get(uid, np.nan) for uid in uids]
             known = np.isfinite(gains).all(0)
-            found[column.key] = {"fresh": crossed_interval(gains[:, known], bounds=_UNBOUNDED).mean}
+            if known.any():
+                found[column.key] = {"fresh": crossed_interval(gains[:, known], bounds=_UNBOUNDED).mean}
     return found
 
 
@@ -195,7 +199,17 @@ def _mean(
             continue
         for key, values in own.items():
             figures.setdefault(key, []).append(values)
-    return {key: np.mean(values, axis=0) for key, values in figures.items()}
+    return {key: mean_of_known(np.stack(values)) for key, values in figures.items()}
+
+
+def mean_of_known(values: Float[NDArray[np.float64], "M B"]) -> Float[NDArray[np.float64], " B"]:
+    """The mean over the methods that have a figure; NaN where none has."""
+    known = np.isfinite(values)
+    count = known.sum(0)
+    means: NDArray[np.float64] = np.divide(
+        np.where(known, values, 0).sum(0), count, out=np.full(values.shape[1], np.nan), where=count > 0
+    )
+    return means
 
 
 def _shifts(asked: Asked, again: Again, run: Run) -> Mapping[str, Mapping[str, Interval]]:
@@ -226,6 +240,8 @@ def _shifts(asked: Asked, again: Again, run: Run) -> Mapping[str, Mapping[str, I
         return found
 
     arrays = run(again.setting, compute, "shift of removals")
+    if np.ptp(arrays["whole"]) == 0:  # as where states are so discrete that every example is as strange as can be
+        return {}
     of_kinds = {
         kind: told_apart(arrays["whole"][:, 0], list(arrays[name].T), asked.seed, name) for kind, name in kinds.items()
     }

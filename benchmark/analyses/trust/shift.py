@@ -14,6 +14,7 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.resumed import Arrays
 from benchmark.analyses.trust.strange import NATURAL, TRAINING, Strange, told_apart, verdict
+from benchmark.errors import NotApplicable
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import correctness, rated_units
 from benchmark.models.history import told as told_masks
@@ -102,6 +103,10 @@ class Shift(Analysis):
             return found
 
         arrays = self.by_example(context, setting, compute, "shift of removals").arrays
+        if np.ptp(arrays[f"whole {TRAINING}"]) == 0:
+            raise NotApplicable(
+                "all examples are equally strange to the model: its states tell nothing of what is typical"
+            )
         task = context.setting.task
         truth = isinstance(task, KnowsTruth) and task.rationale_is_truth
         return [self._table(arrays, strange, known=truth)]

@@ -22,6 +22,7 @@ from benchmark.results.record import KINDS
 from benchmark.results.statistics import Interval
 from benchmark.results.tables import FORECAST, Drawing, Table, frame, line
 from benchmark.results.trust import NOT_HERE, USE, VERDICT, WHY, WITH_CARE
+from benchmark.results.wording import bounds, number
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import AtLeast, Count, Natural, Share, configurable
 from benchmark.types import Batch, KnowsTruth
@@ -45,6 +46,7 @@ OF_TRUTH = ("known causes", "plausibility")
 
 TAU = "Kendall τ_b"
 _HALF = 0.5
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,10 @@ class WhichTest(Analysis):
     `ladder`: does a test see how much of an explanation was lost? The scores of a growing share of an example's units are
     permuted: those of the oracle, else those of the method that most tests put first, which is circular for these. `fresh`:
     are explanations of models whose weights were all drawn anew no better than random scores? Mean over the methods that
-    look at the class. `winners`: of two greedy orders of removal and leave-one-out, does the one that the test likes most
-    beat the oracle, and how true is it? `shift`: how strange to the model is what a test's removals leave (`shift`)?
+    look at the class; where these explanations are better than random in truth (as where the input alone shows what
+    counts), a test that says so is right, and is not asked. `winners`: of two greedy orders of removal and leave-one-out,
+    does the one that the test likes most beat the oracle, and how true is it? `shift`: how strange to the model is what a
+    test's removals leave (`shift`)?
 
     Verdicts: *not here* where the controls (without them the two ends of the ladder) are not told apart, a lower end of the
     interval being not above ½, or where explanations of fresh weights are found better than random scores; *use it* where
@@ -193,7 +197,7 @@ class WhichTest(Analysis):
                 CONTROLS: all(separated) if separated else None,
                 HALVES: bool(halves.value >= self.reliable and halves.low >= self.reliable_low),
                 TRUTH: None if order is None else bool(order.low > 0),
-                FRESH: None if more.fresh is None else not more.fresh.low > 0,
+                FRESH: None if more.fresh is None or _is_true(more.fresh_truth) else not more.fresh.low > 0,
                 SHIFT: None if more.shift is None else verdict(more.shift) != OUT,
                 WINNER: None
                 if more.beaten is None or more.winner is None
@@ -238,7 +242,9 @@ class WhichTest(Analysis):
             ("a search beats the oracle by", more.beaten, f"no oracle, or {reads}"),
             ("the winner is true", more.winner, f"nobody knows, or {reads}"),
         ]
-        of_shift = [("stranger after its removals", more.shift, "removes nothing, or there are no training examples")]
+        of_shift = [
+            ("stranger after its removals", more.shift, "removes nothing, or nothing is known of what is typical")
+        ]
         asked = (
             (self.ladder, of_ladder), (self.fresh > 0, of_fresh), (self.winners, of_winners), (self.shift, of_shift),
         )  # fmt: skip
@@ -259,10 +265,10 @@ class WhichTest(Analysis):
             f"The truth is {truth.shown}; tests of its kind are not asked."
             if truth is not None
             else "Nobody knows what causes the answers here.",
-            *self._of_again(base),
+            *self._of_again(base, answers[0].more.fresh_truth),
         )
 
-    def _of_again(self, base: str) -> Iterator[str]:
+    def _of_again(self, base: str, true: Interval | None) -> Iterator[str]:
         """What the questions mean that tests were asked again."""
         many = "all examples" if self.limit is None else f"at most {self.limit} examples"
         if self.ladder:
@@ -279,6 +285,14 @@ class WhichTest(Analysis):
                 f"weights are all drawn anew, mean over the methods that look at the class; {self.fresh} draws, {many}. A "
                 "test fails where the lower end is above 0: what it rewards has nothing to do with the model."
             )
+            if true is not None:
+                right = (
+                    " Here they are, so that a test that says so is right, and is not asked." if _is_true(true) else ""
+                )
+                yield (
+                    f"In truth these explanations are better than random scores by {number(true.value)} "
+                    f"{bounds(true.low, true.high)} (n = {true.n}).{right}"
+                )
         if self.winners:
             yield (
                 f"A search beats the oracle: of two greedy orders of removal and leave-one-out the one that the test likes "
@@ -294,9 +308,14 @@ class WhichTest(Analysis):
             )
 
 
+def _is_true(fresh: Interval | None) -> bool:
+    """Whether explanations of fresh weights are better than random scores in truth, so that a test may say so."""
+    return fresh is not None and fresh.low > 0
+
+
 def _is_misled(beaten: Interval, winner: Interval) -> bool:
-    """Whether an explanation that is not the truth wins over it."""
-    return beaten.low > 0 and winner.high < 1
+    """Whether an explanation that is not the truth wins over it, by more than rounding."""
+    return beaten.low > _ROUNDING and winner.high < 1
 
 
 def _truth(context: Context, columns: Sequence[Column]) -> Column | None:
@@ -359,10 +378,10 @@ def _tree(columns: Sequence[Column], seed: int) -> list[Table]:
     within = [_within(column, methods, uids) for column in columns]
     told = questions.joins(within, seed)
     lines, labels = [], ("group", "tests", "in resamples")
-    for number, join in enumerate(told, 1):
+    for group, join in enumerate(told, 1):
         tests = "; ".join(columns[member].shown for member in join.members)
         lines.append(
-            figure_line({"group": number, "tests": tests, "in resamples": f"{100 * join.support:.0f} %"}, TAU, join.tau)
+            figure_line({"group": group, "tests": tests, "in resamples": f"{100 * join.support:.0f} %"}, TAU, join.tau)
         )
     if not lines:
         return []

@@ -230,3 +230,14 @@ def test_long_examples_are_not_searched(setting):
     found = found_again(asked(winners=True, units=4), context, list(columns.values()), columns["truth"], run)
     short = sum(len(example.inputs.split()) <= 4 for example in setting.task.split("test"))
     assert found["place.figure"].beaten.n == short
+
+
+def test_a_test_that_likes_what_is_true_of_fresh_weights_is_right(setting):
+    """The first word is the rationale here, so that scores from the left are true whatever the weights are."""
+    context, columns = made(setting, "place", "truth", methods={"from_the_left": FromTheLeft()})
+    low = {"oracle": np.ones(12), "random": np.zeros(12)}
+    place, truth = (replace(columns[name], controls=low) for name in ("place", "truth"))
+    found = found_again(asked(fresh=3), context, [place], truth, run)["place.figure"]
+    assert found.fresh.low > 0.9
+    assert found.fresh_truth.low > 0
+    assert WhichTest(fresh=3).ask(place, truth, found).passed[FRESH] is None

@@ -84,7 +84,7 @@ def test_verdicts():
 
 @pytest.fixture(scope="module")
 def setting(place):
-    settings = ["task=tiny_task", "task.size=24", "model=hf", f"model.path={place / 'bert'}", "tracking=none"]
+    settings = ["task=tiny_task", "task.size=80", "model=hf", f"model.path={place / 'bert'}", "tracking=none"]
     config = compose("config", [*settings, f"out={place / 'runs_shift'}", "methods=[random]"], str(place / "conf"))
     return open_setting(config)
 
@@ -124,7 +124,7 @@ def test_without_masks_in_training_both_references_are_one(setting):
 
 def test_the_table(setting):
     context = Context(setting, {}, {})
-    (table,) = Shift(operators=("mask", "delete"), fractions=(0.4, 0.9), reference=16, mask_share=1.0)(context)
+    (table,) = Shift(operators=("mask", "delete"), fractions=(0.4, 0.9), reference=60, mask_share=0.4)(context)
     assert len(table.rows.groupby(["operator", "removed first", "share"])) == 2 * 3 * 2
     assert not table.keyed("mask.random.0.9.shift").empty
     assert "accuracy lost" not in set(table.rows["metric"])  # what people would mark is no truth
