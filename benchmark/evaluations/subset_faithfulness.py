@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import ceil
 from typing import ClassVar
 
 import numpy as np
@@ -43,6 +44,7 @@ Drops = Float[NDArray[np.float64], " K"]
 
 _MOST_REMEMBERED = 10_000
 _EQUAL = 1e-12
+_SLACK = 1e-9  # .2 · 35 is 7.000000000000001 in floating point: it still is 7 units
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Subsets:
         sizes = [2**power for power in range(1, n.bit_length()) if 2**power <= n / 2]
         return Subsets(
             np.eye(n, dtype=bool),
-            _drawn(draw, n, max(1, -int(-share * n // 1)), count),
+            _drawn(draw, n, max(1, ceil(share * n - _SLACK)), count),
             tuple(_drawn(draw, n, size, of_each_size) for size in sizes),
         )
 
