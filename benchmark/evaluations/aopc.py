@@ -115,6 +115,10 @@ class Aopc(Averaged):
             "sufficiency_hard": less("sufficiency, rationale length", f"{kept}, {marked}", short="suff. (rat.)"),
         }
 
+    def alternatives(self, metric: str) -> Mapping[str, tuple[str, bool]]:
+        """What else a mean could be of: the first half of the shares (`which_test`)."""
+        return {"the first half of the shares": (f"{metric}_at", True)}
+
     def over(self, batches: Sequence[Batch]) -> "Aopc":
         """The same evaluation with the share of the annotations known, where all examples are annotations of ERASER."""
         share_given = self.hard_share is not None or not all(_are_annotations(batch) for batch in batches)

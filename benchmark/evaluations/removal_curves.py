@@ -101,6 +101,12 @@ class RemovalCurves(Averaged):
         """The fractions of the curves: 0, then those of the setting."""
         return curves.with_zero(self.fractions)
 
+    def alternatives(self, metric: str) -> Mapping[str, tuple[str, bool]]:
+        """What else an area could have followed: probability, the logit, and the first half of the shares (`which_test`)."""
+        direction = metric.partition("_")[0]
+        others = {name: (self._area_name(direction, name), False) for name in ("probability", self.watched)}
+        return others | {"the first half of the shares": (f"{direction}_accuracy", True)}
+
     def _area_name(self, direction: str, curve: str) -> str:
         middle = "" if curve == "accuracy" else f"{curve}_"
         return f"{direction}_{middle}auc_{self.area}"

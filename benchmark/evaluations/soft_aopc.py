@@ -130,6 +130,10 @@ class SoftAopc(Averaged):
             }
         return metrics
 
+    def alternatives(self, metric: str) -> Mapping[str, tuple[str, bool]]:
+        """What else a mean could be of: the first half of the shares (`which_test`)."""
+        return {"the first half of the shares": (f"{metric}_at", True)} if self.retention == "equal" else {}
+
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Both measures of each example; NotApplicable where the method scores no tokens, or the model has two streams."""
         if model.streams.count > 1:

@@ -3,8 +3,8 @@
 Notation: N examples, M methods, K controls of one kind.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from benchmark.analyses.measured import tested
 from benchmark.results.control_names import control_order
 from benchmark.results.record import Record, too_constant
 from benchmark.results.rows import StoredRows
+from benchmark.types import Evaluation
 
 ORACLE, RANDOM, INVERTED = "oracle", "random", "inverted"
 
@@ -37,6 +38,7 @@ class Column:
         values: of each example and method.
         controls: of each example, by kind of control; of several random ones their mean.
         sign: −1 where the test's own figure is better when it is lower.
+        alternatives: the same figures under other settings of the test, by what they are, turned likewise.
     """
 
     test: str
@@ -48,6 +50,7 @@ class Column:
     values: Figures
     controls: Mapping[str, Float[NDArray[np.float64], " N"]]
     sign: float = 1.0
+    alternatives: Mapping[str, Figures] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -71,7 +74,41 @@ def columns_of(context: Context) -> Iterator[Column]:
             sign = 1.0 if about.higher_is_better else -1.0
             column = _column(rows, name, metric, sign=sign)
             if column is not None:
-                yield Column(name, metric, about.title or metric, evaluation.about.kind, *column, sign)
+                uids, methods, *_ = column
+                others = {
+                    told: figures
+                    for told, (other, is_half) in _alternatives(evaluation, metric).items()
+                    if (figures := _again(rows, name, other, sign=sign, of=(uids, methods), half=is_half)) is not None
+                }
+                yield Column(name, metric, about.title or metric, evaluation.about.kind, *column, sign, others)
+
+
+def _alternatives(evaluation: Evaluation, metric: str) -> Mapping[str, tuple[str, bool]]:
+    """Metrics that the test would have had in the figure's place, and whether it is the first half of a curve; see tests."""
+    asked = getattr(evaluation, "alternatives", None)
+    return {} if asked is None else asked(metric)
+
+
+def _again(
+    stored: Mapping[str, StoredRows],
+    test: str,
+    metric: str,
+    *,
+    sign: float,
+    of: tuple[Sequence[str], Sequence[str]],
+    half: bool,
+) -> Figures | None:
+    """Figures of another metric for the same examples and methods, of a curve its mean height over the first half."""
+    uids, methods = of
+    found = []
+    for method in methods:
+        table = columns(stored[method], test, metric)
+        if half:
+            removed = [place for place, x in enumerate(table.columns.to_numpy(dtype=np.float64)) if x > 0]
+            table = table.iloc[:, removed[: -(-len(removed) // 2)]]
+        found.append(sign * table.mean(axis=1).reindex(list(uids)).to_numpy(dtype=np.float64))
+    values = np.stack(found, axis=1)
+    return values if np.isfinite(values).all() else None
 
 
 def _says_nothing(record: Record, method: str, test: str) -> bool:

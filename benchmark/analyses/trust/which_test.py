@@ -28,7 +28,7 @@ from benchmark.settings.declared import AtLeast, Count, Natural, Share, configur
 from benchmark.types import Batch, KnowsTruth
 
 CONTROLS, HALVES, TRUTH, FRESH = "controls", "the order in halves", "the truth", "explanations of fresh weights"
-WINNER, SHIFT = "its own winner", "shift"
+WINNER, SHIFT, SETTINGS = "its own winner", "shift", "other settings"
 """The questions that a test passes or fails."""
 
 DECIDES = (CONTROLS, FRESH)
@@ -62,6 +62,7 @@ class Answers:
         order: τ_b of the methods' order with the truth's; None where that is not known.
         concordance: of explanations with the truth.
         ties: share of pairs that are equal.
+        settings: the lowest τ_b with the methods' order under another setting of the test, and which; None without any.
         more: what was found by asking tests again.
         passed: by question whether the test passes; None where it was not asked.
     """
@@ -75,6 +76,7 @@ class Answers:
     order: Interval | None
     concordance: Interval | None
     ties: Interval
+    settings: tuple[str, Interval] | None
     more: Found
     passed: Mapping[str, bool | None]
 
@@ -125,6 +127,7 @@ class WhichTest(Analysis):
         methods: least number of methods that are no controls; with fewer no order can be told.
         reliable: from which ρ on the order in halves passes,
         reliable_low: and from which lower end of its interval.
+        alike: from which τ_b on the order under other settings of the test passes.
         seed: of halves and resamples.
     """
 
@@ -140,6 +143,7 @@ class WhichTest(Analysis):
     methods: Annotated[int, AtLeast(3)] = 6
     reliable: Share = 0.8
     reliable_low: Share = 0.5
+    alike: Share = 0.5
     seed: Natural = 0
 
     def __call__(self, context: Context) -> Sequence[Table]:
@@ -165,6 +169,15 @@ class WhichTest(Analysis):
         alike = sorted(columns, key=lambda column: KINDS.index(column.kind) if column.kind in KINDS else len(KINDS))
         return [self._verdicts(answers, truth, base_of(context, asked)), *_agreement(alike, self.seed)]
 
+    def _least_alike(self, column: Column) -> tuple[str, Interval] | None:
+        """The setting of the test under which the order of methods is least like its own."""
+        found = {
+            name: questions.order_agreement(column.values, values, self.seed, f"{column.key} {name}")
+            for name, values in column.alternatives.items()
+        }
+        known = {name: one for name, one in found.items() if np.isfinite(one.value)}
+        return min(known.items(), key=lambda item: item[1].value) if known else None
+
     def _run(self, context: Context, setting: Setting, compute: Callable[[Batch], Arrays], label: str) -> Arrays:
         return self.by_example(context, setting, compute, label, part=label).arrays
 
@@ -176,6 +189,7 @@ class WhichTest(Analysis):
             one for one in (more.ends,) if one is not None
         ]
         separated = [one.low > _HALF for one in told]
+        settings = self._least_alike(column)
         halves = questions.halves(column.values, self.seed, column.key)
         order = concordance = None
         if truth is not None:
@@ -192,12 +206,14 @@ class WhichTest(Analysis):
             order=order,
             concordance=concordance,
             ties=questions.ties(column.values),
+            settings=settings,
             more=more,
             passed={
                 CONTROLS: all(separated) if separated else None,
                 HALVES: bool(halves.value >= self.reliable and halves.low >= self.reliable_low),
                 TRUTH: None if order is None else bool(order.low > 0),
                 FRESH: None if more.fresh is None or _is_true(more.fresh_truth) else not more.fresh.low > 0,
+                SETTINGS: None if settings is None else bool(settings[1].value >= self.alike),
                 SHIFT: None if more.shift is None else verdict(more.shift) != OUT,
                 WINNER: None
                 if more.beaten is None or more.winner is None
@@ -222,6 +238,7 @@ class WhichTest(Analysis):
                 *self._more_lines(one.more),
             ):
                 lines.append(line(labels, name, note=missing) if figure is None else figure_line(labels, name, figure))
+            lines.append(_under_settings(labels, one.settings))
             lines.append(_forecast(labels, "examples, best from second", one.needed[0]))
             lines.append(_forecast(labels, "examples, neighbours", one.needed[1]))
             lines.append(_forecast(labels, "examples for R = .9", one.layout.examples_for_reliable))
@@ -262,6 +279,8 @@ class WhichTest(Analysis):
             f"{self.reliable_low}, and on the truth where the lower end of τ_b is above 0; these limits are chosen.",
             "An order that is the same in halves is no sign of truth: a test may prefer the same wrong explanations every "
             "time. Nor does it say that every two methods differ: the numbers of examples say what that would need.",
+            "Least like its order: of the other settings that a test tells of (what it follows, fewer shares) the one under "
+            f"which methods stand least in the same order; a test passes from {self.alike} on.",
             f"The truth is {truth.shown}; tests of its kind are not asked."
             if truth is not None
             else "Nobody knows what causes the answers here.",
@@ -337,6 +356,12 @@ def _separation(controls: Mapping[str, questions.OfExamples], better: str, worse
     if better not in controls or worse not in controls:
         return None
     return questions.separation(controls[better], controls[worse])
+
+
+def _under_settings(labels: Mapping[str, Any], found: tuple[str, Interval] | None) -> dict[str, Any]:
+    if found is None:
+        return line(labels, "least like its order, τ_b", note="the test tells of no other settings")
+    return figure_line(labels, "least like its order, τ_b", found[1], note=f"with {found[0]}")
 
 
 def _forecast(labels: Mapping[str, Any], name: str, needed: float) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmark.analyses.trust.columns import Column, columns_of
@@ -12,6 +13,7 @@ from benchmark.analyses.trust.which_test import (
     FRESH,
     HALVES,
     NOT_HERE,
+    SETTINGS,
     SHIFT,
     TRUTH,
     USE,
@@ -64,7 +66,7 @@ def test_noise_is_not_to_be_used_here():
 
 def test_the_truth_itself_passes_everything():
     found = asked(truths(), {"oracle": 1.0, "random": 0.2, "inverted": 0.0})
-    assert (found.verdict, found.why) == (USE, f"not asked: {FRESH}, {SHIFT}, {WINNER}")
+    assert (found.verdict, found.why) == (USE, f"not asked: {FRESH}, {SETTINGS}, {SHIFT}, {WINNER}")
     assert found.order.value == pytest.approx(1)
     assert found.concordance.value == 1
 
@@ -74,7 +76,15 @@ def test_a_reliable_test_of_something_else_is_named():
     order = np.array([7, 1, 5, 3, 4, 2, 6, 0])
     found = asked(truths(4)[:, order], {"oracle": 0.9, "random": 0.5, "inverted": 0.1})
     assert found.verdict == WITH_CARE
-    assert found.passed == {CONTROLS: True, HALVES: True, TRUTH: False, FRESH: None, SHIFT: None, WINNER: None}
+    assert found.passed == {
+        CONTROLS: True,
+        HALVES: True,
+        TRUTH: False,
+        FRESH: None,
+        SETTINGS: None,
+        SHIFT: None,
+        WINNER: None,
+    }
     assert found.why.startswith(f"fails {TRUTH}; not asked:")
 
 
@@ -87,7 +97,10 @@ def test_controls_that_are_turned_round_decide():
 
 def test_without_controls_nothing_is_recommended():
     found = WhichTest().ask(column(truths(), {}))
-    assert (found.verdict, found.why) == (WITH_CARE, f"not asked: {CONTROLS}, {TRUTH}, {FRESH}, {SHIFT}, {WINNER}")
+    assert (found.verdict, found.why) == (
+        WITH_CARE,
+        f"not asked: {CONTROLS}, {TRUTH}, {FRESH}, {SETTINGS}, {SHIFT}, {WINNER}",
+    )
 
 
 def test_limits_are_settings():
@@ -179,3 +192,39 @@ def test_the_order_of_examples_and_methods_changes_nothing():
     assert first.layout.reliability == pytest.approx(second.layout.reliability)
     assert first.needed == pytest.approx(second.needed)
     assert first.halves.value == pytest.approx(second.halves.value, abs=0.1)
+
+
+def test_the_setting_under_which_the_order_is_least_alike_is_named():
+    values = truths()
+    other = {"the logit": values + 0.01 * noise(3, N, len(METHODS)), "the first half of the shares": values[:, ::-1]}
+    controls = {"oracle": 1.0, "random": 0.2, "inverted": 0.0}
+    found = WhichTest().ask(replace(column(values, controls), alternatives=other))
+    assert found.settings[0] == "the first half of the shares"
+    assert found.settings[1].value == pytest.approx(-1)
+    assert found.passed[SETTINGS] is False
+    assert (
+        WhichTest().ask(replace(column(values, controls), alternatives={"the logit": other["the logit"]})).verdict
+        == USE
+    )
+
+
+def test_a_test_of_removals_tells_what_else_it_could_follow():
+    """Of the first half of a curve: its mean over the smaller shares, turned as the figure is."""
+    from benchmark.analyses.trust.columns import _again
+    from benchmark.evaluations.perturbation import Perturbation
+    from benchmark.results.rows import StoredRows
+
+    told = Perturbation().alternatives("positive_auc_mean")
+    assert told["probability"] == ("positive_probability_auc_mean", False)
+    assert told["the first half of the shares"] == ("positive_accuracy", True)
+    assert set(told[name][0] for name in told) <= set(Perturbation().metrics)
+    rows = pd.DataFrame(
+        [
+            {"uid": uid, "evaluation": "t", "metric": "curve", "x": x, "value": x * (i + 1), "draw": 0}
+            for i, uid in enumerate(("b", "a"))
+            for x in (0.0, 0.1, 0.2, 0.3, 0.4)
+        ]
+    )
+    stored = {"m": StoredRows.of(rows)}
+    found = _again(stored, "t", "curve", sign=-1.0, of=(("a", "b"), ("m",)), half=True)
+    assert found[:, 0] == pytest.approx([-0.3, -0.15])
