@@ -217,7 +217,7 @@ def test_a_test_of_removals_tells_what_else_it_could_follow():
     told = Perturbation().alternatives("positive_auc_mean")
     assert told["probability"] == ("positive_probability_auc_mean", False)
     assert told["the first half of the shares"] == ("positive_accuracy", True)
-    assert set(told[name][0] for name in told) <= set(Perturbation().metrics)
+    assert {name for name, _ in told.values()} <= set(Perturbation().metrics)
     rows = pd.DataFrame(
         [
             {"uid": uid, "evaluation": "t", "metric": "curve", "x": x, "value": x * (i + 1), "draw": 0}
