@@ -162,7 +162,7 @@ class NormalisedAopc(Averaged):
         if n < 2 or (self.units is not None and n > self.units) or (n > self.exhaustive and self.beam is None):
             return {}
         drops = _drops(model, example, units, ranking.ranks.shape[1], operator, target)
-        bounds, drops = self._bounds(_key(model, example, units, target), drops, n)
+        bounds, drops = self._bounds(input_key(model, example, units, target), drops, n)
         order = ranking.ranks[0, units].argsort().cpu().numpy()
         drops_of_orders = drops(np.concatenate([prefixes(order), prefixes(order[::-1])]))
         comprehensiveness, sufficiency = float(drops_of_orders[:n].mean()), float(drops_of_orders[n:].mean())
@@ -191,7 +191,7 @@ class NormalisedAopc(Averaged):
 
     @cached_property
     def _memory(self) -> dict[bytes, tuple[AopcBounds, NDArray[np.float64] | None]]:
-        """By `_key`: bounds, and where they are exact the drops of all subsets. It is no setting."""
+        """By `input_key`: bounds, and where they are exact the drops of all subsets. It is no setting."""
         return {}
 
 
@@ -216,7 +216,7 @@ def _drops(
     return lambda removed: unperturbed() - probability(torch.from_numpy(removed))
 
 
-def _key(model: Classifier, example: Batch, units: Tensor, target: Target) -> bytes:
+def input_key(model: Classifier, example: Batch, units: Tensor, target: Target) -> bytes:
     """What bounds depend on beside the settings: the model, its precision, the input, its rated units, and the target."""
     tensors, tokens = take(example, torch.zeros(1, dtype=torch.long, device=example.units.device))
     digest = hashlib.blake2b(f"{model.fingerprint} {model.dtype} {target.ids}".encode(), digest_size=16)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import SIGNED, Averaged, Derived, Rows, correctness, higher, lower
+from benchmark.evaluations.normalised_aopc import input_key
 from benchmark.evaluations.perturbation import Ranking, rank_units
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import OperatorName, logits_without, operator_for
@@ -21,7 +22,7 @@ from benchmark.randomness import generator
 from benchmark.results import statistics
 from benchmark.results.record import About, Metric
 from benchmark.settings.declared import Natural, Shares, configurable
-from benchmark.targets import TargetName
+from benchmark.targets import ClassTarget, TargetName
 from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool
 
@@ -89,7 +90,7 @@ class Racu(Averaged):
         return (0.0, *inner, 1.0)
 
     @cached_property
-    def _memory(self) -> OrderedDict[tuple[str, str, int], NDArray[np.float64]]:
+    def _memory(self) -> OrderedDict[tuple[str, bytes], NDArray[np.float64]]:
         """Not a field: what is remembered is no setting."""
         return OrderedDict()
 
@@ -120,7 +121,11 @@ class Racu(Averaged):
 
     def _of_random(self, model: Classifier, batch: Batch, ranking: Ranking) -> Float[NDArray[np.float64], "K B"]:
         """The same with units in the example's random order."""
-        keys = [(model.fingerprint, uid, int(label)) for uid, label in zip(batch.uids, batch.label, strict=True)]
+        places = [marks.nonzero()[:, 0].cpu() for marks in ranking.rated]
+        labels = ClassTarget(batch.label.clamp(min=0))
+        keys = [
+            (uid, input_key(model, batch.select([b]), places[b], labels[b : b + 1])) for b, uid in enumerate(batch.uids)
+        ]
         if missing := [b for b, key in enumerate(keys) if key not in self._memory]:
             part = batch.select(missing)
             drawn = self._random_ranking(part.uids, ranking, missing)

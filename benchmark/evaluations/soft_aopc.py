@@ -17,6 +17,7 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, Rows, higher, rated_units, token_scores
+from benchmark.evaluations.ranks import UNORDERED
 from benchmark.models.classifier import Classifier
 from benchmark.randomness import generator
 from benchmark.results.record import About, Metric
@@ -142,6 +143,8 @@ class SoftAopc(Averaged):
         rated = rated_units(batch, visible)
         places = [marks.nonzero()[:, 0].cpu().numpy() for marks in rated]
         scores = [pooled[b].double().cpu().numpy()[own] for b, own in enumerate(places)]
+        if not all(np.isfinite(own).all() for own in scores):
+            raise NotApplicable(UNORDERED)
         hidden = model.run(batch, record=("hidden",)).hidden[0]
 
         def probability(kept: Bool[Tensor, "B T D"] | None) -> NDArray[np.float64]:

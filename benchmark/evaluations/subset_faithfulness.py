@@ -30,6 +30,7 @@ from benchmark.evaluations.base import (
     rated_units,
     token_scores,
 )
+from benchmark.evaluations.normalised_aopc import input_key
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import OperatorName, logits_without, operator_for
 from benchmark.randomness import generator
@@ -94,19 +95,29 @@ def _drawn(draw: np.random.Generator, n: int, size: int, count: int) -> Sets:
 
 def pearson(a: Column, b: Column) -> float:
     """Pearson's r; NaN where either does not vary."""
-    a, b = a - a.mean(), b - b.mean()
-    scale = np.sqrt((a * a).sum() * (b * b).sum())
-    return float((a * b).sum() / scale) if scale > _EQUAL else float("nan")
+    if any(np.ptp(values) <= _EQUAL * np.abs(values).max() for values in (a, b)):
+        return float("nan")
+    a, b = (values / np.abs(values).max() for values in (a - a.mean(), b - b.mean()))
+    return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
 
 
 def infidelity(sums: Drops, drops: Drops) -> float:
-    """`mean (α a − d)² / var d`, α = Σ a d / Σ a² the scale that fits best; NaN where the drops do not vary."""
+    """`mean (α a − d)² / var d`, α = max(0, Σ a d / Σ a²) the scale that fits best; NaN where the drops do not vary.
+
+    Without the 0 scores and their opposites would be equally good.
+    """
     variance = float(drops.var())
     if variance <= _EQUAL:
         return float("nan")
     square = float((sums * sums).sum())
-    alpha = float((sums * drops).sum()) / square if square > 0 else 0.0
+    alpha = max(0.0, float((sums * drops).sum()) / square) if square > 0 else 0.0
     return float(((alpha * sums - drops) ** 2).mean()) / variance
+
+
+def _mean_of_known(values: Sequence[float]) -> float:
+    """Over the sizes at which the sums vary, which those of a sparse explanation may not; NaN where there is none."""
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else float("nan")
 
 
 @configurable
@@ -182,7 +193,7 @@ class SubsetFaithfulness(Averaged):
         }
 
     @cached_property
-    def _memory(self) -> OrderedDict[tuple[str, str, tuple[int, ...]], Drops]:
+    def _memory(self) -> OrderedDict[bytes, Drops]:
         """Not a field: what is remembered is no setting."""
         return OrderedDict()
 
@@ -215,7 +226,7 @@ class SubsetFaithfulness(Averaged):
         correlation = pearson(sums, of_share)
         return {
             "faithfulness_correlation": correlation,
-            "sensitivity_n": float(np.mean(correlations)),
+            "sensitivity_n": _mean_of_known(correlations),
             "infidelity": infidelity(sums, of_share),
             "monotonicity": pearson(rankdata(scores), rankdata(single)),
             "undefined": float(np.isnan(correlation)),
@@ -230,7 +241,10 @@ class SubsetFaithfulness(Averaged):
         sets: Sequence[Subsets],
     ) -> list[Drops]:
         """d of all sets of each example."""
-        keys = [(model.fingerprint, uid, ids) for uid, ids in zip(batch.uids, target.ids, strict=True)]
+        keys = [
+            input_key(model, batch.select([b]), torch.from_numpy(own), target[b : b + 1])
+            for b, own in enumerate(places)
+        ]
         if missing := [b for b, key in enumerate(keys) if key not in self._memory]:
             part, own = batch.select(missing), target[missing]
             found = self._computed(model, part, own, [places[b] for b in missing], [sets[b].all for b in missing])

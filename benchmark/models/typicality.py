@@ -2,14 +2,16 @@
 
 Notation: N texts, R reference texts, L layers (one state each), D dimensions.
 
-The states of a text are the largest of its tokens in every layer and dimension, h[l, d]. Max-Simes-Fisher: with c[l, d] the
-share of reference texts whose value lies below h[l, d], and q = min(c, 1 − c),
+The states of a text are the largest of its tokens in every layer and dimension, h[l, d]. Max-Simes-Fisher: with the smaller
+tail q[l, d] = (min(#{reference ≤ h}, #{reference ≥ h}) + 1) / (R + 1),
 
-    S_l = min_k q_(k) · D / k        over the dimensions in order of q (Simes),
-    s(x) = −2 Σ_l ln(q'_l + 1e-8)    with q' of the share of reference texts whose S_l lies below (Fisher),
+    S_l = min_k q_(k) · D / k    over the dimensions in order of q (Simes),
+    s(x) = −2 Σ_l ln q'_l        with q' of S_l among those of reference texts (Fisher),
 
-higher for stranger texts. One half of the reference gives c, the other the shares of S_l: of one set for both, a reference
-text would count itself.
+higher for stranger texts. In the authors' program q = min(c, 1 − c) of the share c below, which is 0 wherever one of D
+dimensions lies at the end of the reference, so that S_l is 0 for most texts where D is large; here both tails count what is
+equal, and the text itself. One half of the reference gives q, the other q': of one set for both, a reference text would
+count itself.
 
 Source: Haroush et al. 2022, as Madsen et al. 2024 use it for texts; the halves are this project's.
 """
@@ -23,8 +25,6 @@ from scipy.stats import rankdata
 
 States = Float[NDArray[np.float32], "N L D"]
 Strangeness = Float[NDArray[np.float64], " N"]
-
-_LEAST = 1e-8
 
 
 @dataclass(frozen=True)
@@ -54,23 +54,27 @@ class Reference:
     def strangeness(self, states: States) -> Strangeness:
         """s(x) of each text."""
         of_layers = _simes(self.values, states)
-        below = np.stack(
-            [np.searchsorted(own, given) for own, given in zip(self.simes.T, of_layers.T, strict=True)], axis=1
-        )
-        share = below / len(self.simes)
-        told: Strangeness = -2 * np.log(np.minimum(share, 1 - share) + _LEAST).sum(1)
+        tails = [_tail(own, given) for own, given in zip(self.simes.T, of_layers.T, strict=True)]
+        told: Strangeness = -2 * np.log(np.stack(tails)).sum(0)
         return told
 
 
 def _simes(values: Float[NDArray[np.float32], "R L D"], states: States) -> Float[NDArray[np.float64], "N L"]:
     """S of every layer, from sorted reference values."""
-    count, n_layers, size = len(values), states.shape[1], states.shape[2]
+    n_layers, size = states.shape[1:]
     found = np.empty((len(states), n_layers))
     for layer in range(n_layers):
-        below = np.stack([np.searchsorted(values[:, layer, d], states[:, layer, d]) for d in range(size)], axis=1)
-        q = np.sort(np.minimum(below, count - below) / count, axis=1)
+        q = np.sort(np.stack([_tail(values[:, layer, d], states[:, layer, d]) for d in range(size)], axis=1), axis=1)
         found[:, layer] = (q * size / np.arange(1, size + 1)).min(1)
     return found
+
+
+def _tail(reference: Float[NDArray, " R"], given: Float[NDArray, " N"]) -> Float[NDArray[np.float64], " N"]:
+    """The smaller tail of each value among sorted ones, in which equal values and the value itself are counted."""
+    low = np.searchsorted(reference, given, side="right")
+    high = len(reference) - np.searchsorted(reference, given, side="left")
+    tail: NDArray[np.float64] = (np.minimum(low, high) + 1) / (len(reference) + 1)
+    return tail
 
 
 def auroc(natural: Strangeness, changed: Strangeness) -> float:
@@ -87,5 +91,5 @@ def paired_auroc(
     later: Bool[NDArray[np.bool_], "N N"] = changed[None, :] > natural[:, None]
     wins = later + 0.5 * (changed[None, :] == natural[:, None])
     total = weights.sum(1)
-    chances: NDArray[np.float64] = np.einsum("bi,ij,bj->b", weights, wins, weights) / total**2
+    chances: NDArray[np.float64] = ((weights @ wins) * weights).sum(1) / total**2
     return chances

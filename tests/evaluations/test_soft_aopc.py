@@ -108,6 +108,11 @@ def test_planted_truth_is_ranked_and_the_exchange_turns_it_round(sentiment, revi
         assert figure_of(turned["oracle"], name).value < figure_of(turned["inverted"], name).value
 
 
+def test_scores_that_are_no_numbers_order_nothing(tiny, batch):
+    with pytest.raises(NotApplicable, match="NaN"):
+        SoftAopc().rows(tiny, batch, attribution_of(batch, [np.full(len(w), np.nan) for w in batch.words]))
+
+
 def test_two_streams_are_refused(tmp_path):
     from benchmark import load_model
     from tests import tiny_models

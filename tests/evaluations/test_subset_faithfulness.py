@@ -45,11 +45,12 @@ def test_figures_equal_a_loop(tiny, batch):
             drops = [drop(one) for one in own]
             parts.append(np.corrcoef([scores[b][one].sum() for one in own], drops)[0, 1])
         alpha = np.linalg.lstsq(sums[:, None], share, rcond=None)[0][0]
+        alpha = max(0.0, alpha)
         expected = {
             "faithfulness_correlation": np.corrcoef(sums, share)[0, 1] if np.ptp(share) > 1e-9 else np.nan,
             "infidelity": np.mean((alpha * sums - share) ** 2) / share.var() if np.ptp(share) > 1e-9 else np.nan,
             "monotonicity": stats.spearmanr(scores[b], single).statistic,
-            "sensitivity_n": np.mean(parts),
+            "sensitivity_n": np.nanmean(parts),
         }
         for name, value in expected.items():
             if np.isfinite(value):
@@ -66,6 +67,11 @@ def test_scores_that_are_the_drops_of_an_additive_model_are_perfect():
     assert infidelity(7 * sums, 3 * sums) == pytest.approx(0)
     assert infidelity(np.zeros(40), sums) == pytest.approx(1 + sums.mean() ** 2 / sums.var())
     assert np.isnan(infidelity(sums, np.ones(40)))
+    assert infidelity(-sums, sums) == infidelity(
+        np.zeros(40), sums
+    )  # the opposite of what is right is as bad as nothing
+    assert pearson(1e-14 * sums, sums) == pytest.approx(1)
+    assert np.isnan(pearson(np.full(40, 1e6 + 0.3), sums))
     assert np.isnan(pearson(np.ones(4), np.arange(4.0)))
 
 
@@ -111,3 +117,22 @@ def test_a_batch_changes_nothing(tiny, batch):
                 values_of(whole, name)[batch.uids[b]], abs=1e-6
             )
     assert torch.is_grad_enabled()
+
+
+def test_other_inputs_of_one_name_are_other_inputs(tiny):
+    """Batches of the Python interface call their texts 0, 1, ...: drops of an earlier text are not those of a later."""
+    evaluation, given = SubsetFaithfulness(subsets=8, of_each_size=4), np.arange(6.0)
+    texts = ("the film was great it was", "a dull plot seen it awful")
+    one, two = (tiny.encode([text]) for text in texts)
+    evaluation.rows(tiny, one, attribution_of(one, [given], [1]))
+    again = evaluation.rows(tiny, two, attribution_of(two, [given], [1]))
+    fresh = SubsetFaithfulness(subsets=8, of_each_size=4).rows(tiny, two, attribution_of(two, [given], [1]))
+    assert again["value"].tolist() == fresh["value"].tolist()
+
+
+def test_a_sparse_explanation_has_a_figure_where_some_size_has_one(tiny, batch):
+    scores = [np.eye(len(words))[0] for words in batch.words]
+    rows = SubsetFaithfulness(of_each_size=3).rows(tiny, batch, attribution_of(batch, scores, [1] * 5))
+    assert {batch.uids[b] for b, words in enumerate(batch.words) if len(words) > 1} == set(
+        values_of(rows, "sensitivity_n")
+    )

@@ -66,7 +66,8 @@ class Again:
                 scores[key] = explain(target)
             try:
                 rows = test.rows(self.setting.model, batch, Attribution(target=target, tokens=scores[key]))
-            except NotApplicable:
+            except NotApplicable:  # a batch without figures has NaN, so that all batches have the same names
+                found |= {one.key: np.full(len(batch), np.nan) for one in self.columns if one.test == name}
                 continue
             scalars = rows[rows["x"].isna()]
             for column in self.columns:

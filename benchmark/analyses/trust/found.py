@@ -1,5 +1,6 @@
 """What is found of tests by asking them again about explanations that no method of the comparison gave."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,11 +24,11 @@ from benchmark.analyses.trust.randomised import drawn_seed, explanation
 from benchmark.analyses.trust.shift import removals
 from benchmark.analyses.trust.strange import TRAINING, Strange, told_apart
 from benchmark.analyses.trust.winners import SEARCHED, searched
-from benchmark.errors import NotApplicable
+from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.base import token_scores
 from benchmark.models.classifier import Classifier
 from benchmark.models.fresh_weights import freshly, stages_of
-from benchmark.models.removal import OperatorName, operator_for
+from benchmark.models.removal import OPERATORS, OperatorName, operator_for
 from benchmark.results.control_names import control_order
 from benchmark.results.statistics import Interval, crossed_interval, interval
 from benchmark.run.arrays import padded
@@ -37,6 +38,8 @@ from benchmark.types import Batch, Method
 
 Run = Callable[[Setting, Callable[[Batch], Arrays], str], Arrays]
 """Computes arrays of every example of a setting, batch by batch, with a word for what it is."""
+
+logger = logging.getLogger(__name__)
 
 _UNBOUNDED = (-float("inf"), float("inf"))
 _REFERENCE = 600
@@ -97,42 +100,51 @@ class Asked:
 
 def found_again(
     asked: Asked, context: Context, columns: Sequence[Column], truth: Column | None, run: Run
-) -> Mapping[str, Found]:
-    """By a column's key what is found of it."""
+) -> tuple[Mapping[str, Found], str]:
+    """By a column's key what is found of it, and whose explanations the ladder degrades; what cannot be asked is none."""
     if not asked.anything:
-        return {}
+        return {}, ""
     again = Again.of(context, columns if truth is None else [*columns, truth], asked.limit)
     if not again.columns:
-        return {}
+        return {}, ""
+    base = _base(context, again, truth) if asked.ladder else ""
     parts: list[Mapping[str, Mapping[str, Interval | None]]] = [
-        _ladders(asked, again, context, columns, run) if asked.ladder else {},
-        _of_fresh(asked, again, context, run) if asked.fresh else {},
-        _winners(asked, again, truth, run) if asked.winners else {},
-        _shifts(asked, again, run) if asked.shift else {},
+        _or_nothing(partial(_ladders, asked, again, context, base, run), is_asked=bool(base)),
+        _or_nothing(partial(_of_fresh, asked, again, context, run), is_asked=asked.fresh > 0),
+        _or_nothing(partial(_winners, asked, again, truth, run), is_asked=asked.winners),
+        _or_nothing(partial(_shifts, asked, again, run), is_asked=asked.shift),
     ]
     found = {}
     true = None if truth is None else parts[1].get(truth.key, {}).get("fresh")
     for column in again.columns:
         told = {name: figure for part in parts for name, figure in part.get(column.key, {}).items()}
         found[column.key] = replace(NOT_ASKED, fresh_truth=true, **told)
-    return found
+    return found, base
 
 
-def base_of(context: Context, columns: Sequence[Column]) -> str:
-    """Whose explanations are degraded: the oracle's, else those of the method that most tests put first."""
-    if ORACLE in context.cells:
-        return ORACLE
-    first = [column.methods[int(column.values.mean(0).argmax())] for column in columns]
-    return max(dict.fromkeys(first), key=first.count)
-
-
-def _ladders(
-    asked: Asked, again: Again, context: Context, columns: Sequence[Column], run: Run
-) -> Mapping[str, Mapping[str, Interval]]:
-    cells = {name: cell for name, cell in context.cells.items() if name == base_of(context, columns)}
-    stored, data = explained(cells, "predicted"), context.setting.data
-    if not stored:
+def _or_nothing(
+    question: Callable[[], Mapping[str, Mapping[str, Interval | None]]], *, is_asked: bool
+) -> Mapping[str, Mapping[str, Interval | None]]:
+    """What a question finds; nothing where it cannot be asked of this model or task, which spoils no other."""
+    try:
+        return question() if is_asked else {}
+    except (NotApplicable, UserError) as reason:
+        logger.info("which_test: a question is not asked, as %s", reason)
         return {}
+
+
+def _base(context: Context, again: Again, truth: Column | None) -> str:
+    """Whose explanations are degraded: the oracle's where it is the truth, else the method's that most tests put first."""
+    stored = explained(context.cells, "predicted")
+    if truth is not None and ORACLE in stored:
+        return ORACLE
+    first = [column.methods[int(column.values.mean(0).argmax())] for column in again.columns if column is not truth]
+    first = [name for name in first if name in stored]
+    return max(dict.fromkeys(first), key=first.count) if first else ""
+
+
+def _ladders(asked: Asked, again: Again, context: Context, base: str, run: Run) -> Mapping[str, Mapping[str, Interval]]:
+    stored, data = explained({base: context.cells[base]}, "predicted"), context.setting.data
     tokens: dict[str, Tensor] = {}
     for index, batch in enumerate(data.batches):
         scores = padded(next(iter(stored.values())), data.start(index), batch).tokens
@@ -215,7 +227,9 @@ def mean_of_known(values: Float[NDArray[np.float64], "M B"]) -> Float[NDArray[np
 def _shifts(asked: Asked, again: Again, run: Run) -> Mapping[str, Mapping[str, Interval]]:
     """Of tests that remove shares of the units by an operator: mean over the shares, in a random order."""
     tests = {
-        name: test for name, test in again.tests.items() if hasattr(test, "fractions") and hasattr(test, "operator")
+        name: test
+        for name, test in again.tests.items()
+        if getattr(test, "operator", None) in ("auto", *OPERATORS) and hasattr(test, "fractions")
     }
     if not tests:
         return {}
@@ -235,7 +249,7 @@ def _shifts(asked: Asked, again: Again, run: Run) -> Mapping[str, Mapping[str, I
         found = {"whole": strange.removed(batch, nothing, auto)[0][TRAINING].T}
         for (operator, fractions), name in kinds.items():
             made = operator_for(operator, again.setting.model, batch, f"evaluations.{name}.operator")
-            masks = removals(batch, fractions, asked.seed)[RANDOM]
+            masks = removals(batch, fractions, asked.seed, marked=False)[RANDOM]
             found[name] = strange.removed(batch, masks, made)[0][TRAINING].T
         return found
 
@@ -286,6 +300,8 @@ def _winners(asked: Asked, again: Again, truth: Column | None, run: Run) -> Mapp
         gains = values[each, best] - np.maximum(marks, ordered)
         true = arrays[truth.key][each, best] if truth is not None and truth.key in arrays else None
         winner = None if true is None else interval(true[known & np.isfinite(true)], bounds=(0.0, 1.0))
+        if not (known & np.isfinite(gains)).any():
+            continue
         beaten = interval(gains[known & np.isfinite(gains)], bounds=_UNBOUNDED)
         found[column.key] = {"beaten": beaten, "winner": winner}
     return found

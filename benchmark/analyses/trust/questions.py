@@ -91,10 +91,10 @@ def halves(values: Figures, seed: int, name: str) -> Interval:
     of this size would have. 0 where r is not positive.
     """
     found = measure(lambda rows: stats.rankdata(values[rows].mean(0)), len(values), seed, name)
-    return _spread(found.reliability, found.n, SHARE)
+    return spread_of(found.reliability, found.n, SHARE)
 
 
-def _spread(values: OfResamples, n: int, bounds: tuple[float, float]) -> Interval:
+def spread_of(values: OfResamples, n: int, bounds: tuple[float, float]) -> Interval:
     """The interval `θ ± t_{n−1} sd(θ*)` of values [θ, θ*...] within the bounds.
 
     Where no resample differs, the order being the same in all of them, at most 3 / R of the resamples would with a
@@ -135,7 +135,7 @@ def order_agreement(first: Figures, second: Figures, seed: int, name: str) -> In
     The interval is `τ ± t_{n−1} sd(τ*)` within [−1, 1]: of few methods τ_b takes few values, and in Fisher's z the last of
     them lies at infinity.
     """
-    return _spread(_tau_b(*resampled_means([first, second], seed, name)), len(first), CORRELATION)
+    return spread_of(_tau_b(*resampled_means([first, second], seed, name)), len(first), CORRELATION)
 
 
 def resampled_means(tables: Sequence[Figures], seed: int, name: str) -> list[Float[NDArray[np.float64], "R M"]]:
@@ -189,7 +189,7 @@ def joins(tables: Sequence[Figures], seed: int) -> list[Join]:
             for place, (a, b) in enumerate(numbers)
             if (a in first and b in second) or (a in second and b in first)
         ]
-        tau = _spread(taus[:, between].mean(1), len(tables[0]), CORRELATION)
+        tau = spread_of(taus[:, between].mean(1), len(tables[0]), CORRELATION)
         members = tuple(sorted(first + second))
         told.append(Join(members, tau, float(np.mean([frozenset(members) in other for other in groups]))))
     return told

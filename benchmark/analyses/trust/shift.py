@@ -32,15 +32,17 @@ HIDDEN, LOGIT = "stranger, by hidden states", "stranger, by the largest logit"
 _SIGNED = (-1.0, 1.0)
 
 
-def removals(batch: Batch, fractions: Sequence[float | int], seed: int) -> Mapping[str, Bool[Tensor, "K B U"]]:
-    """By order, what is removed at each share: ⌊f n⌋ of the n visible, rated units."""
+def removals(
+    batch: Batch, fractions: Sequence[float | int], seed: int, *, marked: bool
+) -> Mapping[str, Bool[Tensor, "K B U"]]:
+    """By order, what is removed at each share: ⌊f n⌋ of the n visible, rated units; `marked`: all have a rationale."""
     _, visible = pool(torch.zeros(batch.units.shape, device=batch.units.device), batch.units)
     rated = rated_units(batch, visible)
     keys = ranks.tie_keys(batch.uids, visible.shape[1], seed)
     counts = curves.counts(rated.sum(1), fractions)
     marks = [np.zeros(0) if own is None else np.asarray(own, dtype=np.float64) for own in batch.rationale]
     scores = {RANDOM: torch.zeros(visible.shape, dtype=torch.float64, device=visible.device)}
-    if all(own is not None for own in batch.rationale):
+    if marked:
         known = torch.zeros_like(scores[RANDOM])
         for b, own in enumerate(marks):
             known[b, : min(len(own), known.shape[1])] = torch.from_numpy(own[: known.shape[1]])
@@ -90,6 +92,8 @@ class Shift(Analysis):
         setting = context.setting.limited(self.limit)
         strange = Strange.of(setting, self.reference, self.mask_share, self.seed)
 
+        marked = all(own is not None for batch in setting.data.batches for own in batch.rationale)
+
         def compute(batch: Batch) -> Arrays:
             nothing = torch.zeros(
                 1, len(batch), int(batch.units.max()) + 1, dtype=torch.bool, device=batch.units.device
@@ -98,7 +102,7 @@ class Shift(Analysis):
             found = self._figures(strange, batch, nothing, first, "whole")
             for operator in self.operators:
                 made = operator_for(operator, setting.model, batch, "analyses.shift.operators")
-                for order, masks in removals(batch, self.fractions, self.seed).items():
+                for order, masks in removals(batch, self.fractions, self.seed, marked=marked).items():
                     found |= self._figures(strange, batch, masks, made, f"{operator} {order}")
             return found
 

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark import progress
+from benchmark.analyses.trust.questions import spread_of
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier, Tensors
 from benchmark.models.history import mask_share
 from benchmark.models.removal import Operator, operator_for
 from benchmark.models.typicality import Reference, States, paired_auroc
 from benchmark.randomness import generator
-from benchmark.results.statistics import Interval, plain_spread_interval
+from benchmark.results.statistics import Interval
 from benchmark.run.encoded import sizes_of
 from benchmark.run.workbench import Setting
 from benchmark.types import Batch
@@ -133,13 +134,12 @@ def told_apart(
 ) -> Interval:
     """The chance that an example after a removal is stranger than a natural one, mean over several removals.
 
-    Examples are resampled with all of their removals; the interval is `θ ± t_{n−1} sd(θ*)` within [0, 1].
+    Examples are resampled with all of their removals; the interval is that of `questions.spread_of`.
     """
     n = len(natural)
     counts = generator(seed, "shift", name).multinomial(n, np.full(n, 1 / n), size=_RESAMPLES)
     weights = np.vstack([np.ones((1, n)), counts])
-    value, *resampled = np.mean([paired_auroc(natural, one, weights) for one in changed], axis=0)
-    return plain_spread_interval(float(value), resampled, n, _SHARE)
+    return spread_of(np.mean([paired_auroc(natural, one, weights) for one in changed], axis=0), n, _SHARE)
 
 
 def verdict(chance: Interval) -> str:

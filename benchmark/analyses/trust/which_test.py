@@ -15,14 +15,14 @@ from benchmark.analyses.measured import figure_line
 from benchmark.analyses.resumed import Arrays
 from benchmark.analyses.trust import questions
 from benchmark.analyses.trust.columns import INVERTED, ORACLE, RANDOM, Column, columns_of
-from benchmark.analyses.trust.found import NOT_ASKED, Asked, Found, base_of, found_again
+from benchmark.analyses.trust.found import NOT_ASKED, Asked, Found, found_again
 from benchmark.analyses.trust.strange import OUT, verdict
 from benchmark.errors import NotApplicable
 from benchmark.results.record import KINDS
 from benchmark.results.statistics import Interval
 from benchmark.results.tables import FORECAST, Drawing, Table, frame, line
 from benchmark.results.trust import NOT_HERE, USE, VERDICT, WHY, WITH_CARE
-from benchmark.results.wording import bounds, number
+from benchmark.results.wording import bounds, number, span
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import AtLeast, Count, Natural, Share, configurable
 from benchmark.types import Batch, KnowsTruth
@@ -115,9 +115,10 @@ class WhichTest(Analysis):
     does the one that the test likes most beat the oracle, and how true is it? `shift`: how strange to the model is what a
     test's removals leave (`shift`)?
 
-    Verdicts: *not here* where the controls (without them the two ends of the ladder) are not told apart, a lower end of the
-    interval being not above ½, or where explanations of fresh weights are found better than random scores; *use it* where
-    everything that was asked passes; *with care* else, and where there are no controls. There is no total score.
+    Verdicts: *not here* where the controls are not told apart, a lower end of the interval being not above ½, or where
+    explanations of fresh weights are found better than random scores; *use it* where everything that was asked passes;
+    *with care* else, and where there are no controls. There is no total score. What people marked is no truth, and an oracle
+    of it no control: the model may use other words. Without a truth the two ends of the ladder stand for the controls.
 
     Attributes:
         ladder, winners, shift: whether these are asked.
@@ -158,7 +159,7 @@ class WhichTest(Analysis):
                 "be trusted is asked of their order of methods"
             )
         again = Asked(self.ladder, self.winners, self.fresh, self.limit, self.units, self.seed, self.shift)
-        more = found_again(again, context, asked, truth, partial(self._run, context))
+        more, base = found_again(again, context, asked, truth, partial(self._run, context))
         answers = sorted(
             (self.ask(column, truth, more.get(column.key, NOT_ASKED)) for column in asked),
             key=lambda one: (
@@ -167,7 +168,7 @@ class WhichTest(Analysis):
             ),
         )
         alike = sorted(columns, key=lambda column: KINDS.index(column.kind) if column.kind in KINDS else len(KINDS))
-        return [self._verdicts(answers, truth, base_of(context, asked)), *_agreement(alike, self.seed)]
+        return [self._verdicts(answers, truth, base), *_agreement(alike, self.seed)]
 
     def _least_alike(self, column: Column) -> tuple[str, Interval] | None:
         """The setting of the test under which the order of methods is least like its own."""
@@ -185,9 +186,8 @@ class WhichTest(Analysis):
         """What is found of one test, with the figures of the truth where it is known, and what asking again has found."""
         oracle = _separation(column.controls, ORACLE, RANDOM)
         inverted = _separation(column.controls, RANDOM, INVERTED)
-        told = [one for one in (oracle, inverted) if one is not None] or [
-            one for one in (more.ends,) if one is not None
-        ]
+        known = [one for one in (oracle, inverted) if one is not None] if truth is not None else []
+        told = known or [one for one in (more.ends,) if one is not None]
         separated = [one.low > _HALF for one in told]
         settings = self._least_alike(column)
         halves = questions.halves(column.values, self.seed, column.key)
@@ -212,12 +212,12 @@ class WhichTest(Analysis):
                 CONTROLS: all(separated) if separated else None,
                 HALVES: bool(halves.value >= self.reliable and halves.low >= self.reliable_low),
                 TRUTH: None if order is None else bool(order.low > 0),
-                FRESH: None if more.fresh is None or _is_true(more.fresh_truth) else not more.fresh.low > 0,
+                FRESH: None if _is_true(more.fresh_truth) else passes(more.fresh, lambda gain: gain.low <= 0),
                 SETTINGS: None if settings is None else bool(settings[1].value >= self.alike),
-                SHIFT: None if more.shift is None else verdict(more.shift) != OUT,
+                SHIFT: passes(more.shift, lambda chance: verdict(chance) != OUT),
                 WINNER: None
-                if more.beaten is None or more.winner is None
-                else not _is_misled(more.beaten, more.winner),
+                if more.winner is None
+                else passes(more.beaten, lambda won: not _is_misled(won, more.winner)),
             },
         )
 
@@ -259,9 +259,7 @@ class WhichTest(Analysis):
             ("a search beats the oracle by", more.beaten, f"no oracle, or {reads}"),
             ("the winner is true", more.winner, f"nobody knows, or {reads}"),
         ]
-        of_shift = [
-            ("stranger after its removals", more.shift, "removes nothing, or nothing is known of what is typical")
-        ]
+        of_shift = [("stranger after its removals", more.shift, "removes nothing, or nothing tells typical examples")]
         asked = (
             (self.ladder, of_ladder), (self.fresh > 0, of_fresh), (self.winners, of_winners), (self.shift, of_shift),
         )  # fmt: skip
@@ -274,9 +272,10 @@ class WhichTest(Analysis):
         said = [f"{word.capitalize()}: {'; '.join(found)}." for word, found in kinds.items() if found]
         return (
             *said,
-            f"Of {len(answers[0].column.methods)} methods, without controls. A test passes on controls where the lower ends "
-            f"of both shares are above ½, on the order in halves where ρ is at least {self.reliable} and its lower end "
-            f"{self.reliable_low}, and on the truth where the lower end of τ_b is above 0; these limits are chosen.",
+            f"Of {span(len(one.column.methods) for one in answers)} methods, without controls. A test passes on controls "
+            f"where the lower ends of both shares are above ½, on the order in halves where ρ is at least {self.reliable} "
+            f"and its lower end {self.reliable_low}, and on the truth where the lower end of τ_b is above 0; these limits "
+            "are chosen.",
             "An order that is the same in halves is no sign of truth: a test may prefer the same wrong explanations every "
             "time. Nor does it say that every two methods differ: the numbers of examples say what that would need.",
             "Least like its order: of the other settings that a test tells of (what it follows, fewer shares) the one under "
@@ -284,13 +283,13 @@ class WhichTest(Analysis):
             f"The truth is {truth.shown}; tests of its kind are not asked."
             if truth is not None
             else "Nobody knows what causes the answers here.",
-            *self._of_again(base, answers[0].more.fresh_truth),
+            *self._of_again(base, next((one.more.fresh_truth for one in answers if one.more.fresh_truth), None)),
         )
 
     def _of_again(self, base: str, true: Interval | None) -> Iterator[str]:
         """What the questions mean that tests were asked again."""
         many = "all examples" if self.limit is None else f"at most {self.limit} examples"
-        if self.ladder:
+        if base:
             circular = (
                 "" if base == ORACLE else ", the method that most tests put first, which is circular for these tests"
             )
@@ -332,9 +331,14 @@ def _is_true(fresh: Interval | None) -> bool:
     return fresh is not None and fresh.low > 0
 
 
-def _is_misled(beaten: Interval, winner: Interval) -> bool:
+def passes(found: Interval | None, test: Callable[[Interval], bool]) -> bool | None:
+    """Whether a figure passes; None where there is none, or it has no interval: nothing undefined is a pass."""
+    return None if found is None or not np.isfinite([found.low, found.high]).all() else test(found)
+
+
+def _is_misled(beaten: Interval, winner: Interval | None) -> bool:
     """Whether an explanation that is not the truth wins over it, by more than rounding."""
-    return beaten.low > _ROUNDING and winner.high < 1
+    return beaten.low > _ROUNDING and (winner is None or not winner.high >= 1)
 
 
 def _truth(context: Context, columns: Sequence[Column]) -> Column | None:
@@ -360,7 +364,7 @@ def _separation(controls: Mapping[str, questions.OfExamples], better: str, worse
 
 def _under_settings(labels: Mapping[str, Any], found: tuple[str, Interval] | None) -> dict[str, Any]:
     if found is None:
-        return line(labels, "least like its order, τ_b", note="the test tells of no other settings")
+        return line(labels, "least like its order, τ_b", note="the test tells of no other setting that orders methods")
     return figure_line(labels, "least like its order, τ_b", found[1], note=f"with {found[0]}")
 
 

@@ -9,12 +9,14 @@ import torch
 from scipy import stats
 
 from benchmark.analyses.context import Context
+from benchmark.analyses.trust import found as found_module
 from benchmark.analyses.trust.again import Again, on_tokens
 from benchmark.analyses.trust.columns import Column
-from benchmark.analyses.trust.found import Asked, base_of, found_again
+from benchmark.analyses.trust.found import Asked
 from benchmark.analyses.trust.ladder import RUNGS, degraded, order_of_rungs
 from benchmark.analyses.trust.which_test import CONTROLS, FRESH, NOT_HERE, WINNER, WhichTest
 from benchmark.analyses.trust.winners import ORDERED, SEARCHED, searched
+from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, higher, rated_scores, table
 from benchmark.evaluations.rationale.documents import average_precision
 from benchmark.models.removal import operator_for
@@ -74,7 +76,7 @@ def made(setting, *says, methods=None):
     """A context with doubles of these kinds, and columns in which the oracle has 1 and random scores ½."""
     cells = {name: setting.cell(name) for name in setting.config.methods}
     for name, method in (methods or {}).items():
-        cells[name] = replace(cells["random"], name=name, method=method)
+        cells[name] = replace(cells["random"], folder=cells["random"].folder.with_name(name), name=name, method=method)
     tests = {name: Double(name) for name in says}
     uids = tuple(setting.data.uids)
     controls = {"oracle": np.ones(len(uids)), "random": np.full(len(uids), 0.5)}
@@ -88,6 +90,11 @@ def made(setting, *says, methods=None):
 def run(setting, compute, label):
     parts = [compute(batch) for batch in setting.data.batches]
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+
+def found_again(*given):
+    """What is found by column, without the base of the ladder."""
+    return found_module.found_again(*given)[0]
 
 
 def asked(**what):
@@ -132,7 +139,7 @@ def test_scores_of_units_stand_on_their_tokens(setting):
 
 def test_the_ladder_of_the_oracle_is_seen_by_the_truth_alone(setting):
     context, columns = made(setting, "truth", "noise")
-    found = found_again(asked(ladder=True), context, list(columns.values()), None, run)
+    found = found_again(asked(ladder=True), context, [columns["noise"]], columns["truth"], run)
     assert found["truth.figure"].ladder.value > 0.5
     assert found["truth.figure"].ends.value > 0.75
     assert found["noise.figure"].ladder.value == 0
@@ -140,21 +147,56 @@ def test_the_ladder_of_the_oracle_is_seen_by_the_truth_alone(setting):
     assert found["truth.figure"].fresh is None
 
 
-def test_without_an_oracle_the_base_is_the_method_that_most_tests_put_first(setting):
-    context, columns = made(setting, "truth", "noise")
-    best = [columns["truth"].methods[column.values.mean(0).argmax()] for column in columns.values()]
-    without = replace(context, cells={name: cell for name, cell in context.cells.items() if name != "oracle"})
-    assert base_of(context, list(columns.values())) == "oracle"
-    assert base_of(without, list(columns.values())) == best[0]
+def test_the_base_is_the_oracle_of_a_truth_else_the_method_that_most_tests_put_first(setting):
+    """Of the methods whose words are scored: an oracle of what people marked is no truth."""
+    context, columns = made(setting, "truth", "noise", methods={"from_the_left": FromTheLeft()})
+    values = np.random.default_rng(0).random((12, 2)) * 0.1
+    values[:, 1] += 1
+    own = [replace(columns["noise"], values=values, methods=("nowhere", "from_the_left"))]
+
+    def base(truth):
+        return found_module.found_again(asked(ladder=True), context, own, truth, run)[1]
+
+    assert base(columns["truth"]) == "oracle"
+    assert base(None) == "from_the_left"
 
 
-def test_without_controls_the_ends_of_the_ladder_decide(setting):
-    context, columns = made(setting, "truth", "noise")
-    bare = [replace(column, controls={}) for column in columns.values()]
+def test_without_a_truth_the_ends_of_the_ladder_decide(setting):
+    context, columns = made(setting, "place", "noise", methods={"from_the_left": FromTheLeft()})
+    values = np.ones((12, 1))
+    bare = [replace(column, values=values, methods=("from_the_left",)) for column in columns.values()]
     found = found_again(asked(ladder=True), context, bare, None, run)
-    told = {column.test: WhichTest().ask(column, None, found[column.key]) for column in bare}
+    more = {column.test: found[column.key] for column in bare}
+    wide = {name: replace(columns[name], controls={}) for name in columns}
+    told = {name: WhichTest().ask(wide[name], None, more[name]) for name in columns}
     assert told["noise"].verdict == NOT_HERE
-    assert told["truth"].passed[CONTROLS] is True
+    assert told["place"].passed[CONTROLS] is True
+
+
+def test_a_question_that_cannot_be_asked_spoils_no_other(setting):
+    """Weights that cannot be drawn, a batch that a test refuses: the ladder is told all the same."""
+    context, columns = made(setting, "truth", "noise")
+
+    def refused(where, compute, label):
+        if "fresh" in label:
+            raise NotApplicable("weights that are quantised cannot be drawn anew")
+        return run(where, compute, label)
+
+    methods = {"from_the_left": replace(context.cells["random"], name="from_the_left", method=FromTheLeft())}
+    context = replace(context, cells={**context.cells, **methods})
+    found = found_again(asked(ladder=True, fresh=2), context, [columns["noise"]], columns["truth"], refused)
+    assert found["noise.figure"].ladder is not None
+    assert found["noise.figure"].fresh is None
+
+
+def test_no_interval_is_no_pass():
+    from benchmark.analyses.trust.which_test import passes
+    from benchmark.results.statistics import Interval
+
+    nothing = Interval(1.0, float("nan"), float("nan"), 20)
+    assert passes(nothing, lambda _: True) is None
+    assert passes(None, lambda _: True) is None
+    assert passes(Interval(0.1, 0.0, 0.2, 20), lambda found: found.low <= 0) is True
 
 
 def test_a_test_that_rewards_the_place_is_blind_to_the_model(setting):

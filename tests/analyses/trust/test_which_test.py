@@ -116,7 +116,7 @@ def test_too_many_verdicts_are_rare_where_all_tests_are_noise():
     for seed in range(400):
         draw = np.random.default_rng(seed)
         controls = {name: draw.normal(size=N) for name in ("oracle", "random", "inverted")}
-        found = WhichTest().ask(column(draw.normal(size=(N, len(METHODS))), controls))
+        found = WhichTest().ask(column(draw.normal(size=(N, len(METHODS))), controls), of_truth())
         verdicts.append(found.verdict)
     assert verdicts.count(NOT_HERE) >= 0.97 * len(verdicts)
     assert verdicts.count(USE) <= 0.01 * len(verdicts)
@@ -198,14 +198,12 @@ def test_the_setting_under_which_the_order_is_least_alike_is_named():
     values = truths()
     other = {"the logit": values + 0.01 * noise(3, N, len(METHODS)), "the first half of the shares": values[:, ::-1]}
     controls = {"oracle": 1.0, "random": 0.2, "inverted": 0.0}
-    found = WhichTest().ask(replace(column(values, controls), alternatives=other))
+    found = WhichTest().ask(replace(column(values, controls), alternatives=other), of_truth())
     assert found.settings[0] == "the first half of the shares"
     assert found.settings[1].value == pytest.approx(-1)
     assert found.passed[SETTINGS] is False
-    assert (
-        WhichTest().ask(replace(column(values, controls), alternatives={"the logit": other["the logit"]})).verdict
-        == USE
-    )
+    alike = replace(column(values, controls), alternatives={"the logit": other["the logit"]})
+    assert WhichTest().ask(alike, of_truth()).verdict == USE
 
 
 def test_a_test_of_removals_tells_what_else_it_could_follow():
