@@ -202,7 +202,7 @@ def test_a_comparison_shows_which_methods_are_plausible_and_faithful_where_it_ca
 
 
 def test_analyses_that_are_named_replace_those_of_every_comparison():
-    assert list(compose("config", []).analyses) == ["plausibility_and_faithfulness"]
+    assert list(compose("config", []).analyses) == ["plausibility_and_faithfulness", "which_test"]
     assert list(compose("config", ["analyses=[]"]).analyses) == []
     assert list(compose("config", ["+experiment=deceive"]).analyses) == ["deception", "verdict"]
 
