@@ -28,7 +28,8 @@ from benchmark.units import pool
 RANDOM, ORACLE, INVERTED = "random", "oracle", "inverted"
 """Orders of removal: drawn, what counts first, and what does not count first."""
 
-HIDDEN, LOGIT = "stranger, by hidden states", "stranger, by the largest logit"
+AS_TRAINED, AS_NATURAL = "stranger, by hidden states, training-like", "stranger, by hidden states, natural"
+LOGIT = "stranger, by the largest logit"
 _SIGNED = (-1.0, 1.0)
 
 
@@ -164,8 +165,8 @@ class Shift(Analysis):
         key = f"{labels['operator']}.{labels['removed first']}.{labels['share']:g}"
         found = [
             line(labels, "so", note=verdict(training), key=f"{key}.verdict"),
-            figure_line(labels, f"{HIDDEN}, {TRAINING}", training, key=f"{key}.shift"),
-            figure_line(labels, f"{HIDDEN}, {NATURAL}", chance(NATURAL)),
+            figure_line(labels, AS_TRAINED, training, key=f"{key}.shift"),
+            figure_line(labels, AS_NATURAL, chance(NATURAL)),
             figure_line(labels, LOGIT, chance("logit")),
         ]
         right = np.stack([arrays["whole right"][:, 0], arrays[f"{name} right"][:, place]], axis=1)
