@@ -217,7 +217,7 @@ def _drops(
 
 
 def input_key(model: Classifier, example: Batch, units: Tensor, target: Target) -> bytes:
-    """What bounds depend on beside the settings: the model, its precision, the input, its rated units, and the target."""
+    """What a model's answers to removals depend on: the model, its precision, the input, its rated units, and the target."""
     tensors, tokens = take(example, torch.zeros(1, dtype=torch.long, device=example.units.device))
     digest = hashlib.blake2b(f"{model.fingerprint} {model.dtype} {target.ids}".encode(), digest_size=16)
     for name, tensor in sorted({**tensors, "units": tokens, "rated": units}.items()):

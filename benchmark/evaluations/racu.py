@@ -1,6 +1,5 @@
 """The area between accuracy under random removals and a method's (Madsen et al. 2024; docs/protocols.md, section 8)."""
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import ClassVar
@@ -16,6 +15,7 @@ from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import SIGNED, Averaged, Derived, Rows, correctness, higher, lower
 from benchmark.evaluations.normalised_aopc import input_key
 from benchmark.evaluations.perturbation import Ranking, rank_units
+from benchmark.evaluations.remembered import Remembered
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import OperatorName, logits_without, operator_for
 from benchmark.randomness import generator
@@ -25,8 +25,6 @@ from benchmark.settings.declared import Natural, Shares, configurable
 from benchmark.targets import ClassTarget, TargetName
 from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool
-
-_MOST_REMEMBERED = 10_000
 
 
 @configurable
@@ -90,9 +88,9 @@ class Racu(Averaged):
         return (0.0, *inner, 1.0)
 
     @cached_property
-    def _memory(self) -> OrderedDict[tuple[str, bytes], NDArray[np.float64]]:
+    def _memory(self) -> Remembered[NDArray[np.float64]]:
         """Not a field: what is remembered is no setting."""
-        return OrderedDict()
+        return Remembered()
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Both curves and the areas of each labelled example; NotApplicable where the method scores no tokens."""
@@ -126,15 +124,12 @@ class Racu(Averaged):
         keys = [
             (uid, input_key(model, batch.select([b]), places[b], labels[b : b + 1])) for b, uid in enumerate(batch.uids)
         ]
-        if missing := [b for b, key in enumerate(keys) if key not in self._memory]:
-            part = batch.select(missing)
-            drawn = self._random_ranking(part.uids, ranking, missing)
-            found = self._correct(model, part, drawn)
-            self._memory.update({keys[b]: found[:, place] for place, b in enumerate(missing)})
-        curves_of = np.stack([self._memory[key] for key in keys], axis=1)
-        while len(self._memory) > _MOST_REMEMBERED:
-            self._memory.popitem(last=False)
-        return curves_of
+
+        def missing(rows: list[int]) -> list[NDArray[np.float64]]:
+            part = batch.select(rows)
+            return list(self._correct(model, part, self._random_ranking(part.uids, ranking, rows)).T)
+
+        return np.stack(self._memory.of(keys, missing), axis=1)
 
     def _random_ranking(self, uids: Sequence[str], ranking: Ranking, rows: Sequence[int]) -> Ranking:
         rated = ranking.rated[list(rows)]

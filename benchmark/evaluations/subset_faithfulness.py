@@ -3,7 +3,6 @@
 Defined in docs/protocols.md, section 8.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -31,6 +30,7 @@ from benchmark.evaluations.base import (
     token_scores,
 )
 from benchmark.evaluations.normalised_aopc import input_key
+from benchmark.evaluations.remembered import Remembered
 from benchmark.models.classifier import Classifier
 from benchmark.models.removal import OperatorName, logits_without, operator_for
 from benchmark.randomness import generator
@@ -43,7 +43,6 @@ from benchmark.units import Pool, pool
 Sets = Bool[NDArray[np.bool_], "K n"]
 Drops = Float[NDArray[np.float64], " K"]
 
-_MOST_REMEMBERED = 10_000
 _EQUAL = 1e-12
 _SLACK = 1e-9  # .2 · 35 is 7.000000000000001 in floating point: it still is 7 units
 
@@ -193,9 +192,9 @@ class SubsetFaithfulness(Averaged):
         }
 
     @cached_property
-    def _memory(self) -> OrderedDict[bytes, Drops]:
+    def _memory(self) -> Remembered[Drops]:
         """Not a field: what is remembered is no setting."""
-        return OrderedDict()
+        return Remembered()
 
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """The figures of each example; NotApplicable where the method scores no tokens."""
@@ -240,19 +239,17 @@ class SubsetFaithfulness(Averaged):
         places: Sequence[NDArray[np.intp]],
         sets: Sequence[Subsets],
     ) -> list[Drops]:
-        """d of all sets of each example."""
+        """d of all sets of each example, which its name seeds: equal texts of other names have other sets."""
         keys = [
-            input_key(model, batch.select([b]), torch.from_numpy(own), target[b : b + 1])
-            for b, own in enumerate(places)
+            (uid, input_key(model, batch.select([b]), torch.from_numpy(places[b]), target[b : b + 1]))
+            for b, uid in enumerate(batch.uids)
         ]
-        if missing := [b for b, key in enumerate(keys) if key not in self._memory]:
-            part, own = batch.select(missing), target[missing]
-            found = self._computed(model, part, own, [places[b] for b in missing], [sets[b].all for b in missing])
-            self._memory.update({keys[b]: values for b, values in zip(missing, found, strict=True)})
-        drops = [self._memory[key] for key in keys]
-        while len(self._memory) > _MOST_REMEMBERED:
-            self._memory.popitem(last=False)
-        return drops
+
+        def missing(rows: list[int]) -> list[Drops]:
+            own = [places[b] for b in rows], [sets[b].all for b in rows]
+            return self._computed(model, batch.select(rows), target[rows], *own)
+
+        return self._memory.of(keys, missing)
 
     def _computed(
         self, model: Classifier, batch: Batch, target: Target, places: Sequence[NDArray[np.intp]], sets: Sequence[Sets]

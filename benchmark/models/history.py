@@ -21,11 +21,9 @@ def told(share: float | None) -> str:
     """In words."""
     if share is None:
         return "nobody knows whether the model met masks in training"
-    return (
-        f"the model was trained with masks on up to {100 * share:.0f} % of an example"
-        if share
-        else "no masks in training"
-    )
+    if not share:
+        return "the model met no masks in training"
+    return f"the model was trained with masks on up to {100 * share:.0f} % of an example"
 
 
 def _record(model: Classifier) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 States = Float[NDArray[np.float32], "N L D"]
 Strangeness = Float[NDArray[np.float64], " N"]
@@ -77,17 +76,13 @@ def _tail(reference: Float[NDArray, " R"], given: Float[NDArray, " N"]) -> Float
     return tail
 
 
-def auroc(natural: Strangeness, changed: Strangeness) -> float:
-    """The chance that a changed text is the stranger of two: Mann and Whitney's U over n m, ties as halves."""
-    ranks = rankdata(np.concatenate([natural, changed]))[len(natural) :]
-    n, m = len(natural), len(changed)
-    return float((ranks.sum() - m * (m + 1) / 2) / (n * m))
-
-
 def paired_auroc(
     natural: Strangeness, changed: Strangeness, weights: Float[NDArray[np.float64], "B N"]
 ) -> Float[NDArray[np.float64], " B"]:
-    """`auroc` of the same texts before and after, for resamples that count each text so often."""
+    """The chance that a changed text is stranger than a natural one, ties as halves (Mann and Whitney's U over N²).
+
+    Of the same texts before and after, for resamples that count each text so often.
+    """
     later: Bool[NDArray[np.bool_], "N N"] = changed[None, :] > natural[:, None]
     wins = later + 0.5 * (changed[None, :] == natural[:, None])
     total = weights.sum(1)

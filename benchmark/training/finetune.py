@@ -172,8 +172,7 @@ def finetuned_for(task: Task, base: str, recipe: Recipe, *, told: bool = True) -
     """
     needs("accelerate", "model=finetuned")
     digest = source_digest(existing_source(base))
-    known = {name: value for name, value in asdict(recipe).items() if name != "mask_share" or value}
-    covered = [1, task.fingerprint, list(task.labels), base, digest, known]
+    covered = [1, task.fingerprint, list(task.labels), base, digest, {**recipe.used(), "freeze": recipe.freeze}]
     directory = checkpoint_directory("finetuned", covered)
     if not is_whole(directory):
         directory.parent.mkdir(parents=True, exist_ok=True)

@@ -136,3 +136,15 @@ def test_a_sparse_explanation_has_a_figure_where_some_size_has_one(tiny, batch):
     assert {batch.uids[b] for b, words in enumerate(batch.words) if len(words) > 1} == set(
         values_of(rows, "sensitivity_n")
     )
+
+
+def test_equal_texts_of_other_names_have_sets_of_their_own(tiny):
+    """The name seeds the sets: drops of one are not those of the other, though the input is the same."""
+    evaluation, given = SubsetFaithfulness(subsets=8, of_each_size=4), np.arange(6.0)
+    both = tiny.encode(["the film was great it was"] * 2)
+    whole = evaluation.rows(tiny, both, attribution_of(both, [given, given], [1, 1]))
+    second = both.select([1])
+    alone = SubsetFaithfulness(subsets=8, of_each_size=4).rows(tiny, second, attribution_of(second, [given], [1]))
+    for name in ("faithfulness_correlation", "infidelity"):
+        assert values_of(whole, name)["1"] == pytest.approx(values_of(alone, name)["1"], abs=1e-6)
+    assert values_of(whole, "infidelity")["0"] != pytest.approx(values_of(whole, "infidelity")["1"], abs=1e-6)

@@ -1,1 +1,1 @@
-"""Which of a comparison's tests can be trusted here: tests are tested with what the comparison has computed anyway."""
+"""Which of a comparison's tests can be trusted here: tests are tested, with its rows and on explanations made for it."""

@@ -67,10 +67,10 @@ def columns_of(context: Context) -> Iterator[Column]:
     """Every headline scalar that has a figure of each example, for at least two methods whose maps are not constant."""
     stored = {name: tested(cell, context.tests) for name, cell in context.cells.items()}
     for name, evaluation in context.evaluations.items():
+        rows = {method: own for method, (record, own) in stored.items() if not _says_nothing(record, method, name)}
         for metric, about in evaluation.metrics.items():
             if not about.headline or about.x is not None or about.higher_is_better is None:
                 continue
-            rows = {method: own for method, (record, own) in stored.items() if not _says_nothing(record, method, name)}
             sign = 1.0 if about.higher_is_better else -1.0
             column = _column(rows, name, metric, sign=sign)
             if column is not None:

@@ -31,6 +31,7 @@ from benchmark.models.fresh_weights import freshly, stages_of
 from benchmark.models.removal import OPERATORS, OperatorName, operator_for
 from benchmark.results.control_names import control_order
 from benchmark.results.statistics import Interval, crossed_interval, interval
+from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.workbench import Setting
 from benchmark.targets import Target
@@ -38,6 +39,9 @@ from benchmark.types import Batch, Method
 
 Run = Callable[[Setting, Callable[[Batch], Arrays], str], Arrays]
 """Computes arrays of every example of a setting, batch by batch, with a word for what it is."""
+
+Told = Mapping[str, Mapping[str, Interval | None]]
+"""By a column's key some of the figures of its `Found`, by name."""
 
 logger = logging.getLogger(__name__)
 
@@ -107,12 +111,12 @@ def found_again(
     again = Again.of(context, columns if truth is None else [*columns, truth], asked.limit)
     if not again.columns:
         return {}, ""
-    base = _base(context, again, truth) if asked.ladder else ""
-    parts: list[Mapping[str, Mapping[str, Interval | None]]] = [
-        _or_nothing(partial(_ladders, asked, again, context, base, run), is_asked=bool(base)),
-        _or_nothing(partial(_of_fresh, asked, again, context, run), is_asked=asked.fresh > 0),
-        _or_nothing(partial(_winners, asked, again, truth, run), is_asked=asked.winners),
-        _or_nothing(partial(_shifts, asked, again, run), is_asked=asked.shift),
+    base, attributions = _base(context, again, truth) if asked.ladder else ("", None)
+    parts: list[Told] = [
+        {} if attributions is None else _or_nothing(partial(_ladders, asked, again, context, attributions, run)),
+        _or_nothing(partial(_of_fresh, asked, again, context, run)) if asked.fresh else {},
+        _or_nothing(partial(_winners, asked, again, truth, run)) if asked.winners else {},
+        _or_nothing(partial(_shifts, asked, again, run)) if asked.shift else {},
     ]
     found = {}
     true = None if truth is None else parts[1].get(truth.key, {}).get("fresh")
@@ -123,31 +127,36 @@ def found_again(
 
 
 def _or_nothing(
-    question: Callable[[], Mapping[str, Mapping[str, Interval | None]]], *, is_asked: bool
-) -> Mapping[str, Mapping[str, Interval | None]]:
+    question: Callable[[], Told],
+) -> Told:
     """What a question finds; nothing where it cannot be asked of this model or task, which spoils no other."""
     try:
-        return question() if is_asked else {}
+        return question()
     except (NotApplicable, UserError) as reason:
         logger.info("which_test: a question is not asked, as %s", reason)
         return {}
 
 
-def _base(context: Context, again: Again, truth: Column | None) -> str:
-    """Whose explanations are degraded: the oracle's where it is the truth, else the method's that most tests put first."""
+def _base(context: Context, again: Again, truth: Column | None) -> tuple[str, Ragged | None]:
+    """Whose explanations are degraded, and these: the oracle's where it is the truth, else of the method that most tests
+    put first.
+    """
     stored = explained(context.cells, "predicted")
     if truth is not None and ORACLE in stored:
-        return ORACLE
+        return ORACLE, stored[ORACLE]
     first = [column.methods[int(column.values.mean(0).argmax())] for column in again.columns if column is not truth]
     first = [name for name in first if name in stored]
-    return max(dict.fromkeys(first), key=first.count) if first else ""
+    if not first:
+        return "", None
+    base = max(dict.fromkeys(first), key=first.count)
+    return base, stored[base]
 
 
-def _ladders(asked: Asked, again: Again, context: Context, base: str, run: Run) -> Mapping[str, Mapping[str, Interval]]:
-    stored, data = explained({base: context.cells[base]}, "predicted"), context.setting.data
+def _ladders(asked: Asked, again: Again, context: Context, attributions: Ragged, run: Run) -> Told:
+    data = context.setting.data
     tokens: dict[str, Tensor] = {}
     for index, batch in enumerate(data.batches):
-        scores = padded(next(iter(stored.values())), data.start(index), batch).tokens
+        scores = padded(attributions, data.start(index), batch).tokens
         assert scores is not None, "the method scores words"
         tokens |= dict(zip(batch.uids, scores, strict=True))
     arrays = run(
@@ -167,7 +176,7 @@ def _of(tokens: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "B T"]:
     return torch.stack(rows).to(batch.units.device)
 
 
-def _of_fresh(asked: Asked, again: Again, context: Context, run: Run) -> Mapping[str, Mapping[str, Interval]]:
+def _of_fresh(asked: Asked, again: Again, context: Context, run: Run) -> Told:
     methods = {
         name: cell.method
         for name, cell in context.cells.items()
@@ -224,7 +233,7 @@ def mean_of_known(values: Float[NDArray[np.float64], "M B"]) -> Float[NDArray[np
     return means
 
 
-def _shifts(asked: Asked, again: Again, run: Run) -> Mapping[str, Mapping[str, Interval]]:
+def _shifts(asked: Asked, again: Again, run: Run) -> Told:
     """Of tests that remove shares of the units by an operator: mean over the shares, in a random order."""
     tests = {
         name: test
@@ -237,16 +246,11 @@ def _shifts(asked: Asked, again: Again, run: Run) -> Mapping[str, Mapping[str, I
     def kind_of(test: Any) -> tuple[OperatorName, tuple[float, ...]]:
         return test.operator, tuple(test.fractions)
 
-    try:
-        strange = Strange.of(again.setting, _REFERENCE, None, asked.seed)
-    except NotApplicable:
-        return {}
+    strange = Strange.of(again.setting, _REFERENCE, None, asked.seed)
     kinds = {kind_of(test): name for name, test in tests.items()}
 
     def compute(batch: Batch) -> Arrays:
-        nothing = torch.zeros(1, len(batch), int(batch.units.max()) + 1, dtype=torch.bool, device=batch.units.device)
-        auto = operator_for("auto", again.setting.model, batch, "operator")
-        found = {"whole": strange.removed(batch, nothing, auto)[0][TRAINING].T}
+        found = {"whole": strange.whole(batch)[0][TRAINING].T}
         for (operator, fractions), name in kinds.items():
             made = operator_for(operator, again.setting.model, batch, f"evaluations.{name}.operator")
             masks = removals(batch, fractions, asked.seed, marked=False)[RANDOM]
@@ -266,7 +270,7 @@ def _shifts(asked: Asked, again: Again, run: Run) -> Mapping[str, Mapping[str, I
     }
 
 
-def _winners(asked: Asked, again: Again, truth: Column | None, run: Run) -> Mapping[str, Mapping[str, Interval | None]]:
+def _winners(asked: Asked, again: Again, truth: Column | None, run: Run) -> Told:
     columns = [column for column in again.columns if ORACLE in column.controls and column is not truth]
     if not columns:
         return {}

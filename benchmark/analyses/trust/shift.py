@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -13,6 +13,7 @@ from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.resumed import Arrays
+from benchmark.analyses.trust.columns import INVERTED, ORACLE, RANDOM
 from benchmark.analyses.trust.strange import NATURAL, TRAINING, Strange, told_apart, verdict
 from benchmark.errors import NotApplicable
 from benchmark.evaluations import curves, ranks
@@ -25,9 +26,6 @@ from benchmark.settings.declared import AtLeast, Count, Natural, Share, Shares, 
 from benchmark.types import Batch, KnowsTruth
 from benchmark.units import pool
 
-RANDOM, ORACLE, INVERTED = "random", "oracle", "inverted"
-"""Orders of removal: drawn, what counts first, and what does not count first."""
-
 AS_TRAINED, AS_NATURAL = "stranger, by hidden states, training-like", "stranger, by hidden states, natural"
 LOGIT = "stranger, by the largest logit"
 _SIGNED = (-1.0, 1.0)
@@ -36,7 +34,10 @@ _SIGNED = (-1.0, 1.0)
 def removals(
     batch: Batch, fractions: Sequence[float | int], seed: int, *, marked: bool
 ) -> Mapping[str, Bool[Tensor, "K B U"]]:
-    """By order, what is removed at each share: ⌊f n⌋ of the n visible, rated units; `marked`: all have a rationale."""
+    """By order, what is removed at each share: ⌊f n⌋ of the n visible, rated units; `marked`: all have a rationale.
+
+    Orders are called as the controls whose scores they follow.
+    """
     _, visible = pool(torch.zeros(batch.units.shape, device=batch.units.device), batch.units)
     rated = rated_units(batch, visible)
     keys = ranks.tie_keys(batch.uids, visible.shape[1], seed)
@@ -96,15 +97,11 @@ class Shift(Analysis):
         marked = all(own is not None for batch in setting.data.batches for own in batch.rationale)
 
         def compute(batch: Batch) -> Arrays:
-            nothing = torch.zeros(
-                1, len(batch), int(batch.units.max()) + 1, dtype=torch.bool, device=batch.units.device
-            )
-            first = operator_for(self.operators[0], setting.model, batch, "analyses.shift.operators")
-            found = self._figures(strange, batch, nothing, first, "whole")
+            found = _figures(batch, "whole", *strange.whole(batch))
             for operator in self.operators:
                 made = operator_for(operator, setting.model, batch, "analyses.shift.operators")
                 for order, masks in removals(batch, self.fractions, self.seed, marked=marked).items():
-                    found |= self._figures(strange, batch, masks, made, f"{operator} {order}")
+                    found |= _figures(batch, f"{operator} {order}", *strange.removed(batch, masks, made))
             return found
 
         arrays = self.by_example(context, setting, compute, "shift of removals").arrays
@@ -115,15 +112,6 @@ class Shift(Analysis):
         task = context.setting.task
         truth = isinstance(task, KnowsTruth) and task.rationale_is_truth
         return [self._table(arrays, strange, known=truth)]
-
-    def _figures(self, strange: Strange, batch: Batch, masks: Any, operator: Any, name: str) -> dict[str, NDArray]:
-        told, logits = strange.removed(batch, masks, operator)
-        right = correctness(logits.double(), batch.label.to(logits.device)).T
-        right = torch.where(batch.label.to(logits.device)[:, None] >= 0, right, torch.nan)
-        return {f"{name} {reference}": values.T for reference, values in told.items()} | {
-            f"{name} logit": -logits.double().amax(-1).T.cpu().numpy(),
-            f"{name} right": right.cpu().numpy(),
-        }
 
     def _table(self, arrays: Arrays, strange: Strange, *, known: bool) -> Table:
         lines: list[dict[str, Any]] = []
@@ -177,3 +165,15 @@ class Shift(Analysis):
             loss = interval(right[:, 0] - right[:, 1], bounds=_SIGNED)
             found.append(figure_line(labels, "accuracy lost", loss, key=f"{key}.lost"))
         return found
+
+
+def _figures(
+    batch: Batch, name: str, told: Mapping[str, Float[NDArray[np.float64], "K B"]], logits: Float[Tensor, "K B C"]
+) -> dict[str, NDArray[np.float64]]:
+    """By name what is known of each example after K removals [B K]: strangeness, the logit, and whether it is right."""
+    label = batch.label.to(logits.device)
+    right = torch.where(label[:, None] >= 0, correctness(logits.double(), label).T, torch.nan)
+    return {f"{name} {reference}": values.T for reference, values in told.items()} | {
+        f"{name} logit": -logits.double().amax(-1).T.cpu().numpy(),
+        f"{name} right": right.cpu().numpy(),
+    }

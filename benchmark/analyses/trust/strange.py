@@ -99,14 +99,20 @@ class Strange:
         self, batch: Batch, masks: Bool[Tensor, "K B U"], operator: Operator
     ) -> tuple[dict[str, Float[NDArray[np.float64], "K B"]], Float[Tensor, "K B C"]]:
         """By reference how strange a batch is after each of K removals, and the logits."""
-        told: dict[str, list[NDArray[np.float64]]] = {name: [] for name in self.references}
-        logits = []
-        for mask in masks:
-            states, own = _removed(self.model, batch, mask, operator)
-            logits.append(own)
-            for name, reference in self.references.items():
-                told[name].append(reference.strangeness(states))
-        return {name: np.stack(values) for name, values in told.items()}, torch.stack(logits)
+        return self._told([_removed(self.model, batch, mask, operator) for mask in masks])
+
+    def whole(self, batch: Batch) -> tuple[dict[str, Float[NDArray[np.float64], "1 B"]], Float[Tensor, "1 B C"]]:
+        """The same of the batch as it is."""
+        return self._told([states_of(self.model, batch.tensors)])
+
+    def _told(
+        self, runs: Sequence[tuple[States, Float[Tensor, "B C"]]]
+    ) -> tuple[dict[str, Float[NDArray[np.float64], "K B"]], Float[Tensor, "K B C"]]:
+        natural, training = self.references[NATURAL], self.references[TRAINING]
+        told = {NATURAL: np.stack([natural.strangeness(states) for states, _ in runs])}
+        is_one = training is natural
+        told[TRAINING] = told[NATURAL] if is_one else np.stack([training.strangeness(states) for states, _ in runs])
+        return told, torch.stack([logits for _, logits in runs])
 
 
 def _removed(

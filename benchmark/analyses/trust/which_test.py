@@ -18,6 +18,7 @@ from benchmark.analyses.trust.columns import INVERTED, ORACLE, RANDOM, Column, c
 from benchmark.analyses.trust.found import NOT_ASKED, Asked, Found, found_again
 from benchmark.analyses.trust.strange import OUT, verdict
 from benchmark.errors import NotApplicable
+from benchmark.results.control_names import control_order
 from benchmark.results.record import KINDS
 from benchmark.results.statistics import Interval
 from benchmark.results.tables import FORECAST, Drawing, Table, frame, line
@@ -149,7 +150,8 @@ class WhichTest(Analysis):
 
     def __call__(self, context: Context) -> Sequence[Table]:
         """The verdicts, and how tests agree; NotApplicable with fewer methods, or without tests of single examples."""
-        found = list(columns_of(context))
+        enough = sum(control_order(name) == 0 for name in context.cells) >= self.methods  # else no row need be read
+        found = list(columns_of(context)) if enough else []
         columns = [column for column in found if len(column.methods) >= self.methods and len(column.uids) >= 4]
         truth = _truth(context, columns)
         asked = [column for column in columns if truth is None or column.kind not in OF_TRUTH]
@@ -216,8 +218,8 @@ class WhichTest(Analysis):
                 SETTINGS: None if settings is None else bool(settings[1].value >= self.alike),
                 SHIFT: passes(more.shift, lambda chance: verdict(chance) != OUT),
                 WINNER: None
-                if more.winner is None
-                else passes(more.beaten, lambda won: not _is_misled(won, more.winner)),
+                if (winner := more.winner) is None
+                else passes(more.beaten, lambda won: not _is_misled(won, winner)),
             },
         )
 
@@ -336,9 +338,9 @@ def passes(found: Interval | None, test: Callable[[Interval], bool]) -> bool | N
     return None if found is None or not np.isfinite([found.low, found.high]).all() else test(found)
 
 
-def _is_misled(beaten: Interval, winner: Interval | None) -> bool:
+def _is_misled(beaten: Interval, winner: Interval) -> bool:
     """Whether an explanation that is not the truth wins over it, by more than rounding."""
-    return beaten.low > _ROUNDING and (winner is None or not winner.high >= 1)
+    return beaten.low > _ROUNDING and not winner.high >= 1
 
 
 def _truth(context: Context, columns: Sequence[Column]) -> Column | None:
