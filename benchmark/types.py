@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.errors import NotApplicable, UserError
@@ -51,6 +52,8 @@ class Example:
         candidates: for the token that comes next, of a prompt of a causal language model: words, the answer first. Where a
             continuation is explained (`models.next_token.Over`), the answer may have several tokens.
         rated: one boolean per unit: whether it is rated and removed; None for all but those of a query.
+        hidden: one boolean per unit: whether models see, and learn from, a mask in its place (the mask token for each of
+            its tokens; of a patch, black); None for none.
     """
 
     uid: str
@@ -62,12 +65,12 @@ class Example:
     mask: np.ndarray | None = None
     candidates: Sequence[str] = ()
     rated: np.ndarray | None = None
+    hidden: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        if self.rationale is not None and getattr(self.rationale, "dtype", None) != np.bool_:
-            object.__setattr__(self, "rationale", _marks(self.rationale, self.uid))
-        if self.rated is not None and getattr(self.rated, "dtype", None) != np.bool_:
-            object.__setattr__(self, "rated", _marks(self.rated, self.uid))
+        for name in ("rationale", "rated", "hidden"):
+            if (marks := getattr(self, name)) is not None and getattr(marks, "dtype", None) != np.bool_:
+                object.__setattr__(self, name, _marks(marks, self.uid))
 
 
 def _marks(marks: Any, uid: str) -> np.ndarray:
@@ -650,6 +653,14 @@ class Task(Protocol):
 
     def split(self, name: str) -> Sequence[Example]:
         """The examples of one split, in a fixed order; UserError where there is no such split or it is empty."""
+
+
+@runtime_checkable
+class KnowsEvidence(Protocol):
+    """A task that knows which words speak for any class, those against an example's label, too."""
+
+    def evidence(self, split: str) -> Mapping[str, Bool[NDArray[np.bool_], " U"]]:
+        """By an example's identifier, which of its units do; empty where the task's settings leave it open."""
 
 
 @runtime_checkable

@@ -60,6 +60,7 @@ class Planted:
     shortcut_splits: Annotated[Sequence[Split], Distinct()] = ("train",)
     flipped_splits: Annotated[Sequence[Split], Distinct()] | None = None
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _evidence: dict[str, dict[str, np.ndarray]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.shortcuts % 2 or self.shortcuts > len(PHRASES):
@@ -100,8 +101,16 @@ class Planted:
             reviews = [draw_review(rng) for _ in range(getattr(self, name))]
             if self.shortcuts and name in self.shortcut_splits:
                 reviews = list(self._with_shortcuts(reviews, name))
-            self._splits[name] = tuple(_example(f"{name}-{i:05d}", review) for i, review in enumerate(reviews))
+            examples = tuple(_example(f"{name}-{i:05d}", review) for i, review in enumerate(reviews))
+            polarities = (np.array(review.polarity) for review in reviews)
+            self._splits[name] = examples
+            self._evidence[name] = {one.uid: own != 0 for one, own in zip(examples, polarities, strict=True)}
         return self._splits[name]
+
+    def evidence(self, split: str) -> Mapping[str, np.ndarray]:
+        """By review the words of the opinion phrases of both sides; empty with shortcuts, on which a model may rely."""
+        self.split(split)
+        return self._evidence[split] if self.rationale_is_truth else {}
 
     def _with_shortcuts(self, reviews: Sequence[Review], split: str) -> Iterator[Review]:
         """The reviews, of which some hold a phrase; without it they are what they were."""

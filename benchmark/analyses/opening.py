@@ -8,13 +8,14 @@ window, memory; `benchmark.training.sources.Loading`). The others say what chang
 - `with_model`: the model, which is loaded with every setting of this that the comparison's has, whatever its own say, for
   the two are compared value by value;
 - `beside`: the model, which is loaded as its overrides say, for a larger one may need another precision or window;
-- `of_task`: task, split, batches and model, all as the overrides say, and the limit.
+- `of_task`: task, split, batches and model, all as the overrides say, and the limit;
+- `of_split`: the split and the limit, of the same task and model, which are not opened again.
 
 A mistake of the user's in overrides is one line that begins with the setting that has them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -22,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from benchmark.analyses.resumed import name_of
 from benchmark.errors import UserError
 from benchmark.results.digests import digest
-from benchmark.run.workbench import Setting, open_setting
+from benchmark.run.workbench import Setting, encode, open_setting
 from benchmark.settings.configuration import compose, missing_keys
 from benchmark.settings.defaults import parameters
 from benchmark.settings.early import opening
@@ -136,6 +137,18 @@ def of_task(own: Setting, overrides: Sequence[str], limit: int | None, overrides
     """The task, the split and the model that these overrides open, with `limit` examples drawn by the comparison's seed."""
     others = composed(overrides, overrides_of)
     return opened(own, {**{key: others[key] for key in _OF_TASK}, "limit": limit}, overrides_of)
+
+
+def of_split(own: Setting, split: str, limit: int | None) -> Setting:
+    """The comparison's task and model with the examples of another split, `limit` of them drawn by the comparison's seed.
+
+    Raises:
+        NoSplit: the task has no such split.
+    """
+    config: DictConfig = own.config.copy()
+    OmegaConf.set_struct(config, value=False)
+    config.split, config.limit = split, limit
+    return replace(own, config=config, data=encode(config, own.task, own.model, own.task.split(split), limit))
 
 
 def digests(settings: Mapping[str, Setting]) -> dict[str, str]:

@@ -47,12 +47,12 @@ def by_example(
         label: what is computed, for whoever watches.
         keep: leave the arrays in `kept_file`, from which they are read where it is there already; "each" for an analysis
             that computes something of each of several settings, in a file of the setting's.
-        part: tells several things apart that an analysis computes of one setting, none of which is kept.
+        part: tells several things apart that an analysis computes of one setting.
     """
     batches = setting.data.batches
     kept = None
     if keep and folder is not None:
-        kept = kept_file(folder, analysis, setting if keep == "each" else None)
+        kept = kept_file(folder, analysis, setting if keep == "each" else None, part)
     if kept is not None and kept.exists():
         return Ragged.read(kept)
     resumable = Resumable[Ragged](
@@ -81,9 +81,10 @@ def explained_of(data: Data, which: TargetName) -> Callable[[Batch], Target]:
     return lambda batch: targets[[places[uid] for uid in batch.uids]].to(batch.units.device)
 
 
-def kept_file(folder: Path, analysis: Any, setting: Setting | None = None) -> Path:
+def kept_file(folder: Path, analysis: Any, setting: Setting | None = None, part: str = "") -> Path:
     """Where an analysis keeps arrays beside its tables, named by its class and its settings, and by a setting of several."""
     own = f"-{_digest(analysis, setting)[:8]}" if setting is not None else ""
+    own += f"-{digest(part)[:8]}" if part else ""
     return folder / "analyses" / f"{name_of(analysis)}-{digest_of(analysis)[:8]}{own}.safetensors"
 
 

@@ -200,6 +200,7 @@ class Classifier:
             masks=[example.mask for example in examples],
             candidates=[example.candidates for example in examples],
             rated=[example.rated for example in examples],
+            hidden=[example.hidden for example in examples],
         )
         return self._with_as_many(batch)
 

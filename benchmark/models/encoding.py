@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from benchmark.errors import UserError, check_characters
 from benchmark.models.devices import on_device
 from benchmark.models.families import Family
-from benchmark.models.images import Losses, Patch, fitted_mask, in_colours, marked_patches, opened
+from benchmark.models.images import Losses, Patch, fitted_mask, in_colours, marked_patches, opened, without_patches
 from benchmark.models.next_token import (
     CANDIDATES,
     CONTINUATION,
@@ -212,6 +212,33 @@ def _put_around(around: Around, encoding: Any, sequences: Sequence[Any], offsets
         offsets[row][:] = [*[(0, 0)] * len(before), *offsets[row], *[(0, 0)] * len(behind)]
 
 
+def _unit_of_each(
+    parts: Sequence[_Segment], segments: Sequence[int | None], spans: Sequence[tuple[int, int]]
+) -> list[int]:
+    """The unit of each token, of which the text of the pair and the characters are known; −1 of those of none."""
+    return [
+        -1
+        if segment is None or (word := parts[segment].word_of(*map(int, span))) < 0
+        else word + segment * len(parts[0].words)
+        for segment, span in zip(segments, spans, strict=True)
+    ]
+
+
+def unit_of_each_token(
+    inputs: Any, tokenizer: Any, segments: Sequence[int | None], spans: Sequence[tuple[int, int]]
+) -> list[int]:
+    """The unit of each token of a text, a list of words or a pair, as a batch of it has them; −1 of special tokens.
+
+    Args:
+        inputs: of an example.
+        tokenizer: of transformers, which tells units apart where no white space does.
+        segments: which text of the pair each token is of; None for special tokens.
+        spans: the characters [start, end) of each token.
+    """
+    parts = inputs if isinstance(inputs, tuple) else (inputs,)
+    return _unit_of_each([_Segment.of(part, tokenizer) for part in parts], segments, spans)
+
+
 def _merged_query(count: int, merged: np.ndarray | None) -> int:
     """How many of the units that are left are those of the query: its units and a text's never become one."""
     return count if merged is None or count == 0 else int(merged[count - 1]) + 1
@@ -302,6 +329,7 @@ class Encoder:
         named: bool = True,
         candidates: Sequence[Sequence[str | int]] = (),
         rated: Sequence[np.ndarray | None] = (),
+        hidden: Sequence[np.ndarray | None] = (),
     ) -> Batch:
         """Encode one batch; all inputs of a batch are of one kind (texts, ids or images).
 
@@ -310,8 +338,9 @@ class Encoder:
         `candidates` for the next token are words that go on from each text, or their ids. Of a model of continuations the
         first of them may be any text, or all of them are the ids of one.
 
-        `masks` are those of `Example.mask`; one gives the rationale of its example. Random numbers for an example follow its
-        identifier, or its input where the identifiers are places in a list (`named=False`).
+        `masks` are those of `Example.mask`; one gives the rationale of its example; `hidden` those of `Example.hidden`.
+        Random numbers for an example follow its identifier, or its input where the identifiers are places in a list
+        (`named=False`).
         """
         if not inputs:
             raise UserError("nothing to encode: the list of inputs is empty")
@@ -328,7 +357,7 @@ class Encoder:
             tensors, units, n_units, words, merges = self._text(inputs, uids, behind)
         else:
             tensors, units, n_units, words, merges = self._images(inputs, uids)
-        tensors = {**tensors, **asked}
+        tensors = {**self._hiding(tensors, units, hidden, uids), **asked}
         rationale = [_merged_marks(marks, merges.get(place)) for place, marks in enumerate(rationale)]
         fitted = [
             None if mask is None else self._fitted(mask, marks, value, uid)
@@ -361,6 +390,34 @@ class Encoder:
         if lost := int(batch.lost_units.sum()):
             logger.info("%d of %d words lie beyond the window of %d tokens", lost, sum(n_units), self.window)
         return batch
+
+    def _hiding(
+        self, tensors: dict[str, Tensor], units: Tensor, hidden: Sequence[np.ndarray | None], uids: Sequence[str]
+    ) -> dict[str, Tensor]:
+        """The tensors with a mask in place of hidden units.
+
+        Raises:
+            UserError: the model has no mask for them, or an example says of too many units whether they are hidden.
+        """
+        if all(marks is None for marks in hidden):
+            return tensors
+        width = max(1, int(units.max()) + 1)
+        gone = torch.zeros(len(units), width, dtype=torch.bool)
+        for row, (marks, uid) in enumerate(zip(hidden, uids, strict=True)):
+            if marks is not None:
+                if marks[width:].any():
+                    raise UserError(f"example '{uid}' hides a unit beyond the {width} that the model reads")
+                gone[row, : len(marks)] = torch.from_numpy(marks[:width])
+        if "pixel_values" in tensors:
+            pixels, patch = tensors["pixel_values"], self.patch or (1, 1)
+            return {**tensors, "pixel_values": without_patches(pixels, gone, patch, self.processor)}
+        mask = getattr(self.tokenizer, "mask_token_id", None)
+        if mask is None:
+            raise UserError(
+                f"example '{uids[0]}' has hidden words, and the model has no mask token to put in their place"
+            )
+        of_tokens = gone.gather(1, units.clamp(min=0)) & (units >= 0)
+        return {**tensors, "input_ids": tensors["input_ids"].masked_fill(of_tokens, mask)}
 
     def _asked(
         self,
@@ -485,15 +542,7 @@ class Encoder:
             _cut_starts(encoding, sequences, offsets, [self.window - around - more for more in behind])
         if self.chat is not None:
             _put_around(self.chat, encoding, sequences, offsets)
-        rows = [
-            [
-                -1
-                if segment is None or (word := parts[segment].word_of(*map(int, span))) < 0
-                else word + segment * len(parts[0].words)
-                for segment, span in zip(sequences[row], offsets[row], strict=True)
-            ]
-            for row, parts in enumerate(segments)
-        ]
+        rows = [_unit_of_each(*one) for one in zip(segments, sequences, offsets, strict=True)]
         words = tuple(tuple(word for part in parts for word in part.words) for parts in segments)
         columns = {name: [torch.tensor(row) for row in column] for name, column in encoding.items()}
         columns.setdefault("attention_mask", [torch.ones_like(ids) for ids in columns["input_ids"]])

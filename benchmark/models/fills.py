@@ -13,6 +13,7 @@ from torch import Tensor
 from benchmark.errors import UserError
 from benchmark.models.classifier import Classifier
 from benchmark.models.encoding import height_and_width
+from benchmark.models.images import black
 from benchmark.models.variants import run_variants
 from benchmark.randomness import generator
 from benchmark.types import Batch
@@ -51,13 +52,7 @@ class Black(Fill):
 
     def __call__(self, model: Classifier, pixels: Pixels, gone: Gone) -> Pixels:
         """One colour."""
-        processor = model.encoder.processor
-        if processor is None:
-            raise ValueError("the model has no image processor")
-        if not getattr(processor, "do_normalize", True):
-            return torch.zeros_like(pixels)
-        mean, std = (pixels.new_tensor(getattr(processor, name)) for name in ("image_mean", "image_std"))
-        return (-mean / std).reshape(1, -1, 1, 1).expand_as(pixels)
+        return black(pixels, model.encoder.processor)
 
 
 @dataclass(frozen=True)

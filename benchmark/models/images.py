@@ -1,15 +1,18 @@
 """Images on their way into a model: their colours, their size, and a mask of pixels that becomes marks on patches."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
 
 from benchmark.errors import UserError
 
@@ -160,6 +163,37 @@ def marked_patches(mask: Bool[NDArray[Any], "Y X"], patch: Patch) -> Bool[NDArra
     high, wide = (length // side for length, side in zip(mask.shape, patch, strict=True))
     whole = mask[: high * patch[0], : wide * patch[1]]
     return np.asarray(whole.reshape(high, patch[0], wide, patch[1]).any(axis=(1, 3)).ravel())
+
+
+def pixels_of(marks: Bool[Tensor, "N U"], patch: Patch, size: Sequence[int]) -> Bool[Tensor, "N Y X"]:
+    """The pixels of marked patches, which are counted row by row; a margin narrower than a patch belongs to none.
+
+    Args:
+        marks: of the patches of each image.
+        patch: height and width of one.
+        size: height and width of the images.
+    """
+    (high, wide), (height, width) = patch, size
+    grid = marks.reshape(len(marks), height // high, width // wide)
+    grid = grid.repeat_interleave(high, dim=1).repeat_interleave(wide, dim=2)
+    return F.pad(grid, (0, width - grid.shape[2], 0, height - grid.shape[1]), value=False)
+
+
+def black(pixels: Float[Tensor, "N C Y X"], processor: Any) -> Float[Tensor, "N C Y X"]:
+    """Pixel value 0 before the image processor's normalisation; ValueError without a processor."""
+    if processor is None:
+        raise ValueError("the model has no image processor")
+    if not getattr(processor, "do_normalize", True):
+        return torch.zeros_like(pixels)
+    mean, std = (pixels.new_tensor(getattr(processor, name)) for name in ("image_mean", "image_std"))
+    return (-mean / std).reshape(1, -1, 1, 1).expand_as(pixels)
+
+
+def without_patches(
+    pixels: Float[Tensor, "N C Y X"], gone: Bool[Tensor, "N U"], patch: Patch, processor: Any
+) -> Float[Tensor, "N C Y X"]:
+    """Images whose marked patches are black."""
+    return torch.where(pixels_of(gone, patch, pixels.shape[2:])[:, None], black(pixels, processor), pixels)
 
 
 def _processed(mask: Bool[NDArray[Any], "H W"], processor: Any) -> Bool[NDArray[Any], "h w"]:

@@ -16,6 +16,7 @@ from benchmark.errors import UserError
 from benchmark.models.classifier import Classifier, Tensors
 from benchmark.models.encoding import height_and_width
 from benchmark.models.fills import FILLS, Black, Blur, Fill, Inpaint, Mean, Noise, fill_for, painted
+from benchmark.models.images import pixels_of
 from benchmark.models.next_token import said_behind
 from benchmark.models.prefixes import Lengths, Prefixes, before_the_first, is_causal, rows_within
 from benchmark.models.variants import Variants, distinct, run_variants
@@ -158,7 +159,7 @@ class Paint(Operator):
     def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """Images with painted patches."""
         pixels = tensors["pixel_values"]
-        gone = _pixels_of(model, removed, (pixels.shape[2], pixels.shape[3]))
+        gone = pixels_of(removed, height_and_width(model.config.patch_size), pixels.shape[2:])
         return Removed({**tensors, "pixel_values": painted(model, self.fill, pixels, gone)})
 
 
@@ -251,12 +252,3 @@ def _behind_prefixes(
         return _lengths(batch, operator, variants).left
 
     return run_variants(model, batch, removed, run, lengths=lengths, most=most)
-
-
-def _pixels_of(model: Classifier, removed: UnitMask, size: tuple[int, int]) -> Bool[Tensor, "N Y X"]:
-    """The pixels of removed patches, which are counted row by row."""
-    (high, wide), (height, width) = height_and_width(model.config.patch_size), size
-    grid = removed.reshape(len(removed), height // high, width // wide)
-    grid = grid.repeat_interleave(high, dim=1).repeat_interleave(wide, dim=2)
-    # a margin narrower than a patch belongs to no patch
-    return F.pad(grid, (0, width - grid.shape[2], 0, height - grid.shape[1]), value=False)

@@ -121,6 +121,12 @@ def discard(directory: Path, what: str) -> None:
         )
 
 
+def forget(directory: Path, what: str) -> None:
+    """Remove a checkpoint of the cache that nobody will ask for again."""
+    with beside(directory, what):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 def discard_foreign(work: Path) -> None:
     """Remove the state of an unfinished training where somebody else may have written it."""
     if os.path.lexists(work) and any(map(_distrust, [work, *work.rglob("*")])):

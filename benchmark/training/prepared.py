@@ -26,11 +26,12 @@ from benchmark import progress
 from benchmark.errors import UserError
 from benchmark.models.blocks import Reached
 from benchmark.models.checkpoints import image_processor
-from benchmark.models.images import Losses, in_colours
+from benchmark.models.encoding import height_and_width
+from benchmark.models.images import Losses, Patch, in_colours, without_patches
 from benchmark.models.loading import NO_LIMIT
 from benchmark.models.special_tokens import read_as_words
 from benchmark.models.weights import from_source, load_weights
-from benchmark.training.trainer import all_masked, masked, texts_of
+from benchmark.training.trainer import all_masked, masked, texts_of, with_hidden
 from benchmark.types import Example, Task
 
 _AT_ONCE = 32  # images that the frozen blocks read at once
@@ -152,11 +153,18 @@ def _encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> lis
     texts = [texts_of(example) for example in examples]
     if len({len(parts) for parts in texts}) != 1:
         raise UserError("the task mixes single texts and pairs, which one model cannot be trained on")
-    encoded = read_as_words(copy.deepcopy(tokenizer))(
+    reading = read_as_words(copy.deepcopy(tokenizer))
+    encoded = reading(
         *map(list, zip(*texts, strict=True)),
         truncation="longest_first",
         max_length=max_length,
+        return_offsets_mapping=True,
     )
+    spans = encoded.pop("offset_mapping")
+    encoded["input_ids"] = [
+        with_hidden(ids, encoded.sequence_ids(row), spans[row], example, reading)
+        for row, (ids, example) in enumerate(zip(encoded["input_ids"], examples, strict=True))
+    ]
     return [
         {**{name: encoded[name][row] for name in encoded}, "labels": example.label}
         for row, example in enumerate(examples)
@@ -177,7 +185,8 @@ def prepare_images(task: Task, source: str, config: Any, seed: int, freeze: int)
         raise UserError(f"model.path={source} has no image processor; fine-tuning needs its preprocessor_config.json")
     model = _new_classifier(AutoModelForImageClassification, source, config, seed)
     channels = getattr(model.config, "num_channels", 3)
-    train, validation = (Images(task.split(split), processor, channels) for split in ("train", "validation"))
+    patch = height_and_width(getattr(model.config, "patch_size", 1))
+    train, validation = (Images(task.split(split), processor, channels, patch) for split in ("train", "validation"))
     if freeze == 0:
         return Prepared(model, processor, train, validation, default_data_collator)
     last = _last_frozen(model, source, freeze)
@@ -196,12 +205,14 @@ class Images:
         examples: images with labels.
         processor: of the checkpoint.
         channels: of the images that the model reads.
+        patch: height and width of a patch, some of which an example may hide.
         losses: says what images lose on their way to the model.
     """
 
     examples: Sequence[Example]
     processor: Any
     channels: int = 3
+    patch: Patch = (1, 1)
     losses: Losses = field(default_factory=Losses, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -215,10 +226,10 @@ class Images:
         if example.label < 0:
             raise UserError(f"example '{example.uid}' has no label to train on")
         image = in_colours(example.inputs, example.uid, self.losses, self.channels)
-        return {
-            "pixel_values": self.processor(images=[image], return_tensors="pt")["pixel_values"][0],
-            "labels": example.label,
-        }
+        pixels = self.processor(images=[image], return_tensors="pt")["pixel_values"]
+        if example.hidden is not None:
+            pixels = without_patches(pixels, torch.from_numpy(example.hidden)[None], self.patch, self.processor)
+        return {"pixel_values": pixels[0], "labels": example.label}
 
 
 def _states(model: nn.Module, last: nn.Module, images: Images) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from benchmark.settings.declared import Above, AtLeast, Count, SettingError, configurable
 from benchmark.training.small import AT_ONCE, Small
 from benchmark.training.sources import Shape
-from benchmark.training.trainer import adamw, masked, passes, texts_of
+from benchmark.training.trainer import adamw, masked, passes, texts_of, with_hidden
 from benchmark.types import Example
 
 if TYPE_CHECKING:
@@ -86,7 +86,12 @@ class TinyModel(Small):
     def _encoded(self, encoder: "Tokenizer", examples: Sequence[Example]) -> list[EncodedText]:
         """Token ids and segment ids of each example."""
         texts: list[Any] = [parts[0] if len(parts) == 1 else parts for parts in map(texts_of, examples)]
-        return [(encoding.ids, encoding.type_ids) for encoding in encoder.encode_batch(texts)]
+        found = encoder.encode_batch(texts)
+        tokenizer = self._wrapped(encoder) if any(example.hidden is not None for example in examples) else None
+        return [
+            (with_hidden(one.ids, one.sequence_ids, one.offsets, example, tokenizer), one.type_ids)
+            for one, example in zip(found, examples, strict=True)
+        ]
 
     def _optimizer(self, model: Any) -> torch.optim.Optimizer:
         return adamw(model, self.learning_rate, self.embedding_learning_rate, self.weight_decay)
@@ -109,9 +114,13 @@ class TinyModel(Small):
         return predicted
 
     def _kept(self, encoder: "Tokenizer") -> Any:
+        encoder.no_truncation()
+        return self._wrapped(encoder)
+
+    def _wrapped(self, encoder: "Tokenizer") -> Any:
+        """As transformers knows it."""
         from transformers import PreTrainedTokenizerFast
 
-        encoder.no_truncation()
         return PreTrainedTokenizerFast(
             tokenizer_object=encoder,
             model_max_length=self.max_length,

@@ -10,7 +10,7 @@ from PIL import Image
 from torch import Tensor
 
 from benchmark.errors import UserError
-from benchmark.models.images import Losses, in_colours
+from benchmark.models.images import Losses, in_colours, pixels_of
 from benchmark.settings.declared import Above, AtLeast, Count, SettingError, configurable
 from benchmark.training.small import AT_ONCE, Small
 from benchmark.training.sources import Shape
@@ -93,7 +93,12 @@ class TinyVit(Small):
                 plain = encoder(images=images, do_rescale=False, do_normalize=False, return_tensors="pt")
                 chunks.append(plain["pixel_values"].to(torch.uint8))
                 images = []
-        return torch.cat(chunks)
+        found = torch.cat(chunks)
+        patch, size = (self.patch_size, self.patch_size), found.shape[2:]
+        for image, example in zip(found, examples, strict=True):
+            if example.hidden is not None:
+                image.masked_fill_(pixels_of(torch.from_numpy(example.hidden)[None], patch, size), 0)
+        return found
 
     def _optimizer(self, model: Any) -> torch.optim.Optimizer:
         return torch.optim.AdamW(model.parameters(), self.learning_rate, (0.9, 0.98), weight_decay=self.weight_decay)

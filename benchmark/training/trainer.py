@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from benchmark import progress
 from benchmark.errors import UserError
+from benchmark.models.encoding import unit_of_each_token
 from benchmark.types import Example
 
 _BUCKET = 16  # batches are cut from so many batches' worth of examples sorted by length, which spares padding
@@ -121,6 +122,37 @@ def texts_of(example: Example) -> tuple[str, ...]:
             f"example '{example.uid}' holds no text to train on; use model=hf with a finished model.path=..."
         )
     return texts
+
+
+def with_hidden(
+    ids: Sequence[int],
+    segments: Sequence[int | None],
+    spans: Sequence[tuple[int, int]],
+    example: Example,
+    tokenizer: Any,
+) -> list[int]:
+    """The ids of an example's tokens, with the mask token in place of those of hidden units (`Example.hidden`).
+
+    Args:
+        ids: of the tokens, of which the first may be all that the window holds.
+        segments, spans: of each token (`encoding.unit_of_each_token`).
+        example: whose units they are.
+        tokenizer: of transformers.
+
+    Raises:
+        UserError: the tokenizer has no mask token.
+    """
+    if example.hidden is None:
+        return list(ids)
+    if tokenizer.mask_token_id is None:
+        raise UserError(
+            f"example '{example.uid}' has hidden words, and the base has no mask token to put in their place"
+        )
+    units = unit_of_each_token(example.inputs, tokenizer, segments, spans)
+    return [
+        tokenizer.mask_token_id if unit >= 0 and example.hidden[unit] else number
+        for number, unit in zip(ids, units, strict=True)
+    ]
 
 
 @contextmanager

@@ -98,7 +98,9 @@ def test_a_plan_comes_true_whatever_a_test_reads(place, tmp_path):
     scored = sum(count for steps in done.values() for count in steps.values())
     analyses = sum(isinstance(event, Began) and event.kind == "analysis" for event in events)
     assert analyses == 2
-    assert view.done == scored + 6 * (analyses + 1), "analyses and the report count once each, as steps over the examples"
+    assert view.done == scored + 6 * (analyses + 1), (
+        "analyses and the report count once each, as steps over the examples"
+    )
 
 
 def test_nothing_is_planned_for_what_is_there(place, tmp_path):

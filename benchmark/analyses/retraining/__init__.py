@@ -1,0 +1,1 @@
+"""Models that are trained again without what explanations put first."""

@@ -1,0 +1,289 @@
+"""What is hidden, by hand; and on a tiny model what is measured, beside a slow computation."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import benchmark
+from benchmark.analyses.context import Context
+from benchmark.analyses.retraining import roar
+from benchmark.analyses.retraining.leak import features, leak
+from benchmark.analyses.retraining.masked_task import Masked
+from benchmark.analyses.retraining.roar import Roar, relative_area
+from benchmark.analyses.retraining.students import Students, hidden_at
+from benchmark.errors import NoSplit, NotApplicable
+from benchmark.evaluations.ranks import tie_keys
+from benchmark.results.cache import cache_directory
+from benchmark.results.store import Ragged
+from benchmark.run.cell import Cell
+from benchmark.run.workbench import open_setting
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import make
+from benchmark.targets import ClassTarget
+from benchmark.types import Attribution, Method
+from tasks.planted import Planted
+
+TINY = ["model=tiny", "model.steps=60", "model.layers=1", "model.heads=2", "model.hidden=16"]
+TASK = ["task.train=60", "task.validation=10", "task.test=24"]
+
+
+class Longest(Method):
+    """The longer a word's first piece is, the more it counts; of the second class, less."""
+
+    version = 1
+    class_specific = True
+
+    def explain(self, model, batch, target):
+        ids = batch.tensors["input_ids"]
+        lengths = [[float(len(model.tokenizer.convert_ids_to_tokens(int(i)))) for i in row] for row in ids]
+        sign = 1 - 2 * torch.as_tensor(model.run(batch).logits.argmax(-1)).double()
+        return Attribution(target, torch.tensor(lengths, dtype=torch.float64) * sign[:, None])
+
+
+class Zeros(Method):
+    version = 1
+    class_specific = False
+
+    def explain(self, model, batch, target):
+        return Attribution(target, torch.full(batch.units.shape, torch.nan))
+
+
+def test_what_is_hidden_at_a_share_by_hand():
+    order = {"train": {"a": np.array([2, -1, 0, 1]), "b": np.array([0])}}
+    assert [hidden_at(order, share)["train"]["a"].tolist() for share in (0.0, 0.34, 2 / 3, 1.0)] == [
+        [False, False, False, False],
+        [False, False, True, False],
+        [False, False, True, True],
+        [True, False, True, True],
+    ]
+    assert not hidden_at(order, 0.99)["train"]["b"].any(), "⌊.99 · 1⌋ is none"
+
+
+def test_a_masked_task_has_the_examples_that_are_known_and_tells_itself_from_others():
+    task = Planted(train=5, validation=2, test=3)
+    uids = [example.uid for example in task.split("train")]
+    marks = {uid: np.arange(len(example.inputs)) == 0 for uid, example in zip(uids, task.split("train"), strict=True)}
+    part = {uid: marks[uid] for uid in uids[1:4]}
+    masked = Masked(task, {"train": part})
+    assert [example.uid for example in masked.split("train")] == uids[1:4]
+    assert all(example.hidden[0] and example.hidden.sum() == 1 for example in masked.split("train"))
+    assert masked.split("test") == task.split("test")
+    other = Masked(task, {"train": {**part, uids[1]: ~marks[uids[1]]}})
+    assert len({masked.fingerprint, other.fingerprint, task.fingerprint}) == 3
+
+
+def test_features_of_hidden_places_by_hand():
+    hidden = np.zeros(20, dtype=bool)
+    hidden[[0, 1, 3]] = True
+    assert features(hidden).tolist() == [3, 0.15, 1, 0.5, *[0] * 8]
+    assert features(np.array([True])).tolist() == [1, 1, 1, *[0] * 9]
+
+
+def test_places_that_go_with_the_label_leak_and_others_do_not():
+    rng = np.random.default_rng(0)
+    labels = {f"{i}": i % 2 for i in range(400)}
+    told = {uid: np.arange(20) < (3 if label else 6) for uid, label in labels.items()}
+    drawn = {uid: rng.random(20) < 0.3 for uid in labels}
+    order = tuple(f"{i}" for i in range(200, 400))
+    for hidden, low, high in ((told, 1.0, 1.0), (drawn, 0.38, 0.62)):
+        train = {uid: hidden[uid] for uid in list(labels)[:200]}
+        assert low <= leak(train, hidden, labels, order).mean() <= high
+    alone = {uid: told[uid] for uid in labels if labels[uid] == 1}
+    assert leak(alone, told, labels, order).mean() == 0.5, "a single class is what it says of all"
+    unknown = {**labels, "0": -1}
+    assert leak(told, told, unknown, order).mean() == 1.0
+
+
+def test_the_ratio_and_its_interval_by_hand():
+    gain, room = np.array([[0.2, 0.4, 0.0]]), np.array([[0.5, 0.5, 0.2]])
+    found = relative_area(gain, room)
+    assert found.value == pytest.approx(0.5)
+    assert np.isnan(relative_area(gain, -room).value), "there is nothing to lose"
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_the_intervals_of_the_ratio_hold_as_often_as_they_say(seeds):
+    rng = np.random.default_rng(seeds)
+    held = []
+    for _ in range(400):
+        of_seed, of_example = rng.normal(0, 0.05, (seeds, 1)), rng.normal(0, 0.3, (1, 60))
+        room = 0.5 + (of_seed if seeds > 1 else 0) + of_example + rng.normal(0, 0.1, (seeds, 60))
+        gain = 0.3 * room + rng.normal(0, 0.2, (seeds, 60))
+        one = relative_area(gain, room)
+        held.append(one.low <= 0.3 <= one.high)
+    assert np.mean(held) >= 0.92
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("roar")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield open_setting(compose("config", [*TINY, *TASK, "limit=8", "tracking=none", f"out={folder}"]))
+
+
+def context(setting, folder=None, **methods):
+    cells = {
+        name: Cell(Path("nowhere"), name, method, setting.model, setting.data, {}, {}, 0.0)
+        for name, method in methods.items()
+    }
+    return Context(setting, cells, {}, folder=folder)
+
+
+SMALL = {"shares": (0.3, 0.6), "trainings": 2}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("comparison")
+
+
+@pytest.fixture(scope="module")
+def tables(setting, folder):
+    found = Roar(**SMALL)(context(setting, folder, longest=Longest(), refuses=Zeros()))
+    for table in found:
+        table.check()
+    return {table.name: table.rows for table in found}
+
+
+def test_the_accuracy_equals_a_slow_computation(setting, tables):
+    curves = tables["roar_curves"].set_index(["explainer", "share", "metric"])["value"]
+    model, task = setting.model, setting.task
+    hidden = {}
+    for split in ("train", "validation", "test"):
+        hidden[split] = {}
+        for example in task.split(split):
+            batch = model.encode_examples([example], model.label_map(task.labels))
+            scores = Longest().explain(model, batch, ClassTarget(batch.label)).tokens[0].abs()
+            best = {}
+            for unit, score in zip(batch.units[0].tolist(), scores.tolist(), strict=True):
+                if unit >= 0:
+                    best[unit] = max(best.get(unit, 0.0), score)
+            keys = torch.from_numpy(roar_keys(example.uid, len(example.inputs)))
+            order = sorted(best, key=lambda unit: (-best[unit], float(keys[unit])))
+            marks = np.zeros(len(example.inputs), dtype=bool)
+            marks[order[: int(0.6 * len(order) + 1e-9)]] = True
+            hidden[split][example.uid] = marks
+    masked, right = Masked(task, hidden), []
+    for seed in (0, 1):
+        config = setting.config.copy()
+        config.model = {**config.model, "seed": seed}
+        source = make(config.model)
+        student = benchmark.load_model(source.resolve(masked), device="cpu")
+        answers = [
+            student.run(student.encode_examples([example], student.label_map(task.labels))).logits.argmax(-1).item()
+            == example.label
+            for example in masked.split("test")
+        ]
+        right.append(answers)
+    assert curves["longest", 0.6, "accuracy"] == pytest.approx(np.mean(right))
+
+
+def roar_keys(uid, n):
+    return tie_keys([uid], n, 0)[0].numpy()
+
+
+def test_what_each_order_looks_at_and_who_refuses(tables):
+    rows = tables["roar"]
+    looks = rows[rows["metric"] == "looks at"].set_index("explainer")["note"]
+    assert looks.to_dict() == {
+        "longest": "both sides",
+        "random": "no class",
+        "oracle": "one side",
+        "evidence of both sides": "both sides",
+    }
+    assert rows["explainer"].drop_duplicates().tolist()[:2] == ["longest", "random"]
+    refused = rows[rows["explainer"] == "refuses"]
+    assert refused["note"].tolist() == ["a score is NaN, which orders nothing"]
+
+
+def test_ends_are_the_same_for_all_and_lie_where_nothing_and_everything_is_hidden(tables):
+    curves = tables["roar_curves"]
+    for end in (0.0, 1.0):
+        assert curves[(curves["share"] == end) & (curves["metric"] == "accuracy")]["value"].nunique() == 1
+
+
+def test_a_second_run_trains_nothing_and_says_the_same(setting, folder, tables, monkeypatch):
+    monkeypatch.setattr("benchmark.training.tiny.TinyModel.resolve", lambda *_: pytest.fail("it is trained again"))
+    again = Roar(**SMALL)(context(setting, folder, longest=Longest(), refuses=Zeros()))
+    for table in again:
+        assert table.rows.equals(tables[table.name])
+
+
+def test_trained_models_leave_the_cache(setting, tables):
+    models = [path for path in (cache_directory() / "models").iterdir() if path.is_dir()]
+    lineages = {path.name for path in models}
+    assert len(lineages) <= 3, "the comparison's own, and those of the slow computation"
+
+
+def test_a_recursive_order_asks_the_model_that_was_trained_before(setting, tmp_path):
+    asked = []
+
+    class Watched(Longest):
+        def explain(self, model, batch, target):
+            mask = model.tokenizer.mask_token_id
+            asked.append((model.fingerprint, int((batch.tensors["input_ids"] == mask).sum())))
+            return super().explain(model, batch, target)
+
+    found = Roar(shares=(0.3, 0.6), trainings=1, recursive=True)(context(setting, tmp_path, watched=Watched()))
+    assert "asked at every share" in found[0].title
+    own = [masked for model, masked in asked if model == setting.model.fingerprint]
+    others = [masked for model, masked in asked if model != setting.model.fingerprint]
+    assert own
+    assert not any(own), "the comparison's model reads whole texts"
+    assert others
+    assert all(others), "and that which was trained again what was left for it"
+    assert len({model for model, _ in asked}) == 2
+
+
+def test_what_is_hidden_stays_hidden(setting):
+    students = Students(setting, None, None, None, "max", 0)
+    compute = lambda own, ranked, label: _all(own, ranked)  # noqa: E731
+    first, _ = students.order("longest", Longest(), compute)
+    hidden = hidden_at(first, 0.3)
+    second, negative = students.order("longest", Longest(), compute, hidden, 0)
+    students.forget()
+    assert negative
+    for split, of in hidden_at(second, 0.6).items():
+        for uid, marks in of.items():
+            assert (marks >= hidden[split][uid]).all()
+            assert marks.sum() == int(0.6 * len(marks) + 1e-9)
+
+
+def _all(setting, ranked):
+    return Ragged.merge([Ragged(batch.uids, dict(ranked(batch)), {}) for batch in setting.data.batches])
+
+
+def test_a_model_that_nobody_can_train_again_is_refused_with_a_line(setting):
+    for key, value, words in (
+        ("model", {"_target_": "benchmark.training.sources.HubOrDirectory", "path": "x"}, "nobody can train"),
+        ("split", "train", "what they learned from"),
+    ):
+        config = setting.config.copy()
+        config[key] = value
+        with pytest.raises(NotApplicable, match=words):
+            Roar(**SMALL)(context(replace(setting, config=config), longest=Longest()))
+
+
+def test_without_a_training_split_or_a_method_it_does_not_apply(setting):
+    class NoTraining(Planted):
+        def split(self, name):
+            raise NoSplit("the task has no training split")
+
+    with pytest.raises(NotApplicable, match="no training split"):
+        Roar(**SMALL)(context(replace(setting, task=NoTraining()), longest=Longest()))
+    with pytest.raises(NotApplicable, match="refuses: a score is NaN"):
+        Roar(**SMALL)(context(setting, refuses=Zeros()))
+
+
+def test_random_words_are_drawn_once_and_marked_ones_come_first(setting):
+    order = {"test": {"a": np.array([0, 1, -1, 2])}}
+    one = Roar()._preferring(order, {})
+    assert sorted(one["test"]["a"].tolist()) == [-1, 0, 1, 2]
+    assert (one["test"]["a"] == Roar()._preferring(order, {})["test"]["a"]).all()
+    marked = Roar()._preferring(order, {"test": {"a": np.array([False, False, False, True])}})
+    assert marked["test"]["a"][3] == 0
+    assert roar.CONTROLS[0] == "random"
