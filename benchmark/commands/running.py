@@ -130,7 +130,8 @@ def settled_as_typed(
     """
     originals: dict[str, str] = {}  # what is composed -> the override that it stands for
     swept: list[str] = []
-    for text, override in _parsed(overrides, directory):
+    typed = _parsed(overrides, directory)
+    for text, override in typed:
         if not override.is_sweep_override():
             originals[text] = text
         elif not sweep:
@@ -138,12 +139,19 @@ def settled_as_typed(
             raise UserError(
                 f"{text} gives several values: -m runs one comparison for each; one list is {key}=[{values}]"
             )
+        elif override.key_or_group == "experiment":  # whose settings other words may be about
+            originals[_values(text, override)[0]] = text
         elif override.key_or_group in GROUPS:
             swept.append(text)
         else:
             originals[f"{text.partition('=')[0]}=null"] = text
     completed, config = settled(config_name, list(originals), directory)
     originals |= {f"++{text}": f"++{original}" for text, original in originals.items()}
+    if any(override.is_sweep_override() and override.key_or_group == "experiment" for _, override in typed):
+        values = {text for text, override in typed if override.key_or_group not in GROUPS and not text.startswith("+")}
+        completed = [
+            f"++{text}" if originals.get(text) in values else text for text in completed
+        ]  # as Hydra has none yet
     return [*swept, *(originals.get(text, text) for text in completed)], config
 
 

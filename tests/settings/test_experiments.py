@@ -100,6 +100,16 @@ def test_a_sweep_over_parts_of_an_experiment_is_looked_at(place):
     looked_at(["-m", "+experiment=chefer2021_imagenet", "methods=[rollout],[random]"])
 
 
+def test_a_sweep_over_experiments_may_set_what_they_alone_have():
+    swept = "+experiment=which_test,which_test_digits"
+    overrides, _ = looked_at(["-m", swept, "analyses.which_test.limit=4", "limit=6", "methods=[rollout,random]"])
+    told = [text for text in overrides if not text.startswith("-")]
+    assert swept in told
+    assert {"++analyses.which_test.limit=4", "++limit=6"} <= set(told), "Hydra composes without any of the experiments"
+    with pytest.raises(UserError, match=r"analyses\.which_test\.limits is no setting"):
+        looked_at(["-m", swept, "analyses.which_test.limits=4"])
+
+
 def test_a_configuration_that_hydra_composed_is_held_to_what_was_chosen():
     overrides = ["+experiment=chefer2021_imagenet", "methods=[rollout]"]
     held = held_to_choice(compose("config", overrides[:1]), overrides)
