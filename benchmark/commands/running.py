@@ -148,10 +148,10 @@ def settled_as_typed(
     completed, config = settled(config_name, list(originals), directory)
     originals |= {f"++{text}": f"++{original}" for text, original in originals.items()}
     if any(override.is_sweep_override() and override.key_or_group == "experiment" for _, override in typed):
-        values = {text for text, override in typed if override.key_or_group not in GROUPS and not text.startswith("+")}
+        plain = {text for text, one in typed if one.key_or_group not in GROUPS and not text.startswith("+")}
         completed = [
-            f"++{text}" if originals.get(text) in values else text for text in completed
-        ]  # as Hydra has none yet
+            f"++{text}" if originals.get(text, "") in plain else text for text in completed
+        ]  # Hydra has none yet
     return [*swept, *(originals.get(text, text) for text in completed)], config
 
 

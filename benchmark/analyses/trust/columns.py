@@ -3,7 +3,7 @@
 Notation: N examples, M methods, K controls of one kind.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -137,3 +137,15 @@ def _column(
         if own:
             controls[kind] = pd.concat(own, axis=1).mean(axis=1).reindex(whole.index).to_numpy(dtype=np.float64)
     return tuple(map(str, whole.index)), tuple(methods), whole.to_numpy(dtype=np.float64), controls
+
+
+def common(first: Column, second: Column) -> tuple[Figures, Figures]:
+    """The figures of two tests for the methods and examples that both have."""
+    methods, uids = set(first.methods) & set(second.methods), set(first.uids) & set(second.uids)
+    return within(first, methods, uids), within(second, methods, uids)
+
+
+def within(column: Column, methods: Collection[str], uids: Collection[str]) -> Figures:
+    """The figures of some methods and examples, in one order."""
+    table = pd.DataFrame(column.values, index=list(column.uids), columns=list(column.methods))
+    return table.loc[sorted(uids), sorted(methods)].to_numpy(dtype=np.float64)

@@ -1,20 +1,19 @@
 """Which test of explanations can be trusted here? A table with a verdict for each test (docs/protocols.md, section 14)."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.resumed import Arrays
 from benchmark.analyses.trust import questions
-from benchmark.analyses.trust.columns import INVERTED, ORACLE, RANDOM, Column, columns_of
+from benchmark.analyses.trust.columns import INVERTED, ORACLE, RANDOM, Column, columns_of, common, within
 from benchmark.analyses.trust.found import NOT_ASKED, Asked, Found, found_again
 from benchmark.analyses.trust.strange import OUT, verdict
 from benchmark.errors import NotApplicable
@@ -352,12 +351,6 @@ def _truth(context: Context, columns: Sequence[Column]) -> Column | None:
     return next((by_key[key] for key in TRUTHS if key in by_key), None)
 
 
-def common(first: Column, second: Column) -> tuple[questions.Figures, questions.Figures]:
-    """The figures of two tests for the methods and examples that both have."""
-    methods, uids = set(first.methods) & set(second.methods), set(first.uids) & set(second.uids)
-    return _within(first, methods, uids), _within(second, methods, uids)
-
-
 def _separation(controls: Mapping[str, questions.OfExamples], better: str, worse: str) -> Interval | None:
     if better not in controls or worse not in controls:
         return None
@@ -406,8 +399,7 @@ def _tree(columns: Sequence[Column], seed: int) -> list[Table]:
     uids = set.intersection(*(set(column.uids) for column in columns))
     if len(columns) < 2 or len(methods) < 3 or len(uids) < 4:
         return []
-    within = [_within(column, methods, uids) for column in columns]
-    told = questions.joins(within, seed)
+    told = questions.joins([within(column, methods, uids) for column in columns], seed)
     lines, labels = [], ("group", "tests", "in resamples")
     for group, join in enumerate(told, 1):
         tests = "; ".join(columns[member].shown for member in join.members)
@@ -429,9 +421,3 @@ def _tree(columns: Sequence[Column], seed: int) -> list[Table]:
             ),
         )
     ]
-
-
-def _within(column: Column, methods: Collection[str], uids: Collection[str]) -> questions.Figures:
-    """The figures of some methods and examples, in one order."""
-    table = pd.DataFrame(column.values, index=list(column.uids), columns=list(column.methods))
-    return table.loc[sorted(uids), sorted(methods)].to_numpy(dtype=np.float64)
