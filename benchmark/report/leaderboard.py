@@ -32,6 +32,7 @@ from benchmark.results.trust import Trust, told_of
 COLUMNS = (
     "task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n", "higher_is_better", "headline",
     "dash", "remark", "title", "short", "meaning", "kind", "constant", "tied", "least", "most", "trust", "doubt",
+    "removals",
 )  # fmt: skip
 CSV_COLUMNS = ("task", "model", "method", "evaluation", "metric", "value", "low", "high", "n", "constant", "tied")
 CURVE_COLUMNS = ("task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n")
@@ -49,7 +50,8 @@ _BEST = "Bold and underlined: the best and the second figure among the methods, 
 class MetricColumn:
     """A scalar metric as a column of a table, with its words (`benchmark.results.record.Metric`) where there are any.
 
-    `doubt` says why the figures are not to be trusted here (`benchmark.results.trust`), where they are not.
+    `doubt` says why the figures are not to be trusted here (`benchmark.results.trust`), where they are not, and `removals`
+    whether the model knows what the test's removals leave.
     """
 
     evaluation: str
@@ -59,6 +61,7 @@ class MetricColumn:
     short: str = field(default="", compare=False)
     meaning: str = field(default="", compare=False)
     doubt: str = field(default="", compare=False)
+    removals: str = field(default="", compare=False)
 
     @property
     def code(self) -> str:
@@ -171,7 +174,12 @@ def frame(cells: Sequence[NamedCell], tables: Sequence[Table] = ()) -> pd.DataFr
         order = method_order(found[~found["evaluation"].isin(repeats(members))])
         rows += [row for method in order for row in by_method[method]]
     trusts = (told.get(f"{row['evaluation']}.{row['metric']}", Trust()) for row in rows)
-    return _as_frame([row | {"trust": one.place, "doubt": one.doubt} for row, one in zip(rows, trusts, strict=True)])
+    return _as_frame(
+        [
+            row | {"trust": one.place, "doubt": one.doubt, "removals": one.removals}
+            for row, one in zip(rows, trusts, strict=True)
+        ]
+    )
 
 
 def _as_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -192,7 +200,8 @@ def read_leaderboard(cells: Sequence[Path]) -> pd.DataFrame:
         figure, or None), title, short and meaning of the metric, the kind of its test (empty where it has none), the
         share of the examples on which the method's map is constant there and the mean share of tied units (`constant`,
         `tied`; NaN where the test reads no scores), the metric's least and largest possible value (`least`, `most`), and
-        what is known of its test here (`trust`, its column's place; `doubt`, why it is not to be trusted).
+        what is known of its test here (`trust`, its column's place; `doubt`, why it is not to be trusted; `removals`,
+        whether the model knows what these leave).
         A scalar that a method could not serve has a row too: value NaN, n 0 and the reason in `dash`. Rows stand in the
         order of the tables: methods from best to worst (`arrangement.ORDER`), tests by kind.
 
@@ -204,7 +213,7 @@ def read_leaderboard(cells: Sequence[Path]) -> pd.DataFrame:
 
 def scalar_columns(table: pd.DataFrame) -> list[MetricColumn]:
     """The scalar metrics of some rows of the leaderboard, in order of appearance."""
-    told = ["evaluation", "metric", "higher_is_better", "title", "short", "meaning", "doubt"]
+    told = ["evaluation", "metric", "higher_is_better", "title", "short", "meaning", "doubt", "removals"]
     scalars = table.loc[table["x"].isna() & (table["metric"] != ""), told]
     firsts = scalars.drop_duplicates(["evaluation", "metric"])
     columns = [MetricColumn(**{str(name): value for name, value in row.items()}) for row in firsts.to_dict("records")]
@@ -278,7 +287,7 @@ def make_board(table: pd.DataFrame, columns: Sequence[MetricColumn]) -> PrintedT
         tuple(column.heading for column in columns),
         blocks,
         tuple(notes),
-        below=(*_doubted(columns), *_unranked(real, by_method), *_tied(of_columns)),
+        below=(*_doubted(columns), *_removing(columns), *_unranked(real, by_method), *_tied(of_columns)),
         best=_BEST if any(places) else "",
     )
 
@@ -320,6 +329,15 @@ def _doubted(columns: Sequence[MetricColumn]) -> list[str]:
     """Which of the columns are not to be trusted on these examples, and why."""
     told = [f"{column.title or column.code}, {column.doubt}" for column in columns if column.doubt]
     return [f"Which tests can be trusted here says of {'; '.join(told)}."] if told else []
+
+
+def _removing(columns: Sequence[MetricColumn]) -> list[str]:
+    """Of the columns of tests that remove something, whether the model knows what they leave."""
+    told: dict[str, list[str]] = {}
+    for column in columns:
+        if column.removals:
+            told.setdefault(column.removals, []).append(column.title or column.code)
+    return [f"Removals of {'; '.join(titles)}: {removals}." for removals, titles in told.items()]
 
 
 def _unranked(real: Sequence[str], by_method: Sequence[Mapping[str, Any]]) -> list[str]:

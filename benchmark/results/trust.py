@@ -8,8 +8,10 @@ from benchmark.results.tables import Table
 USE, WITH_CARE, NOT_HERE = "use it", "with care", "not here"
 """What a reader is told of a test, from the best to the worst."""
 
-VERDICT, WHY = "verdict", "why"
-"""Last parts of the keys `test.metric.verdict` and `test.metric.why`."""
+VERDICT, WHY, REMOVALS = "verdict", "why", "removals"
+"""Last parts of the keys `test.metric.verdict`, `test.metric.why` and `test.metric.removals`."""
+
+_TABLES = ("which_test", "which_test_removals")
 
 
 @dataclass(frozen=True)
@@ -19,10 +21,12 @@ class Trust:
     Attributes:
         verdict: `USE`, `WITH_CARE`, `NOT_HERE`, or empty where nothing was asked.
         why: which questions it fails, and which were not asked.
+        removals: whether the model knows what the test's removals leave; empty where it removes nothing.
     """
 
     verdict: str = ""
     why: str = ""
+    removals: str = ""
 
     @property
     def place(self) -> int:
@@ -41,6 +45,6 @@ def told_of(tables: Sequence[Table]) -> Mapping[str, Trust]:
     for table in tables:
         for key, note in zip(table.keys, table.rows["note"], strict=True):
             name, _, part = str(key).rpartition(".")
-            if name and part in (VERDICT, WHY) and table.name == "which_test":
+            if name and part in (VERDICT, WHY, REMOVALS) and table.name in _TABLES:
                 found.setdefault(name, {})[part] = str(note)
     return {name: Trust(**parts) for name, parts in found.items()}

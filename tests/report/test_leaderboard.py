@@ -166,7 +166,15 @@ def test_further_seeds_of_the_random_control_are_controls() -> None:
 
 
 def test_metrics_of_several_tests_with_one_title_are_told_apart():
-    row = {"x": math.nan, "higher_is_better": True, "title": "AUC gap", "short": "gap", "meaning": "", "doubt": ""}
+    row = {
+        "x": math.nan,
+        "higher_is_better": True,
+        "title": "AUC gap",
+        "short": "gap",
+        "meaning": "",
+        "doubt": "",
+        "removals": "",
+    }
     rows = [row | {"evaluation": test, "metric": "gap"} for test in ("pruning", "pruning_each")]
     rows.append(row | {"evaluation": "aopc", "metric": "compr", "title": "comprehensiveness", "short": ""})
     assert [(column.title, column.short) for column in scalar_columns(pd.DataFrame(rows))] == [

@@ -13,7 +13,7 @@ from benchmark.results import store
 from benchmark.results.digests import sealed
 from benchmark.results.tables import Table, line
 from benchmark.results.tables import frame as lines
-from benchmark.results.trust import NOT_HERE, USE, WITH_CARE, Trust, told_of
+from benchmark.results.trust import NOT_HERE, REMOVALS, USE, WITH_CARE, Trust, told_of
 from benchmark.settings.report_settings import ReportSettings
 from tests.report.carried import carried
 from tests.report.folders import Plan, write_cells
@@ -63,6 +63,21 @@ def test_columns_of_tests_that_fail_come_last_of_their_kind(cells):
     assert [name for name, doubt in doubted.items() if doubt] == ["positive_auc"]
     assert any("not here: fails controls" in sentence for sentence in board.below)
     assert not any(NOT_HERE in sentence for sentence in make_board(frame(cells), headline_columns(frame(cells))).below)
+
+
+def test_below_the_table_stands_what_removals_leave(cells):
+    labels, key = {"test": "a"}, f"perturbation.positive_auc.{REMOVALS}"
+    table = Table(
+        "which_test_removals",
+        "",
+        ("test",),
+        pd.DataFrame([line(labels, "what they leave", note="they lead out", key=key)]),
+    )
+    told = frame(cells, [which_test(), table])
+    below = make_board(told, headline_columns(told)).below
+    assert [one for one in below if one.startswith("Removals of ")] == [
+        "Removals of perturbation.positive_auc: they lead out."
+    ]
 
 
 def test_figures_are_the_same(cells):

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -35,7 +34,7 @@ from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.workbench import Setting
 from benchmark.targets import Target
-from benchmark.types import Batch, Method
+from benchmark.types import Batch, Evaluation, Method
 
 Run = Callable[[Setting, Callable[[Batch], Arrays], str], Arrays]
 """Computes arrays of every example of a setting, batch by batch, with a word for what it is."""
@@ -233,21 +232,19 @@ def mean_of_known(values: Float[NDArray[np.float64], "M B"]) -> Float[NDArray[np
     return means
 
 
+def removal_of(test: Evaluation) -> tuple[OperatorName, tuple[float, ...]] | None:
+    """The operator and the shares of a test that removes shares of the units; None of another."""
+    operator, shares = getattr(test, "operator", None), getattr(test, "fractions", None)
+    return None if operator not in ("auto", *OPERATORS) or shares is None else (operator, tuple(shares))
+
+
 def _shifts(asked: Asked, again: Again, run: Run) -> Told:
     """Of tests that remove shares of the units by an operator: mean over the shares, in a random order."""
-    tests = {
-        name: test
-        for name, test in again.tests.items()
-        if getattr(test, "operator", None) in ("auto", *OPERATORS) and hasattr(test, "fractions")
-    }
-    if not tests:
+    kind_of = {name: kind for name, test in again.tests.items() if (kind := removal_of(test)) is not None}
+    if not kind_of:
         return {}
-
-    def kind_of(test: Any) -> tuple[OperatorName, tuple[float, ...]]:
-        return test.operator, tuple(test.fractions)
-
     strange = Strange.of(again.setting, _REFERENCE, None, asked.seed)
-    kinds = {kind_of(test): name for name, test in tests.items()}
+    kinds = {kind: name for name, kind in kind_of.items()}
 
     def compute(batch: Batch) -> Arrays:
         found = {"whole": strange.whole(batch)[0][TRAINING].T}
@@ -263,11 +260,7 @@ def _shifts(asked: Asked, again: Again, run: Run) -> Told:
     of_kinds = {
         kind: told_apart(arrays["whole"][:, 0], list(arrays[name].T), asked.seed, name) for kind, name in kinds.items()
     }
-    return {
-        column.key: {"shift": of_kinds[kind_of(test)]}
-        for column in again.columns
-        if (test := tests.get(column.test)) is not None
-    }
+    return {column.key: {"shift": of_kinds[kind_of[column.test]]} for column in again.columns if column.test in kind_of}
 
 
 def _winners(asked: Asked, again: Again, truth: Column | None, run: Run) -> Told:

@@ -14,14 +14,16 @@ from benchmark.analyses.measured import figure_line
 from benchmark.analyses.resumed import Arrays
 from benchmark.analyses.trust import questions
 from benchmark.analyses.trust.columns import INVERTED, ORACLE, RANDOM, Column, columns_of, common, within
-from benchmark.analyses.trust.found import NOT_ASKED, Asked, Found, found_again
-from benchmark.analyses.trust.strange import OUT, verdict
+from benchmark.analyses.trust.found import NOT_ASKED, Asked, Found, found_again, removal_of
+from benchmark.analyses.trust.strange import BETWEEN, IN, OUT, verdict
 from benchmark.errors import NotApplicable
+from benchmark.models.history import mask_share
+from benchmark.models.history import told as told_masks
 from benchmark.results.control_names import control_order
 from benchmark.results.record import KINDS
 from benchmark.results.statistics import Interval
 from benchmark.results.tables import FORECAST, Drawing, Table, frame, line
-from benchmark.results.trust import NOT_HERE, USE, VERDICT, WHY, WITH_CARE
+from benchmark.results.trust import NOT_HERE, REMOVALS, USE, VERDICT, WHY, WITH_CARE
 from benchmark.results.wording import bounds, number, span
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import AtLeast, Count, Natural, Share, configurable
@@ -46,6 +48,12 @@ OF_TRUTH = ("known causes", "plausibility")
 
 TAU = "Kendall τ_b"
 _HALF = 0.5
+_NOT_ASKED = "whether the model knows what they leave was not asked (analyses.which_test.shift=true)"
+_LEAVE = {
+    IN: "they leave what the model knows: an example is stranger to it afterwards with a chance of",
+    BETWEEN: "what they leave is a little strange to the model: stranger than the example with a chance of",
+    OUT: "they lead out of what the model knows: an example is stranger to it afterwards with a chance of",
+}
 _ROUNDING = 1e-6
 
 
@@ -169,7 +177,7 @@ class WhichTest(Analysis):
             ),
         )
         alike = sorted(columns, key=lambda column: KINDS.index(column.kind) if column.kind in KINDS else len(KINDS))
-        return [self._verdicts(answers, truth, base), *_agreement(alike, self.seed)]
+        return [self._verdicts(answers, truth, base), *self._removals(context, answers), *_agreement(alike, self.seed)]
 
     def _least_alike(self, column: Column) -> tuple[str, Interval] | None:
         """The setting of the test under which the order of methods is least like its own."""
@@ -250,6 +258,27 @@ class WhichTest(Analysis):
             rows=frame(lines, ("test",)),
             sentences=self._told(answers, truth, base),
         )
+
+    def _removals(self, context: Context, answers: Sequence[Answers]) -> Sequence[Table]:
+        """Of tests that remove something, whether the model knows what they leave; what a report prints beside them."""
+        removals = {one.column.key: removal_of(context.evaluations[one.column.test]) for one in answers}
+        if not any(removals.values()):
+            return []
+        masks, lines = told_masks(mask_share(context.setting.model)), []
+        for one in answers:
+            if (removal := removals[one.column.key]) is None:
+                continue
+            labels, (operator, shares) = {"test": one.column.shown}, removal
+            share = f"{min(shares):g} to {max(shares):g}" if len(shares) > 1 else f"{shares[0]:g}"
+            lines.append(line(labels, "removes", note=f"{share} of the units ({operator})"))
+            found = one.more.shift
+            said = _NOT_ASKED if not self.shift else "nothing tells typical examples from others"
+            if found is not None:
+                said = (
+                    f"{_LEAVE[verdict(found)]}, {number(found.value)} {bounds(found.low, found.high)} (n = {found.n})"
+                )
+            lines.append(line(labels, "what they leave", note=f"{said}; {masks}", key=f"{one.column.key}.{REMOVALS}"))
+        return [Table("which_test_removals", "What removals leave", ("test",), frame(lines, ("test",)), printed=False)]
 
     def _more_lines(self, more: Found) -> Sequence[tuple[str, Interval | None, str]]:
         """What asking again has found, where it was asked."""

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from benchmark.analyses.trust.columns import Column, columns_of
+from benchmark.analyses.trust.found import Found
 from benchmark.analyses.trust.which_test import (
     CONTROLS,
     FRESH,
@@ -24,7 +25,9 @@ from benchmark.analyses.trust.which_test import (
 from benchmark.errors import NotApplicable
 from benchmark.report.analysis_tables import printed
 from benchmark.results.record import About
+from benchmark.results.statistics import Interval
 from benchmark.results.tables import FORECAST
+from benchmark.results.trust import REMOVALS, told_of
 from tests.report.folders import METRICS, Plan, write_cell
 
 N, METHODS = 120, tuple("abcdefgh")
@@ -174,6 +177,32 @@ def test_the_tables(tmp_path):
     assert all("." not in row.entries[-1].words for group in printed(first).groups.values() for row in group)
     for table in tables:
         table.check()
+
+
+@pytest.mark.parametrize(
+    ("chance", "said"),
+    [
+        (None, "was not asked"),
+        (0.52, "they leave what the model knows"),
+        (0.7, "a little strange"),
+        (0.9, "lead out of"),
+    ],
+)
+def test_beside_a_removal_test_stands_whether_the_model_knows_what_it_leaves(tmp_path, chance, said):
+    made = comparison(tmp_path)
+    made.evaluations["perturbation"].operator, made.evaluations["perturbation"].fractions = "mask", (0.1, 0.9)
+    made.setting.model = SimpleNamespace(config=SimpleNamespace(_name_or_path=str(tmp_path)), name="m")
+    analysis = WhichTest(shift=chance is not None)
+    shift = None if chance is None else Interval(chance, chance - 0.02, chance + 0.02, 50)
+    answers = [analysis.ask(one, None, Found(shift=shift)) for one in columns_of(made) if one.metric != "negative_auc"]
+    (table,) = analysis._removals(made, answers)
+    table.check()
+    assert set(table.rows["test"]) == {answers[0].column.shown}, "rationales remove nothing"
+    assert table.rows["note"].iloc[0] == "0.1 to 0.9 of the units (mask)"
+    note = table.keyed(f"perturbation.positive_auc.{REMOVALS}")["note"].item()
+    assert said in note
+    assert note.endswith("nobody knows whether the model met masks in training")
+    assert told_of([table])["perturbation.positive_auc"].removals == note
 
 
 def test_few_methods_have_no_order(tmp_path):
