@@ -28,6 +28,7 @@ from benchmark.analyses.measured import figure_line
 from benchmark.errors import NotApplicable
 from benchmark.results.statistics import interval, least_examples
 from benchmark.results.tables import P_KEY, PROBABILITY, Table, is_wide, line
+from benchmark.results.trust import NOT_HERE, USE, WITH_CARE, Trust, told_of
 from benchmark.settings.declared import configurable
 from benchmark.types import KnowsTruth
 
@@ -55,7 +56,8 @@ class Verdict(Analysis):
     A figure speaks for or against attention where it lies on one side of a threshold after Holm's correction over all lines
     that have one (`verdict_rules.corrected`), else it is undecided. The lines are of one model and of the same examples, and
     some are of the same edits in two scopes: they are no votes, and nothing counts them. Where more than a tenth of the
-    explanations are constant, a figure says nothing.
+    explanations are constant, a figure says nothing, nor does one of a test that `which_test` does not trust here; a
+    sentence says of the page's tests what it says of them.
 
     Where the task knows the truth (`KnowsTruth`), attention finds the words or does not: its word scores agree better with
     them than random scores do. Lines about the same attention, the row that the classifier reads, are held to that.
@@ -72,7 +74,8 @@ class Verdict(Analysis):
     plausibility: str = "rationale.average_precision"
     faithfulness: Sequence[str] = ("perturbation.positive_auc_mean", "aopc.comprehensiveness")
     # 2: average precision; corrected over the page; nothing rests on constant explanations. 3: figures named, not counted.
-    version: ClassVar[int] = 3
+    # 4: tests that cannot be trusted here have no verdict, and the page says which can.
+    version: ClassVar[int] = 4
     reads_tables: ClassVar[bool] = True
 
     def __call__(self, context: Context) -> Sequence[Table]:
@@ -84,8 +87,10 @@ class Verdict(Analysis):
         task = context.setting.task
         known = isinstance(task, KnowsTruth) and task.rationale_is_truth
         of_words = "planted words" if known else "words of the rationale"
-        found = self._advantage(context, [self.plausibility], f"does it find the {of_words}?")
-        own = self._advantage(context, self.faithfulness, "does the output change where its words are removed?")
+        trusted = told_of([table for group in context.tables.values() for table in group])
+        found = self._advantage(context, [self.plausibility], f"does it find the {of_words}?", trusted)
+        removed = "does the output change where its words are removed?"
+        own = self._advantage(context, self.faithfulness, removed, trusted)
         read, missing = self._read(context)
         answers = [*found, *own, *read]
         if not answers:
@@ -103,12 +108,14 @@ class Verdict(Analysis):
                 title="Is attention explanation, on this model?",
                 labels=("question", "measured; threshold", "about"),
                 rows=pd.DataFrame(rows),
-                sentences=tuple(_sentences(answers, truth, missing)),
+                sentences=tuple(_sentences(answers, truth, missing, trusted)),
                 first=True,
             )
         ]
 
-    def _advantage(self, context: Context, names: Sequence[str], question: str) -> list[Answer]:
+    def _advantage(
+        self, context: Context, names: Sequence[str], question: str, trusted: Mapping[str, Trust]
+    ) -> list[Answer]:
         """How much better than the control the attention's scores are; nothing where the comparison does not say."""
         pair = [self.attention, self.control]
         named = named_measures(context)
@@ -124,6 +131,8 @@ class Verdict(Analysis):
         measured = f"{declared.title or measure}: gain over random scores; 0"
         if silence := values.silent.get(self.attention):
             return [Answer(question, measured, ROW, Reading(figure, f"no verdict: {silence}", ""))]
+        if doubt := trusted.get(f"{measure.evaluation}.{measure.metric}", Trust()).doubt:
+            return [Answer(question, measured, ROW, Reading(figure, f"no verdict: the test is {doubt}", ""))]
         return [Answer(question, measured, ROW, read_against(figure, (0.0, 0.0), FOR, AGAINST))]
 
     def _read(self, context: Context) -> tuple[list[Answer], list[str]]:
@@ -160,19 +169,34 @@ def _agrees(answer: Answer, truth: str) -> str:
     return "yes" if answer.reading.says == truth else "no"
 
 
-def _sentences(answers: Sequence[Answer], truth: str | None, missing: Sequence[str]) -> Iterator[str]:
+def _sentences(
+    answers: Sequence[Answer], truth: str | None, missing: Sequence[str], trusted: Mapping[str, Trust]
+) -> Iterator[str]:
     family = sum(not math.isnan(answer.reading.p) for answer in answers)
     yield (
         f"A figure speaks where it lies on one side of its threshold after Holm's correction over the {family} figures that "
         f"have one, and where it is of at least {least_examples(family)} examples. The figures are of one model and of the "
         "same examples: they are no independent votes, so that their number says nothing."
     )
+    yield _trusted(trusted)
     if any(answer.trained for answer in answers):
         yield "Figures of models that were trained for them hold for these trainings: intervals are over examples alone."
     if truth is not None and truth != UNDECIDED:
         yield from _held_to(answers[1:], truth)
     if missing:
         yield f"Not answered here, for want of a figure in these tables: {', '.join(missing)}."
+
+
+def _trusted(trusted: Mapping[str, Trust]) -> str:
+    """Which of the comparison's tests can be trusted here, as `which_test` says."""
+    if not trusted:
+        return "Which of the tests can be trusted here was not asked, or cannot be (`which_test`)."
+    told = [
+        f"{verdict}: {', '.join(names)}"
+        for verdict in (USE, WITH_CARE, NOT_HERE)
+        if (names := [name for name, one in trusted.items() if one.verdict == verdict])
+    ]
+    return f"Which of the tests can be trusted here (`which_test`): {'; '.join(told)}."
 
 
 def _held_to(answers: Sequence[Answer], truth: str) -> Iterator[str]:

@@ -196,7 +196,7 @@ def test_the_page_says_what_agrees_what_misleads_and_what_was_not_answered(conte
     )
 
     class Known(Verdict):
-        def _advantage(self, context, names, question):
+        def _advantage(self, context, names, question, trusted):
             return [truth] if "planted" in question else []
 
     made = replace(made, setting=replace(made.setting, task=Planted()), tables=tables)
@@ -207,7 +207,8 @@ def test_the_page_says_what_agrees_what_misleads_and_what_was_not_answered(conte
     assert notes["does another order of its weights give another output?", "says"] == FOR
     assert notes["does another order of its weights give another output?", "agrees with the truth"] == "yes"
     assert notes["is there another attention with the same output?", "agrees with the truth"] == "no"
-    family, trainings, held, missing = page.sentences
+    family, trusted, trainings, held, missing = page.sentences
+    assert trusted == "Which of the tests can be trusted here was not asked, or cannot be (`which_test`)."
     assert "Holm's correction over the 4 figures that have one" in family
     assert not re.search(r"\d+ (speak )?(for|against)", family), "figures are not counted as votes"
     p_values = page.rows[page.rows["metric"] == "p (Holm)"]
@@ -284,6 +285,28 @@ def test_attention_is_held_to_random_scores_on_its_own_examples(place, tmp_path)
     assert found["question"] == "does it find the words of the rationale?"
     with pytest.raises(NotApplicable):
         Verdict(control="absent")(context)
+
+
+def test_a_test_that_cannot_be_trusted_here_has_no_verdict_and_the_page_says_which_can(place, tmp_path):
+    made = config(place, "methods=[raw_attention,random]", "evaluations=[aopc,rationale]", f"out={tmp_path}")
+    opened = open_setting(made)
+    evaluations = {name: make(part) for name, part in made.evaluations.items()}
+    cells = {name: opened.cell(name) for name in made.methods}
+    list(finish_all(cells, evaluations))
+    keys = {"aopc.comprehensiveness": ("not here", "fails controls"), "aopc.sufficiency": ("use it", "all passes")}
+    rows = [
+        line({"test": key}, part, note=note, key=f"{key}.{part}")
+        for key, told in keys.items()
+        for part, note in zip(("verdict", "why"), told, strict=True)
+    ]
+    context = Context(
+        opened, cells, evaluations, tables={"which_test": list(table("which_test", ("test",), rows).values())}
+    )
+    (page,) = Verdict(plausibility="none.none")(context)
+    notes = page.rows.set_index("metric")["note"]
+    assert notes["says"] == "no verdict: the test is not here: fails controls"
+    assert "use it: aopc.sufficiency; not here: aopc.comprehensiveness." in page.sentences[1]
+    assert "p (Holm)" not in notes.index, "it is no member of the family"
 
 
 def test_nothing_is_said_of_attention_that_is_constant_on_more_than_a_tenth_of_the_examples(place, tmp_path):
