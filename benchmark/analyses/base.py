@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.opening import beside, digests, setting_of, weight_digests
-from benchmark.analyses.resumed import Arrays, by_example
+from benchmark.analyses.resumed import Arrays, by_example, forget
 from benchmark.errors import NotApplicable, UserError
 from benchmark.results.store import Ragged
 from benchmark.results.tables import Table
@@ -85,6 +85,11 @@ class Analysis(ABC):
     ) -> Ragged:
         """What `compute` gives for each batch of a setting; the comparison's folder keeps parts (`resumed.by_example`)."""
         return by_example(context.folder, self, setting, compute, label, keep=keep, part=part)
+
+    def forget(self, context: Context) -> None:
+        """Take away what was kept of several settings or parts (`keep="each"`), now that all of them are done."""
+        if context.folder is not None:
+            forget(context.folder, self)
 
 
 @configurable

@@ -88,6 +88,12 @@ def kept_file(folder: Path, analysis: Any, setting: Setting | None = None, part:
     return folder / "analyses" / f"{name_of(analysis)}-{digest_of(analysis)[:8]}{own}.safetensors"
 
 
+def forget(folder: Path, analysis: Any) -> None:
+    """Remove the files that an analysis keeps of each of several settings or parts."""
+    for path in folder.glob(f"analyses/{kept_file(folder, analysis).stem}-*.safetensors"):
+        path.unlink()
+
+
 def name_of(analysis: Any) -> str:
     """What YAMLs and files call an analysis: the name of its class in small letters, `head_clusters` of `HeadClusters`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", type(analysis).__name__).lower()

@@ -14,7 +14,7 @@ from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.word_scores import word_scores
 from benchmark.analyses.measured import figure_line
-from benchmark.analyses.resumed import Arrays, explained_of, kept_file
+from benchmark.analyses.resumed import Arrays, explained_of
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Column, rated_scores, token_scores
 from benchmark.models.classifier import Classifier
@@ -141,7 +141,7 @@ class Randomised(Analysis):
         told = {key: np.stack([part[key] for part in parts]) for key in parts[0]}
         told = {key: values.reshape(self.draws, len(models), -1) for key, values in told.items()}
         output = self._asked(context, setting, {}, own, explained, 0)["output"]
-        self._clear(context, setting)
+        self.forget(context)
         changed = [_of_outputs(output, told["output"][:, place]) for place in range(len(models))]
         return [
             self._verdicts(list(methods), told, models, changed),
@@ -170,13 +170,6 @@ class Randomised(Analysis):
             return found
 
         return self.by_example(context, setting, compute, "explanations of fresh weights", keep="each").arrays
-
-    def _clear(self, context: Context, setting: Setting) -> None:
-        """Take away what was kept of each model."""
-        if context.folder is None:
-            return
-        for path in context.folder.glob(f"analyses/{kept_file(context.folder, self).stem}-*.safetensors"):
-            path.unlink()
 
     def _verdicts(self, names: Sequence[str], told: Arrays, models: Sequence[Model], changed: Sequence[float]) -> Table:
         last = max(place for place, model in enumerate(models) if model.mode == CASCADE)

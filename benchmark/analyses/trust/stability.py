@@ -84,9 +84,8 @@ class Stability(Analysis):
                 if cell.refusal is not None or not cell.method.explains_others:
                     raise NotApplicable(cell.refusal or "its scores are given for one input")
                 compute = self._moved(Checked(name, cell.method), setting.model, explained)
-                found = self.by_example(
-                    context, setting, compute, f"explaining noisy inputs by {name}", part=name
-                ).arrays
+                label = f"explaining noisy inputs by {name}"
+                found = self.by_example(context, setting, compute, label, keep="each", part=name).arrays
             except NotApplicable as reason:
                 lines.append(line(labels, SENSITIVITY, note=str(reason)))
                 continue
@@ -95,6 +94,7 @@ class Stability(Analysis):
             lines.append(figure_line(labels, SENSITIVITY, interval(moved[~np.isnan(moved)], bounds=_DISTANCE)))
             lines.append(figure_line(labels, "draws that keep the class", interval(kept, bounds=(0.0, 1.0))))
             lines.append(figure_line(labels, "undefined", interval(np.isnan(moved).astype(float), bounds=(0.0, 1.0))))
+        self.forget(context)
         if not measured:
             raise NotApplicable(
                 "; ".join(sorted({str(one["note"]) for one in lines})) or "no method scores words or patches"

@@ -125,8 +125,9 @@ class WhichTest(Analysis):
 
     Verdicts: *not here* where the controls are not told apart, a lower end of the interval being not above ½, or where
     explanations of fresh weights are found better than random scores; *use it* where everything that was asked passes;
-    *with care* else, and where there are no controls. There is no total score. What people marked is no truth, and an oracle
-    of it no control: the model may use other words. Without a truth the two ends of the ladder stand for the controls.
+    *with care* else, and where there are no controls. There is no total score. What people marked is no truth, and an
+    oracle of it no control of a test of faithfulness: the model may use other words. There, without a truth, the two ends
+    of the ladder stand for the controls.
 
     Attributes:
         ladder, winners, shift: whether these are asked.
@@ -169,6 +170,7 @@ class WhichTest(Analysis):
             )
         again = Asked(self.ladder, self.winners, self.fresh, self.limit, self.units, self.seed, self.shift)
         more, base = found_again(again, context, asked, truth, partial(self._run, context))
+        self.forget(context)
         answers = sorted(
             (self.ask(column, truth, more.get(column.key, NOT_ASKED)) for column in asked),
             key=lambda one: (
@@ -189,13 +191,14 @@ class WhichTest(Analysis):
         return min(known.items(), key=lambda item: item[1].value) if known else None
 
     def _run(self, context: Context, setting: Setting, compute: Callable[[Batch], Arrays], label: str) -> Arrays:
-        return self.by_example(context, setting, compute, label, part=label).arrays
+        return self.by_example(context, setting, compute, label, keep="each", part=label).arrays
 
     def ask(self, column: Column, truth: Column | None = None, more: Found = NOT_ASKED) -> Answers:
         """What is found of one test, with the figures of the truth where it is known, and what asking again has found."""
         oracle = _separation(column.controls, ORACLE, RANDOM)
         inverted = _separation(column.controls, RANDOM, INVERTED)
-        known = [one for one in (oracle, inverted) if one is not None] if truth is not None else []
+        of_marks = truth is not None or column.kind in OF_TRUTH  # a test of agreement with marks has them for controls
+        known = [one for one in (oracle, inverted) if one is not None] if of_marks else []
         told = known or [one for one in (more.ends,) if one is not None]
         separated = [one.low > _HALF for one in told]
         settings = self._least_alike(column)

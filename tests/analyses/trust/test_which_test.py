@@ -106,6 +106,15 @@ def test_without_controls_nothing_is_recommended():
     )
 
 
+def test_marks_are_controls_of_tests_that_compare_with_marks_alone():
+    values = truths() + 0.2 * noise(5, N, len(METHODS))
+    controls = {"oracle": 1.0, "random": 0.2, "inverted": 0.0}
+    no_better = Found(ends=Interval(0.5, 0.4, 0.6, 50))
+    for kind, passed in (("plausibility", True), ("faithfulness", False)):
+        found = WhichTest().ask(replace(column(values, controls), kind=kind), None, no_better)
+        assert found.passed[CONTROLS] is passed, kind
+
+
 def test_limits_are_settings():
     values = truths() + 0.5 * noise(8, N, len(METHODS))
     strict = asked(values, {"oracle": 1.0, "random": 0.2, "inverted": 0.0}, reliable=1.0)
