@@ -146,7 +146,7 @@ def comparison(tmp_path, methods=(*METHOD_NAMES, "oracle", "random", "inverted")
         name: SimpleNamespace(metrics=metrics, about=About(kinds.get(name, ""))) for name, metrics in METRICS.items()
     }
     setting = SimpleNamespace(task=SimpleNamespace())
-    return SimpleNamespace(setting=setting, cells=cells, evaluations=tests, tests={})
+    return SimpleNamespace(setting=setting, cells=cells, evaluations=tests, tests={}, folder=None)
 
 
 @pytest.fixture(autouse=True)
