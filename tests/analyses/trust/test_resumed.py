@@ -1,0 +1,82 @@
+"""A killed run of an analysis of trust repeats no finished question, and says in the end what an unbroken one says."""
+
+from dataclasses import replace
+
+import pytest
+
+from benchmark.analyses.context import Context
+from benchmark.analyses.trust.randomised import Randomised
+from benchmark.analyses.trust.stability import Stability
+from benchmark.analyses.trust.which_test import WhichTest
+from benchmark.comparison import finish_all
+from benchmark.results.store import Ragged
+from benchmark.run.workbench import open_setting
+from benchmark.settings.configuration import compose
+from benchmark.settings.making import make
+
+
+class KilledError(Exception):
+    """The process ends."""
+
+
+@pytest.fixture(scope="module")
+def finished(place, tmp_path_factory):
+    out = tmp_path_factory.mktemp("killed")
+    words = [
+        "task=tiny_task",
+        "task.size=6",
+        "model=hf",
+        f"model.path={place / 'bert'}",
+        f"out={out}",
+        "methods=[raw_attention,rollout,gradient_x_input,attnlrp,random,oracle,inverted]",
+        "evaluations=[aopc,perturbation]",
+        "analyses=[]",
+        "tracking=none",
+        "checkpoint_seconds=0",
+    ]
+    config = compose("config", words, str(place / "conf"))
+    setting = open_setting(config)
+    evaluations = {name: make(part) for name, part in config.evaluations.items()}
+    cells = {name: setting.cell(name) for name in config.methods}
+    list(finish_all(cells, evaluations))
+    return Context(setting, cells, evaluations)
+
+
+ANALYSES = (
+    WhichTest(methods=3, ladder=True, winners=True, fresh=2, shift=True, limit=4),
+    Randomised(limit=4, draws=2, independent=False),
+    Stability(limit=4, draws=2),
+)
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda one: type(one).__name__)
+def test_a_killed_run_goes_on(analysis, finished, tmp_path, monkeypatch):
+    def run(folder, dies_after=None):
+        """The tables, and the files of finished questions that were written; None where the process ended."""
+        kept, write = [], Ragged.write
+
+        def counted(self, path):
+            write(self, path)
+            if not path.parent.name.startswith("."):  # parts lie in a folder of their own
+                kept.append(path.name)
+                if len(kept) == dies_after:
+                    raise KilledError
+
+        monkeypatch.setattr(Ragged, "write", counted)
+        try:
+            return analysis(replace(finished, folder=folder)), kept
+        except KilledError:
+            return None, kept
+        finally:
+            monkeypatch.setattr(Ragged, "write", write)
+
+    whole, all_files = run(tmp_path / "whole")
+    assert len(all_files) >= 3
+    ended, before = run(tmp_path / "killed", dies_after=2)
+    assert ended is None
+    again, after = run(tmp_path / "killed")
+    assert before + after == all_files, "what was finished is read, and not computed again"
+    for one, other in zip(whole, again, strict=True):
+        assert one.rows.equals(other.rows)
+        assert one.sentences == other.sentences
+    assert not list((tmp_path / "killed" / "analyses").glob("*.safetensors")), "nothing stays that nobody will read"
