@@ -9,8 +9,10 @@ from omegaconf import DictConfig
 
 from benchmark import progress
 from benchmark.analyses.base import Analysis, as_analysis
-from benchmark.errors import UserError
+from benchmark.analyses.context import Context
+from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
+from benchmark.progress.spent import Spent
 from benchmark.results import statistics
 from benchmark.results.digests import digest
 from benchmark.run.cell import Cell
@@ -56,6 +58,17 @@ class Opened:
     def cells(self) -> dict[str, Cell]:
         """The cell of each method."""
         return {name: self.setting.cell(name, method) for name, method in self.methods.items()}
+
+    def foretold(self, cells: Mapping[str, Cell], spent: Spent) -> dict[str, float | None]:
+        """Seconds that each analysis says that it will take; None where it does not know, or cannot be asked."""
+        context = Context(self.setting, cells, self.evaluations)
+        found: dict[str, float | None] = {}
+        for name, analysis in self.analyses.items():
+            try:
+                found[name] = analysis.foretold(spent, context)
+            except NotApplicable:
+                found[name] = None
+        return found
 
 
 def open_comparison(config: DictConfig) -> Opened:

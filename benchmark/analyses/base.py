@@ -9,6 +9,7 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.opening import beside, digests, setting_of, weight_digests
 from benchmark.analyses.resumed import Arrays, by_example, forget
 from benchmark.errors import NotApplicable, UserError
+from benchmark.progress.spent import Spent
 from benchmark.results.store import Ragged
 from benchmark.results.tables import Table
 from benchmark.run.workbench import Setting
@@ -67,6 +68,15 @@ class Analysis(ABC):
             return digests(self.opened(context))
         except NotApplicable:
             return {}
+
+    def foretold(self, spent: Spent, context: Context) -> float | None:
+        """Seconds that it will take, of one process, for a plan; None where it does not know, as by default.
+
+        Args:
+            spent: what explanations and tests take.
+            context: of a comparison whose cells are not computed yet.
+        """
+        return None
 
     @property
     def reads_elsewhere(self) -> bool:

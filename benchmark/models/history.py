@@ -17,6 +17,12 @@ def mask_share(model: Classifier) -> float | None:
     return None
 
 
+def seconds_of_training(model: Classifier) -> float | None:
+    """What its training took; None where nobody knows."""
+    seconds = _record(model).get("seconds")
+    return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
+
+
 def told(share: float | None) -> str:
     """In words."""
     if share is None:

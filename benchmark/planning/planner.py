@@ -19,14 +19,16 @@ from benchmark.opened import Opened, open_comparison
 from benchmark.planning.forecast import forecast
 from benchmark.planning.measuring import Measured, mean_batch, measured
 from benchmark.planning.reporting import report_seconds
+from benchmark.progress.spent import Spent
 from benchmark.results import store
 from benchmark.results.plans import Plan, PlannedCell, plan_path
 from benchmark.run.cell import Cell
+from benchmark.run.stages import PREDICTED, WITH_EDGES, Stage, Testing
 from benchmark.run.steps import pending
 from benchmark.settings.identity import digests_of
 from benchmark.settings.making import make
 from benchmark.settings.report_settings import ReportSettings
-from benchmark.types import Batch
+from benchmark.types import Batch, Evaluation
 
 logger = logging.getLogger(__name__)
 
@@ -72,14 +74,34 @@ def make_plan(config: DictConfig) -> Plan:
             with progress.step("timing tables and figures"):
                 parts = [each.cell for each in found.values()]
                 report, size = report_seconds(parts, digests_of(opened.evaluations), look)
-    analyses = ", ".join(opened.analyses)
+    foretold = opened.foretold(cells, spent_of(found, opened.evaluations, examples, unit))
+    analyses = ", ".join(name for name, seconds in foretold.items() if seconds is None)
     lacking = [f"analyses ({analyses}), whose cost shows when they run"] if analyses else []
     lacking += [f"what the report says of {len(cells) - len(left)} finished methods"] if len(left) < len(cells) else []
     tried = max((each.cell.data.facts.n for each in found.values()), default=0)
     took = time.perf_counter() - start
-    plan = Plan(examples, unit, opening, report, size, tuple(planned.values()), tuple(lacking), took, tried)
+    known = tuple((name, seconds) for name, seconds in foretold.items() if seconds is not None)
+    plan = Plan(examples, unit, opening, report, size, tuple(planned.values()), tuple(lacking), took, tried, known)
     plan.write(plan_path(Path(config.out), opened.hash))
     return plan
+
+
+def spent_of(found: Mapping[str, Measured], evaluations: Mapping[str, Evaluation], examples: int, unit: float) -> Spent:
+    """Seconds of one example by each method and by each test, from the batches that were run."""
+    explaining: dict[str, float] = {}
+    testing: dict[str, list[float]] = {}
+    for name, each in found.items():
+        laps, count = each.taken.laps, each.cell.data.facts.n
+
+        def seconds(stage: Stage, laps: Any = laps, count: int = count) -> float | None:
+            return sum(lap.seconds for lap in laps[stage.name]) / count if laps.get(stage.name) else None
+
+        if (one := seconds(PREDICTED) or seconds(WITH_EDGES)) is not None:
+            explaining[name] = one
+        for test, evaluation in evaluations.items():
+            if (own := seconds(Testing(evaluation))) is not None:
+                testing.setdefault(test, []).append(own)
+    return Spent(examples, unit, explaining, {test: sum(own) / len(own) for test, own in testing.items()})
 
 
 def _planned(one: Measured, cell: Cell, opened: Opened, memory: int) -> PlannedCell:

@@ -21,6 +21,8 @@ def printed_plan(plan: Plan) -> RenderableType:
         table.add_row(*map(Text, _cell(cell, plan.pass_seconds)))
     table.add_section()
     table.add_row(*map(Text, _other("opening task and model", plan.opening_seconds, plan)))
+    for name, seconds in plan.analyses:
+        table.add_row(*map(Text, _other(f"analysis {name}", seconds, plan)))
     table.add_row(*map(Text, _other("tables and figures", plan.report_seconds, plan, plan.report_bytes)))
     table.add_section()
     table.add_row(*(Text(text, style="bold") for text in _total(plan)))
@@ -61,7 +63,7 @@ def _sentences(plan: Plan) -> list[str]:
         f"F+B: one plain forward and backward pass of one example of middling length, with eager attention: here "
         f"{1000 * plan.pass_seconds:.1f} ms. Passes are counted in examples.",
         "Peak memory: of the process when the method is done; as it grew in the measured batch, by the tokens of a batch.",
-        "Workers: each with cores of its own; their batches are divided evenly, and opening, statistics, files and the "
-        "report stay in the first process. Starting them is not counted.",
+        "Workers: each with cores of its own; their batches are divided evenly, and opening, statistics, files, analyses "
+        "and the report stay in the first process. Starting them is not counted.",
     ]
     return lines + [f"Not planned: {what}." for what in plan.not_planned]

@@ -93,7 +93,7 @@ def _totals(plan: Plan, account: Account, table: pd.DataFrame) -> Iterator[tuple
     yield "*opening task and model*", plan.opening_seconds, account.opening_seconds
     yield "*tables and figures*", plan.report_seconds, account.report_seconds
     if account.analyses_seconds:
-        yield "*analyses*", math.nan, account.analyses_seconds
+        yield "*analyses*", plan.analyses_seconds or math.nan, account.analyses_seconds
     whole = account.opening_seconds is not None and account.report_seconds is not None
     actual = (account.opening_seconds or 0.0) + cells + (account.report_seconds or 0.0) if whole else None
     yield "**total of what was planned**", plan.seconds, actual

@@ -61,6 +61,7 @@ class Plan:
         not_planned: what the seconds lack, a line each.
         measuring_seconds: what finding this out took.
         measured_examples: of each method, how many were run for it.
+        analyses: name and seconds of those that know what they will take.
     """
 
     examples: int
@@ -72,23 +73,32 @@ class Plan:
     not_planned: tuple[str, ...] = ()
     measuring_seconds: float = 0.0
     measured_examples: int = 0
+    analyses: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def analyses_seconds(self) -> float:
+        """Of all analyses that know it."""
+        return sum(seconds for _, seconds in self.analyses)
 
     @property
     def seconds(self) -> float:
         """All of it, in one process."""
-        return self.opening_seconds + sum(cell.seconds for cell in self.cells) + self.report_seconds
+        cells = sum(cell.seconds for cell in self.cells)
+        return self.opening_seconds + cells + self.analyses_seconds + self.report_seconds
 
     def with_workers(self, count: int) -> float:
         """Seconds where batches are computed by so many workers, each with cores of its own.
 
-        Batches are divided evenly, each at the cost of `SHARD_SECONDS`; opening, statistics, files and the report stay in
-        the first process. No method is faster than its longest batches one after another. Starting workers is not counted.
+        Batches are divided evenly, each at the cost of `SHARD_SECONDS`; opening, statistics, files, analyses and the
+        report stay in the first process. No method is faster than its longest batches one after another. Starting workers
+        is not counted.
         """
         shared = sum(cell.shared_seconds for cell in self.cells)
         handing = SHARD_SECONDS * sum(cell.shards for cell in self.cells)
         alone = sum(cell.seconds - cell.shared_seconds for cell in self.cells)
         longest = max((cell.chain_seconds for cell in self.cells), default=0.0)
-        return self.opening_seconds + self.report_seconds + max(alone + handing + shared / count, longest)
+        outside = self.opening_seconds + self.analyses_seconds + self.report_seconds
+        return outside + max(alone + handing + shared / count, longest)
 
     def write(self, path: Path) -> None:
         """Write it, atomically and sealed."""

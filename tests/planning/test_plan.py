@@ -3,16 +3,21 @@
 import io
 import re
 from functools import partial
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from rich.console import Console
 
+from benchmark.analyses.trust.between_models import BetweenModels
+from benchmark.analyses.trust.shift import Shift
+from benchmark.analyses.trust.stability import Stability
 from benchmark.comparison import run_comparison
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.planning.planner import REUSED, make_plan
 from benchmark.planning.printed_plan import printed_plan
+from benchmark.progress.spent import Spent
 from benchmark.progress.stopwatch import timed
 from benchmark.results import store
 from benchmark.results.digests import sealed
@@ -170,6 +175,39 @@ def test_the_table_tells_methods_totals_and_workers():
     assert "total, one process 600 0 15.0 1,500 700.0 MB 12.0 kB" in lines
     assert "workers 2 4 8 16" in lines
     assert any(line.startswith("Not planned: analyses (axioms)") for line in lines)
+
+
+def test_analyses_are_part_of_the_plan_where_they_know_what_they_take(place, tmp_path, paid_by_pass):
+    chosen = ("methods=[raw_attention,gradient_x_input,random]", "evaluations=[aopc]")
+    asked = "analyses=[axioms,stability,randomised]"
+    settings = ("analyses.stability.limit=10", "analyses.stability.draws=3", "analyses.randomised.draws=2")
+    plan = make_plan(composed(place, tmp_path, *chosen, asked, *settings))
+    foretold = dict(plan.analyses)
+    assert set(foretold) == {"stability", "randomised"}
+    assert plan.not_planned == ("analyses (axioms), whose cost shows when they run",)
+    assert plan.seconds == pytest.approx(
+        plan.opening_seconds + sum(cell.seconds for cell in plan.cells) + sum(foretold.values()) + plan.report_seconds
+    )
+    without = make_plan(composed(place, tmp_path / "without", *chosen, "analyses=[]"))
+    assert plan.with_workers(2) - without.with_workers(2) == pytest.approx(plan.analyses_seconds, rel=0.1)
+    assert "analysis stability" in shown(plan)
+    assert Plan.read(next((tmp_path / "plans").glob("*.json"))) == plan
+
+
+def test_what_an_analysis_foretells_by_hand():
+    spent = Spent(100, 0.3, {"a": 2.0, "b": 4.0}, {"aopc": 1.0, "racu": 0.5})
+    assert (spent.used(None), spent.used(30), spent.used(300)) == (100, 30, 100)
+    assert spent.forward == pytest.approx(0.1)
+    assert spent.explained() == 6.0
+    assert spent.explained(["a", "unknown"]) == 2.0 + 3.0
+    assert (spent.tested(), spent.tested(["racu", "unknown"])) == (1.5, 0.5)
+    context = SimpleNamespace(cells={"a": None, "b": None, "random": None})
+    assert Stability(limit=10, draws=3).foretold(spent, context) == pytest.approx(10 * 4 * (6.0 + 2 * 0.1))
+    models = BetweenModels(models={"one": "x", "none": None})
+    assert models.foretold(spent, context) == pytest.approx(100 * (6.0 + 3.0 + 3 * 1.5))
+    assert Shift(limit=20, fractions=(0.5,), reference=10).foretold(spent, context) == pytest.approx(
+        0.1 * (20 + 20 * 4)
+    )
 
 
 WITH_ALL_READERS = (

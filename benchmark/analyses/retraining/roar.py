@@ -15,9 +15,11 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.opening import has_seed, seeds_from
 from benchmark.analyses.retraining.leak import leak
-from benchmark.analyses.retraining.students import TRAIN, Order, Students, hidden_at
+from benchmark.analyses.retraining.students import TRAIN, VALIDATION, Order, Students, hidden_at
 from benchmark.analyses.seeds_and_examples import SeedValues, of_seeds
 from benchmark.errors import NoSplit, NotApplicable
+from benchmark.models.history import seconds_of_training
+from benchmark.progress.spent import Spent
 from benchmark.randomness import generator
 from benchmark.results.control_names import control_order
 from benchmark.results.statistics import Interval, crossed_interval, crossed_p, holm
@@ -150,6 +152,19 @@ class Roar(Analysis):
                 told = ({share: np.stack([one[share][k] for one in chains]) for share in self._inner} for k in (0, 1))
                 found[name] = Explained(looks, *told)
         return [self._areas(found, ends, refused), self._curves(found, ends)]
+
+    def foretold(self, spent: Spent, context: Context) -> float | None:
+        """Explanations of all splits, and the trainings; None where nobody knows how long one of them takes."""
+        seconds = seconds_of_training(context.setting.model)
+        if seconds is None:
+            return None
+        methods = [name for name in self.methods or context.cells if control_order(name) == 0]
+        splits = {TRAIN: self.examples, VALIDATION: None, str(context.setting.config.split): self.limit}
+        sizes = {split: len(context.setting.task.split(split)) for split in splits}
+        examples = sum(size if (most := splits[split]) is None else min(most, size) for split, size in sizes.items())
+        asked = 1 + self.recursive * self.trainings * (len(self._inner) - 1)
+        models = self.trainings * (2 + len(self._inner) * (len(methods) + len(CONTROLS)))
+        return asked * examples * spent.explained(methods) + models * seconds
 
     @property
     def _inner(self) -> tuple[float, ...]:

@@ -18,6 +18,7 @@ from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import correctness
 from benchmark.models.history import mask_share
 from benchmark.models.history import told as told_masks
+from benchmark.progress.spent import Spent
 from benchmark.results.statistics import ALPHA, Interval, holm, interval, sign_flip_p
 from benchmark.results.tables import NO_INTERVAL, Table, frame, line
 from benchmark.run.steps import finish
@@ -117,6 +118,11 @@ class BetweenModels(ModelsAnalysis):
             ),
             _models([own, *others]),
         ]
+
+    def foretold(self, spent: Spent, context: Context) -> float | None:
+        """Every explanation and every test once more for each other model; what is trained for it is not known."""
+        one = spent.explained(context.cells) + len(context.cells) * spent.tested()
+        return len([name for name, told in self.models.items() if told is not None]) * spent.examples * one
 
     def _lines(self, name: str, own: Mapping[str, Column], others: Mapping[str, Column]) -> list[dict[str, Any]]:
         lines = []

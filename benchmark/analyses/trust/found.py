@@ -45,7 +45,7 @@ Told = Mapping[str, Mapping[str, Interval | None]]
 logger = logging.getLogger(__name__)
 
 _UNBOUNDED = (-float("inf"), float("inf"))
-_REFERENCE = 600
+REFERENCE = 600
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ def _shifts(asked: Asked, again: Again, run: Run) -> Told:
     kind_of = {name: kind for name, test in again.tests.items() if (kind := removal_of(test)) is not None}
     if not kind_of:
         return {}
-    strange = Strange.of(again.setting, _REFERENCE, None, asked.seed)
+    strange = Strange.of(again.setting, REFERENCE, None, asked.seed)
     kinds = {kind: name for name, kind in kind_of.items()}
 
     def compute(batch: Batch) -> Arrays:

@@ -19,6 +19,7 @@ from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Column, rated_scores, token_scores
 from benchmark.models.classifier import Classifier
 from benchmark.models.fresh_weights import Stage, freshly, stages_of
+from benchmark.progress.spent import Spent
 from benchmark.results.control_names import control_order
 from benchmark.results.statistics import Interval, crossed_interval
 from benchmark.results.tables import NO_INTERVAL, Drawing, Table, frame, line
@@ -147,6 +148,11 @@ class Randomised(Analysis):
             self._verdicts(list(methods), told, models, changed),
             self._by_stage(list(methods), told, models, changed),
         ]
+
+    def foretold(self, spent: Spent, context: Context) -> float:
+        """Every explanation once more on each model of fresh weights."""
+        models = len(models_of(stages_of(context.setting.model), independent=self.independent))
+        return spent.used(self.limit) * self.draws * models * (spent.explained() + spent.forward)
 
     def _asked(
         self,

@@ -20,6 +20,7 @@ from benchmark.evaluations import curves, ranks
 from benchmark.evaluations.base import correctness, rated_units
 from benchmark.models.history import told as told_masks
 from benchmark.models.removal import OperatorName, operator_for
+from benchmark.progress.spent import Spent
 from benchmark.results.statistics import interval
 from benchmark.results.tables import Table, frame, line
 from benchmark.settings.declared import AtLeast, Count, Natural, Share, Shares, configurable
@@ -112,6 +113,11 @@ class Shift(Analysis):
         task = context.setting.task
         truth = isinstance(task, KnowsTruth) and task.rationale_is_truth
         return [self._table(arrays, strange, known=truth)]
+
+    def foretold(self, spent: Spent, context: Context) -> float:
+        """The reference, and every example after each removal."""
+        removed = 3 * len(self.operators) * len(self.fractions)  # where rationales are known: first and last, too
+        return spent.forward * (2 * self.reference + spent.used(self.limit) * (1 + removed))
 
     def _table(self, arrays: Arrays, strange: Strange, *, known: bool) -> Table:
         lines: list[dict[str, Any]] = []

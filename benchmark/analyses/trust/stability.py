@@ -16,6 +16,7 @@ from benchmark.analyses.resumed import Arrays, explained_of
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import rated_scores, token_scores
 from benchmark.models.noise import noisy
+from benchmark.progress.spent import Spent
 from benchmark.randomness import generator
 from benchmark.results.control_names import control_order
 from benchmark.results.statistics import interval
@@ -114,6 +115,12 @@ class Stability(Analysis):
                 ),
             )
         ]
+
+    def foretold(self, spent: Spent, context: Context) -> float:
+        """Every explanation once more for each draw of noise, and once without."""
+        methods = [name for name in context.cells if control_order(name) == 0]
+        one = spent.explained(methods) + len(methods) * spent.forward
+        return spent.used(self.limit) * (self.draws + 1) * one
 
     def _moved(self, method: Checked, model: Any, explained: Callable[[Batch], Target]) -> Callable[[Batch], Arrays]:
         def compute(batch: Batch) -> Arrays:

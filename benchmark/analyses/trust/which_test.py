@@ -14,11 +14,14 @@ from benchmark.analyses.measured import figure_line
 from benchmark.analyses.resumed import Arrays
 from benchmark.analyses.trust import questions
 from benchmark.analyses.trust.columns import INVERTED, ORACLE, RANDOM, Column, columns_of, common, within
-from benchmark.analyses.trust.found import NOT_ASKED, Asked, Found, found_again, removal_of
+from benchmark.analyses.trust.found import NOT_ASKED, REFERENCE, Asked, Found, found_again, removal_of
+from benchmark.analyses.trust.ladder import RUNGS
 from benchmark.analyses.trust.strange import BETWEEN, IN, OUT, verdict
+from benchmark.analyses.trust.winners import SEARCHED
 from benchmark.errors import NotApplicable
 from benchmark.models.history import mask_share
 from benchmark.models.history import told as told_masks
+from benchmark.progress.spent import Spent
 from benchmark.results.control_names import control_order
 from benchmark.results.record import KINDS
 from benchmark.results.statistics import Interval
@@ -48,6 +51,7 @@ OF_TRUTH = ("known causes", "plausibility")
 
 TAU = "Kendall τ_b"
 _HALF = 0.5
+_SHARES = 9  # that a test of removals has as a rule
 _NOT_ASKED = "whether the model knows what they leave was not asked (analyses.which_test.shift=true)"
 _LEAVE = {
     IN: "they leave what the model knows: an example is stranger to it afterwards with a chance of",
@@ -180,6 +184,22 @@ class WhichTest(Analysis):
         )
         alike = sorted(columns, key=lambda column: KINDS.index(column.kind) if column.kind in KINDS else len(KINDS))
         return [self._verdicts(answers, truth, base), *self._removals(context, answers), *_agreement(alike, self.seed)]
+
+    def foretold(self, spent: Spent, context: Context) -> float:
+        """What asks tests again; reading the rows that there are takes seconds, which are not counted."""
+        tests = [name for name, test in context.evaluations.items() if test.reads == "tokens"]
+        once, methods = spent.tested(tests), [name for name in context.cells if control_order(name) == 0]
+        facts = context.setting.data.facts
+        units = min(self.units, facts.units / max(1, facts.n))
+        steps = {
+            "ladder": len(RUNGS) * once,
+            "fresh": self.fresh * (spent.explained(methods) + len(methods) * once),
+            "winners": (units**2 + 2 * units) * spent.forward + (len(SEARCHED) + 1) * once,
+            "shift": len(tests) * _SHARES * spent.forward,
+        }
+        asked = {"ladder": self.ladder, "fresh": self.fresh > 0, "winners": self.winners, "shift": self.shift}
+        each = sum(seconds for name, seconds in steps.items() if asked[name])
+        return spent.used(self.limit) * each + (2 * REFERENCE * spent.forward if self.shift else 0.0)
 
     def _least_alike(self, column: Column) -> tuple[str, Interval] | None:
         """The setting of the test under which the order of methods is least like its own."""
