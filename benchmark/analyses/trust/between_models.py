@@ -20,7 +20,7 @@ from benchmark.models.history import mask_share
 from benchmark.models.history import told as told_masks
 from benchmark.progress.spent import Spent
 from benchmark.results.statistics import ALPHA, Interval, holm, interval, sign_flip_p
-from benchmark.results.tables import NO_INTERVAL, Table, frame, line
+from benchmark.results.tables import Table, frame, line
 from benchmark.run.steps import finish
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import AtLeast, configurable
@@ -43,6 +43,14 @@ class Turned:
     def turned(self) -> list[tuple[str, str]]:
         """Pairs that are told apart under both, each time the other way round; the better of the first model first."""
         return sorted(pair for pair in self.own if pair[::-1] in self.other)
+
+    @property
+    def told(self) -> str:
+        """In words: of each method those that it was better than, and that are better under the other model."""
+        passed: dict[str, list[str]] = {}
+        for better, worse in self.turned:
+            passed.setdefault(better, []).append(worse)
+        return "; ".join(f"{better} falls behind {', '.join(own)}" for better, own in passed.items()) or "none"
 
 
 def pairs_told_apart(methods: Sequence[str], own: questions.Figures, other: questions.Figures) -> Turned:
@@ -137,10 +145,9 @@ class BetweenModels(ModelsAnalysis):
             possible = len(methods) * (len(methods) - 1) // 2
             lines.append(figure_line(labels, SAME, questions.order_agreement(first, second, 0, f"{key} {name}")))
             for metric, count in ((APART, len(found.own)), (APART_THERE, len(found.other))):
-                note = f"{NO_INTERVAL}a count of {possible}"
-                lines.append(line(labels, metric, float(count), n=len(first), note=note, key=f"{key}.{metric}"))
-            told = "; ".join(f"{better} over {worse} becomes {worse} over {better}" for better, worse in found.turned)
-            lines.append(line(labels, TURNED, n=len(first), note=told or "none", key=f"{key}.{TURNED}"))
+                note = f"{count} of {possible}"
+                lines.append(line(labels, metric, n=len(first), note=note, key=f"{key}.{metric}"))
+            lines.append(line(labels, TURNED, n=len(first), note=found.told, key=f"{key}.{TURNED}"))
         return lines
 
 

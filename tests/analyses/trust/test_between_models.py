@@ -7,7 +7,14 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from benchmark.analyses.trust.between_models import SAME, TURNED, BetweenModels, pairs_told_apart
+from benchmark.analyses.trust.between_models import (
+    APART,
+    APART_THERE,
+    SAME,
+    TURNED,
+    BetweenModels,
+    pairs_told_apart,
+)
 from benchmark.comparison import run_comparison
 from benchmark.errors import NotApplicable
 from benchmark.settings.configuration import compose
@@ -23,6 +30,8 @@ def test_pairs_that_turn_by_hand():
     assert ("b", "a") in found.other
     assert not any({"c", "d"} == set(pair) for pair in found.own | found.other)
     assert found.turned == [("a", "b"), ("a", "c"), ("a", "d"), ("b", "c"), ("b", "d")]
+    assert found.told == "a falls behind b, c, d; b falls behind c, d"
+    assert pairs_told_apart(METHODS, noise, noise).told == "none"
 
 
 def test_methods_that_are_alike_turn_in_few_comparisons():
@@ -43,8 +52,9 @@ def test_the_same_model_under_another_name_moves_nothing(place, tmp_path):
     rows = tables["between_models"].set_index(["test", "metric"])
     assert (rows.xs(SAME, level="metric")["value"].dropna() == 1).all()
     assert (rows.xs(TURNED, level="metric")["note"] == "none").all()
-    counts = rows[rows["value"].notna()].reset_index().pivot_table(index="test", columns="metric", values="value")
-    assert (counts["pairs told apart"] == counts["told apart there"]).all()
+    own, there = (rows.xs(name, level="metric")["note"] for name in (APART, APART_THERE))
+    assert (own == there).all()
+    assert own.str.endswith(" of 6").all()
     told = tables["between_models_models"]
     assert told[told["metric"] == "accuracy"]["value"].nunique() == 1
 
