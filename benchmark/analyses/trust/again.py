@@ -1,6 +1,6 @@
 """Tests asked again about explanations that no method of the comparison gave."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,22 +45,31 @@ class Again:
     def of(context: Context, columns: Sequence[Column], limit: int | None) -> "Again":
         """For the first `limit` examples of the comparison's draw (None: all)."""
         setting = context.setting.limited(limit)
-        tests = {name: test for name, test in context.evaluations.items() if test.reads == "tokens"}
+        tests = {
+            name: test
+            for name, test in context.evaluations.items()
+            if test.reads == "tokens" and getattr(test, "pool", "max") == "max"  # else a word's tokens would add up
+        }
         tests = {name: tests[name] for name in dict.fromkeys(column.test for column in columns) if name in tests}
         scoped = {name: test.over(context.setting.data.batches) for name, test in tests.items()}
         explained = {name: explained_of(setting.data, test.target) for name, test in tests.items()}
         return Again(setting, scoped, [column for column in columns if column.test in tests], explained)
 
-    def figures(self, batch: Batch, explain: Callable[[Target], Float[Tensor, "B T"]]) -> Figures:
+    def figures(
+        self, batch: Batch, explain: Callable[[Target], Float[Tensor, "B T"]], tests: Collection[str] | None = None
+    ) -> Figures:
         """What each test says of explanations of a batch.
 
         Args:
             batch: the examples.
             explain: gives scores of the tokens for what is explained.
+            tests: which of them are asked; None for all.
         """
         found: dict[str, NDArray[np.float64]] = {}
         scores: dict[tuple[tuple[int, ...], ...], Tensor] = {}
         for name, test in self.tests.items():
+            if tests is not None and name not in tests:
+                continue
             target = self.explained[name](batch)
             if (key := tuple(target.ids)) not in scores:
                 scores[key] = explain(target)

@@ -16,7 +16,7 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.debate.word_scores import explained
 from benchmark.analyses.resumed import Arrays
 from benchmark.analyses.trust import questions
-from benchmark.analyses.trust.again import Again
+from benchmark.analyses.trust.again import Again, Figures
 from benchmark.analyses.trust.columns import ORACLE, RANDOM, Column
 from benchmark.analyses.trust.ladder import climbed, given, order_of_rungs
 from benchmark.analyses.trust.randomised import drawn_seed, explanation
@@ -26,14 +26,14 @@ from benchmark.analyses.trust.winners import SEARCHED, searched
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.base import token_scores
 from benchmark.models.classifier import Classifier
-from benchmark.models.fresh_weights import freshly, stages_of
+from benchmark.models.fresh_weights import Stage, freshly, stages_of
 from benchmark.models.removal import OPERATORS, OperatorName, operator_for
 from benchmark.results.control_names import control_order
 from benchmark.results.statistics import Interval, crossed_interval, interval
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
 from benchmark.run.workbench import Setting
-from benchmark.targets import Target
+from benchmark.targets import Target, TargetName
 from benchmark.types import Batch, Evaluation, Method
 
 Run = Callable[[Setting, Callable[[Batch], Arrays], str], Arrays]
@@ -187,9 +187,7 @@ def _of_fresh(asked: Asked, again: Again, context: Context, run: Run) -> Told:
     stages, parts = stages_of(again.setting.model), []
     with progress.step("models of fresh weights", asked.fresh, unit="models") as advance:
         for draw in range(asked.fresh):
-            fresh = freshly(again.setting.model, stages, drawn_seed(asked.seed, draw))
-            label = f"explanations of fresh weights, draw {draw}"
-            parts.append(run(again.setting, partial(_mean, again, methods, fresh, draw), label))
+            parts.append(_of_draw(asked, again, methods, stages, draw, run))
             advance(1)
     found = {}
     uids = again.setting.data.uids
@@ -201,6 +199,16 @@ def _of_fresh(asked: Asked, again: Again, context: Context, run: Run) -> Told:
             if known.any():
                 found[column.key] = {"fresh": crossed_interval(gains[:, known], bounds=_UNBOUNDED).mean}
     return found
+
+
+def _of_draw(
+    asked: Asked, again: Again, methods: Mapping[str, Method], stages: Sequence[Stage], draw: int, run: Run
+) -> Arrays:
+    """Of one model of fresh weights, which is gone before the next is drawn."""
+    fresh = freshly(again.setting.model, stages, drawn_seed(asked.seed, draw))
+    return run(
+        again.setting, partial(_mean, again, methods, fresh, draw), f"explanations of fresh weights, draw {draw}"
+    )
 
 
 def _mean(
@@ -263,31 +271,48 @@ def _shifts(asked: Asked, again: Again, run: Run) -> Told:
     return {column.key: {"shift": of_kinds[kind_of[column.test]]} for column in again.columns if column.test in kind_of}
 
 
+def _searches(again: Again, columns: Sequence[Column]) -> Mapping[tuple[TargetName, OperatorName], list[str]]:
+    """The tests of these figures by what they explain and how they remove, since a search asks the model as they do."""
+    found: dict[tuple[TargetName, OperatorName], list[str]] = {}
+    for name in dict.fromkeys(column.test for column in columns):
+        test = again.tests[name]
+        removal = removal_of(test)
+        found.setdefault((test.target, "auto" if removal is None else removal[0]), []).append(name)
+    return found
+
+
 def _winners(asked: Asked, again: Again, truth: Column | None, run: Run) -> Told:
     columns = [column for column in again.columns if ORACLE in column.controls and column is not truth]
     if not columns:
         return {}
+    searches = _searches(again, columns)
+    true_tests = () if truth is None else (truth.test,)
 
     def compute(batch: Batch) -> Arrays:
-        operator = operator_for("auto", again.setting.model, batch, "operator")
-        target = next(iter(again.explained.values()))(batch)
-        figures = [
-            again.figures(batch, partial(given, tokens))
-            for tokens in searched(again, batch, target, operator, asked.units).values()
-        ]
-        short = np.array(
-            [len(places) <= asked.units for _, places, _ in again.units(batch, torch.zeros(batch.units.shape))]
-        )
-        return {
-            key: np.where(short[:, None], np.stack([own[key] for own in figures], axis=1), np.nan) for key in figures[0]
-        }
+        units = [len(places) for _, places, _ in again.units(batch, torch.zeros(batch.units.shape))]
+        short = [b for b, count in enumerate(units) if 0 < count <= asked.units]
+        part = batch.select(short)
+        found: dict[str, NDArray[np.float64]] = {}
+        for place, ((_, name), tests) in enumerate(searches.items()):
+            own: list[Figures] = []
+            if short:
+                operator = operator_for(name, again.setting.model, batch, f"evaluations.{tests[0]}.operator")
+                orders = searched(again, part, again.explained[tests[0]](part), operator)
+                own = [again.figures(part, partial(given, tokens), (*tests, *true_tests)) for tokens in orders.values()]
+            for column in again.columns:
+                if column.test in (*tests, *true_tests):
+                    values = np.full((len(batch), len(SEARCHED) + 1), np.nan)
+                    if short:
+                        values[short] = np.stack([figures[column.key] for figures in own], axis=1)
+                    found[f"{place} {column.key}"] = values
+        return found
 
     arrays = run(again.setting, compute, f"searches for {len(SEARCHED)} explanations")
     found: dict[str, Mapping[str, Interval | None]] = {}
+    place_of = {test: place for place, tests in enumerate(searches.values()) for test in tests}
     for column in columns:
-        if column.key not in arrays:
-            continue
-        values = arrays[column.key]
+        place = place_of[column.test]
+        values = arrays[f"{place} {column.key}"]
         oracle = dict(zip(column.uids, column.controls[ORACLE], strict=True))
         known = np.isfinite(values).all(1)
         values, ordered = values[:, : len(SEARCHED)], values[:, len(SEARCHED)]
@@ -295,7 +320,7 @@ def _winners(asked: Asked, again: Again, truth: Column | None, run: Run) -> Told
         each = np.arange(len(values))
         marks = np.array([oracle.get(uid, np.nan) for uid in again.setting.data.uids])
         gains = values[each, best] - np.maximum(marks, ordered)
-        true = arrays[truth.key][each, best] if truth is not None and truth.key in arrays else None
+        true = None if truth is None else arrays[f"{place} {truth.key}"][each, best]
         winner = None if true is None else interval(true[known & np.isfinite(true)], bounds=(0.0, 1.0))
         if not (known & np.isfinite(gains)).any():
             continue

@@ -136,8 +136,7 @@ class Randomised(Analysis):
         with progress.step("models of fresh weights", self.draws * len(models), unit="models") as advance:
             for draw in range(self.draws):
                 for model in models:
-                    fresh = replace(setting, model=freshly(setting.model, model.stages, drawn_seed(self.seed, draw)))
-                    parts.append(self._asked(context, fresh, methods, own, explained, draw))
+                    parts.append(self._of_draw(context, setting, model.stages, methods, own, explained, draw))
                     advance(1)
         told = {key: np.stack([part[key] for part in parts]) for key in parts[0]}
         told = {key: values.reshape(self.draws, len(models), -1) for key, values in told.items()}
@@ -148,6 +147,20 @@ class Randomised(Analysis):
             self._verdicts(list(methods), told, models, changed),
             self._by_stage(list(methods), told, models, changed),
         ]
+
+    def _of_draw(
+        self,
+        context: Context,
+        setting: Setting,
+        stages: Sequence[Stage],
+        methods: Mapping[str, Method],
+        own: Mapping[str, Mapping[str, Column]],
+        explained: Callable[[Batch], Target],
+        draw: int,
+    ) -> Arrays:
+        """Of one model of fresh weights, which is gone before the next is drawn."""
+        fresh = replace(setting, model=freshly(setting.model, stages, drawn_seed(self.seed, draw)))
+        return self._asked(context, fresh, methods, own, explained, draw)
 
     def foretold(self, spent: Spent, context: Context) -> float:
         """Every explanation once more on each model of fresh weights."""

@@ -118,7 +118,8 @@ class WhichTest(Analysis):
     their truth? Nothing is computed anew for these: the rows of the comparison answer them. A second table has the rank
     correlation of the methods' means between every two tests, and a third which tests order methods alike.
 
-    Four more questions run tests that read scores of words or patches again, on the first examples, where they are asked.
+    Four more questions run tests that read scores of words or patches again, on the first examples, where they are asked;
+    not those whose `pool` adds up a word's tokens, for which explanations are made of words here.
     `ladder`: does a test see how much of an explanation was lost? The scores of a growing share of an example's units are
     permuted: those of the oracle, else those of the method that most tests put first, which is circular for these. `fresh`:
     are explanations of models whose weights were all drawn anew no better than random scores? Mean over the methods that

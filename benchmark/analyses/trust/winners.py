@@ -21,19 +21,15 @@ ORDERED = "oracle, in the order of leave-one-out"
 """What is known, with its equal scores told apart by the model's answers: marks alone have no order to win by."""
 
 
-def searched(
-    again: Again, batch: Batch, target: Target, operator: Operator, most: int
-) -> Mapping[str, Float[Tensor, "B T"]]:
-    """Scores of the tokens of each kind of `SEARCHED`, and of `ORDERED`; an example of more than `most` units gets zeros."""
+def searched(again: Again, batch: Batch, target: Target, operator: Operator) -> Mapping[str, Float[Tensor, "B T"]]:
+    """Scores of the tokens of each kind of `SEARCHED`, and of `ORDERED`."""
     tokens = torch.zeros(batch.units.shape, device=batch.units.device)
     names = (*SEARCHED, ORDERED)
     rows: dict[str, list[tuple[NDArray[np.intp], NDArray]]] = {name: [] for name in names}
     for b, places, own in again.units(batch, tokens):
-        short = 0 < len(places) <= most
-        asked = batch.select([b]), target[b : b + 1], operator, places
-        found = _orders(again.setting.model, *asked) if short else {}
+        found = _orders(again.setting.model, batch.select([b]), target[b : b + 1], operator, places)
         rationale = batch.rationale[b]
-        if short and rationale is not None:
+        if rationale is not None:
             order = np.argsort(np.argsort(found[SEARCHED[2]], kind="stable"), kind="stable")
             found[ORDERED] = np.asarray(rationale, dtype=np.float64)[places] + order / (2 * len(places))
         for name in names:

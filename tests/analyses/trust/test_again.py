@@ -52,6 +52,14 @@ class Double(Averaged):
 
 
 @dataclass(frozen=True)
+class Removing(Double):
+    """The same of a test that says that it deletes shares of the words."""
+
+    operator: str = "delete"
+    fractions: tuple[float, ...] = (0.5,)
+
+
+@dataclass(frozen=True)
 class FromTheLeft(Method):
     """Scores that fall from left to right, whatever the model is, by a method that says that it looks at the class."""
 
@@ -221,7 +229,7 @@ def test_greedy_orders_equal_a_loop(setting):
     context, columns = made(setting, "truth")
     again, batch = Again.of(context, list(columns.values()), None), setting.data.batches[1]
     target, operator = setting.data.target(1, "predicted"), operator_for("auto", setting.model, batch, "operator")
-    found = searched(again, batch, target, operator, 64)
+    found = searched(again, batch, target, operator)
 
     def probability(b, gone):
         removed = torch.zeros(1, len(batch), int(batch.units.max()) + 1, dtype=torch.bool)
@@ -265,6 +273,37 @@ def test_a_test_that_likes_what_is_untrue_is_misled(setting):
     told = WhichTest().ask(misled, None, found)
     assert found.winner.value < 1
     assert told.passed[WINNER] == (not (found.beaten.low > 0 and found.winner.high < 1))
+
+
+def test_a_search_asks_as_the_tests_do(setting, monkeypatch):
+    """Tests that explain something else, or remove in another way, have searches of their own."""
+    context, columns = made(setting, "place")
+    column = columns["place"]
+    tests = {
+        "one": Double("place"),
+        "label": Double("place", target="label"),
+        "deletes": Removing("place"),
+        "other": Double("noise"),
+    }
+    columns = [replace(column, test=name) for name in tests]
+    context = replace(context, evaluations=tests)
+    again = Again.of(context, columns, None)
+    searches = found_module._searches(again, columns)
+    assert searches == {
+        ("predicted", "auto"): ["one", "other"],
+        ("label", "auto"): ["label"],
+        ("predicted", "delete"): ["deletes"],
+    }
+    asked_of, search = [], found_module.searched
+
+    def noted(again, batch, target, operator):
+        asked_of.append((type(operator).__name__, target))
+        return search(again, batch, target, operator)
+
+    monkeypatch.setattr(found_module, "searched", noted)
+    found = found_again(asked(winners=True, limit=4), context, columns, None, run)
+    assert set(found) == {column.key for column in columns}
+    assert {name for name, _ in asked_of} == {"Mask", "Delete"}
 
 
 def test_long_examples_are_not_searched(setting):
