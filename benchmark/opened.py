@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 from benchmark import progress
 from benchmark.analyses.base import Analysis, as_analysis
 from benchmark.analyses.context import Context
-from benchmark.errors import NotApplicable, UserError
+from benchmark.errors import NoSplit, NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.progress.spent import Spent
 from benchmark.results import statistics
@@ -66,7 +66,7 @@ class Opened:
         for name, analysis in self.analyses.items():
             try:
                 found[name] = analysis.foretold(spent, context)
-            except NotApplicable:
+            except (NotApplicable, NoSplit):
                 found[name] = None
         return found
 

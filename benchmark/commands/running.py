@@ -148,10 +148,9 @@ def settled_as_typed(
     completed, config = settled(config_name, list(originals), directory)
     originals |= {f"++{text}": f"++{original}" for text, original in originals.items()}
     if any(override.is_sweep_override() and override.key_or_group == "experiment" for _, override in typed):
-        plain = {text for text, one in typed if one.key_or_group not in GROUPS and not text.startswith("+")}
-        completed = [
-            f"++{text}" if originals.get(text, "") in plain else text for text in completed
-        ]  # Hydra has none yet
+        plain = {text for text, one in typed if one.key_or_group not in GROUPS and not text.startswith(("+", "~"))}
+        # Hydra composes without any of the experiments, which alone may have these settings
+        completed = [f"++{text}" if originals.get(text, "") in plain else text for text in completed]
     return [*swept, *(originals.get(text, text) for text in completed)], config
 
 

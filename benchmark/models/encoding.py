@@ -357,7 +357,7 @@ class Encoder:
             tensors, units, n_units, words, merges = self._text(inputs, uids, behind)
         else:
             tensors, units, n_units, words, merges = self._images(inputs, uids)
-        tensors = {**self._hiding(tensors, units, hidden, uids), **asked}
+        tensors = {**self._hiding(tensors, units, n_units, hidden, uids), **asked}
         rationale = [_merged_marks(marks, merges.get(place)) for place, marks in enumerate(rationale)]
         fitted = [
             None if mask is None else self._fitted(mask, marks, value, uid)
@@ -392,22 +392,29 @@ class Encoder:
         return batch
 
     def _hiding(
-        self, tensors: dict[str, Tensor], units: Tensor, hidden: Sequence[np.ndarray | None], uids: Sequence[str]
+        self,
+        tensors: dict[str, Tensor],
+        units: Tensor,
+        n_units: Sequence[int],
+        hidden: Sequence[np.ndarray | None],
+        uids: Sequence[str],
     ) -> dict[str, Tensor]:
         """The tensors with a mask in place of hidden units.
 
         Raises:
-            UserError: the model has no mask for them, or an example says of too many units whether they are hidden.
+            UserError: the model has no mask for them, or an example says it of too many units, or too few.
         """
         if all(marks is None for marks in hidden):
             return tensors
         width = max(1, int(units.max()) + 1)
         gone = torch.zeros(len(units), width, dtype=torch.bool)
-        for row, (marks, uid) in enumerate(zip(hidden, uids, strict=True)):
+        for row, (marks, uid, count) in enumerate(zip(hidden, uids, n_units, strict=True)):
             if marks is not None:
-                if marks[width:].any():
-                    raise UserError(f"example '{uid}' hides a unit beyond the {width} that the model reads")
-                gone[row, : len(marks)] = torch.from_numpy(marks[:width])
+                if len(marks) != count:
+                    raise UserError(
+                        f"example '{uid}' says of {len(marks)} units whether they are hidden, and has {count}"
+                    )
+                gone[row, : len(marks)] = torch.from_numpy(marks[:width])  # those behind the window are not read
         if "pixel_values" in tensors:
             pixels, patch = tensors["pixel_values"], self.patch or (1, 1)
             return {**tensors, "pixel_values": without_patches(pixels, gone, patch, self.processor)}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -89,6 +89,8 @@ class FineTuned(Recipe, Loading):
     Raises:
         UserError: accelerate is not installed; and what `finetune` raises.
     """
+
+    learns_hidden: ClassVar[Literal[True]] = True
 
     base: str = field(kw_only=True)
     task: Task | None = None

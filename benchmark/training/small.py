@@ -112,7 +112,7 @@ class Small(Loading, ABC):
     def _train(self, task: Task, directory: Path) -> None:
         """Train on the task's training split; write the checkpoint, its encoder and `training.json`."""
         train = task.split("train")
-        encoder = self._new_encoder(train)
+        encoder = self._new_encoder(getattr(task, "spelled_as", task).split("train"))
         model = self._new_model(task.labels, encoder)
         inputs = self._encoded(encoder, train)
         started = time.monotonic()

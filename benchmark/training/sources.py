@@ -25,6 +25,15 @@ class Source(Protocol):
         """Directory or hub id of the checkpoint."""
 
 
+@runtime_checkable
+class LearnsHidden(Protocol):
+    """A source that trains on a task's examples with what they hide (`Example.hidden`), and has a seed."""
+
+    learns_hidden: ClassVar[Literal[True]]
+
+    seed: int
+
+
 @dataclass(frozen=True)
 class Shape:
     """Of an encoder; `vocabulary` is the most entries that its tokenizer can have, None for images."""

@@ -1,7 +1,7 @@
 """The small model of the embedded default: a BERT trained from scratch for a task on first use, then cached."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -47,6 +47,7 @@ class TinyModel(Small):
     """
 
     kind: ClassVar[str] = "tiny"
+    learns_hidden: ClassVar[Literal[True]] = True
     what: ClassVar[str] = "the tiny model"
 
     layers: Count = 4

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -47,6 +47,7 @@ class TinyVit(Small):
     """
 
     kind: ClassVar[str] = "tiny_vit"
+    learns_hidden: ClassVar[Literal[True]] = True
     what: ClassVar[str] = "the tiny image model"
 
     layers: Count = 3

@@ -61,7 +61,7 @@ def test_examples_of_a_batch_hide_their_own(bert):
 
 
 def test_a_unit_that_is_not_there_and_a_model_without_a_mask(bert, tmp_path):
-    with pytest.raises(UserError, match="hides a unit beyond the 2"):
+    with pytest.raises(UserError, match="says of 3 units whether they are hidden, and has 2"):
         bert.encode_examples([example("the film", [0, 0, 1])], [0, 1])
     gpt2 = benchmark.load_model(text_models.save_gpt2(tmp_path), device="cpu")
     with pytest.raises(UserError, match="no mask token"):

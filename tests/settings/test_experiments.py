@@ -106,6 +106,8 @@ def test_a_sweep_over_experiments_may_set_what_they_alone_have():
     told = [text for text in overrides if not text.startswith("-")]
     assert swept in told
     assert {"++analyses.which_test.limit=4", "++limit=6"} <= set(told), "Hydra composes without any of the experiments"
+    overrides, _ = looked_at(["-m", swept, "~analyses.randomised"])
+    assert "~analyses.randomised" in overrides
     with pytest.raises(UserError, match=r"analyses\.which_test\.limits is no setting"):
         looked_at(["-m", swept, "analyses.which_test.limits=4"])
 

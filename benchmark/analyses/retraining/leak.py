@@ -32,7 +32,7 @@ def leak(
         train: what the training examples hide.
         tested: what the tested ones do.
         labels: of both, by identifier; examples without one (−1) are not learned from.
-        order: of the tested examples.
+        order: of the tested examples, which have one.
     """
     known = [uid for uid in train if labels[uid] >= 0]
     learned = np.stack([features(train[uid]) for uid in known])

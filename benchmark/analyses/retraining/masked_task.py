@@ -42,6 +42,11 @@ class Masked:
         """Those of the task."""
         return self.task.labels
 
+    @property
+    def spelled_as(self) -> Task:
+        """The task whose words make the vocabulary of a model that is trained from scratch, however few examples it sees."""
+        return self.task
+
     @cached_property
     def fingerprint(self) -> str:
         """Of the task, and of what is hidden."""

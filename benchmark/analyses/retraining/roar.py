@@ -13,7 +13,7 @@ from benchmark import progress
 from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
-from benchmark.analyses.opening import has_seed, seeds_from
+from benchmark.analyses.opening import seeds_from
 from benchmark.analyses.retraining.leak import leak
 from benchmark.analyses.retraining.students import TRAIN, VALIDATION, Order, Students, hidden_at
 from benchmark.analyses.seeds_and_examples import SeedValues, of_seeds
@@ -26,8 +26,10 @@ from benchmark.results.statistics import Interval, crossed_interval, crossed_p, 
 from benchmark.results.store import Ragged
 from benchmark.results.tables import P_KEY, PROBABILITY, Drawing, Table, frame, line
 from benchmark.run.workbench import Setting
-from benchmark.settings.declared import Count, Natural, Shares, configurable
+from benchmark.settings.declared import Count, Natural, SettingError, Shares, configurable
 from benchmark.settings.early import OfComparison
+from benchmark.settings.making import make
+from benchmark.training.sources import LearnsHidden
 from benchmark.types import KnowsEvidence, Method
 from benchmark.units import Pool
 
@@ -37,6 +39,7 @@ NO_CLASS, ONE_SIDE, BOTH_SIDES = "no class", "one side", "both sides"
 """What an order looks at: no class, what speaks for one alone, or what speaks for any."""
 
 AREA, AREA_P, ACCURACY, LEAK, LOOKS = "relative area", "p of the area", "accuracy", "leak", "looks at"
+_OFTEN = 0.9
 _SHARE, _ANY = (0.0, 1.0), (-float("inf"), float("inf"))
 
 
@@ -81,10 +84,11 @@ class Roar(Analysis):
     trained at the share before, on the examples as they were then, and what is hidden stays so.
 
     Units are ranked by |s|: a signed order would hide the evidence of one class, and what is left would tell the other; no
-    setting asks for one. `looks at` says whose evidence an order can hold: *no class* (scores that are the same for all
-    classes), *both sides* (scores of either sign), *one side* (scores of the predicted class that are never negative). The
-    last may not be ranked with the others. Beside each accuracy stands `leak`, that of a logistic regression that sees
-    nothing but how many words are hidden, which share, and where (ten bins).
+    setting asks for one. `looks at` says whose evidence an order holds: *no class* (the scores are the same for all
+    classes), *both sides* (scores of either sign in nine examples of ten or more, or magnitudes that order units for the
+    next class as for the predicted one, ρ ≥ .9), else *one side*, which may not be ranked with the others. Beside each
+    accuracy stands `leak`, that of a logistic regression that sees nothing but how many words are hidden, which share, and
+    where (ten bins).
 
     Controls: random words; the oracle (the marked words); where the task knows them, the words that speak for any class.
 
@@ -121,13 +125,17 @@ class Roar(Analysis):
     pool: Pool = "max"
     seed: Natural = 0
 
+    def __post_init__(self) -> None:
+        if not self._inner:
+            raise SettingError("shares", list(self.shares), "at least one between 0 and 1, without its ends")
+
     def __call__(self, context: Context) -> Sequence[Table]:
         """Explain, hide, train and ask; a killed run goes on from the last model that answered."""
         own = context.setting
         _check(own)
         students = Students(own, self.examples, self.limit, context.folder, self.pool, self.seed)
         try:
-            students.splits  # noqa: B018 - is gathered, or fails
+            _check_texts(own, students)
         except NoSplit as error:
             raise NotApplicable(f"models are trained again, and {error}") from error
         orders, refused = self._orders(context, students)
@@ -148,13 +156,18 @@ class Roar(Analysis):
             ends = [np.stack([correct(hidden_at(everything, end), seed) for seed in seeds]) for end in (0.0, 1.0)]
             found = {}
             for name, (order, looks) in orders.items():
-                chains = [self._hidden(context, students, name, order, seed, correct) for seed in seeds]
+                try:
+                    chains = [self._hidden(context, students, name, order, seed, correct) for seed in seeds]
+                except NotApplicable as reason:  # of a model that was trained again
+                    refused[name] = str(reason)
+                    continue
                 told = ({share: np.stack([one[share][k] for one in chains]) for share in self._inner} for k in (0, 1))
                 found[name] = Explained(looks, *told)
         return [self._areas(found, ends, refused), self._curves(found, ends)]
 
     def foretold(self, spent: Spent, context: Context) -> float | None:
         """Explanations of all splits, and the trainings; None where nobody knows how long one of them takes."""
+        _check(context.setting)
         seconds = seconds_of_training(context.setting.model)
         if seconds is None:
             return None
@@ -188,11 +201,9 @@ class Roar(Analysis):
                 if cell.refusal is not None:
                     raise NotApplicable(cell.refusal)
                 order, negative = students.order(name, method, partial(self._compute, context))
+                found[name] = order, _looks(students, name, method, negative)
             except NotApplicable as reason:
                 refused[name] = str(reason)
-                continue
-            looks = (BOTH_SIDES if negative else ONE_SIDE) if method.class_specific else NO_CLASS
-            found[name] = order, looks
         return {**found, **dict(self._controls(students))}, refused
 
     def _controls(self, students: Students) -> Iterator[tuple[str, tuple[Order, str]]]:
@@ -236,7 +247,6 @@ class Roar(Analysis):
             if goes_on:
                 method = cast(Method, context.cells[name].method)
                 order, _ = students.order(name, method, partial(self._compute, context), hidden, seed)
-        students.forget()
         return found
 
     def _areas(self, found: Mapping[str, Explained], ends: Sequence[SeedValues], refused: Mapping[str, str]) -> Table:
@@ -250,7 +260,8 @@ class Roar(Analysis):
             labels, one = {"explainer": name}, found[name]
             lines.append(line(labels, LOOKS, note=one.looks, key=f"{name}.looks"))
             if name in figures:
-                lines.append(figure_line(labels, AREA, figures[name]))
+                nothing = "" if np.isfinite(figures[name].value) else "there is nothing to lose"
+                lines.append(figure_line(labels, AREA, figures[name], nothing))
                 lines.append(line(labels, AREA_P, adjusted[name], n=figures[name].n, note=PROBABILITY, key=P_KEY))
             else:
                 lines.append(line(labels, AREA, note="what the others are held to"))
@@ -272,8 +283,8 @@ class Roar(Analysis):
                 "are of the area between an explainer's curve and the random one, corrected together (Holm).",
                 *(
                     [
-                        f"Not to be ranked with the others: {', '.join(alone)}. Their words are of one class alone, and a "
-                        "model that is trained again learns that what is left is of the other."
+                        f"Not to be ranked with the others: {', '.join(alone)}. Their words may be of one class alone, and "
+                        "a model that is trained again can learn that what is left is of the other."
                     ]
                     if alone
                     else []
@@ -310,16 +321,36 @@ class Roar(Analysis):
 def _check(own: Setting) -> None:
     """NotApplicable where nobody can train the comparison's model again on the comparison's examples."""
     model = own.config.model
-    if own.model.encoder.answers != "class" or not has_seed(model):
+    if not isinstance(make(model), LearnsHidden):
         raise NotApplicable(
-            "nobody can train the model again here; model=tiny, model=tiny_vit or model=finetuned is trained"
+            "nobody can train this model again; model=tiny, model=tiny_vit and model=finetuned are trained"
         )
+    if own.model.encoder.patch is None and own.model.mask_token_id is None:
+        raise NotApplicable("the model has no mask token to put in the place of hidden words")
     if model.get("task") is not None or hasattr(own.task, "learned_from"):
         raise NotApplicable("the model learns from other examples than those that are explained")
     if str(own.config.split) == TRAIN:
         raise NotApplicable(
             "models that are trained again would be tested with what they learned from; choose split=test"
         )
+
+
+def _check_texts(own: Setting, students: Students) -> None:
+    """NotApplicable where models would learn from what the comparison's window cuts off, or nothing can be told right."""
+    lost = [split for split, setting in students.splits.items() if setting.data.facts.lost_units]
+    if own.config.model.get("window") is not None and lost:
+        raise NotApplicable(
+            f"model.window={own.config.model.window} cuts examples of {', '.join(lost)} that models are trained on whole"
+        )
+    if not students.uids:
+        raise NotApplicable("no tested example has a label")
+
+
+def _looks(students: Students, name: str, method: Method, negative: float) -> str:
+    """What a method's order looks at; `negative` is how often a score is below 0."""
+    if not method.class_specific:
+        return NO_CLASS
+    return BOTH_SIDES if negative >= _OFTEN or students.alike(name, method) >= _OFTEN else ONE_SIDE
 
 
 def _rationales(setting: Setting) -> dict[str, NDArray[np.bool_]]:

@@ -2,30 +2,35 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
 from benchmark.analyses.opening import of_split
 from benchmark.analyses.resumed import explained_of
 from benchmark.analyses.retraining.masked_task import Hidden, Masked
+from benchmark.analyses.trust.randomised import correlation
 from benchmark.evaluations import ranks
-from benchmark.evaluations.base import correctness, rated_units, token_scores
+from benchmark.evaluations.base import correctness, rated_scores, rated_units, token_scores
 from benchmark.evaluations.curves import counts
 from benchmark.models import load_model
+from benchmark.results.cache import cache_directory
 from benchmark.results.digests import digest
+from benchmark.results.locks import beside
 from benchmark.results.store import Ragged
-from benchmark.run.explaining import Checked
+from benchmark.run.explaining import Checked, class_order
 from benchmark.run.workbench import Setting
 from benchmark.settings.identity import identity
 from benchmark.settings.making import make
+from benchmark.targets import ClassTarget
 from benchmark.training.cached import forget
 from benchmark.training.sources import Source, load_arguments
 from benchmark.types import Batch, Method
@@ -33,6 +38,7 @@ from benchmark.units import Pool, pool
 
 TRAIN, VALIDATION = "train", "validation"
 WHAT = "the model of masked examples"
+_BATCHES = 3
 
 Ranks = Int[NDArray[np.int64], " U"]
 """Of the units of an example: 0 is what is hidden first, −1 what is never hidden."""
@@ -89,8 +95,9 @@ class Students:
 
     @cached_property
     def uids(self) -> tuple[str, ...]:
-        """Of the tested examples, in order."""
-        return tuple(self.splits[self.tested].data.uids)
+        """Of the tested examples whose class is known, in order."""
+        labels = self.labels(self.tested)
+        return tuple(uid for uid in self.splits[self.tested].data.uids if labels[uid] >= 0)
 
     def labels(self, split: str) -> dict[str, int]:
         """The classes of a split's examples."""
@@ -110,42 +117,52 @@ class Students:
         }
 
     def correct(self, hidden: Mapping[str, Hidden], seed: int, *, keep_model: bool) -> Float[NDArray[np.float64], " N"]:
-        """Whether a model that is trained on what is left predicts the label of each tested example, as it is then.
+        """Whether a model that is trained on what is left predicts the class of each tested example, as it is then.
 
         Args:
             hidden: by split what its examples hide.
             seed: of the training.
             keep_model: leave it in the cache, where it will be asked for explanations.
         """
-        task, source = Masked(self.setting.task, hidden), self._source(seed)
-        file = self._file("answers", [_lineage(task, source), list(self.uids)])
-        if file is not None and file.exists():
-            return Ragged.read(file).arrays["correct"]
-        setting = self.of(hidden, seed)
-        data = setting.data
-        found = np.concatenate(
-            [
-                correctness(data.logits(index).double().cpu(), batch.label.cpu()).numpy()
+        lineage = self._lineage(hidden, seed)
+        file = self._file("answers", [lineage, list(self.uids)])
+        with self._alone(lineage):
+            if file is not None and file.exists():
+                return Ragged.read(file).arrays["correct"]
+            data = self._trained(hidden, seed, self.tested).data
+            found = {
+                uid: float(right)
                 for index, batch in enumerate(data.batches)
-            ]
-        )
-        if file is not None:
-            Ragged(tuple(data.uids), {"correct": found}, {}).write(file)
-        if not keep_model:
-            self.forget()
-        return found
+                for uid, right in zip(
+                    batch.uids, correctness(data.logits(index).double().cpu(), batch.label.cpu()), strict=True
+                )
+            }
+            answers = np.array([found[uid] for uid in self.uids])
+            if not keep_model:  # before the answers are there, as nobody asks for it afterwards
+                self._forget()
+            if file is not None:
+                Ragged(self.uids, {"correct": answers}, {}).write(file)
+        return answers
 
-    def of(self, hidden: Mapping[str, Hidden], seed: int, split: str | None = None) -> Setting:
-        """A model that is trained on what is left, with the examples of a split (by default the tested one)."""
+    def _trained(self, hidden: Mapping[str, Hidden], seed: int, split: str) -> Setting:
+        """A model that is trained on what is left, with the examples of a split; its lock must be held."""
         task: Any = Masked(self.setting.task, hidden)
         source = self._source(seed)
         with _untold():
             directory = source.resolve(task)
-        self._directories[_lineage(task, source)] = Path(directory)
+        self._directories[self._lineage(hidden, seed)] = Path(directory)
         model = load_model(directory, **load_arguments(source))
-        return of_split(replace(self.setting, task=task, model=model), split or self.tested, None)
+        return of_split(replace(self.setting, task=task, model=model), split, None)
 
-    def forget(self) -> None:
+    @contextmanager
+    def _alone(self, lineage: str) -> Iterator[None]:
+        """No other process trains this model, reads it or takes it away meanwhile."""
+        place = cache_directory() / "models"
+        place.mkdir(parents=True, exist_ok=True)
+        with beside(place / f"student-{lineage[:16]}", WHAT):
+            yield
+
+    def _forget(self) -> None:
         """Take the models that were trained out of the cache; a hundred of them fill a disk."""
         for directory in self._directories.values():
             forget(directory, WHAT)
@@ -153,8 +170,8 @@ class Students:
 
     def order(
         self, name: str, method: Method, compute: Kept, hidden: Mapping[str, Hidden] | None = None, seed: int = 0
-    ) -> tuple[Order, bool]:
-        """The units of all splits in a method's order, by the magnitude of their scores, and whether any is negative.
+    ) -> tuple[Order, float]:
+        """The units of all splits in a method's order, by the magnitude of their scores, and how often any is negative.
 
         Args:
             name: of the method.
@@ -167,33 +184,40 @@ class Students:
         Raises:
             NotApplicable: the method does not score units of these examples.
         """
+        of = self.setting.model.fingerprint if hidden is None else self._lineage(hidden, seed)
+        covered = [of, identity(method), self.pool, self.seed]
+        files = {
+            split: self._file("order", [*covered, list(setting.data.uids)]) for split, setting in self.splits.items()
+        }
+        with nullcontext() if hidden is None else self._alone(of):
+            known = {split: file is not None and file.exists() for split, file in files.items()}
+            found = {
+                split: Ragged.read(cast(Path, files[split]))
+                if known[split]
+                else self._ranks(Checked(name, method), compute, split, hidden, seed)
+                for split in self.splits
+            }
+            if hidden is not None:  # before all of them are there, as nobody asks for the model afterwards
+                self._forget()
+            for split, file in files.items():
+                if file is not None and not known[split]:
+                    found[split].write(file)
         order: dict[str, Mapping[str, Ranks]] = {}
-        negative = False
-        for split in self.splits:
-            found = self._ranks(name, method, compute, split, hidden, seed)
-            ends = np.cumsum(found.arrays["units"])[:-1]
-            rows = np.split(found.arrays["ranks"].astype(np.int64), ends)
-            order[split] = dict(zip(found.uids, rows, strict=True))
-            negative |= bool(found.arrays["negative"].any())
-        return order, negative
+        for split, ranked in found.items():
+            rows = np.split(ranked.arrays["ranks"].astype(np.int64), np.cumsum(ranked.arrays["units"])[:-1])
+            order[split] = dict(zip(ranked.uids, rows, strict=True))
+        return order, float(np.concatenate([one.arrays["negative"] for one in found.values()]).mean())
 
     def _ranks(
-        self, name: str, method: Method, compute: Kept, split: str, hidden: Mapping[str, Hidden] | None, seed: int
+        self, method: Checked, compute: Kept, split: str, hidden: Mapping[str, Hidden] | None, seed: int
     ) -> Ragged:
-        of = self.setting.model.fingerprint
-        if hidden is not None:
-            of = _lineage(Masked(self.setting.task, hidden), self._source(seed))
-        uids = list(self.splits[split].data.uids)
-        file = self._file("order", [of, identity(method), self.pool, self.seed, uids])
-        if file is not None and file.exists():
-            return Ragged.read(file)
-        setting = self.splits[split] if hidden is None else self.of(hidden, seed, split)
-        explained, checked = explained_of(setting.data, "predicted"), Checked(name, method)
+        setting = self.splits[split] if hidden is None else self._trained(hidden, seed, split)
+        explained = explained_of(setting.data, "predicted")
         first = {} if hidden is None else hidden[split]
 
         def ranked(batch: Batch) -> Mapping[str, NDArray[Any]]:
-            tokens = token_scores(batch, checked(setting.model, batch, explained(batch))).double()
-            scores, visible = pool(tokens.abs(), batch.units, self.pool)
+            tokens = token_scores(batch, method(setting.model, batch, explained(batch))).double()
+            scores, visible = magnitudes(tokens, batch, self.pool)
             for row, uid in enumerate(batch.uids):
                 for place in np.flatnonzero(first.get(uid, np.zeros(0)))[: scores.shape[1]]:
                     scores[row, place] = torch.inf
@@ -207,10 +231,30 @@ class Students:
                 "negative": (tokens.masked_fill(batch.units < 0, 0) < 0).any(1).cpu().numpy(),
             }
 
-        found = compute(setting, ranked, f"{name} {split}")
-        if file is not None:
-            found.write(file)
-        return found
+        return compute(setting, ranked, f"{method.name} {split}")
+
+    def alike(self, name: str, method: Method) -> float:
+        """Spearman's ρ of the magnitudes for the predicted class and for the next, mean over the first tested examples.
+
+        Near 1 an order is of no single class, whatever the signs of its scores are. NaN where no example has two classes
+        that a method explains, or its magnitudes are constant.
+        """
+        setting, checked, found = self.splits[self.tested], Checked(name, method), []
+        for index, batch in islice(enumerate(setting.data.batches), _BATCHES):
+            order = class_order(setting.data.logits(index))
+            own, other = (
+                rated_scores(
+                    batch, token_scores(batch, checked(setting.model, batch, ClassTarget(order[:, k]))).abs(), "max"
+                )
+                for k in (0, 1)
+            )
+            found += [correlation(*pair) for pair in zip(own, other, strict=True)]
+        known = [one for one in found if np.isfinite(one)]
+        return float(np.mean(known)) if known else float("nan")
+
+    def _lineage(self, hidden: Mapping[str, Hidden], seed: int) -> str:
+        """What tells a trained model from others before it is trained."""
+        return digest([Masked(self.setting.task, hidden).fingerprint, identity(self._source(seed))])
 
     def _source(self, seed: int) -> Any:
         source: Source = make(self.setting.config.model)
@@ -222,9 +266,14 @@ class Students:
         return self.folder / "analyses" / f"roar-{what}-{digest(covered)[:16]}.safetensors"
 
 
-def _lineage(task: Masked, source: Any) -> str:
-    """What tells a trained model from others before it is trained."""
-    return digest([task.fingerprint, identity(source)])
+def magnitudes(
+    tokens: Float[torch.Tensor, "B T"], batch: Batch, how: Pool
+) -> tuple[Float[torch.Tensor, "B U"], Bool[torch.Tensor, "B U"]]:
+    """|s| of each unit, and which have a token: the largest of its tokens' magnitudes, or that of their sum or mean."""
+    if how == "max":
+        return pool(tokens.abs(), batch.units, how)
+    scores, visible = pool(tokens, batch.units, how)
+    return scores.abs(), visible
 
 
 def _visible(batch: Batch) -> torch.Tensor:

@@ -12,9 +12,10 @@ from benchmark import progress
 from benchmark.analyses.base import ModelsAnalysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
+from benchmark.analyses.opening import setting_of
 from benchmark.analyses.trust import questions
 from benchmark.analyses.trust.columns import Column, columns_of, common
-from benchmark.errors import NotApplicable
+from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.base import correctness
 from benchmark.models.history import mask_share
 from benchmark.models.history import told as told_masks
@@ -98,6 +99,8 @@ class BetweenModels(ModelsAnalysis):
     def __call__(self, context: Context) -> Sequence[Table]:
         """A line per test and other model, and one per model."""
         own, *others = self.opened(context).items()
+        for name, setting in others:
+            _check(context, setting, f"{setting_of(self, 'models')}.{name}")
         if not others:
             raise NotApplicable(
                 "no other model is given: analyses.between_models.models={NAME:['model=hf','model.path=...']}"
@@ -149,6 +152,15 @@ class BetweenModels(ModelsAnalysis):
                 lines.append(line(labels, metric, n=len(first), note=note, key=f"{key}.{metric}"))
             lines.append(line(labels, TURNED, n=len(first), note=found.told, key=f"{key}.{TURNED}"))
         return lines
+
+
+def _check(context: Context, setting: Setting, where: str) -> None:
+    """UserError, which names the setting, where a method or a test of the comparison cannot serve the other model."""
+    for name, cell in context.cells.items():
+        try:
+            cell.method.check_model(setting.model)
+        except UserError as error:
+            raise UserError(f"{where}: methods.{name}.{error}") from error
 
 
 def _columns(context: Context, setting: Setting) -> Mapping[str, Column]:

@@ -243,7 +243,7 @@ def mean_of_known(values: Float[NDArray[np.float64], "M B"]) -> Float[NDArray[np
 def removal_of(test: Evaluation) -> tuple[OperatorName, tuple[float, ...]] | None:
     """The operator and the shares of a test that removes shares of the units; None of another."""
     operator, shares = getattr(test, "operator", None), getattr(test, "fractions", None)
-    return None if operator not in ("auto", *OPERATORS) or shares is None else (operator, tuple(shares))
+    return (operator, tuple(shares)) if operator in ("auto", *OPERATORS) and shares else None
 
 
 def _shifts(asked: Asked, again: Again, run: Run) -> Told:

@@ -84,6 +84,10 @@ class Stability(Analysis):
             try:
                 if cell.refusal is not None or not cell.method.explains_others:
                     raise NotApplicable(cell.refusal or "its scores are given for one input")
+                if getattr(cell.method, "operator", None) == "delete":
+                    raise NotApplicable(
+                        "it deletes words, so that others stand in their places, with the noise of these"
+                    )
                 compute = self._moved(Checked(name, cell.method), setting.model, explained)
                 label = f"explaining noisy inputs by {name}"
                 found = self.by_example(context, setting, compute, label, keep="each", part=name).arrays

@@ -53,7 +53,9 @@ TAU = "Kendall τ_b"
 _HALF = 0.5
 _SHARES = 9  # that a test of removals has as a rule
 _NOT_ASKED = "whether the model knows what they leave was not asked (analyses.which_test.shift=true)"
+UNTOLD = "not told apart"
 _LEAVE = {
+    UNTOLD: "so few examples do not tell whether the model knows what they leave: one is stranger with a chance of",
     IN: "they leave what the model knows: an example is stranger to it afterwards with a chance of",
     BETWEEN: "what they leave is a little strange to the model: stranger than the example with a chance of",
     OUT: "they lead out of what the model knows: an example is stranger to it afterwards with a chance of",
@@ -295,12 +297,10 @@ class WhichTest(Analysis):
             labels, (operator, shares) = {"test": one.column.shown}, removal
             share = f"{min(shares):g} to {max(shares):g}" if len(shares) > 1 else f"{shares[0]:g}"
             lines.append(line(labels, "removes", note=f"{share} of the units ({operator})"))
-            found = one.more.shift
-            said = _NOT_ASKED if not self.shift else "nothing tells typical examples from others"
-            if found is not None:
-                said = (
-                    f"{_LEAVE[verdict(found)]}, {number(found.value)} {bounds(found.low, found.high)} (n = {found.n})"
-                )
+            said = _NOT_ASKED if not self.shift else "whether the model knows what they leave cannot be told here"
+            if (found := one.more.shift) is not None:
+                kind = UNTOLD if verdict(found) == BETWEEN and found.low <= _HALF else verdict(found)
+                said = f"{_LEAVE[kind]} {number(found.value)} {bounds(found.low, found.high)} (n = {found.n})"
             lines.append(line(labels, "what they leave", note=f"{said}; {masks}", key=f"{one.column.key}.{REMOVALS}"))
         return [Table("which_test_removals", "What removals leave", ("test",), frame(lines, ("test",)), printed=False)]
 
