@@ -17,7 +17,7 @@ from benchmark.analyses.debate.word_scores import explained
 from benchmark.analyses.resumed import Arrays
 from benchmark.analyses.trust import questions
 from benchmark.analyses.trust.again import Again, Figures
-from benchmark.analyses.trust.columns import ORACLE, RANDOM, Column
+from benchmark.analyses.trust.columns import ORACLE, RANDOM, Column, within
 from benchmark.analyses.trust.ladder import climbed, given, order_of_rungs
 from benchmark.analyses.trust.randomised import drawn_seed, explanation
 from benchmark.analyses.trust.shift import removals
@@ -61,6 +61,7 @@ class Found:
             three explanations that a search finds.
         winner: how true this one is.
         shift: how often an example is stranger to the model after the test's removals, in a random order, than before.
+        under: τ_b of the methods' order with that under another way to remove.
     """
 
     ladder: Interval | None = None
@@ -70,6 +71,7 @@ class Found:
     beaten: Interval | None = None
     winner: Interval | None = None
     shift: Interval | None = None
+    under: Interval | None = None
 
 
 NOT_ASKED = Found()
@@ -85,6 +87,7 @@ class Asked:
         limit: on how many examples.
         units: the most units of an example for which orders are searched.
         seed: of all draws.
+        operator: another way to remove; None where it is not asked.
     """
 
     ladder: bool
@@ -94,11 +97,12 @@ class Asked:
     units: int
     seed: int
     shift: bool = False
+    operator: OperatorName | None = None
 
     @property
     def anything(self) -> bool:
         """Whether any question is asked."""
-        return self.ladder or self.winners or self.shift or self.fresh > 0
+        return self.ladder or self.winners or self.shift or self.fresh > 0 or self.operator is not None
 
 
 def found_again(
@@ -116,6 +120,7 @@ def found_again(
         _or_nothing(partial(_of_fresh, asked, again, context, run)) if asked.fresh else {},
         _or_nothing(partial(_winners, asked, again, truth, run)) if asked.winners else {},
         _or_nothing(partial(_shifts, asked, again, run)) if asked.shift else {},
+        _or_nothing(partial(_under, asked.operator, asked.seed, again, context, run)) if asked.operator else {},
     ]
     found = {}
     true = None if truth is None else parts[1].get(truth.key, {}).get("fresh")
@@ -152,12 +157,7 @@ def _base(context: Context, again: Again, truth: Column | None) -> tuple[str, Ra
 
 
 def _ladders(asked: Asked, again: Again, context: Context, attributions: Ragged, run: Run) -> Told:
-    data = context.setting.data
-    tokens: dict[str, Tensor] = {}
-    for index, batch in enumerate(data.batches):
-        scores = padded(attributions, data.start(index), batch).tokens
-        assert scores is not None, "the method scores words"
-        tokens |= dict(zip(batch.uids, scores, strict=True))
+    tokens = _by_uid(context, attributions)
     arrays = run(
         again.setting, lambda batch: climbed(again, batch, _of(tokens, batch), asked.seed), "ladder of explanations"
     )
@@ -166,6 +166,16 @@ def _ladders(asked: Asked, again: Again, context: Context, attributions: Ragged,
         key: {"ladder": order_of_rungs(own), "ends": questions.separation(own[:, 0], own[:, -1])}
         for key, own in rungs.items()
     }
+
+
+def _by_uid(context: Context, attributions: Ragged) -> dict[str, Tensor]:
+    """The scores of each example's tokens."""
+    data, tokens = context.setting.data, dict[str, Tensor]()
+    for index, batch in enumerate(data.batches):
+        scores = padded(attributions, data.start(index), batch).tokens
+        assert scores is not None, "the method scores words"
+        tokens |= dict(zip(batch.uids, scores, strict=True))
+    return tokens
 
 
 def _of(tokens: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "B T"]:
@@ -279,6 +289,45 @@ def _searches(again: Again, columns: Sequence[Column]) -> Mapping[tuple[TargetNa
         removal = removal_of(test)
         found.setdefault((test.target, "auto" if removal is None else removal[0]), []).append(name)
     return found
+
+
+def _under(operator: OperatorName, seed: int, again: Again, context: Context, run: Run) -> Told:
+    """τ_b of the methods' means with those of the same tests that remove in another way, on the same examples."""
+    tests = {
+        name: replace(test, operator=operator)  # type: ignore[type-var]
+        for name, test in again.tests.items()
+        if (removal := removal_of(test)) is not None and removal[0] != operator
+    }
+    columns = [column for column in again.columns if column.test in tests]
+    if not columns:
+        return {}
+    other = replace(again, tests=tests, columns=columns)
+    scores = {
+        (target, name): _by_uid(context, stored)
+        for target in {test.target for test in tests.values()}
+        for name, stored in explained(context.cells, target).items()
+        if any(name in column.methods for column in columns)
+    }
+
+    def compute(batch: Batch) -> Arrays:
+        found: dict[str, NDArray[np.float64]] = {}
+        for (target, name), tokens in scores.items():
+            asked = [test for test, own in tests.items() if own.target == target]
+            figures = other.figures(batch, partial(given, _of(tokens, batch)), asked)
+            found |= {f"{name} {key}": values for key, values in figures.items()}
+        return found
+
+    arrays, uids = run(again.setting, compute, f"tests that remove by {operator}"), again.setting.data.uids
+    told: dict[str, Mapping[str, Interval | None]] = {}
+    for column in columns:
+        methods = sorted(name for name in column.methods if f"{name} {column.key}" in arrays)
+        values = np.stack([arrays[f"{name} {column.key}"] for name in methods], axis=1)
+        known = [place for place, uid in enumerate(uids) if np.isfinite(values[place]).all() and uid in column.uids]
+        known.sort(key=lambda place: uids[place])
+        own = within(column, methods, [uids[place] for place in known])
+        agreement = questions.order_agreement(own, values[known], seed, f"{column.key} {operator}")
+        told[column.key] = {"under": agreement if np.isfinite(agreement.value) else None}
+    return told
 
 
 def _winners(asked: Asked, again: Again, truth: Column | None, run: Run) -> Told:

@@ -21,6 +21,7 @@ from benchmark.analyses.trust.winners import SEARCHED
 from benchmark.errors import NotApplicable
 from benchmark.models.history import mask_share
 from benchmark.models.history import told as told_masks
+from benchmark.models.removal import OperatorName
 from benchmark.progress.spent import Spent
 from benchmark.results.control_names import control_order
 from benchmark.results.record import KINDS
@@ -120,7 +121,7 @@ class WhichTest(Analysis):
     their truth? Nothing is computed anew for these: the rows of the comparison answer them. A second table has the rank
     correlation of the methods' means between every two tests, and a third which tests order methods alike.
 
-    Four more questions run tests that read scores of words or patches again, on the first examples, where they are asked;
+    Five more questions run tests that read scores of words or patches again, on the first examples, where they are asked;
     not those whose `pool` adds up a word's tokens, for which explanations are made of words here.
     `ladder`: does a test see how much of an explanation was lost? The scores of a growing share of an example's units are
     permuted: those of the oracle, else those of the method that most tests put first, which is circular for these. `fresh`:
@@ -128,7 +129,8 @@ class WhichTest(Analysis):
     look at the class; where these explanations are better than random in truth (as where the input alone shows what
     counts), a test that says so is right, and is not asked. `winners`: of two greedy orders of removal and leave-one-out,
     does the one that the test likes most beat the oracle, and how true is it? `shift`: how strange to the model is what a
-    test's removals leave (`shift`)?
+    test's removals leave (`shift`)? `operator`: do tests order the methods' stored explanations alike where units are
+    removed in another way? It is one of the other settings of a test.
 
     Verdicts: *not here* where the controls are not told apart, a lower end of the interval being not above ½, or where
     explanations of fresh weights are found better than random scores; *use it* where everything that was asked passes;
@@ -138,8 +140,9 @@ class WhichTest(Analysis):
 
     Attributes:
         ladder, winners, shift: whether these are asked.
+        operator: another way to remove; None where it is not asked.
         fresh: for how many models of fresh weights; 0 where it is not asked.
-        limit: on how many examples the four are asked; None for all.
+        limit: on how many examples the five are asked; None for all.
         units: examples with more units have no searched explanations.
         methods: least number of methods that are no controls; with fewer no order can be told.
         reliable: from which ρ on the order in halves passes,
@@ -155,6 +158,7 @@ class WhichTest(Analysis):
     winners: bool = False
     shift: bool = False
     fresh: Natural = 0
+    operator: OperatorName | None = None
     limit: Count | None = 100
     units: Count = 64
     methods: Annotated[int, AtLeast(3)] = 6
@@ -175,7 +179,9 @@ class WhichTest(Analysis):
                 f"no test has figures of at least {self.methods} methods on four examples or more; which of the tests can "
                 "be trusted is asked of their order of methods"
             )
-        again = Asked(self.ladder, self.winners, self.fresh, self.limit, self.units, self.seed, self.shift)
+        again = Asked(
+            self.ladder, self.winners, self.fresh, self.limit, self.units, self.seed, self.shift, self.operator
+        )
         more, base = found_again(again, context, asked, truth, partial(self._run, context))
         self.forget(context)
         answers = sorted(
@@ -199,17 +205,21 @@ class WhichTest(Analysis):
             "fresh": self.fresh * (spent.explained(methods) + len(methods) * once),
             "winners": (units**2 + 2 * units) * spent.forward + (len(SEARCHED) + 1) * once,
             "shift": len(tests) * _SHARES * spent.forward,
+            "operator": len(methods) * once,
         }
         asked = {"ladder": self.ladder, "fresh": self.fresh > 0, "winners": self.winners, "shift": self.shift}
+        asked["operator"] = self.operator is not None
         each = sum(seconds for name, seconds in steps.items() if asked[name])
         return spent.used(self.limit) * each + (2 * REFERENCE * spent.forward if self.shift else 0.0)
 
-    def _least_alike(self, column: Column) -> tuple[str, Interval] | None:
+    def _least_alike(self, column: Column, more: Found) -> tuple[str, Interval] | None:
         """The setting of the test under which the order of methods is least like its own."""
         found = {
             name: questions.order_agreement(column.values, values, self.seed, f"{column.key} {name}")
             for name, values in column.alternatives.items()
         }
+        if more.under is not None:
+            found[f"removal by {self.operator}"] = more.under
         known = {name: one for name, one in found.items() if np.isfinite(one.value)}
         return min(known.items(), key=lambda item: item[1].value) if known else None
 
@@ -224,7 +234,7 @@ class WhichTest(Analysis):
         known = [one for one in (oracle, inverted) if one is not None] if of_marks else []
         told = known or [one for one in (more.ends,) if one is not None]
         separated = [one.low > _HALF for one in told]
-        settings = self._least_alike(column)
+        settings = self._least_alike(column, more)
         halves = questions.halves(column.values, self.seed, column.key)
         order = concordance = None
         if truth is not None:
@@ -332,8 +342,9 @@ class WhichTest(Analysis):
             "are chosen.",
             "An order that is the same in halves is no sign of truth: a test may prefer the same wrong explanations every "
             "time. Nor does it say that every two methods differ: the numbers of examples say what that would need.",
-            "Least like its order: of the other settings that a test tells of (what it follows, fewer shares) the one under "
-            f"which methods stand least in the same order; a test passes from {self.alike} on.",
+            "Least like its order: of the other settings that a test tells of (what it follows, fewer shares"
+            f"{f', removal by {self.operator}' if self.operator else ''}) the one under which methods stand least in the "
+            f"same order; a test passes from {self.alike} on.",
             f"The truth is {truth.shown}; tests of its kind are not asked."
             if truth is not None
             else "Nobody knows what causes the answers here.",

@@ -1,6 +1,7 @@
 """Tests of explanations that are known to be good, blind or misled, asked again about explanations made for it."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -14,8 +15,9 @@ from benchmark.analyses.trust.again import Again, on_tokens
 from benchmark.analyses.trust.columns import Column
 from benchmark.analyses.trust.found import Asked
 from benchmark.analyses.trust.ladder import RUNGS, degraded, order_of_rungs
-from benchmark.analyses.trust.which_test import CONTROLS, FRESH, NOT_HERE, WINNER, WhichTest
+from benchmark.analyses.trust.which_test import CONTROLS, FRESH, NOT_HERE, SETTINGS, WINNER, WhichTest
 from benchmark.analyses.trust.winners import ORDERED, SEARCHED, searched
+from benchmark.comparison import finish_all
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.base import Averaged, higher, rated_scores, table
 from benchmark.evaluations.rationale.documents import average_precision
@@ -322,3 +324,52 @@ def test_a_test_that_likes_what_is_true_of_fresh_weights_is_right(setting):
     assert found.fresh.low > 0.9
     assert found.fresh_truth.low > 0
     assert WhichTest(fresh=3).ask(place, truth, found).passed[FRESH] is None
+
+
+@dataclass(frozen=True)
+class Operated(Removing):
+    """It says how true the scores are by its own way to remove, and the reverse by another."""
+
+    operator: str = "auto"
+
+    def _of(self, batch, b, scores):
+        return super()._of(batch, b, scores) * (-1 if self.operator == "delete" else 1)
+
+
+def test_the_order_under_another_way_to_remove(setting):
+    """A test that turns round under deletion orders methods the other way; one that does not, alike."""
+    context, columns = made(setting, "place")
+    list(finish_all(context.cells, {}))
+    names = sorted(context.cells)
+    tests = {"turns": Operated("place"), "stays": Removing("place", operator="mask"), "deletes": Removing("place")}
+    again = Again.of(
+        replace(context, evaluations=tests), [replace(columns["place"], test=name) for name in tests], None
+    )
+    values = {}
+    for name in tests:
+        stored = found_module.explained(context.cells, "predicted")
+        values[name] = np.stack(
+            [
+                np.concatenate(
+                    [
+                        again.figures(batch, partial(found_module.given, found_module._of(tokens, batch)), (name,))[
+                            f"{name}.figure"
+                        ]
+                        for batch in setting.data.batches
+                    ]
+                )
+                for tokens in (found_module._by_uid(context, stored[method]) for method in names)
+            ],
+            axis=1,
+        )
+    own = [
+        replace(columns["place"], test=name, methods=tuple(names), uids=tuple(setting.data.uids), values=values[name])
+        for name in tests
+    ]
+    found = found_again(asked(operator="delete"), replace(context, evaluations=tests), own, None, run)
+    assert found["turns.figure"].under.value == pytest.approx(-1)
+    assert found["stays.figure"].under.value == pytest.approx(1)
+    assert found["deletes.figure"].under is None, "it is its own way"
+    told = WhichTest(operator="delete").ask(own[0], None, found["turns.figure"])
+    assert told.settings[0] == "removal by delete"
+    assert told.passed[SETTINGS] is False
