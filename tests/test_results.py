@@ -201,3 +201,31 @@ def test_a_reader_can_have_kept_rows_computed_anew(name, tmp_path, capsys):
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 3
     assert all(line.startswith(f"{name}: ") and " rows, none differs" in line for line in said)
+
+
+def shown_table(comparison, name):
+    table = pd.read_csv(TABLES / comparison / f"table-{name}.csv")
+    return table.set_index([*table.columns[: list(table.columns).index("metric")], "metric"])["value"]
+
+
+@pytest.mark.parametrize("comparison", ["masked_training", "masked_training_digits"])
+def test_a_model_that_learned_with_masks_is_as_right_as_an_ordinary_one(comparison):
+    own, masked = (
+        value for (_, metric), value in shown_table(comparison, "between_models_models").items() if metric == "accuracy"
+    )
+    assert abs(own - masked) <= 0.02
+
+
+def test_to_a_model_that_learned_with_masks_half_of_a_text_may_go_at_random():
+    shifts = {name: shown_table(name, "shift") for name in ("which_test", "which_test_masked")}
+    column = ("auto", "random", 0.5, "stranger, by hidden states, training-like")
+    assert shifts["which_test_masked"][column] <= 0.55 < shifts["which_test"][column]
+    lost = {name: shift["auto", "inverted", 0.9, "accuracy lost"] for name, shift in shifts.items()}
+    assert lost["which_test_masked"] <= 0.02
+
+
+@pytest.mark.parametrize("comparison", ["which_test", "which_test_masked"])
+def test_comprehensiveness_tells_the_controls_apart_whatever_the_model_learned_with(comparison):
+    found = shown_table(comparison, "which_test")
+    for step in ("oracle above random", "random above inverted"):
+        assert found["comprehensiveness (aopc)", step] > 0.5
