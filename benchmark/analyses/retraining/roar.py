@@ -22,7 +22,7 @@ from benchmark.models.history import seconds_of_training
 from benchmark.progress.spent import Spent
 from benchmark.randomness import generator
 from benchmark.results.control_names import control_order
-from benchmark.results.statistics import Interval, crossed_interval, crossed_p, holm
+from benchmark.results.statistics import Interval, crossed_interval, crossed_p, holm, interval
 from benchmark.results.store import Ragged
 from benchmark.results.tables import P_KEY, PROBABILITY, Drawing, Table, frame, line
 from benchmark.run.workbench import Setting
@@ -39,6 +39,7 @@ NO_CLASS, ONE_SIDE, BOTH_SIDES = "no class", "one side", "both sides"
 """What an order looks at: no class, what speaks for one alone, or what speaks for any."""
 
 AREA, AREA_P, ACCURACY, LEAK, LOOKS = "relative area", "p of the area", "accuracy", "leak", "looks at"
+HIDDEN = "evidence hidden"
 _OFTEN = 0.9
 _SHARE, _ANY = (0.0, 1.0), (-float("inf"), float("inf"))
 
@@ -51,11 +52,14 @@ class Explained:
         looks: what the order looks at.
         correct: by share, whether the models of each seed predict each tested example.
         leaks: by share, whether the places of what is hidden tell its label.
+        evidence: at the middle share, how much of the words that speak for any class is hidden in each example that has
+            some; None where nobody knows them, or models that were trained again are asked what to hide.
     """
 
     looks: str
     correct: Mapping[float, SeedValues]
     leaks: Mapping[float, SeedValues]
+    evidence: Float[NDArray[np.float64], " N"] | None = None
 
 
 def relative_area(gain: SeedValues, room: SeedValues) -> Interval:
@@ -161,8 +165,10 @@ class Roar(Analysis):
                 except NotApplicable as reason:  # of a model that was trained again
                     refused[name] = str(reason)
                     continue
-                told = ({share: np.stack([one[share][k] for one in chains]) for share in self._inner} for k in (0, 1))
-                found[name] = Explained(looks, *told)
+                answers, leaks = (
+                    {share: np.stack([one[share][k] for one in chains]) for share in self._inner} for k in (0, 1)
+                )
+                found[name] = Explained(looks, answers, leaks, self._evidence(students, order))
         return [self._areas(found, ends, refused), self._curves(found, ends)]
 
     def foretold(self, spent: Spent, context: Context) -> float | None:
@@ -249,12 +255,25 @@ class Roar(Analysis):
                 order, _ = students.order(name, method, partial(self._compute, context), hidden, seed)
         return found
 
+    @property
+    def _middle(self) -> float:
+        return self._inner[len(self._inner) // 2]
+
+    def _evidence(self, students: Students, order: Order) -> Float[NDArray[np.float64], " N"] | None:
+        """How much of what is known to speak for any class is hidden at the middle share."""
+        task, split = students.setting.task, students.tested
+        known = task.evidence(split) if isinstance(task, KnowsEvidence) else {}
+        if self.recursive or not known:
+            return None
+        hidden = hidden_at(order, self._middle)[split]
+        return np.array([hidden[uid][known[uid]].mean() for uid in students.uids if known[uid].any()])
+
     def _areas(self, found: Mapping[str, Explained], ends: Sequence[SeedValues], refused: Mapping[str, str]) -> Table:
         random = self._area(found[RANDOM], ends)
         gains = {name: random - self._area(one, ends) for name, one in found.items() if name != RANDOM}
         adjusted = holm({name: crossed_p(gain) for name, gain in gains.items()})
         figures = {name: relative_area(gain, random - ends[1]) for name, gain in gains.items()}
-        middle = self._inner[len(self._inner) // 2]
+        middle = self._middle
         lines: list[dict[str, Any]] = []
         for name in sorted(found, key=lambda one: _place(one, found[one].looks, figures)):
             labels, one = {"explainer": name}, found[name]
@@ -269,6 +288,8 @@ class Roar(Analysis):
                 figure_line(labels, f"{metric} at {middle}", crossed_interval(values[middle], bounds=_SHARE).mean)
                 for metric, values in ((ACCURACY, one.correct), (LEAK, one.leaks))
             ]
+            if one.evidence is not None:
+                lines.append(figure_line(labels, f"{HIDDEN} at {middle}", interval(one.evidence, bounds=_SHARE)))
         lines += [line({"explainer": name}, AREA, note=reason) for name, reason in refused.items()]
         alone = [name for name, one in found.items() if one.looks == ONE_SIDE]
         whole, none = (crossed_interval(end, bounds=_SHARE).mean for end in ends)

@@ -224,6 +224,18 @@ def test_the_ends_are_models_of_whole_texts_and_of_masks_alone(setting, tables, 
     assert found.iloc[0] == pytest.approx(np.mean(right))
 
 
+def test_how_much_of_the_evidence_is_hidden(setting, tables):
+    rows = tables["roar"].set_index(["explainer", "metric"])["value"]
+    assert rows["evidence of both sides", "evidence hidden at 0.6"] == 1
+    assert rows["random", "evidence hidden at 0.6"] == pytest.approx(0.6, abs=0.15)
+    evidence = setting.task.evidence("test")
+    order = Roar()._preferring(Students(setting, None, None, None, "max", 0).everything(), {})
+    hidden = hidden_at(order, 0.6)["test"]
+    assert rows["random", "evidence hidden at 0.6"] == pytest.approx(
+        np.mean([hidden[uid][marks].mean() for uid, marks in evidence.items()])
+    )
+
+
 def test_a_second_run_trains_nothing_and_says_the_same(setting, folder, tables, monkeypatch):
     monkeypatch.setattr("benchmark.training.tiny.TinyModel.resolve", lambda *_: pytest.fail("it is trained again"))
     again = Roar(**SMALL)(context(setting, folder, longest=Longest(), refuses=Zeros()))
