@@ -50,3 +50,10 @@ def spread(rows: Sequence[Sequence[float] | NDArray], units: Int[Tensor, "B T"])
     if padded.shape[1] == 0:
         return padded.new_zeros(units.shape)
     return padded.gather(1, units.clamp(min=0)).masked_fill(units < 0, 0)
+
+
+def tokens_of(units: Int[Tensor, "N T"], removed: Bool[Tensor, "N U"]) -> Bool[Tensor, "N T"]:
+    """The tokens of removed units."""
+    if removed.shape[1] == 0:
+        return torch.zeros_like(units, dtype=torch.bool)
+    return removed.gather(1, units.clamp(min=0, max=removed.shape[1] - 1)) & (units >= 0)

@@ -9,11 +9,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from benchmark.models import Classifier
-from benchmark.models.removal import tokens_of
 from benchmark.models.variants import run_variants
 from benchmark.settings.declared import configurable
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
+from benchmark.units import tokens_of
 from methods.shared.input_gradients import Output
 from methods.shared.unit_scores import drops_of_each, unit_attribution, visible_units
 

@@ -32,6 +32,7 @@ from benchmark.models.next_token import (
 )
 from benchmark.models.special_tokens import added_tokens, structural_tokens
 from benchmark.types import Batch
+from benchmark.units import tokens_of
 from benchmark.words import UnitText, spans_of
 
 logger = logging.getLogger(__name__)
@@ -423,8 +424,7 @@ class Encoder:
             raise UserError(
                 f"example '{uids[0]}' has hidden words, and the model has no mask token to put in their place"
             )
-        of_tokens = gone.gather(1, units.clamp(min=0)) & (units >= 0)
-        return {**tensors, "input_ids": tensors["input_ids"].masked_fill(of_tokens, mask)}
+        return {**tensors, "input_ids": tensors["input_ids"].masked_fill(tokens_of(units, gone), mask)}
 
     def _asked(
         self,

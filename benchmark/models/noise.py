@@ -27,7 +27,8 @@ def noisy(model: Classifier, noise: Float[Tensor, "1 T D"]) -> Iterator[Classifi
         NotApplicable: the model embeds its input twice, as encoder–decoders do; and within the block, a pass has other
             tokens than the example (a method that deletes words, or goes on from states that it kept).
     """
-    if model.streams.count > 1 or len(embedding_modules(model.model, model.family, model.name)) > 1:
+    modules = embedding_modules(model.model, model.family, model.name)
+    if model.streams.count > 1 or len(modules) > 1:
         raise NotApplicable("the model embeds its input twice, and a noise of one example would be two")
 
     def hook(_module: nn.Module, _args: object, output: Tensor) -> Tensor:
@@ -38,6 +39,6 @@ def noisy(model: Classifier, noise: Float[Tensor, "1 T D"]) -> Iterator[Classifi
 
     told = f"{model.fingerprint}\0noise\0{sha256(noise.detach().cpu().double().numpy().tobytes()).hexdigest()}"
     with ExitStack() as stack:
-        for module in embedding_modules(model.model, model.family, model.name):
+        for module in modules:
             stack.callback(module.register_forward_hook(hook).remove)
         yield replace(model, twin=Twin(), magnitudes=Magnitudes(), fingerprint=sha256(told.encode()).hexdigest())

@@ -21,6 +21,7 @@ from benchmark.models.next_token import said_behind
 from benchmark.models.prefixes import Lengths, Prefixes, before_the_first, is_causal, rows_within
 from benchmark.models.variants import Variants, distinct, run_variants
 from benchmark.types import Batch
+from benchmark.units import tokens_of
 
 TokenUnits = Int[Tensor, "N T"]
 """The unit of each token; -1: none."""
@@ -56,13 +57,6 @@ class Operator(Protocol):
     def __call__(self, model: Classifier, tensors: Tensors, units: TokenUnits, removed: UnitMask) -> Removed:
         """Remove the units `removed` of N rows, whose tokens belong to `units` (-1: none)."""
         ...
-
-
-def tokens_of(units: TokenUnits, removed: UnitMask) -> Bool[Tensor, "N T"]:
-    """The tokens of removed units."""
-    if removed.shape[1] == 0:
-        return torch.zeros_like(units, dtype=torch.bool)
-    return removed.gather(1, units.clamp(min=0, max=removed.shape[1] - 1)) & (units >= 0)
 
 
 @dataclass(frozen=True)

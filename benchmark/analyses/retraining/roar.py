@@ -15,7 +15,7 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.opening import seeds_from
 from benchmark.analyses.retraining.leak import leak
-from benchmark.analyses.retraining.students import TRAIN, VALIDATION, Order, Students, hidden_at
+from benchmark.analyses.retraining.students import TRAIN, Order, Students, hidden_at
 from benchmark.analyses.seeds_and_examples import SeedValues, of_seeds
 from benchmark.errors import NoSplit, NotApplicable
 from benchmark.models.history import seconds_of_training
@@ -137,7 +137,7 @@ class Roar(Analysis):
         """Explain, hide, train and ask; a killed run goes on from the last model that answered."""
         own = context.setting
         _check(own)
-        students = Students(own, self.examples, self.limit, context.folder, self.pool, self.seed)
+        students = self._students(context)
         try:
             _check_texts(own, students)
         except NoSplit as error:
@@ -156,7 +156,7 @@ class Roar(Analysis):
                 advance(1)
                 return found
 
-            everything = students.everything()
+            everything = students.everything
             ends = [np.stack([correct(hidden_at(everything, end), seed) for seed in seeds]) for end in (0.0, 1.0)]
             found = {}
             for name, (order, looks) in orders.items():
@@ -178,12 +178,16 @@ class Roar(Analysis):
         if seconds is None:
             return None
         methods = [name for name in self.methods or context.cells if control_order(name) == 0]
-        splits = {TRAIN: self.examples, VALIDATION: None, str(context.setting.config.split): self.limit}
-        sizes = {split: len(context.setting.task.split(split)) for split in splits}
-        examples = sum(size if (most := splits[split]) is None else min(most, size) for split, size in sizes.items())
+        sizes = [
+            (len(context.setting.task.split(split)), most) for split, most in self._students(context).limits.items()
+        ]
+        examples = sum(size if most is None else min(most, size) for size, most in sizes)
         asked = 1 + self.recursive * self.trainings * (len(self._inner) - 1)
         models = self.trainings * (2 + len(self._inner) * (len(methods) + len(CONTROLS)))
         return asked * examples * spent.explained(methods) + models * seconds
+
+    def _students(self, context: Context) -> Students:
+        return Students(context.setting, self.examples, self.limit, context.folder, self.pool, self.seed)
 
     @property
     def _inner(self) -> tuple[float, ...]:
@@ -213,7 +217,7 @@ class Roar(Analysis):
         return {**found, **dict(self._controls(students))}, refused
 
     def _controls(self, students: Students) -> Iterator[tuple[str, tuple[Order, str]]]:
-        everything = students.everything()
+        everything = students.everything
         yield RANDOM, (self._preferring(everything, {}), NO_CLASS)
         marked = {split: _rationales(setting) for split, setting in students.splits.items()}
         if all(marked.values()):
@@ -243,11 +247,10 @@ class Roar(Analysis):
     ) -> Mapping[float, tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """Share by share, whether each tested example is answered, and whether the places of what is hidden tell it."""
         asked = self.recursive and name not in CONTROLS
-        labels = {**students.labels(TRAIN), **students.labels(students.tested)}
         found = {}
         for place, share in enumerate(self._inner):
             hidden = hidden_at(order, share)
-            told = leak(hidden[TRAIN], hidden[students.tested], labels, students.uids)
+            told = leak(hidden[TRAIN], hidden[students.tested], students.labels, students.uids)
             goes_on = asked and place + 1 < len(self._inner)
             found[share] = correct(hidden, seed, keep=goes_on), told
             if goes_on:

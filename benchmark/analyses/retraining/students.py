@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -81,12 +81,15 @@ class Students:
     seed: int
     _directories: dict[str, Path] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    @property
+    def limits(self) -> Mapping[str, int | None]:
+        """By split how many examples are used: of those that a model learns from, and of the tested one."""
+        return {TRAIN: self.examples, VALIDATION: None, self.tested: self.limit}
+
     @cached_property
     def splits(self) -> Mapping[str, Setting]:
-        """The examples of the splits, of the comparison's model: of those that a model learns from, and the tested one."""
-        own = self.setting
-        limits = {TRAIN: self.examples, VALIDATION: None, self.tested: self.limit}
-        return {split: of_split(own, split, limit) for split, limit in limits.items()}
+        """The examples of these splits, of the comparison's model."""
+        return {split: of_split(self.setting, split, limit) for split, limit in self.limits.items()}
 
     @property
     def tested(self) -> str:
@@ -96,16 +99,17 @@ class Students:
     @cached_property
     def uids(self) -> tuple[str, ...]:
         """Of the tested examples whose class is known, in order."""
-        labels = self.labels(self.tested)
-        return tuple(uid for uid in self.splits[self.tested].data.uids if labels[uid] >= 0)
+        return tuple(uid for uid in self.splits[self.tested].data.uids if self.labels[uid] >= 0)
 
-    def labels(self, split: str) -> dict[str, int]:
-        """The classes of a split's examples."""
-        data = self.splits[split].data
-        return {uid: int(label) for batch in data.batches for uid, label in zip(batch.uids, batch.label, strict=True)}
+    @cached_property
+    def labels(self) -> dict[str, int]:
+        """The classes of the training and of the tested examples; gathered once, as examples are encoded for it."""
+        batches = chain.from_iterable(self.splits[split].data.batches for split in (TRAIN, self.tested))
+        return {uid: int(label) for batch in batches for uid, label in zip(batch.uids, batch.label, strict=True)}
 
+    @cached_property
     def everything(self) -> Order:
-        """An order of all units that can be hidden, place by place."""
+        """An order of all units that can be hidden, place by place; gathered once likewise."""
 
         def of(batch: Batch) -> Iterator[Ranks]:
             rated = rated_units(batch, _visible(batch))

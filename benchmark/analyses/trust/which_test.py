@@ -52,7 +52,6 @@ OF_TRUTH = ("known causes", "plausibility")
 
 TAU = "Kendall τ_b"
 _HALF = 0.5
-_SHARES = 9  # that a test of removals has as a rule
 _NOT_ASKED = "whether the model knows what they leave was not asked (analyses.which_test.shift=true)"
 UNTOLD = "not told apart"
 _LEAVE = {
@@ -198,13 +197,14 @@ class WhichTest(Analysis):
         """What asks tests again; reading the rows that there are takes seconds, which are not counted."""
         tests = [name for name, test in context.evaluations.items() if test.reads == "tokens"]
         once, methods = spent.tested(tests), [name for name in context.cells if control_order(name) == 0]
+        removals = {removal for test in context.evaluations.values() if (removal := removal_of(test)) is not None}
         facts = context.setting.data.facts
         units = min(self.units, facts.units / max(1, facts.n))
         steps = {
             "ladder": len(RUNGS) * once,
             "fresh": self.fresh * (spent.explained(methods) + len(methods) * once),
             "winners": (units**2 + 2 * units) * spent.forward + (len(SEARCHED) + 1) * once,
-            "shift": len(tests) * _SHARES * spent.forward,
+            "shift": sum(len(shares) for _, shares in removals) * spent.forward,
             "operator": len(methods) * once,
         }
         asked = {"ladder": self.ladder, "fresh": self.fresh > 0, "winners": self.winners, "shift": self.shift}

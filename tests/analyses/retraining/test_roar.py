@@ -229,7 +229,7 @@ def test_how_much_of_the_evidence_is_hidden(setting, tables):
     assert rows["evidence of both sides", "evidence hidden at 0.6"] == 1
     assert rows["random", "evidence hidden at 0.6"] == pytest.approx(0.6, abs=0.15)
     evidence = setting.task.evidence("test")
-    order = Roar()._preferring(Students(setting, None, None, None, "max", 0).everything(), {})
+    order = Roar()._preferring(Students(setting, None, None, None, "max", 0).everything, {})
     hidden = hidden_at(order, 0.6)["test"]
     assert rows["random", "evidence hidden at 0.6"] == pytest.approx(
         np.mean([hidden[uid][marks].mean() for uid, marks in evidence.items()])
@@ -382,7 +382,7 @@ def test_a_window_that_cuts_what_models_learn_from_is_refused(tmp_path, monkeypa
 
 def test_one_process_trains_a_student_and_the_others_wait(setting, tmp_path):
     students = Students(setting, None, None, tmp_path, "max", 0)
-    hidden = hidden_at(students.everything(), 0.5)
+    hidden = hidden_at(students.everything, 0.5)
     lineage = students._lineage(hidden, 0)
     found = []
     waiting = threading.Thread(target=lambda: found.append(students.correct(hidden, 0, keep_model=False)))
