@@ -13,6 +13,7 @@ from torch import Tensor
 from benchmark.engines.base import Runner, Series, nothing
 from benchmark.engines.local import Here
 from benchmark.errors import NotApplicable
+from benchmark.evaluations.base import correctness
 from benchmark.models import Classifier
 from benchmark.randomness import generator
 from benchmark.results.record import TaskRecord
@@ -103,6 +104,15 @@ class Data:
     def predicted(self) -> Int[Tensor, "N"]:
         """The most probable class of each example, in the order of the batches."""
         return torch.cat([self.logits(index).argmax(-1).cpu() for index in range(len(self.batches))])
+
+    @property
+    def correct(self) -> Float[Tensor, "N"]:
+        """1 where an example's label is predicted, else 0, in float64; NaN without a label."""
+        right = [
+            torch.where(batch.label >= 0, correctness(self.logits(index), batch.label), torch.nan).cpu()
+            for index, batch in enumerate(self.batches)
+        ]
+        return torch.cat(right)
 
     def logits(self, index: int) -> Float[Tensor, "B C"]:
         """Logits of a batch, computed once for all methods; where several batches are computed at a time, those of all."""

@@ -161,7 +161,8 @@ class Roar(Analysis):
             found = {}
             for name, (order, looks) in orders.items():
                 try:
-                    chains = [self._hidden(context, students, name, order, seed, correct) for seed in seeds]
+                    told: dict[float, NDArray[np.float64]] = {}
+                    chains = [self._hidden(context, students, name, order, seed, correct, told) for seed in seeds]
                 except NotApplicable as reason:  # of a model that was trained again
                     refused[name] = str(reason)
                     continue
@@ -243,16 +244,27 @@ class Roar(Analysis):
         return found
 
     def _hidden(
-        self, context: Context, students: Students, name: str, order: Order, seed: int, correct: Any
+        self,
+        context: Context,
+        students: Students,
+        name: str,
+        order: Order,
+        seed: int,
+        correct: Any,
+        told: dict[float, NDArray[np.float64]],
     ) -> Mapping[float, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Share by share, whether each tested example is answered, and whether the places of what is hidden tell it."""
+        """Share by share, whether each tested example is answered, and whether the places of what is hidden tell it.
+
+        The latter is kept in `told` for the next seed, where the order is the same.
+        """
         asked = self.recursive and name not in CONTROLS
         found = {}
         for place, share in enumerate(self._inner):
             hidden = hidden_at(order, share)
-            told = leak(hidden[TRAIN], hidden[students.tested], students.labels, students.uids)
+            if asked or share not in told:
+                told[share] = leak(hidden[TRAIN], hidden[students.tested], students.labels, students.uids)
             goes_on = asked and place + 1 < len(self._inner)
-            found[share] = correct(hidden, seed, keep=goes_on), told
+            found[share] = correct(hidden, seed, keep=goes_on), told[share]
             if goes_on:
                 method = cast(Method, context.cells[name].method)
                 order, _ = students.order(name, method, partial(self._compute, context), hidden, seed)

@@ -19,7 +19,7 @@ from benchmark.analyses.resumed import explained_of
 from benchmark.analyses.retraining.masked_task import Hidden, Masked
 from benchmark.analyses.trust.randomised import correlation
 from benchmark.evaluations import ranks
-from benchmark.evaluations.base import correctness, rated_scores, rated_units, token_scores
+from benchmark.evaluations.base import rated_scores, rated_units, token_scores
 from benchmark.evaluations.curves import counts
 from benchmark.models import load_model
 from benchmark.results.cache import cache_directory
@@ -134,13 +134,7 @@ class Students:
             if file is not None and file.exists():
                 return Ragged.read(file).arrays["correct"]
             data = self._trained(hidden, seed, self.tested).data
-            found = {
-                uid: float(right)
-                for index, batch in enumerate(data.batches)
-                for uid, right in zip(
-                    batch.uids, correctness(data.logits(index).double().cpu(), batch.label.cpu()), strict=True
-                )
-            }
+            found = dict(zip(data.uids, data.correct.tolist(), strict=True))
             answers = np.array([found[uid] for uid in self.uids])
             if not keep_model:  # before the answers are there, as nobody asks for it afterwards
                 self._forget()

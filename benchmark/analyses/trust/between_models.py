@@ -16,11 +16,10 @@ from benchmark.analyses.opening import setting_of
 from benchmark.analyses.trust import questions
 from benchmark.analyses.trust.columns import Column, columns_of, common
 from benchmark.errors import NotApplicable, UserError
-from benchmark.evaluations.base import correctness
 from benchmark.models.history import mask_share
 from benchmark.models.history import told as told_masks
 from benchmark.progress.spent import Spent
-from benchmark.results.statistics import ALPHA, Interval, holm, interval, sign_flip_p
+from benchmark.results.statistics import ALPHA, holm, interval, sign_flip_p
 from benchmark.results.tables import Table, frame, line
 from benchmark.run.steps import finish
 from benchmark.run.workbench import Setting
@@ -177,15 +176,7 @@ def _models(settings: Sequence[tuple[str, Setting]]) -> Table:
     lines: list[dict[str, Any]] = []
     for name, setting in settings:
         labels = {"model": name}
-        lines.append(figure_line(labels, "accuracy", _accuracy(setting)))
+        right = setting.data.correct.numpy()
+        lines.append(figure_line(labels, "accuracy", interval(right[~np.isnan(right)], bounds=(0.0, 1.0))))
         lines.append(line(labels, "in training", note=told_masks(mask_share(setting.model))))
     return Table("between_models_models", "The models", ("model",), frame(lines, ("model",)))
-
-
-def _accuracy(setting: Setting) -> Interval:
-    data = setting.data
-    right = [
-        correctness(data.logits(index).double().cpu(), batch.label.cpu()).numpy()[(batch.label >= 0).cpu().numpy()]
-        for index, batch in enumerate(data.batches)
-    ]
-    return interval(np.concatenate(right), bounds=(0.0, 1.0))
