@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from benchmark.errors import NotApplicable
 
-TargetName = Literal["predicted", "label", "contrast", "log_probability"]
+TargetName = Literal["predicted", "label", "contrast", "margin", "log_probability"]
 """What a setting asks for: the class that the model predicts; the annotated one; the predicted class rather than the one
-with the second largest logit; or the logarithm of the annotated one's probability."""
+with the second largest logit; the annotated class rather than the other one with the largest logit; or the logarithm of the
+annotated one's probability."""
 
 
 class Target(ABC):
@@ -305,6 +306,17 @@ def runner_up(logits: Float[Tensor, "B C"], *, multilabel: bool = False) -> Cont
     return Contrast(predicted, others.argmax(-1))
 
 
+def margin(label: Int[Tensor, "B"], logits: Float[Tensor, "B C"], *, multilabel: bool = False) -> Contrast:
+    """The annotated class rather than the other one with the largest logit; where it is not known, as `runner_up`.
+
+    Raises:
+        NotApplicable: as `runner_up`.
+    """
+    predicted = runner_up(logits, multilabel=multilabel)
+    own = torch.where(label < 0, predicted.classes, label.to(logits.device))
+    return Contrast(own, logits.scatter(-1, own[:, None], -torch.inf).argmax(-1))
+
+
 def target_of(
     which: TargetName,
     label: Int[Tensor, "B"],
@@ -323,6 +335,8 @@ def target_of(
         return LogProbability(label)
     if which == "label":
         return ClassTarget(label)
+    if which == "margin":
+        return margin(label, logits(), multilabel=multilabel)
     return runner_up(logits(), multilabel=multilabel) if which == "contrast" else ClassTarget(logits().argmax(-1))
 
 

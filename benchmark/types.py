@@ -30,8 +30,17 @@ if TYPE_CHECKING:
 Aggregate = Callable[[Float[Tensor, "N L H"]], Float[Tensor, "L H"]]
 """Head importance from the head scores of N examples."""
 
-Reads = Literal["tokens", "classes", "heads", "edges", "method"]
+Reads = Literal["tokens", "classes", "heads", "components", "edges", "method"]
 """What an evaluation reads of an explainer: its stored scores, or the explainer itself (`Evaluation.extract`)."""
+
+Part = Literal["heads", "nodes", "components"]
+"""What of a model an explainer may score beside tokens: a field of `Attribution`."""
+
+SCORED: Mapping[Part, str] = {
+    "heads": "heads",
+    "nodes": "nodes of the computation graph",
+    "components": "edges of the computation graph",
+}
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,8 @@ class Example:
         rated: one boolean per unit: whether it is rated and removed; None for all but those of a query.
         hidden: one boolean per unit: whether models see, and learn from, a mask in its place (the mask token for each of
             its tokens; of a patch, black); None for none.
+        corrupted: an input like `inputs`, of as many tokens, in which what decides is another; circuits are patched with
+            what the model computes of it.
     """
 
     uid: str
@@ -66,6 +77,7 @@ class Example:
     candidates: Sequence[str] = ()
     rated: np.ndarray | None = None
     hidden: np.ndarray | None = None
+    corrupted: Any = None
 
     def __post_init__(self) -> None:
         for name in ("rationale", "rated", "hidden"):
@@ -106,6 +118,7 @@ class Batch:
         keys: what draws for an example follow: its identifier where it was given one, else a digest of its input, so that
             scores do not depend on the place in a list. Empty: the identifiers.
         rated: `Example.rated`, or None; empty where no example says it.
+        corrupted: model inputs of `Example.corrupted`, padded by themselves; empty where an example has none.
     """
 
     uids: tuple[str, ...]
@@ -122,6 +135,7 @@ class Batch:
     tokenless: tuple[tuple[int, ...], ...] = ()
     keys: tuple[str, ...] = ()
     rated: Sequence[np.ndarray | None] = ()
+    corrupted: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.uids)
@@ -191,6 +205,7 @@ class Batch:
             tokenless=tuple(self.tokenless[i] for i in rows) if self.tokenless else (),
             keys=tuple(self.keys[i] for i in rows) if self.keys else (),
             rated=tuple(self.rated[i] for i in rows) if self.rated else (),
+            corrupted={name: tensor[index] for name, tensor in self.corrupted.items()},
         )
 
     def __repr__(self) -> str:
@@ -247,6 +262,8 @@ class Attribution:
         classes: token scores for the K most probable classes, most probable first; for evaluations that read classes.
         pixels: one score per pixel of an image, of a method that scores pixels; `benchmark.evaluations.maps` makes those of
             the others from `tokens`.
+        nodes: one score per node of the computation graph (`benchmark.models.components.Graph`).
+        components: one score per node and slot that reads it, 0 where these are not joined: the edges of that graph.
     """
 
     target: Target
@@ -259,6 +276,8 @@ class Attribution:
     edges: Float[Tensor, "B L T T"] | None = field(default=None, metadata=ROUNDED)
     classes: Float[Tensor, "B K T"] | None = None
     pixels: Float[Tensor, "B Y X"] | None = None
+    nodes: Float[Tensor, "B S"] | None = None
+    components: Float[Tensor, "B S D"] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.target, Tensor):
@@ -547,7 +566,9 @@ class Evaluation(ABC):
         version: enters the identity of stored rows: raise it when the numbers change.
         reads: what it is given of a method.
         target: what is explained: the predicted class, the annotated one ("label"), or the predicted class rather than the
-            one with the second largest logit ("contrast"), or ln p of the annotated class ("log_probability").
+            one with the second largest logit ("contrast"), the annotated class rather than the best of the others
+            ("margin"), or ln p of the annotated class ("log_probability").
+        part: of one that reads `components`, which scores these are.
         calibration: examples that head importance, or what a test takes from a method, comes from. It has `split` and
             `limit`: the first examples of that split which are not scored. A test of heads may have `same` (importance
             over the scored examples) or `each` (the importance of every example by itself).
@@ -561,6 +582,7 @@ class Evaluation(ABC):
     of_images: ClassVar[bool] = False
     averaged: ClassVar[bool] = False
     target: TargetName = "predicted"
+    part: Part = "heads"
     calibration: Any = "same"
 
     @property

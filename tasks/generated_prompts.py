@@ -56,12 +56,13 @@ _FACTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A prompt: its words, the answer, a foil, and the places of the words that decide."""
+    """A prompt: its words, the answer, a foil, the places of the words that decide, and its corrupted counterpart."""
 
     words: tuple[str, ...]
     answer: str
     foil: str
     decisive: frozenset[int]
+    corrupted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,8 @@ def _ioi(draw: random.Random) -> _Drawn:
     first, second = draw.choice(((receiver, giver), (giver, receiver)))
     words = f"When {first} and {second} went to the {draw.choice(_PLACES)} , {giver} gave a {draw.choice(_THINGS)} to"
     told = tuple(words.split())
-    return _Drawn(
-        told, receiver, giver, frozenset(place for place, word in enumerate(told) if word in (receiver, giver))
-    )
+    places = [place for place, word in enumerate(told) if word in (receiver, giver)]
+    return _Drawn(told, receiver, giver, frozenset(places), _with(told, {places[-1]: receiver}))
 
 
 def _greater_than(draw: random.Random) -> _Drawn:
@@ -100,7 +100,8 @@ def _greater_than(draw: random.Random) -> _Drawn:
     words = f"The {draw.choice(_EVENTS)} lasted from the year {century} {start:02d} to the year {century}"
     told = tuple(words.split())
     later, earlier = draw.randint(start + 1, 99), draw.randint(0, start - 1)
-    return _Drawn(told, f"{later:02d}", f"{earlier:02d}", frozenset({told.index(f"{start:02d}", 6)}))
+    place = told.index(f"{start:02d}", 6)
+    return _Drawn(told, f"{later:02d}", f"{earlier:02d}", frozenset({place}), _with(told, {place: "01"}))
 
 
 def _induction(draw: random.Random) -> _Drawn:
@@ -111,7 +112,8 @@ def _induction(draw: random.Random) -> _Drawn:
     again = before[: place + 1]
     foil = draw.choice([word for word in before if word != before[place + 1]])
     told = (*before, *again)
-    return _Drawn(told, before[place + 1], foil, frozenset({place, place + 1, len(told) - 1}))
+    decisive = frozenset({place, place + 1, len(told) - 1})
+    return _Drawn(told, before[place + 1], foil, decisive, _with(told, {place + 1: foil}))
 
 
 def _agreement(draw: random.Random) -> _Drawn:
@@ -121,7 +123,13 @@ def _agreement(draw: random.Random) -> _Drawn:
     shown = [(noun, _NOUNS[noun])[number] for noun, number in zip((subject, other), numbers, strict=True)]
     verbs = draw.choice(_VERBS)
     told = ("the", shown[0], draw.choice(_BETWEEN), "the", shown[1])
-    return _Drawn(told, verbs[numbers[0]], verbs[1 - numbers[0]], frozenset({1}))
+    other_number = (subject, _NOUNS[subject])[1 - numbers[0]]
+    return _Drawn(told, verbs[numbers[0]], verbs[1 - numbers[0]], frozenset({1}), _with(told, {1: other_number}))
+
+
+def _with(words: Sequence[str], exchanged: Mapping[int, str]) -> tuple[str, ...]:
+    """The words with others in some places."""
+    return tuple(exchanged.get(place, word) for place, word in enumerate(words))
 
 
 def _needle(draw: random.Random, pairs: int) -> _Context:
@@ -196,6 +204,9 @@ class GeneratedPrompts:
     Attributes:
         kinds: of prompts; several are drawn in turn.
         pairs: sentences in the context of `needle` and `facts`, at most 24.
+        corrupted: give each prompt a counterpart of as many words, with which circuits are patched: the giver named a second
+            time is the receiver (`ioi`), the war began in the year 01 of its century (`greater_than`, as in the source), the
+            foil followed the word that is asked for (`induction`), the subject has the other number (`agreement`).
         name: the task's name in run folders.
         seed: determines every prompt; each split has its own stream.
         train, validation, test: prompts in each split; of the mixture likewise.
@@ -210,11 +221,16 @@ class GeneratedPrompts:
     validation: Count = 400
     test: Count = 400
     pairs: Annotated[int, AtLeast(2)] = 8
+    corrupted: bool = False
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.pairs > len(_OBJECTS):
             raise SettingError("pairs", self.pairs, f"2 to {len(_OBJECTS)}")
+        if self.corrupted and (without := set(self.kinds) & {*_CONTEXTS}):
+            raise SettingError(
+                "corrupted", self.corrupted, f"false, as prompts of {', '.join(sorted(without))} have no counterpart"
+            )
 
     @property
     def labels(self) -> Sequence[str]:
@@ -232,6 +248,8 @@ class GeneratedPrompts:
         settings = {"task": "generated_prompts", "version": self.version, "kinds": list(self.kinds), "seed": self.seed}
         if set(self.kinds) & {*_CONTEXTS}:
             settings["pairs"] = self.pairs
+        if self.corrupted:
+            settings["corrupted"] = True
         parts = [f"{e.uid}\t{e.inputs}\t{e.candidates}" for split in ("validation", "test") for e in self.split(split)]
         return digest(settings | {"train": self.train}, parts)
 
@@ -269,6 +287,7 @@ class GeneratedPrompts:
                 rated=rated,
                 candidates=(found.answer, found.foil),
                 meta={"kind": kind},
+                corrupted=" ".join(found.corrupted) if self.corrupted else None,
             )
 
 

@@ -2,9 +2,9 @@
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from benchmark.settings.declared import Count, Distinct, Natural, SettingError, 
 from benchmark.settings.early import SPLITS
 from benchmark.types import Example
 from tasks.common import check_split, digest
-from tasks.planted_grammar import NEGATIVE, POSITIVE, Review, draw_review
+from tasks.planted_grammar import NEGATIVE, POSITIVE, Review, draw_review, flipped
 from tasks.planted_shortcuts import PHRASES, labels_of, with_phrase
 
 Split = Literal["train", "validation", "test"]
@@ -42,6 +42,8 @@ class Planted:
         shortcut_rate: the share of the reviews of a split that hold one.
         shortcut_splits: the splits whose reviews hold some.
         flipped_splits: those of them in which phrases go with the other label.
+        corrupted: give each review a counterpart of as many words, with which circuits are patched: each opinion word is one
+            of the other polarity.
 
     Raises:
         SettingError: an odd number of phrases, or more than there are; a flipped split that holds none.
@@ -59,6 +61,7 @@ class Planted:
     shortcut_rate: Share = 0.5
     shortcut_splits: Annotated[Sequence[Split], Distinct()] = ("train",)
     flipped_splits: Annotated[Sequence[Split], Distinct()] | None = None
+    corrupted: bool = False
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _evidence: dict[str, dict[str, np.ndarray]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -91,7 +94,13 @@ class Planted:
             for split in SPLITS
             for example in self.split(split)
         ]
-        return digest({"task": "planted", "version": self.version}, parts)
+        settings: dict[str, Any] = {"task": "planted", "version": self.version}
+        return digest(settings | {"corrupted": True} if self.corrupted else settings, parts)
+
+    @cached_property
+    def learned_from(self) -> "Planted":
+        """The same reviews without their counterparts, of which no model learns anything."""
+        return replace(self, corrupted=False) if self.corrupted else self
 
     def split(self, name: str) -> Sequence[Example]:
         """Examples of "train", "validation" or "test"; inputs are lists of words."""
@@ -101,7 +110,7 @@ class Planted:
             reviews = [draw_review(rng) for _ in range(getattr(self, name))]
             if self.shortcuts and name in self.shortcut_splits:
                 reviews = list(self._with_shortcuts(reviews, name))
-            examples = tuple(_example(f"{name}-{i:05d}", review) for i, review in enumerate(reviews))
+            examples = tuple(self._example(f"{name}-{i:05d}", review) for i, review in enumerate(reviews))
             polarities = (np.array(review.polarity) for review in reviews)
             self._splits[name] = examples
             self._evidence[name] = {one.uid: own != 0 for one, own in zip(examples, polarities, strict=True)}
@@ -121,8 +130,8 @@ class Planted:
             holds = rng.random() < self.shortcut_rate
             yield with_phrase(rng, review, self.shortcuts, strength) if holds else review
 
-
-def _example(uid: str, review: Review) -> Example:
-    label = _LABELS[review.label]
-    rationale = np.array([sign == review.label for sign in review.polarity])
-    return Example(uid=uid, inputs=list(review.words), label=label, rationale=rationale)
+    def _example(self, uid: str, review: Review) -> Example:
+        label = _LABELS[review.label]
+        rationale = np.array([sign == review.label for sign in review.polarity])
+        corrupted = list(flipped(review)) if self.corrupted else None
+        return Example(uid=uid, inputs=list(review.words), label=label, rationale=rationale, corrupted=corrupted)

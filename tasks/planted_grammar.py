@@ -258,6 +258,37 @@ class _Writer:
         return words
 
 
+_OPPOSITES: Mapping[str, str] = {
+    here: there
+    for pairs in (
+        *(zip(of[POSITIVE], of[NEGATIVE], strict=True) for of in (ADJECTIVES, VERBS)),
+        zip(*([PAST[verb] for verb in VERBS[side]] for side in (POSITIVE, NEGATIVE)), strict=True),
+    )
+    for pair in pairs
+    for here, there in (pair, pair[::-1])
+}
+
+
+def flipped(review: Review) -> tuple[str, ...]:
+    """The words with those of the other polarity in the place of each opinion word, and an article that fits.
+
+    Negations and intensifiers stay, so that every vote counts for the other label.
+    """
+    words = list(review.words)
+    for place, (word, sign) in enumerate(zip(review.words, review.polarity, strict=True)):
+        bare = word.strip(",.").lower()
+        if sign == 0 or bare not in _OPPOSITES:
+            continue
+        words[place] = _as_cased(word, word.lower().replace(bare, _OPPOSITES[bare]))
+        if place and words[place - 1].lower() in ("a", "an"):
+            words[place - 1] = _as_cased(words[place - 1], article(words[place]))
+    return tuple(words)
+
+
+def _as_cased(word: str, other: str) -> str:
+    return other[0].upper() + other[1:] if word[0].isupper() else other
+
+
 def article(word: str) -> str:
     """`a` or `an`, by the first letter of the next word (the lexicon has no exceptions to it)."""
     return "an" if word[:1].lower() in "aeiou" else "a"

@@ -43,6 +43,7 @@ class Tape:
         edits: applied in order to the probabilities of every layer.
         value_edits: applied in order to the value vectors of every layer, one set for each query head.
         output_edits: applied in order to what the heads of every layer give the output projection.
+        inputs: takes the queries, keys and values of calls, or gives others in their place.
         replace: probabilities that stand in for those of a layer; its scores are then not computed.
         record: keep the (edited) probabilities.
         record_permitted: keep which keys each query may attend to.
@@ -57,6 +58,7 @@ class Tape:
     edits: Sequence[AttentionEdit] = ()
     value_edits: Sequence[ValueEdit] = ()
     output_edits: Sequence[OutputEdit] = ()
+    inputs: "HeadInputs | None" = None
     replace: Mapping[int, Tensor] = field(default_factory=dict)
     record: bool = False
     record_permitted: bool = False
@@ -78,6 +80,33 @@ class Tape:
     def narrows(self) -> Narrow | None:
         """Which rows of the next call are computed; None for all."""
         return self.narrow if self.narrow is not None and self.narrow.call == self.layer else None
+
+
+@dataclass
+class HeadInputs:
+    """What heads read, taken from several runs of a block and given to another one.
+
+    A run of a block ends at its attention with `Gathered` as long as nothing is given; what the attention was called with is
+    then `taken`. Once queries, keys and values are `given`, they stand in the place of the run's own.
+
+    Attributes:
+        taken: queries, keys and values [B H T Dh] of the last run that was ended, keys and values for each query head.
+        given: those that stand in for the next run's.
+    """
+
+    taken: tuple[Tensor, Tensor, Tensor] | None = None
+    given: tuple[Tensor, Tensor, Tensor] | None = None
+
+    def passed(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What the attention goes on with.
+
+        Raises:
+            Gathered: nothing is given.
+        """
+        if self.given is None:
+            self.taken = query, key, value
+            raise Gathered
+        return self.given
 
 
 class _Active(threading.local):
@@ -137,6 +166,8 @@ def attention_forward(
         query, key, value, attention_mask = _narrowed(tape.narrows, query, key, value, attention_mask)
     groups = getattr(module, "num_key_value_groups", 1)
     key, value = _expand_groups(key, groups), _expand_groups(value, groups)
+    if tape is not None and tape.inputs is not None:
+        query, key, value = tape.inputs.passed(query, key, value)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     if tape is not None:
         for edit in tape.value_edits:

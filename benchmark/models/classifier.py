@@ -202,7 +202,22 @@ class Classifier:
             rated=[example.rated for example in examples],
             hidden=[example.hidden for example in examples],
         )
-        return self._with_as_many(batch)
+        return self._with_as_many(self._with_corrupted(batch, examples))
+
+    def _with_corrupted(self, batch: Batch, examples: Sequence[Example]) -> Batch:
+        """The batch with its corrupted inputs, where every example has one."""
+        if any(example.corrupted is None for example in examples):
+            return batch
+        tensors = self.encoder(
+            [example.corrupted for example in examples],
+            uids=batch.uids,
+            labels=[-1] * len(batch),
+            rationale=[None] * len(batch),
+            query_units=[0] * len(batch),
+            meta=batch.meta,
+            candidates=[example.candidates for example in examples],
+        ).tensors
+        return replace(batch, corrupted=tensors)
 
     def _is_unknown(self, example: Example) -> bool:
         """Whether an example's class is not known; where the classes are all tokens, its answer alone says it."""
@@ -384,7 +399,7 @@ class Classifier:
             NotApplicable: there is no second class, or each label has a probability of its own.
         """
         if self.encoder.over == CONTINUATION:
-            if which == "contrast":
+            if which in ("contrast", "margin"):
                 raise NotApplicable("a continuation is contrasted with nothing: its log-probability is explained")
             return LogProbability(torch.zeros_like(batch.label))
         return target_of(which, batch.label, logits or (lambda: self.run(batch).logits), multilabel=self.multilabel)

@@ -58,6 +58,13 @@ class Block:
     head_tables: tuple[_Named, ...] = ()
 
 
+def is_residual_addition(function: Any, args: Sequence[Any], hidden: Tensor | None) -> bool:
+    """Whether a call adds two tensors of the shape of the hidden state of the block that runs; None: none runs."""
+    if hidden is None or function not in ADDITIONS or len(args) < 2:
+        return False
+    return all(isinstance(x, Tensor) and x.shape == hidden.shape for x in args[:2])
+
+
 @dataclass
 class _Trace:
     """What happened inside the block that is running."""
@@ -108,9 +115,7 @@ class _Watch:
 
     def is_addition(self, function: Any, args: Sequence[Any]) -> bool:
         """Whether this call adds two hidden states inside a block."""
-        if self.hidden is None or function not in ADDITIONS or len(args) < 2:
-            return False
-        return all(isinstance(x, Tensor) and x.shape == self.hidden.shape for x in args[:2])
+        return is_residual_addition(function, args, self.hidden)
 
 
 @contextmanager

@@ -34,6 +34,7 @@ _READS = {
     "tokens": "scores of words",
     "classes": "scores of words for several classes",
     "heads": "scores of heads",
+    "components": "scores of heads, or of nodes or edges of the computation graph",
     "edges": "scores of edges",
     "method": "the method itself",
 }

@@ -42,7 +42,7 @@ from benchmark.run.stages import (
     heads_from,
 )
 from benchmark.targets import Explained, TargetName
-from benchmark.types import Attribution, Compared, Method
+from benchmark.types import SCORED, Attribution, Compared, Method, Part
 
 Step = Literal["explain", "test", "reduce"]
 """What brings a cell up to date, one after the other: attributions, then rows of tests, then figures."""
@@ -135,11 +135,19 @@ class Cell:
         Raises:
             NotApplicable: the method does not score heads.
         """
+        return self.part_scores("heads", calibration, which)
+
+    def part_scores(self, part: Part, calibration: Any, which: TargetName) -> Float[Tensor, "N ..."]:
+        """The same of heads, of nodes of the computation graph, or of its edges (`components`).
+
+        Raises:
+            NotApplicable: the method does not score them.
+        """
         stage = heads_from(calibration, which)
         stored = self.explain(which) if stage.sample is None else self.explained(stage)
-        if "heads" not in stored.arrays:
-            raise NotApplicable("the method does not score heads")
-        return torch.as_tensor(stored.arrays["heads"])
+        if part not in stored.arrays:
+            raise NotApplicable(f"the method does not score {SCORED[part]}")
+        return torch.as_tensor(stored.arrays[part])
 
     def explained(self, stage: Explaining, predicted: Ragged | None = None) -> Ragged:
         """What lies on disk of a stage when it is done; it is computed where it is not there.

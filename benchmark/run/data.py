@@ -89,7 +89,7 @@ class Data:
             classes = len(self.model.labels)
             drawn = [int(generator(which.seed, "explained class", uid).integers(classes)) for uid in batch.uids]
             return ClassTarget(batch.label.new_tensor(drawn))
-        if which in ("label", "log_probability") and bool((batch.label < 0).any()):
+        if which in ("label", "margin", "log_probability") and bool((batch.label < 0).any()):
             raise NotApplicable("some examples have no label")
         return self.model.target(batch, which, lambda: self.logits(index))
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models import Classifier
+from benchmark.models.components import Graph
 from benchmark.models.continuations import each_of, summed
 from benchmark.models.guard import is_ours, watched
 from benchmark.models.next_token import CONTINUATION, NOT_A_SUM
@@ -164,6 +165,8 @@ def _shapes(answer: Attribution, model: Classifier, batch: Batch) -> Mapping[str
     """What every field that is given must have; None for a dimension of any size."""
     n_examples, width = batch.units.shape
     sizes = {"B": n_examples, "T": width, "L": model.n_layers, "H": model.n_heads}
+    graph = Graph(model.n_layers, model.n_heads)
+    sizes |= {"S": len(graph.nodes), "D": len(graph.slots)}
     sizes |= dict(zip("YX", batch.size or (0, 0), strict=True))
     return {name: tuple(map(sizes.get, layouts()[name].dimensions)) for name in answer.of_examples}
 

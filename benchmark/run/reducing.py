@@ -24,6 +24,7 @@ SAME_FOR_EVERY_CLASS = "1 by construction: the method does not look at the class
 NOT_OF_THE_CLASS = {
     "label": "the test explains the annotated class, and the method does not look at the class",
     "contrast": "the test explains why one class rather than another, and the method does not look at the class",
+    "margin": "the test explains why the annotated class rather than another, and the method does not look at the class",
     "log_probability": "the test explains the probability of the annotated class, and the method does not look at the class",
 }
 SAID_OF_TARGET = {
@@ -31,6 +32,11 @@ SAID_OF_TARGET = {
         "contrast",
         "explained is why the predicted class rather than the one with the second largest logit, and the probability is "
         "that of the first where only these two are possible",
+    ),
+    "margin": (
+        "margin",
+        "explained is why the annotated class rather than the other one with the largest logit, and the probability is that "
+        "of the first where only these two are possible",
     ),
     "log_probability": (
         "log-probability",

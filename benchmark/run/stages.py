@@ -108,7 +108,7 @@ class Testing:
     def by_batch(self) -> bool:
         """Whether its rows of a batch hang on that batch alone, and not on what calibration examples gave."""
         reads = self.evaluation.reads
-        return reads in ("tokens", "classes", "edges") or (reads == "heads" and self.evaluation.calibration == "each")
+        return reads in ("tokens", "classes", "edges") or (reads in PARTS and self.evaluation.calibration == "each")
 
     def batches(self, data: Data) -> Sequence[Batch]:
         """What it goes over."""
@@ -151,6 +151,9 @@ Stage = Explaining | Testing | Searching
 PREDICTED = Explaining()
 """Attributions for the predicted classes: every finished cell has them."""
 
+PARTS = ("heads", "components")
+"""What a test reads of explanations that is one thing for all examples: importance of the model's parts."""
+
 CLASSES = Explaining("classes")
 PREDICTED_EDGES = Explaining("edges")
 WITH_EDGES = Explaining("attributions and edges")
@@ -158,16 +161,17 @@ WITH_EDGES = Explaining("attributions and edges")
 
 
 def heads_from(calibration: Any, which: Explained) -> Explaining:
-    """The explanations whose head scores give importance: of the scored examples ("same"), or of calibration examples.
+    """The explanations whose scores of a model's parts give importance: of the scored examples ("same"), or of calibration
+    examples.
 
     Args:
         calibration: "same", or what has `split` and `limit`.
         which: what is explained of the scored examples. Calibration examples are explained for their labels, or where a
-            contrast or a log-probability is asked for, for that.
+            contrast, a margin or a log-probability is asked for, for that.
     """
     if calibration == "same":
         return Explaining(which=which)
-    of_sample: TargetName = which if which in ("contrast", "log_probability") else "label"
+    of_sample: TargetName = which if which in ("contrast", "margin", "log_probability") else "label"
     return Explaining(which=of_sample, sample=Sample(calibration.split, calibration.limit))
 
 
@@ -179,7 +183,7 @@ def asked(evaluation: Evaluation) -> tuple[Explaining, ...]:
         return (Explaining("edges", evaluation.target),)
     if evaluation.reads == "classes":
         return (PREDICTED, CLASSES)
-    if evaluation.reads == "heads" and evaluation.calibration not in ("same", "each"):
+    if evaluation.reads in PARTS and evaluation.calibration not in ("same", "each"):
         return (heads_from(evaluation.calibration, evaluation.target),)
     return tuple(dict.fromkeys((PREDICTED, Explaining(which=evaluation.target))))
 
@@ -193,5 +197,6 @@ def _said(which: Explained) -> str:
         "predicted": "the predicted class",
         "label": "the label",
         "contrast": "the contrast",
+        "margin": "the margin",
         "log_probability": "the log-probability",
     }[which]

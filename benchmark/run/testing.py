@@ -282,6 +282,24 @@ def _rows_of_method(cell: Cell, evaluation: Evaluation) -> Series[pd.DataFrame]:
     )
 
 
+def _rows_of_components(cell: Cell, evaluation: Evaluation) -> Series[pd.DataFrame]:
+    """With the mean scores over the calibration examples, or each example's own."""
+    if evaluation.part == "heads":
+        return _rows_of_heads(cell, evaluation)
+    each = evaluation.calibration == "each"
+    scores = cell.part_scores(evaluation.part, "same" if each else evaluation.calibration, evaluation.target)
+    mean = scores.mean(0, keepdim=True)
+
+    def inputs(index: int) -> tuple[object, ...]:
+        batch = cell.data.batches[index]
+        start = cell.data.start(index)
+        own = scores[start : start + len(batch)] if each else mean.expand(len(batch), *mean.shape[1:])
+        target = cell.data.target(index, evaluation.target)
+        return (Attribution(target, **{evaluation.part: own.to(batch.units.device)}),)
+
+    return _series(cell, Rows(_scoped(cell, evaluation)), inputs)
+
+
 def _rows_of_heads(cell: Cell, evaluation: Evaluation) -> Series[pd.DataFrame]:
     each = evaluation.calibration == "each"
     scores = cell.head_scores("same" if each else evaluation.calibration, evaluation.target)
@@ -307,6 +325,7 @@ READERS: Mapping[Reads, Callable[[Cell, Evaluation], Series[pd.DataFrame]]] = {
     "classes": lambda cell, evaluation: _rows_of_stored(cell, evaluation, cell.classes()),
     "edges": lambda cell, evaluation: _rows_of_stored(cell, evaluation, cell.edges(evaluation.target)),
     "heads": _rows_of_heads,
+    "components": _rows_of_components,
     "method": _rows_of_method,
 }
 """How the rows of a test come about, by what it reads."""

@@ -363,7 +363,7 @@ def _check(own: Setting) -> None:
         )
     if own.model.encoder.patch is None and own.model.mask_token_id is None:
         raise NotApplicable("the model has no mask token to put in the place of hidden words")
-    if model.get("task") is not None or hasattr(own.task, "learned_from"):
+    if model.get("task") is not None or getattr(own.task, "learned_from", own.task) is not own.task:
         raise NotApplicable("the model learns from other examples than those that are explained")
     if str(own.config.split) == TRAIN:
         raise NotApplicable(
