@@ -620,6 +620,10 @@ class Evaluation(ABC):
         """How reports compute those of its scalars again that are no means over examples; by default there are none."""
         return {}
 
+    def caution(self, figures: Sequence[Figure]) -> str | None:
+        """What must be known of these figures of a method, which tables show as a footnote; by default nothing."""
+        return None
+
     def divided(self, metrics: Sequence[str]) -> Sequence[Sequence[str]]:
         """Names of rows in groups, each of which `reduce` may be given by itself; by default all are one group."""
         return [list(metrics)]

@@ -123,7 +123,7 @@ class HeadPruning(Averaged):
     def __post_init__(self) -> None:
         if self.resamples == 1:
             raise SettingError("resamples", 1, "0, and whole numbers from 2")
-        object.__setattr__(self, "calibration", _checked_calibration(self.calibration))
+        object.__setattr__(self, "calibration", checked_calibration(self.calibration))
 
     @property
     def about(self) -> About:
@@ -267,7 +267,8 @@ def _widened(
     return replace(figure, low=found.low, high=found.high)
 
 
-def _checked_calibration(value: Calibration | Mapping[str, Any] | str) -> Calibration | Literal["same", "each"]:
+def checked_calibration(value: Calibration | Mapping[str, Any] | str) -> Calibration | Literal["same", "each"]:
+    """The setting as a `Calibration`, or a word; UserError where it is neither."""
     if isinstance(value, Calibration):
         return value
     if value in ("same", "each"):

@@ -68,7 +68,7 @@ def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None
         scoped = evaluation.over(cell.data.batches)
         tested = rows_of_test(cell, evaluation) if stored is None else stored
         figures = tuple(reduced(scoped, tested))
-        rows = tested
+        rows, remark = tested, remark or scoped.caution(figures)
         constant, tied = shares_of_ties(cell, scoped)
     except NotApplicable as answer:
         dash, remark = str(answer), None
@@ -152,7 +152,7 @@ def reworded(cell: Cell, test: EvaluationRecord, evaluation: Evaluation) -> Eval
         name: replace(metric, **{word: getattr(today[name], word) for word in WORDS}) if name in today else metric
         for name, metric in test.metrics.items()
     }
-    remark = remark_of(cell, evaluation) if test.dash is None else None
+    remark = remark_of(cell, evaluation) or evaluation.caution(test.figures) if test.dash is None else None
     return replace(test, metrics=metrics, about=about_of(evaluation), remark=remark)
 
 

@@ -1,6 +1,7 @@
 """Runs of a circuit: every slot reads its own mixture of what the nodes write now and of what they wrote elsewhere."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from benchmark.errors import NotApplicable
-from benchmark.models.attention_interface import HeadInputs, Tape, recording
+from benchmark.models.attention_interface import AttentionEdit, HeadInputs, Tape, recording
 from benchmark.models.blocks import observing
 from benchmark.models.classifier import Classifier
 from benchmark.models.components.graph import READERS, Graph
@@ -207,6 +208,9 @@ class Components:
         value: Value,
         direction: Outputs,
         replaced: Mapping[int, Float[Tensor, "B n T D"]] = MappingProxyType({}),
+        *,
+        edits: Sequence[AttentionEdit] = (),
+        scope: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> Float[Tensor, "B S _"]:
         """`∂ value / ∂ε` where slots read `u(now) + ε · direction_u` of node u.
 
@@ -219,6 +223,8 @@ class Components:
             value: of the logits.
             direction: of each node.
             replaced: by group of nodes (`Outputs.groups`) what they write in this run.
+            edits: of the attention probabilities.
+            scope: in which the forward pass runs, as a mode that replaces gradients of operations.
         """
         width = len(self.graph.slots) if of == "edges" else 1
         found = []
@@ -230,7 +236,8 @@ class Components:
                 self, len(index), epsilon, _Along(along), {group: part[index] for group, part in replaced.items()}
             )
             with torch.enable_grad():
-                logits = run.logits({name: tensor[index] for name, tensor in tensors.items()})
+                with scope():
+                    logits = run.logits({name: tensor[index] for name, tensor in tensors.items()}, edits)
                 total = value(logits, index).sum()
             self.model.cost.backward_passes += len(index)
             found.append(torch.autograd.grad(total, epsilon)[0])
@@ -293,12 +300,12 @@ class _Run:
     given: Tensor | None = None
     gathered: int = 0
 
-    def logits(self, tensors: Tensors) -> Float[Tensor, "R C"]:
+    def logits(self, tensors: Tensors, edits: Sequence[AttentionEdit] = ()) -> Float[Tensor, "R C"]:
         """The logits of the run."""
         model = self.components.model
         refuse_whole(tensors)
         modules = frozenset(map(id, model.attention_modules))
-        tape = Tape(modules=modules, output_edits=[self._heads_give], inputs=self.inputs)
+        tape = Tape(modules=modules, edits=edits, output_edits=[self._heads_give], inputs=self.inputs)
         with recording(tape), observing(model.model, model.attention_modules, self):
             logits: Tensor = model.model(**model.streams.both_masks(tensors)).logits.to(model.scores_dtype)
         model.cost.forward_passes += self.size * (1 + _PROJECTIONS * self.gathered / model.n_layers)

@@ -16,6 +16,7 @@ from benchmark.results.statistics.clustered import clustered_difference, cluster
 from benchmark.results.statistics.draws import RESAMPLED, matrix, sources
 from benchmark.results.statistics.ratios import (
     RATIOS,
+    absolute_ratio,
     f1_of_means,
     f1_of_ratios,
     f1_of_sums,
@@ -70,6 +71,7 @@ __all__ = [
     "Range",
     "Source",
     "Statistic",
+    "absolute_ratio",
     "clustered_difference",
     "clustered_interval",
     "crossed_interval",

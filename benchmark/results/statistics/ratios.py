@@ -21,6 +21,11 @@ def mean_of_ratios(means: Array) -> Array:
     return mean
 
 
+def absolute_ratio(means: Array) -> Array:
+    """Sum of the magnitudes of the means of all columns but the last over the mean of the last; NaN where that is 0."""
+    return ratio(np.stack([np.abs(means[..., :-1]).sum(-1), means[..., -1]], axis=-1))
+
+
 def f1_of_sums(means: Array) -> Array:
     """2 · matched / (selected + gold), from means of [matched, selected, gold]; 0 where there is nothing to match."""
     total = means[..., 1] + means[..., 2]
@@ -42,7 +47,8 @@ def f1_of_ratios(means: Array) -> Array:
 
 
 RATIOS: Mapping[str, Callable[[Array], Array]] = {
-    statistic.__name__: statistic for statistic in (ratio, mean_of_ratios, f1_of_sums, f1_of_means, f1_of_ratios)
+    statistic.__name__: statistic
+    for statistic in (ratio, mean_of_ratios, absolute_ratio, f1_of_sums, f1_of_means, f1_of_ratios)
 }
 """The statistics that a report can compute again."""
 

@@ -1,0 +1,188 @@
+"""How much of a model's answer the best components keep up (Mueller et al. 2025; docs/protocols.md, section 15)."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmark.errors import NotApplicable
+from benchmark.evaluations import curves
+from benchmark.evaluations.base import Averaged, Derived, Rows, described, higher, lower
+from benchmark.evaluations.head_pruning import Calibration, checked_calibration
+from benchmark.models.classifier import Classifier
+from benchmark.models.components import Components, Graph, corrupted_of
+from benchmark.models.components.selection import Circuits, Level, Order, best, ends, size_of
+from benchmark.results import statistics
+from benchmark.results.record import About, Figure, Metric
+from benchmark.settings.declared import Natural, Shares, configurable
+from benchmark.targets import TargetName
+from benchmark.types import SCORED, Attribution, Batch, Part, Reads
+
+Ablation = Literal["patching", "zero"]
+
+SIZES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Shares of the components that a circuit may have, those of MIB."""
+
+_PARTS: Mapping[Level, Part] = {"edges": "components", "nodes": "nodes", "heads": "heads"}
+_ANY = (-float("inf"), float("inf"))
+
+
+@configurable
+class Circuit(Averaged):
+    """`f(k) = (m(C_k) − m(∅)) / (m(all) − m(∅))`: the share of an answer that the best k of the components keep up.
+
+    C_k is the circuit of the ⌊k · n⌋ best of n components by a method's scores, averaged over the calibration examples. Of
+    what is not in it, others read what it writes for the corrupted input (`benchmark.models.components`). m is the number
+    that is explained, its means over examples come first, and ∅ has no component. CPR is the area under f by trapezoids over
+    the shares, of circuits by signed scores; CMD is that of |1 − f|, of circuits by magnitude. The last two intervals of the
+    published shares weigh four fifths.
+
+    Edges and nodes: of a circuit is what hangs together (`selection.connected`). Heads: input and feed-forward networks are
+    always of it, so that every method that scores heads can be asked, and ∅ has them too.
+
+    A CPR above 1 is no merit: circuits without what speaks against an answer have a larger m than the model, and f has no
+    upper bound. Random orders have about .25 and .75 only where half of the components alone keep nothing up, which is false
+    of small models: the analysis `circuits` compares with many of them.
+
+    Attributes:
+        level: `edges`, `nodes`, or `heads`.
+        target: what is explained, and what m is.
+        ablation: what stands in for what is not of a circuit; `zero`: nothing.
+        order: `top` as published, or `greedy`: from the logits on, always the best edge to what is taken already.
+        fractions: the shares k.
+        calibration: where scores come from; `Calibration`, a mapping with its fields, `same` or `each`.
+        seed: of the permutation that breaks ties.
+
+    Source: Mueller et al. 2025 (MIB), and its code, which has no intervals.
+    Cost: shares + 2 forward passes for each kind of circuit, in which every slot that differs is computed by itself.
+    """
+
+    version: ClassVar[int] = 1
+    reads: ClassVar[Reads] = "components"
+
+    level: Level = "heads"
+    target: TargetName = "margin"
+    ablation: Ablation = "patching"
+    order: Literal["top", "greedy"] = "top"
+    fractions: Shares = SIZES
+    calibration: Calibration | Mapping[str, Any] | Literal["same", "each"] = Calibration()
+    seed: Natural = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "calibration", checked_calibration(self.calibration))
+
+    @property
+    def part(self) -> Part:  # type: ignore[override]
+        """The field of an attribution that has the scores."""
+        return _PARTS[self.level]
+
+    @property
+    def about(self) -> About:
+        """Circuits show whether scores name what the model computes with."""
+        return About("faithfulness", 45, f"Circuits of {self.level}")
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """Both areas, and the curve."""
+        of, axis = f"circuits of {self.level}", f"share of the {self.level}"
+        at = partial(described, bounds=_ANY, x=axis)
+        return {
+            "cpr": higher(
+                f"CPR, {of}",
+                "area under the share of the answer that the best components keep up; above 1 it is no merit",
+                short=f"CPR, {self.level}",
+                bounds=_ANY,
+                headline=True,
+            ),
+            "cmd": lower(
+                f"CMD, {of}",
+                "area of the distance between that share and 1, components by the magnitude of their scores",
+                short=f"CMD, {self.level}",
+                bounds=(0.0, float("inf")),
+                headline=True,
+            ),
+            "faithfulness": higher(
+                f"faithfulness, {of}",
+                "share of the answer that the best components keep up, by signed scores",
+                short=f"faithfulness, {self.level}",
+                bounds=_ANY,
+                x=axis,
+                headline=True,
+            ),
+            "edges": at(
+                f"edges, {of}", "edges of a circuit by signed scores, after what hangs on nothing has fallen away"
+            ),
+        }
+
+    @property
+    def derived(self) -> Mapping[str, Derived]:
+        """Ratios of means; the distance as a sum of magnitudes of means, one for each share."""
+        losses = tuple(("loss", share) for share in self.fractions)
+        return {
+            "cpr": Derived(("gain", "room"), statistics.ratio, scalars=("gain", "room")),
+            "cmd": Derived((*losses, "room"), statistics.absolute_ratio, scalars=("room",)),
+            "faithfulness": Derived(("gained", "room"), statistics.ratio, scalars=("room",)),
+        }
+
+    def caution(self, figures: Sequence[Figure]) -> str | None:
+        """A curve above 1 is told."""
+        most = max((one.value for one in figures if one.metric == "faithfulness"), default=0.0)
+        if most <= 1 + 1e-6:
+            return None
+        return f"circuits have up to {most:.2f} of the whole model's value, and more than all of it raises CPR without merit"
+
+    def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
+        """Of each example what the circuits gain and lose; NotApplicable where the method scores no such components."""
+        scores = getattr(attribution, self.part)
+        if scores is None:
+            raise NotApplicable(f"the method does not score {SCORED[self.part]}")
+        components = Components.of(model, batch)
+        others = (
+            components.without(batch.tensors) if self.ablation == "zero" else components.outputs(corrupted_of(batch))
+        )
+        keep, edges = self._circuits(components.graph, scores)
+        logits = components.run(batch.tensors, keep.to(model.device), others)
+        values = attribution.target.value(logits).double().cpu().numpy()
+        whole, nothing, circuits = values[0], values[1], values[2:]
+        signed, magnitude = np.split(circuits - nothing, 2)
+        room = whole - nothing
+        weights = trapezoid_weights(self.fractions)
+        known = attribution.target.known
+        rows = Rows(batch.uids)
+        rows.add("gain", weights @ signed, defined=known)
+        rows.add("room", room, defined=known)
+        rows.add("gained", signed.T, x=self.fractions, defined=known)
+        rows.add("loss", (weights[:, None] * (room - magnitude)).T, x=self.fractions, defined=known)
+        rows.add("edges", edges.T, x=self.fractions, defined=known)
+        return rows.frame()
+
+    def _circuits(
+        self, graph: Graph, scores: Float[Tensor, "B ..."]
+    ) -> tuple[Bool[Tensor, "N B S _"], Float[NDArray[np.float64], "K B"]]:
+        """All, none, those by signed scores, those by magnitude, of each example; and how many edges the signed ones have."""
+        own = scores[:1] if bool((scores == scores[:1]).all()) else scores
+        shares = curves.counts(torch.tensor([size_of(graph, self.level)]), self.fractions)[:, 0].tolist()
+        found: list[tuple[Circuits, Circuits]] = []
+        for one in own:
+            signed, magnitude = (best(graph, self.level, one, shares, order, self.seed) for order in self._orders)
+            found.append((signed, magnitude))
+        kept = [torch.cat([ends(graph, self.level), signed.keep, magnitude.keep]) for signed, magnitude in found]
+        counts = np.array([signed.edges.sum((1, 2)).numpy() for signed, _ in found], dtype=np.float64).T
+        keep = torch.stack(kept, dim=1).expand(-1, len(scores), -1, -1)
+        return keep, np.broadcast_to(counts, (len(counts), len(scores)))
+
+    @property
+    def _orders(self) -> tuple[Order, Order]:
+        return ("greedy", "greedy") if self.order == "greedy" and self.level == "edges" else ("signed", "magnitude")
+
+
+def trapezoid_weights(x: Sequence[float]) -> Float[NDArray[np.float64], " K"]:
+    """w with `Σ_k w_k y_k` the integral of y over x by trapezoids."""
+    steps = np.diff(np.asarray(x, dtype=np.float64))
+    return np.concatenate([steps, [0.0]]) / 2 + np.concatenate([[0.0], steps]) / 2
