@@ -37,6 +37,7 @@ class MechanismTask:
             transformer (a patch for each word).
         examples: of each split.
         seed: of the inputs.
+        corrupted: give each input a counterpart, the next input with another answer, with which circuits are patched.
     """
 
     version: ClassVar[int] = 1
@@ -46,6 +47,7 @@ class MechanismTask:
     form: Form = "text"
     examples: Count = 200
     seed: Natural = 0
+    corrupted: bool = False
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
@@ -86,6 +88,7 @@ class MechanismTask:
         settings: dict[str, Any] = {
             name: getattr(self, name) for name in ("mechanism", "strength", "form", "examples", "seed")
         }
+        settings |= {"corrupted": True} if self.corrupted else {}
         return digest({"task": "mechanism", "version": self.version, "program": identity(self.program), **settings})
 
     def split(self, name: str) -> Sequence[Example]:
@@ -94,11 +97,18 @@ class MechanismTask:
         if name not in self._splits:
             drawn = self.known.inputs(self.examples, len(SPLITS) * self.seed + SPLITS.index(name))
             self._splits[name] = tuple(
-                self._example(f"{self.known.name}-{name}-{place:04d}", one) for place, one in enumerate(drawn)
+                self._example(
+                    f"{self.known.name}-{name}-{place:04d}", one, _other(drawn, place) if self.corrupted else None
+                )
+                for place, one in enumerate(drawn)
             )
         return self._splits[name]
 
-    def _example(self, uid: str, drawn: Drawn) -> Example:
+    def _inputs(self, drawn: Drawn) -> Any:
+        words = (*drawn.words, QUESTION)
+        return picture(self.program, words) if self.form == "image" else " ".join(words)
+
+    def _example(self, uid: str, drawn: Drawn, other: Drawn | None) -> Example:
         words = (*drawn.words, QUESTION)
         units = GRID**2 if self.form == "image" else len(words)
         places = np.arange(units)
@@ -106,13 +116,20 @@ class MechanismTask:
         given = labels[drawn.label], labels[1 - drawn.label]
         return Example(
             uid=uid,
-            inputs=picture(self.program, words) if self.form == "image" else " ".join(words),
+            inputs=self._inputs(drawn),
             label=0 if self.form == "prompt" else drawn.label,
             rationale=np.isin(places, sorted(drawn.speaks_for)),
             rated=places < len(drawn.words),
             candidates=given if self.form == "prompt" else (),
             meta=_meta(self.known, drawn),
+            corrupted=None if other is None else self._inputs(other),
         )
+
+
+def _other(drawn: Sequence[Drawn], place: int) -> Drawn | None:
+    """The next input with another answer, from the first again behind the last; None where all have the same."""
+    following = (*drawn[place + 1 :], *drawn[:place])
+    return next((one for one in following if one.label != drawn[place].label), None)
 
 
 def _meta(known: Mechanism, drawn: Drawn) -> Mapping[str, Any]:

@@ -16,15 +16,13 @@ from benchmark.evaluations import curves
 from benchmark.evaluations.base import Averaged, Derived, Rows, described, higher, lower
 from benchmark.evaluations.head_pruning import Calibration, checked_calibration
 from benchmark.models.classifier import Classifier
-from benchmark.models.components import Components, Graph, corrupted_of
+from benchmark.models.components import Ablation, Components, Graph
 from benchmark.models.components.selection import Circuits, Level, Order, best, ends, size_of
 from benchmark.results import statistics
 from benchmark.results.record import About, Figure, Metric
 from benchmark.settings.declared import Natural, Shares, configurable
-from benchmark.targets import TargetName
+from benchmark.targets import Target, TargetName
 from benchmark.types import SCORED, Attribution, Batch, Part, Reads
-
-Ablation = Literal["patching", "zero"]
 
 SIZES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Shares of the components that a circuit may have, those of MIB."""
@@ -143,15 +141,10 @@ class Circuit(Averaged):
         if scores is None:
             raise NotApplicable(f"the method does not score {SCORED[self.part]}")
         components = Components.of(model, batch)
-        others = (
-            components.without(batch.tensors) if self.ablation == "zero" else components.outputs(corrupted_of(batch))
-        )
         keep, edges = self._circuits(components.graph, scores)
-        logits = components.run(batch.tensors, keep.to(model.device), others)
-        values = attribution.target.value(logits).double().cpu().numpy()
-        whole, nothing, circuits = values[0], values[1], values[2:]
-        signed, magnitude = np.split(circuits - nothing, 2)
-        room = whole - nothing
+        values = self.values_of(components, batch, attribution.target, keep)
+        nothing, signed, magnitude = values[1], *np.split(values[2:] - values[1], 2)
+        room = values[0] - nothing
         weights = trapezoid_weights(self.fractions)
         known = attribution.target.known
         rows = Rows(batch.uids)
@@ -162,12 +155,30 @@ class Circuit(Averaged):
         rows.add("edges", edges.T, x=self.fractions, defined=known)
         return rows.frame()
 
+    def values_of(
+        self, components: Components, batch: Batch, target: Target, keep: Bool[Tensor, "N B S _"]
+    ) -> Float[NDArray[np.float64], "N B"]:
+        """m of every example in each of N circuits.
+
+        Raises:
+            NotApplicable: the examples have no corrupted counterpart of their length.
+        """
+        others = components.others(batch, self.ablation)
+        logits = components.run(batch.tensors, keep.to(components.model.device), others)
+        values: NDArray[np.float64] = target.value(logits).double().cpu().numpy()
+        return values
+
+    def counts(self, graph: Graph) -> list[int]:
+        """How many components the circuit of each share has."""
+        shares: list[int] = curves.counts(torch.tensor([size_of(graph, self.level)]), self.fractions)[:, 0].tolist()
+        return shares
+
     def _circuits(
         self, graph: Graph, scores: Float[Tensor, "B ..."]
     ) -> tuple[Bool[Tensor, "N B S _"], Float[NDArray[np.float64], "K B"]]:
-        """All, none, those by signed scores, those by magnitude, of each example; and how many edges the signed ones have."""
+        """All, none, those by signed scores and by magnitude, of each example; and how many edges the signed ones have."""
         own = scores[:1] if bool((scores == scores[:1]).all()) else scores
-        shares = curves.counts(torch.tensor([size_of(graph, self.level)]), self.fractions)[:, 0].tolist()
+        shares = self.counts(graph)
         found: list[tuple[Circuits, Circuits]] = []
         for one in own:
             signed, magnitude = (best(graph, self.level, one, shares, order, self.seed) for order in self._orders)

@@ -39,7 +39,8 @@ class Drawing:
             row), `bars` (a bar per row), `violins` (the distribution of the rows of each x and series), `heat` (x and y
             are label columns, the colour is the metric), or `words` (x is a label column of words in the order of the
             table, which each metric shades in a row of its own, all rows of a panel on one scale; a line without a value
-            stands beside them with its note). Words are drawn in the page alone.
+            stands beside them with its note), or `circuit` (edges of a computation graph: x is the label column of nodes,
+            series that of the slots that they lead to). Words are drawn in the page alone.
         x: label column, or metric for a scatter.
         y: metrics that are drawn, one panel each; for a scatter the metric on the y axis; for heat the label column of
             the rows; for words a row each.
@@ -53,7 +54,7 @@ class Drawing:
             up in all panels.
     """
 
-    kind: Literal["curves", "points", "scatter", "bars", "heat", "violins", "words"]
+    kind: Literal["curves", "points", "scatter", "bars", "heat", "violins", "words", "circuit"]
     x: str
     y: tuple[str, ...]
     series: str | None = None

@@ -5,9 +5,9 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmark.models.components import Of
+from benchmark.models.components import Ablation, Of
 from benchmark.settings.declared import configurable
-from methods.circuits.base import Ablation, Case, ComponentScores
+from methods.circuits.base import Case, ComponentScores
 
 
 @configurable

@@ -4,19 +4,16 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.models import Classifier
-from benchmark.models.components import Components, Of, Outputs, Value, corrupted_of
+from benchmark.models.components import Ablation, Components, Of, Outputs, Value
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
-
-Ablation = Literal["patching", "zero"]
-"""What stands in for a node's output: what it writes for the corrupted input, or 0 (for the input: embeddings of 0)."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +44,7 @@ class Case:
         Raises:
             NotApplicable: the examples have no corrupted counterpart of their length.
         """
-        if self.ablation == "zero":
-            return self.components.without(self.batch.tensors)
-        return self.components.outputs(corrupted_of(self.batch))
+        return self.components.others(self.batch, self.ablation)
 
     @cached_property
     def direction(self) -> Outputs:

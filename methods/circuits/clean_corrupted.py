@@ -5,9 +5,9 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmark.models.components import Of, corrupted_of
+from benchmark.models.components import Ablation, Of, corrupted_of
 from benchmark.settings.declared import configurable
-from methods.circuits.base import Ablation, Case, ComponentScores, mean_of
+from methods.circuits.base import Case, ComponentScores, mean_of
 
 
 @configurable

@@ -6,9 +6,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.models.attention_interface import hold_constant
-from benchmark.models.components import Of
+from benchmark.models.components import Ablation, Of
 from benchmark.settings.declared import configurable
-from methods.circuits.base import Ablation, Case, ComponentScores
+from methods.circuits.base import Case, ComponentScores
 from methods.propagation.conservative import FrozenNorms
 from methods.propagation.mode import propagating
 

@@ -28,6 +28,9 @@ Tensors = Mapping[str, Tensor]
 Value = Callable[[Float[Tensor, "R C"], Int[Tensor, "R"]], Float[Tensor, "R"]]
 """`(logits, example of each row) -> the number that a circuit is to keep`."""
 
+Ablation = Literal["patching", "zero"]
+"""What stands in for a node's output: what it writes for the corrupted input, or 0 (for the input: embeddings of 0)."""
+
 Of = Literal["edges", "nodes"]
 """Of which components something is asked."""
 
@@ -192,6 +195,14 @@ class Components:
         run = _Run(self, len(example), dropped, lambda group, now: alternative[group] - now)
         with torch.no_grad():
             return run.logits({name: tensor[example] for name, tensor in tensors.items()})
+
+    def others(self, batch: Batch, ablation: Ablation) -> Outputs:
+        """ũ of every node: what it writes for the corrupted input, or nothing.
+
+        Raises:
+            NotApplicable: the examples have no corrupted counterpart of their length.
+        """
+        return self.without(batch.tensors) if ablation == "zero" else self.outputs(corrupted_of(batch))
 
     def without(self, tensors: Tensors) -> Outputs:
         """What stands in for nodes that are taken away: 0, and for the input what a first block reads without embeddings."""

@@ -1,0 +1,104 @@
+"""Importance files of circuits, in the form of MIB's evaluation code (JSON, or the matrices of a .pt)."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from benchmark.errors import UserError
+from benchmark.models.components import Graph
+from benchmark.results.store import write_json
+
+Scores = Float[NDArray[np.float64], "S D"]
+
+
+def importances(
+    graph: Graph, edges: Scores, nodes: Float[NDArray[np.float64], "S"] | None, width: int
+) -> dict[str, Any]:
+    """The content of a file: `cfg`, `nodes` and `edges` ("input->a0.h0<q>"), each with its score.
+
+    Args:
+        graph: of the model.
+        edges: one score per edge.
+        nodes: one per node, or None.
+        width: of the residual stream.
+    """
+    real = graph.edges.numpy()
+    named = {
+        f"{node}->{slot}": {"score": float(edges[s, d]), "in_graph": True}
+        for s, node in enumerate(graph.nodes)
+        for d, slot in enumerate(graph.slots)
+        if real[s, d]
+    }
+    own = {
+        node: {"in_graph": True} | ({} if nodes is None else {"score": float(nodes[s])})
+        for s, node in enumerate(graph.nodes)
+    }
+    cfg = {"n_layers": graph.n_layers, "n_heads": graph.n_heads, "parallel_attn_mlp": False, "d_model": width}
+    return {"cfg": cfg, "nodes": own | {graph.slots[-1]: {"in_graph": True}}, "edges": named}
+
+
+def write_importances(
+    path: Path, graph: Graph, edges: Scores, nodes: Float[NDArray[np.float64], "S"] | None = None, width: int = 0
+) -> None:
+    """Write a JSON file, or the matrices of a .pt, by the path's ending."""
+    if path.suffix == ".json":
+        write_json(path, importances(graph, edges, nodes, width))
+        return
+    real = graph.edges
+    matrices = {
+        "cfg": importances(graph, edges, nodes, width)["cfg"],
+        "src_nodes": list(graph.nodes),
+        "dst_nodes": list(graph.slots),
+        "edges_scores": torch.from_numpy(np.where(real.numpy(), edges, 0.0)),
+        "edges_in_graph": real.clone(),
+        "nodes_in_graph": torch.ones(len(graph.nodes), dtype=torch.bool),
+    }
+    torch.save(matrices | ({} if nodes is None else {"nodes_scores": torch.from_numpy(nodes)}), path)
+
+
+def read_importances(path: Path, graph: Graph) -> tuple[Scores, Float[NDArray[np.float64], "S"] | None]:
+    """Scores of edges, and of nodes where the file has them, in the order of a graph.
+
+    Raises:
+        UserError: the file is no importance file, of another model, or lacks an edge.
+    """
+    try:
+        if path.suffix == ".pt":
+            content = torch.load(path, weights_only=True)
+            return _of_matrices(content, graph, path)
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UserError(f"{path} is no importance file that can be read: {error}") from error
+    edges = content.get("edges") if isinstance(content, Mapping) else None
+    if not isinstance(edges, Mapping):
+        raise UserError(f"{path} has no 'edges'; an importance file has cfg, nodes and edges")
+    found = np.zeros(graph.edges.shape)
+    for s, node in enumerate(graph.nodes):
+        for d, slot in enumerate(graph.slots):
+            if graph.edges[s, d]:
+                found[s, d] = _score(edges, f"{node}->{slot}", path)
+    nodes = content.get("nodes", {})
+    scored = all("score" in nodes.get(node, {}) for node in graph.nodes)
+    return found, np.array([float(nodes[node]["score"]) for node in graph.nodes]) if scored else None
+
+
+def _score(edges: Mapping[str, Any], name: str, path: Path) -> float:
+    try:
+        return float(edges[name]["score"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} has no score of the edge {name}, which the model has") from error
+
+
+def _of_matrices(content: Any, graph: Graph, path: Path) -> tuple[Scores, Float[NDArray[np.float64], "S"] | None]:
+    scores = content.get("edges_scores") if isinstance(content, Mapping) else None
+    if not isinstance(scores, torch.Tensor) or scores.shape != graph.edges.shape:
+        shape = list(scores.shape) if isinstance(scores, torch.Tensor) else "none"
+        raise UserError(f"{path} has edges_scores of shape {shape}; the model has {list(graph.edges.shape)}")
+    nodes = content.get("nodes_scores")
+    return scores.double().numpy(), None if nodes is None else nodes.double().numpy()
