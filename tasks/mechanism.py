@@ -1,7 +1,7 @@
 """Inputs of a mechanism that is written into a model by hand, so that what decides each of them is known."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -37,7 +37,8 @@ class MechanismTask:
             transformer (a patch for each word).
         examples: of each split.
         seed: of the inputs.
-        corrupted: give each input a counterpart, the next input with another answer, with which circuits are patched.
+        corrupted: give each input a counterpart with which circuits are patched: the next input with another answer, and
+            where all have one, the same input with words that mean nothing in the place of those that decide.
     """
 
     version: ClassVar[int] = 1
@@ -95,10 +96,12 @@ class MechanismTask:
         """Inputs of "train", "validation" or "test"."""
         check_split(self.name, name)
         if name not in self._splits:
-            drawn = self.known.inputs(self.examples, len(SPLITS) * self.seed + SPLITS.index(name))
+            drawn = tuple(self.known.inputs(self.examples, len(SPLITS) * self.seed + SPLITS.index(name)))
             self._splits[name] = tuple(
                 self._example(
-                    f"{self.known.name}-{name}-{place:04d}", one, _other(drawn, place) if self.corrupted else None
+                    f"{self.known.name}-{name}-{place:04d}",
+                    one,
+                    _other(self.program, drawn, place) if self.corrupted else None,
                 )
                 for place, one in enumerate(drawn)
             )
@@ -126,10 +129,19 @@ class MechanismTask:
         )
 
 
-def _other(drawn: Sequence[Drawn], place: int) -> Drawn | None:
-    """The next input with another answer, from the first again behind the last; None where all have the same."""
-    following = (*drawn[place + 1 :], *drawn[:place])
-    return next((one for one in following if one.label != drawn[place].label), None)
+def _other(program: Program, drawn: Sequence[Drawn], place: int) -> Drawn:
+    """The next input with another answer, from the first again behind the last.
+
+    Where all have the same answer, the input with words that mean nothing in the place of those that speak for it.
+    """
+    own, following = drawn[place], (*drawn[place + 1 :], *drawn[:place])
+    found = next((one for one in following if one.label != own.label), None)
+    if found is not None:
+        return found
+    idle = [word for word, features in program.words.items() if not features and word not in own.words]
+    left = iter(idle * len(own.words))
+    words = tuple(next(left) if number in own.speaks_for else word for number, word in enumerate(own.words))
+    return replace(own, words=words)
 
 
 def _meta(known: Mechanism, drawn: Drawn) -> Mapping[str, Any]:

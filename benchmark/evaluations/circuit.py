@@ -17,7 +17,7 @@ from benchmark.evaluations.base import Averaged, Derived, Rows, described, highe
 from benchmark.evaluations.head_pruning import Calibration, checked_calibration
 from benchmark.models.classifier import Classifier
 from benchmark.models.components import Ablation, Components, Graph
-from benchmark.models.components.selection import Circuits, Level, Order, best, ends, size_of
+from benchmark.models.components.selection import Circuits, Level, Order, best, ends, orders_nothing, size_of
 from benchmark.results import statistics
 from benchmark.results.record import About, Figure, Metric
 from benchmark.settings.declared import Natural, Shares, configurable
@@ -141,6 +141,8 @@ class Circuit(Averaged):
         if scores is None:
             raise NotApplicable(f"the method does not score {SCORED[self.part]}")
         components = Components.of(model, batch)
+        if orders_nothing(components.graph, self.level, scores):
+            raise NotApplicable(f"its scores of {SCORED[self.part]} are all equal, so that they order nothing")
         keep, edges = self._circuits(components.graph, scores)
         values = self.values_of(components, batch, attribution.target, keep)
         nothing, signed, magnitude = values[1], *np.split(values[2:] - values[1], 2)

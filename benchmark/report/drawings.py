@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
+from benchmark.report.circuits import circuit_figure, circuit_files
 from benchmark.report.figures import (
     INCHES,
     NAME,
@@ -41,7 +42,13 @@ def drawing_files(
     table: Table, stem: str, names: Names = OURS, settings: FigureSettings = SCREEN
 ) -> Iterator[tuple[str, bytes]]:
     """File name and content of a table's figure in each format; nothing for one that is not drawn in files."""
-    if is_drawn(table) and table.drawing is not None and table.drawing.kind != "words":
+    if not is_drawn(table) or table.drawing is None or table.drawing.kind == "words":
+        return
+    if table.drawing.kind == "circuit":
+        title = names.text(table.title, table)
+        draw = partial(circuit_figure, table, table.drawing, title, settings)
+        yield from (*figure_files(stem, draw, settings=settings), *circuit_files(table, table.drawing, stem))
+    else:
         yield from figure_files(stem, partial(draw_table, table, table.drawing, names, settings), settings=settings)
 
 

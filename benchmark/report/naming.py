@@ -28,7 +28,8 @@ KNOWN = (
     "grad_sam", "gradient_norm", "gradient_x_input_l2", "lrp_alpha_beta", "lrp_epsilon", "lrp_gamma", "max_attention",
     "shapley_sampling", "taylor", "universal_trigger", "value_zeroing", "scores", "full_lrp",
     "transformer_attribution_last", "sinkless_attention", "sinkless_rollout", "alti_logit",
-    "direct_logit_attribution", "information_flow",
+    "direct_logit_attribution", "information_flow", "eap", "eap_ig", "eap_ig_activations", "eap_clean_corrupted", "relp",
+    "component_flow", "activation_patching",
 )  # fmt: skip
 """Methods in the order in which they take colours and markers: a new one is added at the end, so that no other changes."""
 
@@ -43,6 +44,11 @@ _WHOLE = {
     "gauss_legendre": "Gauss–Legendre",
     "leave_one_out": "Leave-one-out",
     "alti_logit": "ALTI-Logit",
+    "eap": "EAP",
+    "eap_ig": "EAP-IG (inputs)",
+    "eap_ig_activations": "EAP-IG (activations)",
+    "eap_clean_corrupted": "EAP, clean and corrupted",
+    "relp": "RelP",
 }
 
 _CODED = ("method", "explainer", "importance", "edge score", "readout", "rule")

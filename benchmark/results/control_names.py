@@ -4,6 +4,7 @@ import re
 
 CONTROLS = (
     "oracle", "random", "inverted", "constant", "position", "frequency", "first_word", "last_word", "recency",
+    "random_components",
 )  # fmt: skip
 """In the order in which tables show them."""
 

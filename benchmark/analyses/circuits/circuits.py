@@ -19,7 +19,7 @@ from benchmark.analyses.resumed import Arrays, explained_of
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.circuit import Circuit, trapezoid_weights
 from benchmark.models.components import Components, Graph
-from benchmark.models.components.selection import best, best_edges, ends
+from benchmark.models.components.selection import best, best_edges, ends, orders_nothing
 from benchmark.models.written.wiring import wiring
 from benchmark.randomness import generator
 from benchmark.results import statistics
@@ -32,7 +32,7 @@ from benchmark.types import Batch
 
 Values = NDArray[np.float64]
 
-EXACT = "exact_patching"
+EXACT = "activation_patching"
 AREA = "CPR"
 _SIGNED, _SHARE = (-1.0, 1.0), (0.0, 1.0)
 
@@ -48,12 +48,12 @@ class Circuits(Analysis):
 
     `circuits_known`: of a model that was written by hand the area under the ROC curve of |score| for the edges that its
     program wires (`benchmark.models.written.wiring`); chance is ½. `circuits_exact`: Pearson's r of edges' scores and their
-    effects by brute force, where `exact_patching` is among the methods. Both are of means over the calibration examples,
-    whose resamples give the interval.
+    effects by brute force, where `activation_patching` is among the methods. Both are of means over the calibration
+    examples, whose resamples give the interval.
 
     `circuit`: the `drawn` best edges of one method, greedily from the logits, drawn with layers upwards.
 
-    Beside the tables, in `analyses/`, lies an importance file of each method that scores edges, in the form that MIB's
+    In the folder `importances/` of the comparison lies a file of each method that scores edges, in the form that MIB's
     evaluation code reads.
 
     Attributes:
@@ -69,8 +69,8 @@ class Circuits(Analysis):
 
     version: ClassVar[int] = 1
 
-    orders: Count = 100
-    limit: Count | None = 25
+    orders: Count = 300
+    limit: Count | None = 10
     method: str | None = None
     drawn: Count = 40
     seed: Natural = 0
@@ -236,7 +236,7 @@ class Circuits(Analysis):
             return
         width = int(context.setting.model.config.get_text_config().hidden_size)
         for name, mean in edges.means.items():
-            path = context.folder / "analyses" / f"importances-{slug(name)}.json"
+            path = context.folder / "importances" / f"{slug(name)}.json"
             write_importances(path, edges.graph, mean.double().numpy(), width=width)
 
 
@@ -256,17 +256,18 @@ class Scored:
 
     @staticmethod
     def of(context: Context, test: Circuit) -> "Scored":
-        """Of those methods that score such components."""
-        found = {}
+        """Of those methods that score such components, and not all of them alike."""
+        model, found = context.setting.model, {}
+        graph = Graph(model.n_layers, model.n_heads)
+        calibration = "same" if test.calibration == "each" else test.calibration
         for name, cell in context.cells.items():
             try:
-                found[name] = cell.part_scores(
-                    test.part, "same" if test.calibration == "each" else test.calibration, test.target
-                )
+                scores = cell.part_scores(test.part, calibration, test.target)
             except NotApplicable:
                 continue
-        model = context.setting.model
-        return Scored(test, Graph(model.n_layers, model.n_heads), found)
+            if not orders_nothing(graph, test.level, scores):
+                found[name] = scores
+        return Scored(test, graph, found)
 
     @property
     def n(self) -> int:

@@ -42,6 +42,12 @@ def size_of(graph: Graph, level: Level) -> int:
     return sizes[level]
 
 
+def orders_nothing(graph: Graph, level: Level, scores: Float[Tensor, "N ..."]) -> bool:
+    """Whether all components have one score in each of N examples, so that the best of them are drawn by lot."""
+    own = (scores[:, graph.edges.to(scores.device)] if level == "edges" else scores).flatten(1)
+    return bool((own == own[:, :1]).all())
+
+
 def best(
     graph: Graph, level: Level, scores: Float[Tensor, "..."], counts: Sequence[int], order: Order, seed: int = 0
 ) -> Circuits:

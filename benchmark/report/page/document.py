@@ -33,7 +33,7 @@ _LIBRARY = _VENDOR / "uPlot.iife.min.js"
 _SCRIPTS = (
     "elements", "tips", "markers", "choice", "table", "columns", "differences", "charts", "curves", "cost", "words",
     "pictures",
-    "drawings", "analyses", "examples", "graph", "provenance", "main",
+    "drawings", "analyses", "examples", "graph", "circuit", "provenance", "main",
 )  # fmt: skip
 """In the order in which they are run: what a file uses stands before it, or is called after all are read."""
 

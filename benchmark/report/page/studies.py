@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from benchmark.report.analysis_tables import printed
+from benchmark.report.circuits import drawn
 from benchmark.report.drawings import drawn_panels, is_drawn
 from benchmark.report.figures import Panel
 from benchmark.report.naming import Names, Style
@@ -83,6 +84,8 @@ def _figure(table: Table, names: Names) -> dict[str, Any] | None:
         return None
     if table.drawing.kind == "words":
         return _shaded_words(table, table.drawing, names)
+    if table.drawing.kind == "circuit":
+        return drawn(table, table.drawing)
     panels, look = drawn_panels(table, table.drawing, names)
     make = _MAKERS[table.drawing.kind]
     return {

@@ -77,7 +77,13 @@ function boxesPane(study) {
   return { parts, start: () => {} };
 }
 
-const PANES = { heat: boxesPane, bars: boxesPane, words: wordsPane };
+function circuitPane(study) {
+  const pane = scrolling(`Figure: ${study.title}`);
+  for (const panel of study.figure.panels) pane.box.append(circuitDrawing(panel));
+  return { parts: pane.parts, start: () => {} };
+}
+
+const PANES = { heat: boxesPane, bars: boxesPane, words: wordsPane, circuit: circuitPane };
 const FIRST_SENTENCES = 6;
 
 function findings(sentences) {

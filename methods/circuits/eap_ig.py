@@ -11,7 +11,7 @@ from methods.circuits.base import Case, ComponentScores, mean_of
 
 
 @configurable
-class IntegratedPatching(ComponentScores):
+class EapIg(ComponentScores):
     """`E[u,s] = −(ũ − u) · 1/n Σ_k ∂F/∂s (x̃ + k/n (x − x̃))`, k = 0 … n − 1 (EAP-IG, inputs).
 
     x is what the first block reads; the model runs on from there. As the code has it the sum begins at the corrupted input

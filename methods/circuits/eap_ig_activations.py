@@ -11,7 +11,7 @@ from methods.circuits.base import Case, ComponentScores, mean_of
 
 
 @configurable
-class ActivationIntegratedPatching(ComponentScores):
+class EapIgActivations(ComponentScores):
     """`E[u,s] = −(ũ − u) · 1/((1 + 2L) n) Σ_g Σ_k ∂F/∂s (g ← ũ + k/n (u − ũ))`, k = 1 … n (EAP-IG, activations).
 
     In each run one group g of nodes, the input, the heads of a layer or a feed-forward network, writes a mixture of what it

@@ -11,7 +11,7 @@ from methods.circuits.base import Case, ComponentScores, mean_of
 
 
 @configurable
-class CleanCorruptedPatching(ComponentScores):
+class EapCleanCorrupted(ComponentScores):
     """`E[u,s] = −(ũ − u) · (∂F/∂s (x) + ∂F/∂s (x̃)) / 2`: the ends of the way between the inputs.
 
     Attributes:

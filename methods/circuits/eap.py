@@ -11,7 +11,7 @@ from methods.circuits.base import Case, ComponentScores
 
 
 @configurable
-class AttributionPatching(ComponentScores):
+class Eap(ComponentScores):
     """`E[u,s] = −(ũ − u) · ∂F/∂s` for each edge from node u to slot s (EAP); a node's score is the sum over its edges.
 
     u is what the node writes to the residual stream for the input, ũ for the corrupted one, s what the slot reads before its

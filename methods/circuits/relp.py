@@ -14,7 +14,7 @@ from methods.propagation.mode import propagating
 
 
 @configurable
-class RelevancePatching(ComponentScores):
+class RelP(ComponentScores):
     """`E[u,s] = −(ũ − u) · ρ_s`, ρ_s the propagation coefficient of F at slot s in the place of its gradient (RelP).
 
     The coefficient is the gradient of a model in which the denominators of norms are constants, activations are the lines

@@ -12,7 +12,7 @@ from methods.circuits.base import Case, ComponentScores
 
 
 @configurable
-class ExactPatching(ComponentScores):
+class ActivationPatching(ComponentScores):
     """`E[u,s] = F(all) − F(all but u → s)` for each edge; of a node all its edges are taken at once.
 
     In these runs the slot reads ũ in the place of u, and everything behind it is computed anew. What first-order scores
