@@ -221,6 +221,7 @@ _GREYS = {
     "first_word": ("#b4b4b4", "-", "<"),
     "last_word": ("#b4b4b4", (0, (5, 1.5)), ">"),
     "recency": ("#b4b4b4", (0, (5, 1.5, 1, 1.5)), "|"),
+    "random_components": ("#6b6b6b", (0, (3, 1.2)), "_"),
 }
 HIGHLIGHTED = 5
 _MOST = 9  # methods that are all shown in colour

@@ -208,6 +208,7 @@ NOT_COMPARED = {
         "oracle",
         "position",
         "random",
+        "random_components",
         "recency",
     ),
     "attention without the first token, which is this project's": ("sinkless_attention", "sinkless_rollout"),

@@ -17,6 +17,7 @@ from omegaconf import OmegaConf
 import benchmark
 import conf
 from benchmark.errors import NotApplicable
+from benchmark.models.components import Graph
 from benchmark.settings.configuration import options
 from benchmark.settings.defaults import whole
 from benchmark.types import Example
@@ -31,13 +32,19 @@ DECOMPOSITIONS = (
     "alti", "alti_logit", "attention_norm", "attention_norm_residual", "attention_x_input_norm", "decompx",
     "direct_logit_attribution", "globenc", "information_flow", "value_zeroing",
 )  # fmt: skip
-HEADS_ONLY = ("taylor", "accuracy_difference")
+COMPONENTS = (
+    "activation_patching", "component_flow", "eap", "eap_clean_corrupted", "eap_ig", "eap_ig_activations", "relp",
+)  # fmt: skip
+HEADS_ONLY = ("taylor", "accuracy_difference", "random_components", *COMPONENTS)
+NORMED_BEHIND = ("bert", "roberta", "xlm-roberta", "distilbert", "electra", "albert")
 CHEAPER = {"steps": 3, "n_steps": 3, "samples": 8, "n_samples": 8}
 """Settings, wherever a method's YAML has them, that need not be large for the contract to be tested."""
 CANNOT = {
     **{("frequency", family): "no words to count" for family in tiny_models.IMAGE_FAMILIES},
     **{("full_lrp", family): "pixels of images" for family in tiny_models.TEXT_FAMILIES},
     **{(method, "bart"): "cross-attention mixes two sequences" for method in DECOMPOSITIONS},
+    **{(method, "bart"): "an encoder and a decoder" for method in COMPONENTS},
+    **{("component_flow", family): "norms stand behind the additions" for family in NORMED_BEHIND},
 }
 """(method, family): why the method cannot serve the family, in words that its NotApplicable must hold."""
 MAY_FAIL = 0.05
@@ -86,6 +93,7 @@ def words(ids):
 def encode(model, inputs, uids):
     """A batch that has what text and annotators give: a word for each unit, and rationales."""
     batch = model.encode(inputs)
+    batch = replace(batch, corrupted=corrupted(batch))
     n_units = batch.n_units.tolist()
     rationale = tuple(np.arange(n) % 3 == 1 for n in n_units)
     if "input_ids" not in batch.tensors:
@@ -94,8 +102,16 @@ def encode(model, inputs, uids):
     return replace(batch, uids=uids, rationale=rationale, words=tuple(map(words, content)))
 
 
+def corrupted(batch):
+    """The inputs with another token in the place of each first unit's, or with inverted pixels."""
+    if "input_ids" not in batch.tensors:
+        return {**batch.tensors, "pixel_values": -batch.tensors["pixel_values"]}
+    ids = batch.tensors["input_ids"]
+    return {**batch.tensors, "input_ids": torch.where(batch.units == 0, 5 + (ids - 4) % 20, ids)}
+
+
 def assert_equal(a, b, tolerance):
-    for name in ("tokens", "heads", "layers", "totals", "pixels"):
+    for name in ("tokens", "heads", "layers", "totals", "pixels", "nodes", "components"):
         one, two = getattr(a, name), getattr(b, name)
         assert (one is None) == (two is None)
         if one is not None:
@@ -104,7 +120,8 @@ def assert_equal(a, b, tolerance):
 
 def cut(result, row, width):
     """What a result says of one example, without padding."""
-    parts = {"tokens": (slice(width),), "heads": (), "layers": (slice(None), slice(width)), "totals": (), "pixels": ()}
+    parts = {"tokens": (slice(width),), "layers": (slice(None), slice(width))}
+    parts |= dict.fromkeys(("heads", "totals", "pixels", "nodes", "components"), ())
     kept = {
         name: value[(slice(row, row + 1), *index)]
         for name, index in parts.items()
@@ -146,7 +163,12 @@ def assert_shapes(name, result, model, batch):
         assert result.tokens.shape == batch.units.shape
         assert float(result.tokens[~batch.attention_mask].abs().sum()) == 0
     assert result.pixels is None or result.pixels.shape == (len(batch), *batch.size)
-    for value in (result.tokens, result.heads, result.layers, result.totals, result.pixels):
+    if name in (*COMPONENTS, "random_components"):
+        graph = Graph(model.n_layers, model.n_heads)
+        assert result.nodes.shape == (len(batch), len(graph.nodes))
+        assert not result.components[:, ~graph.edges].any()
+    fields = ("tokens", "heads", "layers", "totals", "pixels", "nodes", "components")
+    for value in (getattr(result, field) for field in fields):
         assert value is None or bool(value.isfinite().all())
 
 

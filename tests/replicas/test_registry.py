@@ -29,6 +29,7 @@ REASONS = {
             "oracle",
             "position",
             "random",
+            "random_components",
             "recency",
         ),
         "a control, whose definition `tests/methods/test_controls.py` checks word by word",
