@@ -33,7 +33,7 @@ from benchmark.types import Batch
 Values = NDArray[np.float64]
 
 EXACT = "activation_patching"
-AREA = "CPR"
+AREA, RANDOM_ORDERS = "CPR", "random orders"
 _SIGNED, _SHARE = (-1.0, 1.0), (0.0, 1.0)
 
 
@@ -156,7 +156,7 @@ class Circuits(Analysis):
                 yield line(labels, "p, against random orders", corrected[name], n=len(values), key=P_KEY)
             else:
                 yield line(labels, "p, against random orders", note="a control")
-        labels = {"components": one.test.level, "explainer": "random orders"}
+        labels = {"components": one.test.level, "explainer": RANDOM_ORDERS}
         yield figure_line(labels, AREA, statistics.interval(random), key=f"{one.test.level}.random.cpr")
         yield line(
             labels,
@@ -175,6 +175,9 @@ class Circuits(Analysis):
         for name, found in edges.curves(self.seed):
             auc = _with_interval(found, lambda scores: float(roc_auc_score(truth, np.abs(scores))), edges.n, _SHARE)
             rows.append(figure_line({"explainer": name}, "AUROC", auc, key=f"{name}.auroc"))
+        draws = [self._random(edges.means[edges.best], number)[graph.edges].numpy() for number in range(self.orders)]
+        chance = statistics.interval(np.array([roc_auc_score(truth, draw) for draw in draws]), bounds=_SHARE)
+        rows.append(figure_line({"explainer": RANDOM_ORDERS}, "AUROC", chance, key="random.auroc"))
         return Table(
             name="circuits_known",
             title="Are the edges found that the program wires?",
@@ -182,7 +185,8 @@ class Circuits(Analysis):
             rows=frame(rows, ("explainer",)),
             sentences=(
                 f"Area under the ROC curve of the magnitude of scores; {int(truth.sum())} of {len(truth)} edges are wired. "
-                "It is ½ where scores say nothing. n: calibration examples, whose resamples give the interval.",
+                "It is ½ where scores say nothing. n: calibration examples, whose resamples give the interval; of random "
+                "orders their number.",
             ),
         )
 
@@ -286,8 +290,10 @@ class Scored:
         return EXACT if EXACT in methods else methods[0]
 
     def curves(self, seed: int) -> Iterator[tuple[str, list[Values]]]:
-        """By method the mean scores of its edges, then those of resamples of the examples."""
+        """By method that is no control the mean scores of its edges, then those of resamples of the examples."""
         for name, scores in self.scores.items():
+            if control_order(name):
+                continue
             flat = scores[:, self.graph.edges].double().numpy()
             yield name, [flat.mean(0), *resampled_means(flat, seed)]
 
