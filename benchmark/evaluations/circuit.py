@@ -188,7 +188,7 @@ class Circuit(Averaged):
         kept = [torch.cat([ends(graph, self.level), signed.keep, magnitude.keep]) for signed, magnitude in found]
         counts = np.array([signed.edges.sum((1, 2)).numpy() for signed, _ in found], dtype=np.float64).T
         keep = torch.stack(kept, dim=1).expand(-1, len(scores), -1, -1)
-        return keep, np.broadcast_to(counts, (len(counts), len(scores)))
+        return keep, np.repeat(counts, len(scores) // counts.shape[1], axis=1)
 
     @property
     def _orders(self) -> tuple[Order, Order]:
