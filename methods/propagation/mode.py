@@ -19,14 +19,14 @@ Handler = Callable[[Function, Args, Kwargs], Any]
 
 @dataclass(frozen=True)
 class ModuleCall:
-    """A module's forward pass as one operation, which every mode on the stack sees as such."""
+    """A module's forward pass as one operation."""
 
     kind: Kind
     forward: Callable[[Tensor], Any]
 
     def __call__(self, x: Tensor) -> Any:
         """The module's result."""
-        return handle_torch_function(self, (x,), x) if has_torch_function((x,)) else self.forward(x)
+        return self.forward(x)
 
 
 class Propagation(TorchFunctionMode):
@@ -103,7 +103,12 @@ def propagating(model: nn.Module, mode: Propagation) -> Iterator[None]:
     kinds = {module: kind for module, kind in each if kind is not None and kind in mode.handlers}
 
     def as_one(module: nn.Module, forward: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
-        return ModuleCall(kinds[module], forward)
+        operation = ModuleCall(kinds[module], forward)
+
+        def call(x: Tensor) -> Any:
+            return handle_torch_function(operation, (x,), x) if has_torch_function((x,)) else forward(x)
+
+        return call
 
     with replacing_forward(kinds, as_one), mode:
         yield

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, handle_torch_function, has_torch_function
 
 from benchmark.errors import NotApplicable
 from benchmark.models.attention_interface import AttentionEdit, HeadInputs, Tape, recording
@@ -277,6 +277,10 @@ class _Mixing(TorchFunctionMode):
             operands[branch] = self.edit(self.count, operands[branch])
             self.count += 1
             args = (*operands, *args[2:])
+        # a mode below sees the call as it was made: also that of a function that does not look for modes itself
+        below = tuple(one for one in args if isinstance(one, Tensor))
+        if has_torch_function(below):
+            return handle_torch_function(func, below, *args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
 
