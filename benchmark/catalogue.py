@@ -111,6 +111,8 @@ def _family(target: str, *, edges: bool) -> str:
         return "edge score × readout"
     if target.startswith("benchmark."):
         return "search"
+    if target.startswith("methods.circuits."):
+        return "control" if target.endswith(".RandomComponents") else "components"
     return "control" if ".controls." in target else "direct"
 
 

@@ -20,7 +20,7 @@ class ActivationPatching(ComponentScores):
 
     Attributes:
         ablation: what a component is compared with.
-        edges: whether edges are scored too.
+        level: `edges`, for scores of nodes and edges, or `nodes`, for those of nodes alone.
 
     Source: path patching of single edges (Wang et al. 2023; Goldowsky-Dill et al. 2023). The code of Hanna et al. 2024 never
     puts back what it took away in a model's nodes before; here each is taken from the whole.
@@ -28,7 +28,7 @@ class ActivationPatching(ComponentScores):
     """
 
     ablation: Ablation = "patching"
-    edges: bool = True
+    level: Of = "edges"
     version: ClassVar[int] = 1
 
     def nodes(self, case: Case, edges: Float[Tensor, "B S D"] | None) -> Float[Tensor, "B S"]:

@@ -79,12 +79,12 @@ class ComponentScores(Method):
 
     Attributes:
         ablation: what a component is compared with.
-        edges: whether edges are scored too; of large models nodes alone can be afforded.
+        level: `edges`, for scores of nodes and edges, or `nodes`, for those of nodes alone, which a large model can afford.
     """
 
     class_specific: ClassVar[bool] = True
     ablation: Ablation
-    edges: bool
+    level: Of
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Scores of nodes and heads, and of edges where they are asked.
@@ -94,7 +94,7 @@ class ComponentScores(Method):
         """
         components = Components.of(model, batch)
         case = Case(components, batch, target, self.ablation)
-        edges = self.scores(case, "edges") if self.edges else None
+        edges = self.scores(case, "edges") if self.level == "edges" else None
         nodes = self.nodes(case, edges)
         graph = components.graph
         heads = torch.stack([nodes[:, graph.heads(layer)] for layer in range(graph.n_layers)], dim=1)

@@ -23,14 +23,14 @@ class ComponentFlow(ComponentScores):
     Queries, keys and values of a layer read the same. It asks nothing of F, of gradients or of a corrupted input.
 
     Attributes:
-        edges: whether edges are scored; a node's score is their sum.
+        level: `edges`, for scores of nodes and edges, or `nodes`, for those of nodes alone.
 
     Source: Ferrando & Voita 2024, as the code of Hanna et al. 2024 has it.
     Cost: 3 forward passes.
     """
 
     ablation = "zero"
-    edges: bool = True
+    level: Of = "edges"
     version: ClassVar[int] = 1
     class_specific: ClassVar[bool] = False
 

@@ -22,7 +22,7 @@ class Eap(ComponentScores):
 
     Attributes:
         ablation: what a component is compared with.
-        edges: whether edges are scored too.
+        level: `edges`, for scores of nodes and edges, or `nodes`, for those of nodes alone.
 
     Source: Syed et al. 2024; of nodes Nanda 2023. The code of Hanna et al. 2024 divides scores by the size of the batch
     twice, and takes the gradient of a feed-forward network's node at the network's input.
@@ -30,7 +30,7 @@ class Eap(ComponentScores):
     """
 
     ablation: Ablation = "patching"
-    edges: bool = True
+    level: Of = "edges"
     version: ClassVar[int] = 1
 
     def scores(self, case: Case, of: Of) -> Float[Tensor, "B S _"]:

@@ -16,14 +16,14 @@ class EapCleanCorrupted(ComponentScores):
 
     Attributes:
         ablation: what a component is compared with; gradients are those of clean and corrupted input whatever it is.
-        edges: whether edges are scored too.
+        level: `edges`, for scores of nodes and edges, or `nodes`, for those of nodes alone.
 
     Source: Hanna et al. 2024, and its code.
     Cost: 3 + 2 forward and backward passes of all slots.
     """
 
     ablation: Ablation = "patching"
-    edges: bool = True
+    level: Of = "edges"
     version: ClassVar[int] = 1
 
     def scores(self, case: Case, of: Of) -> Float[Tensor, "B S _"]:

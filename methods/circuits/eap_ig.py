@@ -19,7 +19,7 @@ class EapIg(ComponentScores):
 
     Attributes:
         ablation: what a component is compared with.
-        edges: whether edges are scored too.
+        level: `edges`, for scores of nodes and edges, or `nodes`, for those of nodes alone.
         steps: n.
 
     Source: Hanna et al. 2024, and its code.
@@ -27,7 +27,7 @@ class EapIg(ComponentScores):
     """
 
     ablation: Ablation = "patching"
-    edges: bool = True
+    level: Of = "edges"
     steps: Count = 5
     version: ClassVar[int] = 1
 

@@ -19,7 +19,7 @@ class EapIgActivations(ComponentScores):
 
     Attributes:
         ablation: what a component is compared with.
-        edges: whether edges are scored too.
+        level: `edges`, for scores of nodes and edges, or `nodes`, for those of nodes alone.
         steps: n.
 
     Source: the code of Hanna et al. 2024. With rotary positions no gradient reaches queries, keys and values of the first
@@ -28,7 +28,7 @@ class EapIgActivations(ComponentScores):
     """
 
     ablation: Ablation = "patching"
-    edges: bool = True
+    level: Of = "edges"
     steps: Count = 5
     version: ClassVar[int] = 1
 

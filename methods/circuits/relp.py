@@ -23,7 +23,7 @@ class RelP(ComponentScores):
 
     Attributes:
         ablation: what a component is compared with.
-        edges: whether edges are scored too.
+        level: `edges`, for scores of nodes and edges, or `nodes`, for those of nodes alone.
         attention: `gradient`, or `constant`: the AH-rule, with which queries and keys have no score.
 
     Source: Rezaei Jafari et al. 2025, and its code, whose default has no AH-rule; the rules are those of Ali et al. 2022 and
@@ -32,7 +32,7 @@ class RelP(ComponentScores):
     """
 
     ablation: Ablation = "patching"
-    edges: bool = True
+    level: Of = "edges"
     attention: Literal["gradient", "constant"] = "gradient"
     version: ClassVar[int] = 1
 

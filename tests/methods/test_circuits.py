@@ -86,7 +86,7 @@ def test_relevance_patching_is_that_of_the_authors(case):
     name, model, batch, target, _ = case
     if name != "gpt2":
         pytest.skip("their program was run on GPT-2")
-    found = RelP(edges=False)(model, batch, target).nodes.mean(0).numpy()
+    found = RelP(level="nodes")(model, batch, target).nodes.mean(0).numpy()
     assert np.abs(found - RELP).max() < 2e-5
 
 

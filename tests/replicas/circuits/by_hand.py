@@ -139,6 +139,6 @@ def holds(case, method, expected):
     assert torch.allclose(found.nodes, found.components.sum(-1), atol=1e-10)
     graph = case.hand.graph
     assert torch.equal(found.heads[:, 1], found.nodes[:, graph.heads(1)])
-    alone = replace(method, edges=False)(case.model, case.batch, case.target)
+    alone = replace(method, level="nodes")(case.model, case.batch, case.target)
     assert alone.components is None
     assert torch.allclose(alone.nodes, found.nodes, atol=1e-10)
