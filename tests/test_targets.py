@@ -295,3 +295,15 @@ def test_a_comparison_of_contrasts(place, tmp_path):
     assert metric.title.endswith(", contrast")
     assert metric.short.endswith(", contrast")
     assert metric.meaning.endswith(SAID_OF_TARGET["contrast"][1])
+
+
+def test_a_margin_is_of_the_annotated_class():
+    """Against the best of the others; where nobody annotated a class, it is the contrast."""
+    label = torch.tensor([2, 0, -1])
+    logits = torch.tensor([[1.0, 3.0, 2.0], [5.0, 1.0, 2.0], [0.0, 1.0, 3.0]])
+    target = target_of("margin", label, lambda: logits)
+    assert target.classes.tolist() == [2, 0, 2]
+    assert target.against.tolist() == [1, 2, 1]
+    assert target.value(logits).tolist() == [-1.0, 3.0, 2.0]
+    with pytest.raises(NotApplicable):
+        target_of("margin", label, lambda: logits, multilabel=True)

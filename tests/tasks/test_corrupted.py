@@ -1,0 +1,65 @@
+"""Counterparts of examples: of as many words, with another answer, and of no consequence for what models learn."""
+
+from itertools import pairwise
+
+import pytest
+
+from benchmark.errors import UserError
+from tasks.generated_prompts import GeneratedPrompts
+from tasks.mechanism import MechanismTask
+from tasks.planted import Planted
+
+KINDS = ("ioi", "greater_than", "induction", "agreement")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prompt_and_its_counterpart_differ_in_what_decides(kind):
+    task = GeneratedPrompts((kind,), corrupted=True, train=1, validation=1, test=40)
+    for example in task.split("test"):
+        clean, other = example.inputs.split(), example.corrupted.split()
+        places = [place for place, pair in enumerate(zip(clean, other, strict=True)) if pair[0] != pair[1]]
+        assert len(places) <= 1, "greater than 01 is greater than itself where the year is 01"
+        assert all(example.rationale[place] for place in places)
+        answer, foil = example.candidates
+        if kind == "ioi":
+            assert other.count(answer) == 2
+            assert other.count(foil) == 1
+        if kind == "induction" and foil != clean[-1]:
+            assert other[other.index(clean[-1]) + 1] == foil
+    plain = GeneratedPrompts((kind,), train=1, validation=1, test=40)
+    assert [one.inputs for one in plain.split("test")] == [one.inputs for one in task.split("test")]
+    assert all(one.corrupted is None for one in plain.split("test"))
+    assert task.fingerprint != plain.fingerprint
+    assert task.learned_from.fingerprint == plain.learned_from.fingerprint, "no model is trained again"
+
+
+@pytest.mark.parametrize("kind", ["needle", "facts"])
+def test_prompts_that_are_looked_up_have_none(kind):
+    with pytest.raises(UserError, match="corrupted"):
+        GeneratedPrompts((kind,), corrupted=True)
+
+
+def test_every_opinion_of_a_review_is_turned():
+    task = Planted(corrupted=True, train=1, validation=1, test=60)
+    for example in task.split("test"):
+        pairs = list(zip(example.inputs, example.corrupted, strict=True))
+        turned = [clean for clean, other in pairs if clean != other and clean.lower() not in ("a", "an")]
+        assert turned
+        for (clean, other), (_, following) in pairwise(pairs):
+            assert clean[0].isupper() == other[0].isupper()
+            if other.lower() in ("a", "an"):
+                assert (other.lower() == "an") == (following[0].lower() in "aeiou")
+    assert task.learned_from.fingerprint == Planted(train=1, validation=1, test=60).fingerprint
+    assert Planted().learned_from.fingerprint == Planted().fingerprint
+
+
+@pytest.mark.parametrize(("name", "other"), [("copy", True), ("either", False)])
+def test_an_input_of_a_mechanism_has_one_with_another_answer_or_without_what_decides(name, other):
+    task = MechanismTask(mechanism=name, corrupted=True, examples=12)
+    by_text = {example.inputs: example for example in task.split("test")}
+    for example in task.split("test"):
+        if other:
+            assert by_text[example.corrupted].label != example.label
+        else:
+            pairs = zip(example.inputs.split(), example.corrupted.split(), example.rationale, strict=True)
+            assert all((clean != changed) == bool(decides) for clean, changed, decides in pairs)
