@@ -174,7 +174,7 @@ class Circuits(Analysis):
         rows = []
         for name, found in edges.curves(self.seed):
             auc = _with_interval(found, lambda scores: float(roc_auc_score(truth, np.abs(scores))), edges.n, _SHARE)
-            rows.append(figure_line({"explainer": name}, "AUROC", auc, key=f"{name}.auroc"))
+            rows.append(figure_line({"explainer": name}, "AUROC", auc, _note(auc), key=f"{name}.auroc"))
         draws = [self._random(edges.means[edges.best], number)[graph.edges].numpy() for number in range(self.orders)]
         chance = statistics.interval(np.array([roc_auc_score(truth, draw) for draw in draws]), bounds=_SHARE)
         rows.append(figure_line({"explainer": RANDOM_ORDERS}, "AUROC", chance, key="random.auroc"))
@@ -201,7 +201,7 @@ class Circuits(Analysis):
                 continue
             both = [np.stack(pair) for pair in zip(found, exact, strict=True)]
             r = _with_interval(both, lambda pair: _correlation(*pair), edges.n, _SIGNED)
-            rows.append(figure_line({"explainer": name}, "r with brute force", r, key=f"{name}.exact"))
+            rows.append(figure_line({"explainer": name}, "r with brute force", r, _note(r), key=f"{name}.exact"))
         return Table(
             name="circuits_exact",
             title="Do scores of edges agree with what taking each of them away does?",
@@ -304,6 +304,11 @@ def _with_interval(
     """A statistic of the first, with an interval from the others, which are of resamples of n examples."""
     value, *resampled = [statistic(one) for one in found]
     return spread_interval(value, resampled, n, bounds)
+
+
+def _note(figure: Interval) -> str:
+    """Why a figure of resamples has no interval."""
+    return "" if np.isfinite(figure.high - figure.low) else "no interval: the same in every resample"
 
 
 def _correlation(a: Values, b: Values) -> float:
