@@ -165,7 +165,7 @@ class Circuit(Averaged):
     def _circuits(
         self, graph: Graph, scores: Float[Tensor, "B ..."]
     ) -> tuple[Bool[Tensor, "N B S _"], Float[NDArray[np.float64], "K B"]]:
-        """All, none, those by signed scores, those by magnitude, of each example; and how many edges the signed ones have."""
+        """All, none, those by signed scores and by magnitude, of each example; and how many edges the signed ones have."""
         own = scores[:1] if bool((scores == scores[:1]).all()) else scores
         shares = curves.counts(torch.tensor([size_of(graph, self.level)]), self.fractions)[:, 0].tolist()
         found: list[tuple[Circuits, Circuits]] = []
