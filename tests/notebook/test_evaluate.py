@@ -226,3 +226,18 @@ def test_what_there_is():
     assert "Hao et al. 2021" in evaluations.loc["attribution_graph", "source"]
     assert evaluations.loc["rationale", "metrics"].startswith("average_precision ↑")
     assert evaluations["what"].str.len().min() > 20
+
+
+def test_a_figure_of_one_text_says_why_it_has_no_interval(model):
+    scores = {"mine": [[len(word) for word in TEXTS[0].split()]]}
+    result = benchmark.evaluate(model, TEXTS[:1], scores, ["perturbation", "aopc"])
+    table = result.table()
+    figures = table[table["value"].notna()]
+    assert len(figures) > 4
+    assert {*figures["reason"]} == {*result.curves()["reason"]} == {"no interval: n is 1"}
+    for shown in (repr(result), result._repr_html_()):
+        assert "] no interval: n is 1" in shown
+    two = benchmark.evaluate(model, TEXTS[:2], {"mine": [*scores["mine"], [len(w) for w in TEXTS[1].split()]]}, "aopc")
+    bounded = two.table()["low"].notna()
+    assert bounded.any()
+    assert two.table().loc[bounded, "reason"].isna().all()
