@@ -191,6 +191,7 @@ def test_one_text_and_functions(model):
         ((["a film"], {"mine": [[1, 2], [3]]}), {}, r"scores\['mine'\] is 2 lists; give .* for each text \(1\)"),
         ((["a film"], {"mine": 3}), {}, r"scores\['mine'\] is int"),
         ((["a film"], {"mine": ["ab"]}), {}, r"scores\['mine'\]\[0\] is 'ab'; give one number per word"),
+        ((["a film"], {"mine": [np.array([1, 2j])]}), {}, r"scores\['mine'\]\[0\] is array\(.*; give one number per word"),
         ((["a film"], {"mine": [[1, float("nan")]]}), {}, r"scores\['mine'\] of text 0 has nan for word 1 \('film'\)"),
         ((["a film"], {"mine": [[1, 2]]}, ["aop"]), {}, r"evaluations=aop does not exist; did you mean aopc\?"),
         ((["a film"], {"mine": [[1, 2]]}, [3]), {}, "int is no test; give a name: agreement"),

@@ -3,6 +3,7 @@
 import os
 import re
 from base64 import b64decode
+from functools import partial
 from io import BytesIO
 
 import numpy as np
@@ -304,6 +305,17 @@ def test_the_model_has_to_be_loaded(model):
         benchmark.explain(model.model, "a film")
     with pytest.raises(UserError, match="batch_size=0: allowed are whole numbers from 1"):
         benchmark.explain(model, "a film", batch_size=0)
+
+
+@pytest.mark.parametrize("ask", [benchmark.explain, partial(benchmark.evaluate, evaluations="aopc")])
+def test_scores_that_are_no_real_numbers_are_one_line(model, ask):
+    def turned(model, batch, target):
+        return Attribution(target=target, tokens=torch.ones(batch.units.shape, dtype=torch.complex64))
+
+    with pytest.raises(
+        UserError, match=r"gave as tokens a tensor of complex64 .*; expected is a torch tensor of floating-"
+    ):
+        ask(model, "a fine film", methods={"turned": turned})
 
 
 def test_a_mistake_is_one_line_in_a_notebook(model):
