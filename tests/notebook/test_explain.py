@@ -204,6 +204,14 @@ def test_scores_of_one_line_have_one_form():
     assert [signed(value, 1.0) for value in (1, -1, 0, 1e-9)] == ["+1.00", "−1.00", "0.00", "0.00"]
 
 
+def test_what_is_left_out_of_an_image_are_patches(tmp_path, monkeypatch):
+    vision = tiny_models.load("vit", tmp_path, dtype="float32")
+    pixels = tiny_models.inputs("vit")[0]
+    monkeypatch.setattr("benchmark.notebook.heatmap.MOST_WORDS", 5)
+    shown = repr(benchmark.explain(vision, pixels, methods="rollout"))
+    assert shown.splitlines()[-1] == "... 4 more patches; .table() has them all"
+
+
 def test_the_terminal_gets_lines_that_fit(model, monkeypatch):
     monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((60, 24)))
     texts = [TEXT, "映画 は good"] * 4
