@@ -110,7 +110,9 @@ def _test_rows(cell: NamedCell, shown: str, metrics: Mapping[str, Metric]) -> It
         return
     reported = {figure.metric for figure in test.figures}
     yield from _figures(test)
-    yield from _dashes({name: metric for name, metric in metrics.items() if name not in reported}, NO_FIGURE)
+    for name, metric in metrics.items():
+        if name not in reported:
+            yield from _dashes({name: metric}, metric.without or NO_FIGURE)
 
 
 def _cell_rows(

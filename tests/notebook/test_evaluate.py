@@ -242,3 +242,14 @@ def test_a_figure_of_one_text_says_why_it_has_no_interval(model):
     bounded = two.table()["low"].notna()
     assert bounded.any()
     assert two.table().loc[bounded, "reason"].isna().all()
+
+
+def test_a_dash_says_what_the_examples_lack(model):
+    same = {"mine": [[1.0] * len(text.split()) for text in TEXTS[:3]]}
+    found = benchmark.evaluate(model, TEXTS[:3], same, ["aopc", "agreement", "attribution_graph"], methods=["attattr"])
+    reasons = found.table().set_index(["method", "metric"])["reason"]
+    assert reasons["attattr", "rationale_f1_mean"] == "no example has a rationale"
+    assert reasons["attattr", "sufficiency_hard"].endswith("not all examples are annotations of ERASER (task=eraser)")
+    assert reasons["mine", "gradient_tau"] == (
+        "in no example do both the scores and what they are compared with order words"
+    )

@@ -332,6 +332,16 @@ def test_pairs_are_read_by_the_keyboard_with_their_verdicts(page):
     assert "oracle above random" in page.one("#differences ul").text
 
 
+def test_the_plot_of_cost_says_why_methods_are_left_out(driver, tmp_path):
+    few = {"perturbation.positive_auc": [0.0, 1.0, 0.2, 0.9, 0.1]}
+    plans = [Plan("rollout", n=5, values=few), Plan("lrp", n=5), Plan("random", n=5)]
+    place = tmp_path / "index.html"
+    place.write_text(comparison_page(load_cells(write_cells(tmp_path / "runs", plans))), "utf-8")
+    opened(driver, place)
+    told = driver.find_elements("css selector", "#cost .note")[-1].text
+    assert "Left out: 1 method whose n is too small for a figure" in told
+
+
 def luminance(page, name):
     shown = page.run("return getComputedStyle(document.body)[arguments[0]]", name)
     red, green, blue = (int(part) / 255 for part in shown.removeprefix("rgb(").removesuffix(")").split(","))
