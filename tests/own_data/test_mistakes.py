@@ -99,12 +99,18 @@ def test_a_mistake_is_one_line_with_the_setting(here, checkpoints, case):
             "model=tiny is trained on the task's training split, and task.files has no table of the train split; name one "
             "with task.files.train=FILE",
         ),
+        (
+            "adversarial model.base={base}",
+            "the model is trained on the task's own splits, and task.files has no table of the train split; name one with "
+            "task.files.train=FILE",
+        ),
         ("tiny_vit", "example 'test-000000' holds no image to train on; use model=tiny for texts"),
     ],
 )
-def test_a_model_that_is_trained_needs_something_to_be_trained_on(here, model, expected):
+def test_a_model_that_is_trained_needs_something_to_be_trained_on(here, checkpoints, model, expected):
     (here / "a.csv").write_text("text,label\nfine,POS\nbad,NEG\n")
-    words = ["task=text_classification", "task.files={test: a.csv}", f"model={model}", "methods=[random]"]
+    chosen = f"model={model}".format(base=checkpoints / "named").split()
+    words = ["task=text_classification", "task.files={test: a.csv}", *chosen, "methods=[random]"]
     with pytest.raises(UserError) as caught:
         open_setting(settled_as_typed("config", words, None, sweep=False)[1])
     assert str(caught.value) == expected
