@@ -66,7 +66,7 @@ def entry(name: str, config: Any) -> Entry:
     costs = [_NO_PASS_BUT.sub(r"\1", cost) for cost in stated_costs if cost != _NO_PASS]
     return Entry(
         name=name,
-        family=_family(parts[0]["_target_"], edges="edges" in config),
+        family=_family(parts[0]["_target_"], edges="readout" in config),
         definition=" · ".join(said["Definition"] + _settings(part) for part, said in zip(parts, facts, strict=True)),
         needs=_needs(costs),
         cost="; ".join(dict.fromkeys(costs)) or _NO_PASS,
@@ -96,7 +96,7 @@ def _facts(part: Any) -> dict[str, str]:
 
 def _tops(config: Any) -> list[Any]:
     """What has a cost: a method itself, or its edge score and readout. Rule sets are part of one of them."""
-    return [config] if "edges" not in config else [config["edges"], config["readout"]]
+    return [config["edges"], config["readout"]] if "readout" in config else [config]
 
 
 def _parts(config: Any) -> Iterator[Any]:

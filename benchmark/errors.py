@@ -57,7 +57,19 @@ class Missing(UserError):  # noqa: N818 - said of the file
 
 
 class NoSplit(UserError):  # noqa: N818 - said of the task
-    """A task has no such split. What is scored needs it; whoever only calibrates on it prints a dash."""
+    """A task has no such split. What is scored needs it; whoever only calibrates on it prints a dash.
+
+    Attributes:
+        lacking: the message without the proposal to score another split, which helps nobody who is trained on this one.
+    """
+
+    def __init__(self, lacking: str, proposal: str = "") -> None:
+        super().__init__(f"{lacking}{proposal}")
+        self.lacking, self.proposal = lacking, proposal
+
+    def __reduce__(self) -> tuple[type["NoSplit"], tuple[str, str]]:
+        """As that of `Corrupt`."""
+        return type(self), (self.lacking, self.proposal)
 
 
 class NotApplicable(Exception):  # noqa: N818 - it is an answer, not an error

@@ -144,7 +144,7 @@ def seeds(results: Results, block: Block) -> Iterator[str]:
         if mean is None or spread is None:
             reason = "there is no figure over all trainings" if first.mark is None else board.notes[first.mark - 1]
             return PrintedEntry(words="–", mark=noted(reason))
-        if is_wide(mean["low"], mean["high"], reach[key]):
+        if is_wide(mean["low"], mean["high"], reach[key], int(mean["n"])):
             return PrintedEntry(n=int(mean["n"]), words=TOO_SMALL)
         words = f"SD {number(spread['value'])}" if math.isfinite(spread["value"]) else ""
         return PrintedEntry(mean["value"], mean["low"], mean["high"], int(mean["n"]), words=words)

@@ -97,7 +97,8 @@ class FolderSource:
         if split not in self.places:
             raise NoSplit(
                 f"task.path={self.root} has no {split} split, only {', '.join(self.places)}; name its folder or list "
-                f"with task.splits.{split}=NAME, or use split={[*self.places][-1]}"
+                f"with task.splits.{split}=NAME",
+                f", or use split={[*self.places][-1]}",
             )
         if split not in self._listed:
             place = self.places[split]

@@ -67,7 +67,7 @@ class ImagenetSegmentation:
         """The examples of "test", each read when it is asked for; inputs are PIL images."""
         check_split(self.name, name)
         if name != "test":
-            raise NoSplit(f"task {self.name} has no {name} split, only test; use split=test")
+            raise NoSplit(f"task {self.name} has no {name} split, only test", "; use split=test")
         if "test" not in self._labels:
             with self._reading() as (file, images):
                 self._labels["test"] = [self._label(file, place) for place in range(len(images))]

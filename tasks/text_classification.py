@@ -185,7 +185,7 @@ class TextClassification:
                     there = [other for other in SPLITS if self._has(other)]
                     use = f", or use split={there[-1]}" if there else ""
                     raise NoSplit(
-                        f"{place} has no table of the {split} split; name one with task.files.{split}=FILE{use}"
+                        f"{place} has no table of the {split} split; name one with task.files.{split}=FILE", use
                     )
                 rows, place = read_table(file, self.quoting, self.delimiter), str(file)
             else:

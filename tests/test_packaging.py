@@ -66,3 +66,13 @@ def metadata_files(name):
 def test_no_file_beside_the_pages_hides_a_package():
     """`python docs/mechanisms.py` looks for packages in docs/ first."""
     assert not {path.stem for path in (REPOSITORY / "docs").glob("*.py")} & {"benchmark", "conf", "methods", "tasks"}
+
+
+def test_the_page_lists_every_extra():
+    """And of `all` what it holds."""
+    page = (REPOSITORY / "docs" / "getting-started.md").read_text(encoding="utf-8")
+    table = page.partition("| extra | for |")[2].partition("\n\n")[0]
+    told = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", table, re.MULTILINE))
+    assert {*told} == {*PROJECT["project"]["optional-dependencies"]}
+    (held,) = PROJECT["project"]["optional-dependencies"]["all"]
+    assert re.split(", | and ", told["all"]) == held.partition("[")[2].rstrip("]").split(",")

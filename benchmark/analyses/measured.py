@@ -7,7 +7,7 @@ from benchmark.results import store
 from benchmark.results.record import Figure, Record
 from benchmark.results.rows import StoredRows
 from benchmark.results.statistics import Interval, Range
-from benchmark.results.tables import line
+from benchmark.results.tables import line, no_interval
 from benchmark.run.cell import Cell
 
 
@@ -30,6 +30,10 @@ def figure_line(
     bounds: Range | None = None,
     key: str = "",
 ) -> dict[str, Any]:
-    """A figure with its interval as a line of a table (`line`); `bounds` are the interval's own where none are given."""
+    """A figure with its interval as a line of a table (`line`); `bounds` are the interval's own where none are given.
+
+    Where it has no interval, the note says why.
+    """
+    note = note or no_interval(figure.value, figure.low, figure.high, figure.n)
     reach = figure.reach if bounds is None and isinstance(figure, Interval) else bounds
     return line(labels, name, figure.value, figure.low, figure.high, figure.n, note, reach, key)

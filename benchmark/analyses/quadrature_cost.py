@@ -114,10 +114,14 @@ def _lines(labels: Mapping[str, Any], record: Record) -> list[dict[str, Any]]:
         for figure in figures(record, evaluation, metric)
         if figure.scalar
     ]
-    spent = (("seconds", cost.seconds), ("forward", cost.forward_passes), ("backward", cost.backward_passes))
+    spent = (
+        ("seconds", cost.seconds, "one run"),
+        ("forward", cost.forward_passes, "a count"),
+        ("backward", cost.backward_passes, "a count"),
+    )
     return rows + [
-        line(labels, f"{name} per example", total / n, n=n, key=_BACKWARD if name == "backward" else "")
-        for name, total in spent
+        line(labels, f"{name} per example", total / n, n=n, note=note, key=_BACKWARD if name == "backward" else "")
+        for name, total, note in spent
         if total is not None
     ]
 

@@ -11,6 +11,7 @@ from hydra.errors import HydraException
 
 from benchmark.errors import UserError, near
 from benchmark.settings.configuration import ALL, GROUPS, KEYED, options, own_options
+from benchmark.settings.own_folder import own_folder, refuse_empty
 from benchmark.settings.ways_out import other_option, typed
 
 _DIRECTORY = ("--config-dir", "-cd")
@@ -52,7 +53,7 @@ def read_arguments(words: Sequence[str]) -> Arguments:
     """Flags and settings, in any order.
 
     Raises:
-        UserError: a flag does not exist or lacks its value, or a folder is not there.
+        UserError: a flag does not exist or lacks its value, or a folder is not there or has a wrong name in it.
     """
     flags: list[str] = []
     overrides: list[str] = []
@@ -71,22 +72,11 @@ def read_arguments(words: Sequence[str]) -> Arguments:
         if not (value := value if has_value else next(rest, "")):
             raise UserError(f"{name} lacks its value; write {name} VALUE")
         if name in _DIRECTORY:
-            directory = value = _folder(value)
+            directory = value = own_folder(value)
         if name in _SHOW and value not in _SHOWN:
             raise UserError(f"{name} {value}: allowed are {', '.join(_SHOWN)}; --cfg job prints the configuration")
         flags += [name, value]
     return Arguments(tuple(flags), tuple(overrides), directory)
-
-
-def _folder(named: str) -> str:
-    folder = Path(named).expanduser().absolute()
-    if not folder.is_dir():
-        raise UserError(f"--config-dir={folder} is no folder; give one that holds YAMLs such as methods/NAME.yaml")
-    for group in GROUPS:
-        if both := {*options(group)} & {path.stem for path in (folder / group).glob("*.yaml")}:
-            own = folder / group / f"{min(both)}.yaml"
-            raise UserError(f"{own} has the name of one of ours, which would run in its place; give it another name")
-    return str(folder)
 
 
 def _wrong_flag(word: str, rest: Iterator[str]) -> str:
@@ -129,9 +119,7 @@ def parsed(text: str, directory: str | None, others: Sequence[str] = ()) -> tupl
             if name not in allowed:
                 way_out = _misplaced(group, name, directory) or other_option(group, name, allowed)
                 raise UserError(f"{group}={name} does not exist; {way_out}")
-            if directory is not None and _is_empty(own := Path(directory, group, f"{name}.yaml")):
-                form = f"{name}: {{_target_: CLASS}}" if group in KEYED else "_target_: CLASS"
-                raise UserError(f"{own} is empty; its form is {form}")
+            refuse_empty(group, name, directory)
         if ALL in names and len(names) > 1:
             return parsed(f"{text.partition('=')[0]}={ALL}", directory, others)
     return text, override
@@ -149,14 +137,6 @@ def _misplaced(group: str, name: str, directory: str | None) -> str:
     beside = (Path(directory, f"{stem}{ending}") for ending in (".yaml", ".yml"))
     found = next((path for path in beside if stem and path.is_file()), None)
     return "" if found is None else f"{found} lies beside the folder of its group; move it to {place / stem}.yaml"
-
-
-def _is_empty(file: Path) -> bool:
-    """Whether a YAML is there and holds nothing but comments."""
-    if not file.is_file():
-        return False
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    return all(not line.strip() or line.lstrip().startswith("#") for line in lines)
 
 
 def _override(text: str) -> Override:

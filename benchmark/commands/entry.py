@@ -128,6 +128,7 @@ def _printed(
     import argparse
 
     from benchmark.exits import Kept, guarded
+    from benchmark.settings.own_folder import own_folder
 
     own_classes_readable()
 
@@ -140,8 +141,12 @@ def _printed(
     parser.add_argument(named.lower(), metavar=named, nargs=nargs)
     parser.add_argument("--config-dir", metavar="DIR", help="one more folder of YAMLs, such as DIR/methods/NAME.yaml")
     given = vars(parser.parse_args(words))
-    directory = given.pop("config_dir")
-    _print(guarded(lambda: text(*given.values(), directory), Kept("nothing is written")))
+    named_folder = given.pop("config_dir")
+
+    def page() -> str:
+        return text(*given.values(), None if named_folder is None else own_folder(named_folder))
+
+    _print(guarded(page, Kept("nothing is written")))
 
 
 def _print(text: str) -> None:

@@ -251,8 +251,9 @@ def _report_sweep(name: str, out: Path, look: Any) -> None:
     with kept_in("each job of the sweep has its own report", out) as kept, in_one_line(kept):
         page = together.report(out, name, look)
     if page is not None:
-        curves = ", with curves of the figures" if any(page.parent.glob("table-sweep_*.csv")) else ""
-        said = f"All values of the sweep together{curves}: {page}"
+        drawn = any(page.parent.glob("table-sweep_*.csv"))
+        why = "" if drawn else " (three or more numbers of a method's setting have them)"
+        said = f"All values of the sweep together, {'with' if drawn else 'without'} curves of the figures{why}: {page}"
         _console().print(printable(said), soft_wrap=True, markup=False, emoji=False)
 
 

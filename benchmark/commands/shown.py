@@ -5,14 +5,15 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from benchmark.errors import UserError, near, shorter
 from benchmark.settings.configuration import GROUPS, KEYED, compose, options, yaml_of
 from benchmark.settings.declared import described
 from benchmark.settings.defaults import whole_declared
 from benchmark.settings.docstrings import Docstring, wrapped
-from benchmark.settings.sources import UNKNOWN, Outline, StandIn, outline_at, outline_of
+from benchmark.settings.own_folder import form, refuse_empty
+from benchmark.settings.sources import UNKNOWN, Outline, StandIn, outline_at
 from benchmark.settings.ways_out import typed
 from benchmark.working_folder import own_classes_importable
 
@@ -33,7 +34,7 @@ def listing(chosen: str | None = None, directory: str | None = None) -> str:
     lines: list[str] = []
     for group in GROUPS if chosen is None else (chosen,):
         names = ",".join(options(group, directory))
-        configs = compose(None, [f"+{group}=[{names}]"], directory)[group] if group in KEYED else None
+        configs = compose(None, [f"+{group}=[{names}]"], directory).get(group) if group in KEYED else None
         named = {name: _summary(group, name, configs, directory) for name in options(group, directory)}
         width = max(map(len, named))
         room = max(_ROOM, _columns() - width - 4)
@@ -81,13 +82,28 @@ def _described(group: str, name: str, directory: str | None) -> str:
     head = [f"{name} ({group}): {chosen}", *([wrapped(comment, _columns())] if comment else [])]
     if group == "experiment":
         return "\n\n".join([*head, yaml_of(f"{group}/{name}", directory).read_text(encoding="utf-8")])
-    composed = compose(None, [f"+{chosen}"], directory)[group]
-    config: Any = whole_declared(OmegaConf.to_container(composed[name] if group in KEYED else composed, resolve=True))
+    config = _whole(group, name, compose(None, [f"+{chosen}"], directory).get(group), directory)
     prefix = f"{group}.{name}" if group in KEYED else group
     parts = list(_parts(config, prefix))
     texts = [_text(part, path, outline, several=len(parts) > 1) for path, part, outline in _in_reading_order(parts)]
     settings = [line for path, part, outline in parts for line in _settings(part, path, outline)]
     return "\n\n".join([*head, *texts, "Settings\n" + "\n".join(settings or ["  none"])])
+
+
+def _whole(group: str, name: str, composed: Any, directory: str | None) -> Any:
+    """What a YAML makes, with every setting of the classes that it names.
+
+    Args:
+        composed: the configuration of its group.
+
+    Raises:
+        UserError: it is empty or names no class, or one that does not exist.
+    """
+    refuse_empty(group, name, directory)
+    config = composed.get(name) if group in KEYED and isinstance(composed, DictConfig) else composed
+    if not isinstance(config, DictConfig) or "_target_" not in config:
+        raise UserError(f"{yaml_of(f'{group}/{name}', directory)} names no class; its form is {form(group, name)}")
+    return whole_declared(OmegaConf.to_container(config, resolve=True))
 
 
 def _columns() -> int:
@@ -153,10 +169,17 @@ def _summary(group: str, name: str, configs: Any, directory: str | None) -> str:
     """The first line of the YAML's comment, else of its class's docstring."""
     if comment := _comment(group, name, directory):
         return comment.splitlines()[0]
-    config = configs[name] if group in KEYED else compose(None, [f"+{group}={name}"], directory)[group]
-    whole: Any = whole_declared(OmegaConf.to_container(config, resolve=True))
-    parts = [whole[key] for key in ("edges", "readout") if key in whole] or [whole]
-    read = [Docstring.of(one.docstring).read(part) for part in parts if (one := outline_of(str(part["_target_"])))]
+    if group == "experiment":  # it makes nothing of its own
+        return ""
+    composed = configs if group in KEYED else compose(None, [f"+{group}={name}"], directory).get(group)
+    whole = _whole(group, name, composed, directory)
+    prefix = f"{group}.{name}" if group in KEYED else group
+    named = {f"{prefix}.{key}": whole[key] for key in ("edges", "readout") if isinstance(whole.get(key), Mapping)}
+    read = [
+        Docstring.of(one.docstring).read(part)
+        for path, part in (named or {prefix: whole}).items()
+        if (one := outline_at(path, str(part["_target_"])))
+    ]
     return " · ".join(text.partition("\n")[0].rstrip(".") for text in read if text)
 
 

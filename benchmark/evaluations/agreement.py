@@ -32,7 +32,9 @@ TAUS = {f"{name}_tau": name for name in REFERENCES}
 
 _SHORT = {"gradient": "grad.", "gradient_attached": "grad. (att.)", "leave_one_out": "LOO"}
 SIGNIFICANT = 0.05
-_tau = partial(described, bounds=SIGNED)
+_tau = partial(
+    described, bounds=SIGNED, without="in no example do both the scores and what they are compared with order words"
+)
 _MOST_REFERENCES = 10_000
 
 

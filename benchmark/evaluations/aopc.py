@@ -104,15 +104,20 @@ class Aopc(Averaged):
         some, this, marked = "mean over several shares", "at this share", "at the rationales' mean share"
         bounds = (-math.inf, math.inf) if logarithm else SIGNED
         more, less = partial(higher, bounds=bounds), partial(lower, bounds=bounds)
+        unmarked = (
+            "the length is that of annotated rationales, and not all examples are annotations of ERASER (task=eraser)"
+        )
         return {
             "comprehensiveness": more("comprehensiveness", f"{removed}, {some}", short="compr.", headline=True),
             "sufficiency": less("sufficiency", f"{kept}, {some}", short="suff.", headline=True),
             "comprehensiveness_at": more("comprehensiveness", f"{removed}, {this}", x="share removed", headline=True),
             "sufficiency_at": less("sufficiency", f"{kept}, {this}", x="share kept", headline=True),
             "comprehensiveness_hard": more(
-                "comprehensiveness, rationale length", f"{removed}, {marked}", short="compr. (rat.)"
+                "comprehensiveness, rationale length", f"{removed}, {marked}", short="compr. (rat.)", without=unmarked
             ),
-            "sufficiency_hard": less("sufficiency, rationale length", f"{kept}, {marked}", short="suff. (rat.)"),
+            "sufficiency_hard": less(
+                "sufficiency, rationale length", f"{kept}, {marked}", short="suff. (rat.)", without=unmarked
+            ),
         }
 
     def alternatives(self, metric: str) -> Mapping[str, tuple[str, bool]]:

@@ -64,6 +64,7 @@ class AttributionGraphs(Averaged):
                 "F1 of the attribution graph's words against the rationale's, mean over thresholds",
                 short="graph F1",
                 headline=True,
+                without="no example has a rationale",
             ),
             "nodes_mean": described(
                 "tokens in the graph",

@@ -44,9 +44,10 @@ def _metric(
     x: str | None = None,
     headline: bool = False,
     scale: str = "numeric",
+    without: str = "",
 ) -> Metric:
     """A metric in few words: its title, its meaning, and what differs from a share without an axis."""
-    return Metric(higher_is_better, bounds, x, headline, title, short, meaning, scale)
+    return Metric(higher_is_better, bounds, x, headline, title, short, meaning, scale, without)
 
 
 higher, lower, described = (partial(_metric, higher_is_better=better) for better in (True, False, None))

@@ -18,6 +18,8 @@ from benchmark.settings.declared import Above, Natural, Share, configurable
 from benchmark.types import Attribution, Batch, Reads
 from benchmark.units import Pool, pool
 
+_NO_ORDER = "in no example do the explanations of two classes both order words"
+
 
 @configurable
 class ClassSpecificity(Averaged):
@@ -64,12 +66,14 @@ class ClassSpecificity(Averaged):
                 short="τ classes",
                 bounds=SIGNED,
                 headline=True,
+                without=_NO_ORDER,
             ),
             "overlap": lower(
                 "overlap between classes",
                 "mean share of best words that the explanations of two classes of one example have in common",
                 short="overlap classes",
                 headline=True,
+                without=_NO_ORDER,
             ),
             "undefined": described(
                 "undefined pairs of classes", "share of pairs of classes of which an explanation orders no words"

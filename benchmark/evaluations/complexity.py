@@ -62,6 +62,7 @@ class Complexity(Averaged):
                 "Gini index of the magnitudes of an explanation's scores: 0 where all words weigh alike",
                 short="Gini",
                 headline=True,
+                without="the scores of every example are all 0",
             ),
             "entropy": described(
                 "entropy of the scores",
@@ -69,6 +70,7 @@ class Complexity(Averaged):
                 short="entropy",
                 bounds=UNBOUNDED,
                 headline=True,
+                without="the scores of every example are all 0",
             ),
             "top": described(
                 "mass in the best words",

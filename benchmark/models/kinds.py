@@ -6,6 +6,7 @@ _FINE_TUNED = "a classifier that is fine-tuned from it (python -m benchmark.trai
 _ASKED = 'model=lm model.path={source}, which asks for the next token (in Python load_model(..., task="next_token"))'
 _OF_TEXTS = "a classifier of whole texts"
 _OF_IMAGES = "a classifier of whole images (AutoModelForImageClassification)"
+_OF_SPEECH, _NO_SOUNDS = "a speech-to-text model: it writes down what is said", "a classifier of texts or images"
 
 _KINDS: tuple[tuple[str, str, str], ...] = (
     ("ForMaskedLM", "a masked language model: it gives words for a mask", _FINE_TUNED),
@@ -13,7 +14,8 @@ _KINDS: tuple[tuple[str, str, str], ...] = (
     ("ForNextSentencePrediction", "a pre-trained language model: it tells which sentence follows", _FINE_TUNED),
     ("ForCausalLM", "a causal language model: it gives the next token", _ASKED),
     ("LMHeadModel", "a causal language model: it gives the next token", _ASKED),
-    ("ForConditionalGeneration", "a text-to-text model: it generates texts", _OF_TEXTS),
+    *((f"{name}ForConditionalGeneration", _OF_SPEECH, _NO_SOUNDS) for name in ("Whisper", "Speech2Text", "Moonshine")),
+    ("ForConditionalGeneration", "a model that generates texts", _OF_TEXTS),
     ("ForTokenClassification", "a token classifier: it labels each token", _OF_TEXTS),
     ("ForQuestionAnswering", "a reader that answers a question with a span of the text", _OF_TEXTS),
     (
@@ -21,9 +23,9 @@ _KINDS: tuple[tuple[str, str, str], ...] = (
         "a chooser among options that are read side by side",
         f"{_OF_TEXTS}, with task=multiple_choice",
     ),
-    ("ForAudioClassification", "a classifier of sounds", "a classifier of texts or images"),
-    ("ForSpeechSeq2Seq", "a model of speech: it generates texts", "a classifier of texts or images"),
-    ("ForCTC", "a model of speech: it generates texts", "a classifier of texts or images"),
+    ("ForAudioClassification", "a classifier of sounds", _NO_SOUNDS),
+    ("ForSpeechSeq2Seq", _OF_SPEECH, _NO_SOUNDS),
+    ("ForCTC", _OF_SPEECH, _NO_SOUNDS),
     ("ForSemanticSegmentation", "a segmenter: it labels each pixel", _OF_IMAGES),
     ("ForInstanceSegmentation", "a segmenter: it labels each pixel", _OF_IMAGES),
     ("ForUniversalSegmentation", "a segmenter: it labels each pixel", _OF_IMAGES),

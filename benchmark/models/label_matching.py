@@ -26,7 +26,7 @@ def with_labels(model: "Classifier", labels: Sequence[str | int | float | bool] 
         labels: one name for each class, in the order of the logits; None for the model's own.
 
     Raises:
-        UserError: there are not as many names as classes, or one occurs twice.
+        UserError: there are not as many names as classes, one occurs twice, or one is the model's own for another class.
     """
     if labels is None:
         return model
@@ -41,6 +41,13 @@ def with_labels(model: "Classifier", labels: Sequence[str | int | float | bool] 
         check_characters(name, f"the name {name!a} of model.labels")
     if names == model.labels:
         return model
+    own = _places(map(_key, model.labels))
+    if moved := next((name for place, name in enumerate(names) if place not in own.get(_key(name), [place])), None):
+        raise UserError(
+            f"model.labels={list(names)} calls class {names.index(moved)} {moved}, which is the name of class "
+            f"{own[_key(moved)][0]} of the model '{model.name}': its classes are {', '.join(model.labels)}, in this order; "
+            "leave out model.labels, or mend id2label in the checkpoint's config.json where its names are wrong"
+        )
     told = json.dumps([model.fingerprint, "labels", names])
     return replace(model, labels=names, fingerprint=sha256(told.encode()).hexdigest())
 

@@ -3,6 +3,7 @@
 What it gives are figures with intervals, reasons where there is none, and the value of each text.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -25,6 +26,7 @@ from benchmark.report.leaderboard import NO_FIGURE, frame
 from benchmark.report.run_folders import read_stored
 from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
+from benchmark.results.tables import no_interval_of
 from benchmark.results.wording import arrow, bounds, number
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
@@ -44,7 +46,7 @@ class EvaluationResult:
     """Figures of several explanations under several tests.
 
     Attributes:
-        figures: one row per method, evaluation, metric and x, with interval, n, direction and the reason of a dash.
+        figures: one row per method, evaluation, metric and x, with interval, n, direction, dash and remark.
         rows: the value of each text: uid, method, evaluation, metric, x, value, draw.
         n: how many texts there are.
         missing: what was not given and tests may need.
@@ -56,16 +58,19 @@ class EvaluationResult:
     missing: tuple[str, ...]
 
     def table(self) -> pd.DataFrame:
-        """One row per method and scalar metric: value, 95 % interval, n, direction, and the reason of a dash."""
+        """One row per method and scalar metric: value, 95 % interval, n, direction, and the reason where one is missing."""
         scalars = self.figures[self.figures["x"].isna()].drop(columns=["x", "headline"])
         table = scalars.rename(columns={"dash": "reason"}).reset_index(drop=True)
-        table["reason"] = pd.Series([self._reason(reason) for reason in table["reason"]], dtype=object)
+        reasons = [self._reason(row["reason"]) or no_interval_of(row) or None for row in table.to_dict("records")]
+        table["reason"] = pd.Series(reasons, dtype=object)
         return table
 
     def curves(self) -> pd.DataFrame:
-        """One row per method, metric with an x axis, and x."""
+        """One row per method, metric with an x axis, and x, with the reason where there is no interval."""
         columns = ["method", "evaluation", "metric", "x", "value", "low", "high", "n"]
-        return self.figures.loc[self.figures["x"].notna(), columns].reset_index(drop=True)
+        points = self.figures.loc[self.figures["x"].notna(), columns].reset_index(drop=True)
+        reasons = [no_interval_of(row) or None for row in points.to_dict("records")]
+        return points.assign(reason=pd.Series(reasons, dtype=object))
 
     def _reason(self, reason: Any) -> str | None:
         if reason is None or not isinstance(reason, str):
@@ -342,10 +347,11 @@ def _explained(
 
 
 def _cell(row: dict[Any, Any] | None, reasons: list[str]) -> str:
-    """Value and interval, or a dash with the mark of its reason, which is added to `reasons`."""
+    """Value and interval, or a dash; with the mark of the reason of what is missing, which is added to `reasons`."""
     reason = NO_FIGURE if row is None else row["reason"]
-    if row is None or reason is not None:
-        if reason not in reasons:
-            reasons.append(str(reason))
-        return f"– [{reasons.index(str(reason)) + 1}]"
-    return f"{number(row['value'])} {bounds(row['low'], row['high'])}".strip()
+    figure = "–" if row is None or math.isnan(row["value"]) else number(row["value"])
+    if row is not None and reason is None:
+        return f"{figure} {bounds(row['low'], row['high'])}".strip()
+    if reason not in reasons:
+        reasons.append(str(reason))
+    return f"{figure} [{reasons.index(str(reason)) + 1}]"

@@ -225,7 +225,10 @@ def numbers(given: Any, words: Sequence[str], what: str) -> NDArray[np.float64]:
         UserError: they are no numbers, or not as many as words.
     """
     try:
-        array = np.asarray(given.detach().cpu() if isinstance(given, Tensor) else given, dtype=np.float64)
+        found = np.asarray(given.detach().cpu() if isinstance(given, Tensor) else given)
+        if np.iscomplexobj(found):
+            raise TypeError("complex numbers")
+        array = found.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise UserError(f"{what} is {_shown(given)}; give one number per word") from error
     if array.shape != (len(words),):

@@ -152,12 +152,13 @@ def terminal(texts: Sequence[Shown]) -> str:
     """A block for each of the first texts: words down, methods across, in as many tables as the width asks for."""
     lines = [line for place, text in enumerate(texts[:MOST_PRINTED]) for line in _block(text, place, len(texts))]
     if len(texts) > MOST_PRINTED:
-        lines.append(f"... {len(texts) - MOST_PRINTED} more texts; .table() has them all")
+        kind = "images" if texts[0].columns else "texts"
+        lines.append(f"... {len(texts) - MOST_PRINTED} more {kind}; .table() has them all")
     return "\n".join(lines)
 
 
 def _block(text: Shown, place: int, count: int) -> Iterator[str]:
-    which = f"text {place}: " if count > 1 else ""
+    which = f"{'image' if text.columns else 'text'} {place}: " if count > 1 else ""
     explained = f"{which}explained {text.target}, predicted {text.predicted} (p = {text.probability:.3f})"
     yield printable(explained)
     words = [printable(word) or "?" for word in text.words[:MOST_WORDS]]
@@ -166,7 +167,7 @@ def _block(text: Shown, place: int, count: int) -> Iterator[str]:
     columns = [_column(line, len(words)) for line in text.lines if line.scores is not None]
     yield from _tables(labels, columns)
     if len(text.words) > MOST_WORDS:
-        yield f"... {len(text.words) - MOST_WORDS} more words; .table() has them all"
+        yield f"... {len(text.words) - MOST_WORDS} more {'patches' if text.columns else 'words'}; .table() has them all"
     for line in text.lines:
         if line.scores is None:
             yield printable(f"{line.method}: – {line.reason}")

@@ -20,6 +20,7 @@ from benchmark.report.leaderboard import CSV_COLUMNS, frame
 from benchmark.report.run_folders import without_foreign
 from benchmark.results import store
 from benchmark.results.comparison_folders import FACTS, Compared
+from benchmark.results.tables import no_interval_of
 from benchmark.results.wording import arrow
 from benchmark.settings.configuration import compose, options
 from benchmark.settings.making import make
@@ -73,8 +74,8 @@ def leaderboard(folder: str | Path) -> pd.DataFrame:
 
     Returns:
         One row per task, model, method, evaluation and metric: value, 95 % interval (`low`, `high`), n, whether higher is
-        better, and the reason where there is no value. `constant` and `tied` are the share of the examples on which the
-        explanation is constant and the mean share of tied units, where the test reads explanations.
+        better, and the reason where there is no value or no interval. `constant` and `tied` are the share of the examples
+        on which the explanation is constant and the mean share of tied units, where the test reads explanations.
 
     Raises:
         UserError: there is no such folder, or nothing finished in it.
@@ -100,7 +101,9 @@ def leaderboard(folder: str | Path) -> pd.DataFrame:
     if not cells:
         raise UserError(f"leaderboard: no finished run folder (one with record.json) in {place}")
     table = frame(load_cells(cells, tests))
-    return table[table["x"].isna()].rename(columns={"dash": "reason"})[COLUMNS].reset_index(drop=True)
+    scalars = table[table["x"].isna()]
+    reasons = [row["dash"] or no_interval_of(row) or None for row in scalars.to_dict("records")]
+    return scalars.assign(reason=pd.Series(reasons, scalars.index, dtype=object))[COLUMNS].reset_index(drop=True)
 
 
 def _facts(test: "Evaluation") -> dict[str, Any]:

@@ -89,7 +89,7 @@ def printed(table: Table, names: Names = OURS) -> PrintedTable:
         rows.append(PrintedRow(tuple(told), tuple(figures.get(metric, PrintedEntry()) for metric in metrics)))
     headings = [(names.heading(table, metric), metric) for metric in metrics]
     columns = tuple(Heading(name, code=metric if name != metric else "") for name, metric in headings)
-    told_once = {OF_PROBABILITIES: _is_probability, OF_FORECASTS: _is_forecast, OF_WIDE: is_too_wide}
+    told_once = {OF_PROBABILITIES: _is_probability, OF_FORECASTS: _is_forecast, OF_WIDE: _is_wide}
     all_rows = table.rows.to_dict("records")
     below = tuple(told for told, concerned in told_once.items() if any(map(concerned, all_rows)))
     return PrintedTable(table.title, table.labels, columns, {"": tuple(rows)}, below=below)
@@ -98,6 +98,11 @@ def printed(table: Table, names: Names = OURS) -> PrintedTable:
 def _is_probability(row: Mapping[Hashable, Any]) -> bool:
     """A p-value with a note on why it has no interval, which is said once below the table."""
     return is_p_value(row) and bool(row["note"]) and not math.isnan(row["value"])
+
+
+def _is_wide(row: Mapping[Hashable, Any]) -> bool:
+    """A figure whose interval is too wide; one without any says in its own words that n is 1."""
+    return is_too_wide(row) and row["n"] > 1
 
 
 def _is_forecast(row: Mapping[Hashable, Any]) -> bool:

@@ -12,7 +12,7 @@ import pandas as pd
 from benchmark.report.cells import NamedCell, natural
 from benchmark.results.control_names import control_order
 from benchmark.results.record import KINDS, MOST_CONSTANT, About, EvaluationRecord, too_constant
-from benchmark.results.tables import is_wide, reach_of
+from benchmark.results.tables import is_too_wide
 from benchmark.results.wording import span
 
 ORDER = (
@@ -130,7 +130,7 @@ def ranks(
 def ranked_values(rows: Sequence[Mapping[Any, Any]]) -> dict[str, float]:
     """The figures of a metric that are ranked, by method: those of real methods whose maps say something.
 
-    One whose interval spans more than half of the metric's range counts as no figure.
+    One that has no interval, or one that spans more than half of the metric's range, counts as no figure.
 
     Args:
         rows: of the leaderboard, of one scalar metric.
@@ -138,13 +138,13 @@ def ranked_values(rows: Sequence[Mapping[Any, Any]]) -> dict[str, float]:
     return {
         str(row["method"]): row["value"]
         for row in rows
-        if not is_control(str(row["method"])) and not too_constant(row["constant"]) and not too_wide(row)
+        if not is_control(str(row["method"])) and not too_constant(row["constant"]) and is_told(row)
     }
 
 
-def too_wide(row: Mapping[Any, Any]) -> bool:
-    """Whether the 95 % interval of a figure spans more than half of its metric's finite range: n is too small for it."""
-    return is_wide(row["low"], row["high"], reach_of(row))
+def is_told(row: Mapping[Any, Any]) -> bool:
+    """Whether a figure has a 95 % interval that says where it lies: one of at most half of its metric's range."""
+    return math.isfinite(row["high"] - row["low"]) and not is_too_wide(row)
 
 
 def method_order(rows: pd.DataFrame) -> list[str]:

@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 
 from benchmark.report.cells import NamedCell
-from benchmark.report.figures import SCREEN, Panel, PanelSize, draw_lines, draw_panels, draw_points, figure_files
+from benchmark.report.figures import SCREEN, Panel, PanelSize, draw_panels, draw_points, page_files
 from benchmark.report.leaderboard import groups_with_figures, known_metrics
 from benchmark.report.naming import OURS, Names, method_look
 from benchmark.results.record import Metric
@@ -58,7 +58,8 @@ class Curve:
         """What the figure shows, in words."""
         methods = self.points["method"].nunique()
         direction = _DIRECTION[self.declared.higher_is_better].strip(" ()")
-        parts = [f"{self.title} against {self.declared.x} for {methods} methods", direction, "bands are 95 % intervals"]
+        bands = "bands are 95 % intervals" + ("" if self.points["low"].notna().all() else " where there are any")
+        parts = [f"{self.title} against {self.declared.x} for {methods} methods", direction, bands]
         return "; ".join(filter(None, parts)) + "."
 
     def panels(self, *, told: bool) -> Iterator[Panel]:
@@ -136,17 +137,18 @@ def curve_files(
         several = table[["task", "model"]].drop_duplicates().shape[0] > 1
         stem = f"{OVERVIEW}-{slug(task)}-{slug(model)}" if several else OVERVIEW
         if len(panels) > 1:
-            heading = shortened(f"{names.place(task, model)}: the main curves, with 95 % bands", _TITLE)
+            banded = any(curve.points["low"].notna().any() for curve in chosen)
+            heading = f"{names.place(task, model)}: the main curves{', with 95 % bands' if banded else ''}"
             text = "; ".join(curve.text.rstrip(".") for curve in chosen) + "."
-            draw = partial(draw_panels, heading, panels, look, draw_lines, PanelSize(3.4, 1.9), settings=settings)
-            yield from figure_files(stem, draw, text, settings)
+            size, title = PanelSize(3.4, 1.9), shortened(heading, _TITLE)
+            draw = partial(draw_panels, title, look=look, size=size, settings=settings)
+            yield from page_files(stem, draw, panels, text, settings)
     stems = unique_stems(f"curve-{slug(curve.evaluation)}-{slug(curve.metric)}" for curve in found)
     for curve, stem in zip(found, stems, strict=True):
         heading = shortened(curve.title, _TITLE) + _DIRECTION[curve.declared.higher_is_better]
         panels = list(curve.panels(told=False))
-        yield from figure_files(
-            stem, partial(draw_panels, heading, panels, look, settings=settings), curve.text, settings
-        )
+        draw = partial(draw_panels, heading, look=look, settings=settings)
+        yield from page_files(stem, draw, panels, curve.text, settings)
 
 
 def _of(curve: Curve, task: str, model: str) -> Curve:

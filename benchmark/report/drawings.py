@@ -2,10 +2,10 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ from benchmark.report.figures import (
     draw_lines,
     draw_panels,
     figure_files,
+    page_files,
     placed,
     tick_where_measured,
 )
@@ -46,10 +47,11 @@ def drawing_files(
         return
     if table.drawing.kind == "circuit":
         title = names.text(table.title, table)
-        draw = partial(circuit_figure, table, table.drawing, title, settings)
-        yield from (*figure_files(stem, draw, settings=settings), *circuit_files(table, table.drawing, stem))
+        figure = partial(circuit_figure, table, table.drawing, title, settings)
+        yield from (*figure_files(stem, figure, settings=settings), *circuit_files(table, table.drawing, stem))
     else:
-        yield from figure_files(stem, partial(draw_table, table, table.drawing, names, settings), settings=settings)
+        panels, draw = _drawn(table, table.drawing, names, settings)
+        yield from page_files(stem, draw, panels, settings=settings)
 
 
 def is_drawn(table: Table) -> bool:
@@ -75,6 +77,14 @@ def drawn_panels(table: Table, drawing: Drawing, names: Names) -> tuple[list[Pan
 
 def draw_table(table: Table, drawing: Drawing, names: Names = OURS, settings: FigureSettings = SCREEN) -> Figure:
     """The figure of a table, with people's names in place of code names."""
+    panels, draw = _drawn(table, drawing, names, settings)
+    return draw(panels)
+
+
+def _drawn(
+    table: Table, drawing: Drawing, names: Names, settings: FigureSettings
+) -> tuple[list[Panel], Callable[[Sequence[Panel]], Figure]]:
+    """The panels of a table's figure, and what draws some of them."""
     panels, look = drawn_panels(table, drawing, names)
 
     size, numbered = _panel_size(panels, drawing, settings.width)
@@ -99,7 +109,8 @@ def draw_table(table: Table, drawing: Drawing, names: Names = OURS, settings: Fi
     chosen = drawing.value if table.rows["metric"].nunique() > 1 else None
     said = "" if chosen is None else f" ({names.heading(table, chosen)})"
     heading = shortened(names.text(table.title, table), _TITLE - len(said)) + said
-    return draw_panels(heading, panels, look, draw, size, "x" if drawing.kind == "bars" else "y", settings)
+    values: Literal["x", "y"] = "x" if drawing.kind == "bars" else "y"
+    return panels, lambda some: draw_panels(heading, some, look, draw, size, values, settings)
 
 
 def _panel_size(panels: list[Panel], drawing: Drawing, width: FigureWidth) -> tuple[PanelSize, bool]:

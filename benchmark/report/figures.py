@@ -6,7 +6,9 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from io import BytesIO
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -63,6 +65,7 @@ _PER_LINE = {"screen": (3, 6), "column": (1, 1), "page": (3, 3)}
 _LEGEND = 7
 _SMALL = 15  # letters of such a figure, per inch
 _ASIDE = 0.45  # of a panel and its margin that names at its side may take
+_TALLEST = 8.5  # inches of a figure for a paper: less than a column of text
 SCREEN = FigureSettings()
 
 
@@ -445,3 +448,34 @@ def figure_files(
 ) -> Iterator[tuple[str, bytes]]:
     """File name and content of a figure in each format; the files keep what it shows in words."""
     yield from ((f"{stem}.{kind}", content) for kind, content in rendered(draw, text, settings).items())
+
+
+def page_files(
+    stem: str,
+    draw: Callable[[Sequence[Panel]], Figure],
+    panels: Sequence[Panel],
+    text: str = "",
+    settings: FigureSettings = SCREEN,
+) -> Iterator[tuple[str, bytes]]:
+    """`figure_files` of panels; for a paper in several files where they are higher than a page together."""
+    for place, part in enumerate(_pages(draw, panels, settings), 1):
+        own = stem if place == 1 else f"{stem}-part-{place}"
+        yield from figure_files(own, partial(draw, part), text, settings)
+
+
+def _pages(
+    draw: Callable[[Sequence[Panel]], Figure], panels: Sequence[Panel], settings: FigureSettings
+) -> list[Sequence[Panel]]:
+    """The panels in as few parts of whole lines as are no higher than a page each."""
+    if settings.width == "screen":
+        return [panels]
+    rows = [row for row, _ in placed(panels, settings.width)]
+    lines = [[panel for panel, row in zip(panels, rows, strict=True) if row == line] for line in sorted({*rows})]
+    for count in range(1, len(lines) + 1):
+        per_part = math.ceil(len(lines) / count)
+        starts = range(0, len(lines), per_part)
+        parts: list[Sequence[Panel]] = [list(chain.from_iterable(lines[start : start + per_part])) for start in starts]
+        with fixed_style(settings.width):
+            if all(draw(part).get_figheight() <= _TALLEST for part in parts):
+                break
+    return parts

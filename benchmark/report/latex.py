@@ -684,10 +684,10 @@ def _stacked(text: str, letters: int, form: str) -> str:
 
 
 def _of_words(rows: Sequence[PrintedRow]) -> list[bool]:
-    """Which columns hold words of examples and no figure: what stands there is what the table says; none is missing."""
+    """Which columns hold words and no figure: what stands there is what the table says; none is missing."""
     columns = zip(*(row.entries for row in rows), strict=True)
     return [
-        all(entry.value is None for entry in column) and any(entry.words and entry.n is not None for entry in column)
+        all(entry.value is None for entry in column) and any(len(entry.words) > 1 for entry in column)
         for column in columns
     ]
 

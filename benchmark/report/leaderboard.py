@@ -20,13 +20,12 @@ from benchmark.report.arrangement import (
     ranks,
     repeats,
     span_of,
-    too_wide,
     with_shares,
 )
 from benchmark.report.cells import NamedCell, load_cells
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.results.record import KINDS, UNDECLARED, EvaluationRecord, Metric, too_constant
-from benchmark.results.tables import TOO_SMALL, Table
+from benchmark.results.tables import TOO_SMALL, Table, is_too_wide, no_interval
 from benchmark.results.trust import Trust, told_of
 
 COLUMNS = (
@@ -43,6 +42,7 @@ _WIDE = (
     f"{TOO_SMALL}: the 95 % interval spans more than half of what is possible, so that there is no result to show "
     "(leaderboard.csv has the figure)"
 )
+_ONE = f"{TOO_SMALL}: one example has no interval, so that there is no result to show (leaderboard.csv has the figure)"
 _BEST = "Bold and underlined: the best and the second figure among the methods, tested or not."
 
 
@@ -81,7 +81,9 @@ def _figures(test: EvaluationRecord) -> Iterator[dict[str, Any]]:
     """One row per figure of an evaluation that the method could serve."""
     for figure in test.figures:
         metric = test.metric(figure.metric)
-        remark = test.remark if metric.higher_is_better is not None else None  # which is about ranked figures
+        of_ranked = test.remark if metric.higher_is_better is not None else None
+        why = no_interval(figure.value, figure.low, figure.high, figure.n)
+        remark = "; ".join(filter(None, (of_ranked, why))) or None
         yield {**asdict(figure), **_declared(metric), "dash": None, "remark": remark}
 
 
@@ -108,7 +110,9 @@ def _test_rows(cell: NamedCell, shown: str, metrics: Mapping[str, Metric]) -> It
         return
     reported = {figure.metric for figure in test.figures}
     yield from _figures(test)
-    yield from _dashes({name: metric for name, metric in metrics.items() if name not in reported}, NO_FIGURE)
+    for name, metric in metrics.items():
+        if name not in reported:
+            yield from _dashes({name: metric}, metric.without or NO_FIGURE)
 
 
 def _cell_rows(
@@ -260,7 +264,8 @@ def make_board(table: pd.DataFrame, columns: Sequence[MetricColumn]) -> PrintedT
     """A table of the given columns from the leaderboard's rows of one task and model.
 
     Methods stand in the order of the rows (`frame`), controls below them; what could not be served has a footnote that
-    says why. A figure whose interval spans more than half of what is possible is not shown, but that n is too small.
+    says why. A figure of one example, or whose interval spans more than half of what is possible, is not shown, but that n
+    is too small.
     """
     scalars = table[table["x"].isna()].to_dict("records")
     methods = [str(method) for method in dict.fromkeys(table["method"])]
@@ -307,8 +312,8 @@ def _entry(row: Mapping[str, Any] | None, rank: int | None, notes: dict[str, int
     reason = NO_FIGURE if row is None else row["dash"]
     if row is None or reason is not None:
         return PrintedEntry(words="–", mark=footnote(reason))
-    if too_wide(row):
-        return PrintedEntry(n=row["n"], words=TOO_SMALL, mark=footnote(_WIDE))
+    if is_too_wide(row):
+        return PrintedEntry(n=row["n"], words=TOO_SMALL, mark=footnote(_WIDE if row["n"] > 1 else _ONE))
     figure = {key: row[key] for key in ("value", "low", "high", "n")}
     return PrintedEntry(**figure, rank=rank, mark=footnote(row["remark"]), reach=(row["least"], row["most"]))
 

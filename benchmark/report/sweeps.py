@@ -15,7 +15,7 @@ from benchmark.report.arrangement import is_control
 from benchmark.report.cells import NamedCell, differing_keys, distinguish, method_facts
 from benchmark.report.leaderboard import MetricColumn, groups, headline_columns
 from benchmark.report.naming import Names
-from benchmark.results.tables import Drawing, Table, line
+from benchmark.results.tables import Drawing, Table, line, no_interval_of
 from benchmark.results.wording import arrow, number, slug
 
 LEAST = 3
@@ -147,7 +147,14 @@ def _figures(
         for row in own.to_dict("records"):
             bounds = (float(row["least"]), float(row["most"]))
             yield line(
-                labels, _title(column), row["value"], row["low"], row["high"], int(row["n"]), row["dash"] or "", bounds
+                labels,
+                _title(column),
+                row["value"],
+                row["low"],
+                row["high"],
+                int(row["n"]),
+                row["dash"] or no_interval_of(row),
+                bounds,
             )
 
 
@@ -157,7 +164,7 @@ def _cost(cell: NamedCell, labels: Mapping[str, Any]) -> Iterator[dict[str, Any]
     if cost.seconds is not None:
         yield line(labels, _SECONDS, cost.seconds / n, n=n, note=_ONE_RUN)
     if cost.forward_passes is not None and cost.backward_passes is not None:
-        yield line(labels, _PASSES, (cost.forward_passes + cost.backward_passes) / n, n=n)
+        yield line(labels, _PASSES, (cost.forward_passes + cost.backward_passes) / n, n=n, note="a count")
 
 
 def _ends(part: pd.DataFrame, columns: Sequence[MetricColumn], one: Swept, place: str) -> Iterator[str]:

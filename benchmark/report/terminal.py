@@ -30,7 +30,8 @@ _LETTERS = {True: 13, False: 9}  # of a heading's line, at least, by whether fig
 _ENOUGH = 3  # metrics with intervals; where fewer fit, more of them are shown without
 LEGEND = (
     f"±: larger distance to a bound of the 95 % interval; ↑ ↓: better; {MARKS[1]} best and {MARKS[2]} second figure among "
-    "methods, shown where the method is better than random scores (paired, Holm-corrected over the methods). "
+    "methods, shown where the method is better than the control random (paired, Holm-corrected over the methods), and "
+    "nowhere without that control. "
     "Rows by mean rank on the ranked headline metrics, controls below."
 )
 _RANGE = "n: examples of a figure; a range where some tests or metrics do not apply to all."
@@ -148,11 +149,11 @@ def _counts_differ(board: PrintedTable) -> bool:
 
 
 def _starred(board: PrintedTable, columns: Sequence[MetricColumn], members: Sequence[NamedCell]) -> PrintedTable:
-    """The table with the places of those methods alone that are better than random; of all where nothing random was run."""
+    """The table with the places of those methods alone that are better than random; of none without a random control."""
     beyond = [against_random(members, column) for column in columns]
 
     def entry(method: str, entry: PrintedEntry, found: AgainstRandom | None) -> PrintedEntry:
-        return entry if found is None or method in found.above else replace(entry, rank=None)
+        return entry if found is not None and method in found.above else replace(entry, rank=None)
 
     def row(one: PrintedRow) -> PrintedRow:
         entries = map(partial(entry, one.labels[0]), one.entries, beyond)

@@ -49,6 +49,7 @@ class Metric:
         title: its name in the field's terms; empty: its code name stands for it.
         short: the same for a narrow column.
         meaning: what it measures, in one sentence without range and direction, which `sentence` adds.
+        without: why examples may give no such figure at all; empty where every example gives one.
         scale: of the x axis: `numeric`, `class` (an index of the model's labels) or `nominal` (a number that only names).
     """
 
@@ -60,6 +61,7 @@ class Metric:
     short: str = ""
     meaning: str = ""
     scale: str = "numeric"
+    without: str = ""
 
     def __post_init__(self) -> None:
         low, high = self.bounds
@@ -76,7 +78,7 @@ class Metric:
         return said[:1].upper() + said[1:]
 
 
-WORDS = ("headline", "title", "short", "meaning", "scale")
+WORDS = ("headline", "title", "short", "meaning", "scale", "without")
 """Fields of `Metric` that say nothing of a figure's value: they may change while figures stay."""
 
 MOST_CONSTANT = 0.1

@@ -197,8 +197,8 @@ def line(
     puts figures of several tables together needs them. Where the interval spans too much of them (`is_wide`), the note
     says so, and stands in place of the figure wherever it is printed.
     """
-    if bounds is not None and is_wide(low, high, bounds) and not note.startswith(TOO_SMALL):
-        note = f"{TOO_SMALL}: {note}" if note else TOO_SMALL
+    if bounds is not None and is_wide(low, high, bounds, n) and not note.startswith(TOO_SMALL):
+        note = f"{TOO_SMALL}: {note.removeprefix(NO_INTERVAL)}" if note else TOO_SMALL
     figure = {**labels, "metric": metric, "value": value, "low": low, "high": high, "n": n, "note": note}
     return figure | ({} if bounds is None else dict(zip(BOUNDS, bounds, strict=True))) | ({KEY: key} if key else {})
 
@@ -214,10 +214,27 @@ def reach_of(row: Mapping[Any, Any]) -> tuple[float, float]:
     return (-math.inf if math.isnan(least) else least, math.inf if math.isnan(most) else most)
 
 
-def is_wide(low: float, high: float, reach: tuple[float, float]) -> bool:
-    """Whether an interval spans more than half of a finite range: n is too small for the figure to be a result."""
+def is_wide(low: float, high: float, reach: tuple[float, float], n: int) -> bool:
+    """Whether an interval spans more than half of a finite range: n is too small for the figure to be a result.
+
+    A single example has no interval, and says no more than that the figure lies in its range.
+    """
     span, width = reach[1] - reach[0], high - low
-    return math.isfinite(span) and math.isfinite(width) and width > _WIDE * span
+    if not math.isfinite(width):
+        return math.isfinite(span) and n == 1
+    return math.isfinite(span) and width > _WIDE * span
+
+
+def no_interval(value: float, low: float, high: float, n: int) -> str:
+    """Why a figure over n examples has no interval; empty where it has one, or there is no figure."""
+    if n == 0 or math.isnan(value) or math.isfinite(high - low):
+        return ""
+    return f"{NO_INTERVAL}n is 1" if n == 1 else f"{NO_INTERVAL}too few of the examples differ"
+
+
+def no_interval_of(row: Mapping[Any, Any]) -> str:
+    """`no_interval` of a row's figure."""
+    return no_interval(row["value"], row["low"], row["high"], row["n"])
 
 
 def is_p_value(row: Mapping[Any, Any]) -> bool:
@@ -227,7 +244,7 @@ def is_p_value(row: Mapping[Any, Any]) -> bool:
 
 def is_too_wide(row: Mapping[Any, Any]) -> bool:
     """Whether a row's interval is too wide for its figure to be a result, so that its note stands where it is printed."""
-    return is_wide(row["low"], row["high"], reach_of(row))
+    return is_wide(row["low"], row["high"], reach_of(row), row["n"])
 
 
 def not_applicable(name: str, reason: str) -> Table:

@@ -29,6 +29,7 @@ from benchmark.types import Attribution, Batch, Method, layouts
 MOST_CLASSES = 10
 """How many classes of an example are explained at most."""
 
+_KIND = "torch tensor of floating-point numbers"
 _WAY_OUT = "Attribution in benchmark/types.py says what each is, Batch.units which word each token belongs to"
 
 
@@ -126,8 +127,8 @@ class Checked:
             scores = self.method.edge_scores(model, batch, target)
         n_examples, width = batch.units.shape
         heads = {1, model.n_heads}
-        expected = f"a torch tensor of shape [{n_examples}, {model.n_layers}, {model.n_heads} or 1, {width}, {width}]"
-        if not isinstance(scores, Tensor):
+        expected = f"a {_KIND} of shape [{n_examples}, {model.n_layers}, {model.n_heads} or 1, {width}, {width}]"
+        if not isinstance(scores, Tensor) or not scores.is_floating_point():
             raise self._mistake(f"edge_scores gave {_described(scores)}; expected is {expected}")
         fixed = (*scores.shape[:2], *scores.shape[3:]) == (n_examples, model.n_layers, width, width)
         if scores.ndim != 5 or not fixed or scores.shape[2] not in heads:
@@ -144,12 +145,14 @@ class Checked:
             expected = f"a torch tensor of shape [{len(batch)}]"
             raise self._mistake(f"{who} gave as target {_described(answer.target)}; expected is {expected}")
         for name, shape in _shapes(answer, model, batch).items():
-            value = answer.of_examples[name]
-            if not isinstance(value, Tensor) or not _fits(value, shape):
+            value, kind = answer.of_examples[name], "torch tensor" if name in TARGET_FIELDS else _KIND
+            if not (
+                isinstance(value, Tensor)
+                and _fits(value, shape)
+                and (name in TARGET_FIELDS or value.is_floating_point())
+            ):
                 found = _described(value)
-                raise self._mistake(
-                    f"{who} gave as {name} {found}; expected is a torch tensor of shape {_typed(shape)}"
-                )
+                raise self._mistake(f"{who} gave as {name} {found}; expected is a {kind} of shape {_typed(shape)}")
         return answer
 
     def _mistake(self, text: str) -> UserError:

@@ -118,6 +118,16 @@ class Setting:
         return replace(self, data=encode(self.config, self.task, self.model, examples, least))
 
 
+def _resolved(source: Any, task: Task) -> str:
+    """The checkpoint of a source; where it is trained and a split for that lacks, to score another one is no way out."""
+    try:
+        return str(source.resolve(task))
+    except NoSplit as error:
+        if not error.proposal:
+            raise
+        raise NoSplit(f"the model is trained on the task's own splits, and {error.lacking}") from error
+
+
 def _fitted(method: Compared, task: Task) -> tuple[Compared, str | None]:
     """The method after it has seen the first examples of the training split, and why it has not, where it cannot."""
     if not isinstance(method, Method) or not method.fitted:
@@ -159,7 +169,7 @@ def open_setting(config: DictConfig) -> Setting:
                 "model.labels=vocabulary, or model.labels=continuation"
             )
     model = load_model(
-        source.resolve(getattr(task, "learned_from", task)),
+        _resolved(source, getattr(task, "learned_from", task)),
         dtype=source.dtype,
         device=source.device,
         window=source.window,

@@ -15,6 +15,7 @@ from benchmark.errors import UserError, near
 from benchmark.settings.configuration import KEYED, compose, missing_keys, needed_keys, options, resolved
 from benchmark.settings.declared import AtLeast, Count, Natural, fits, hold
 from benchmark.settings.early import SPLITS, Surroundings, early_conditions
+from benchmark.settings.own_folder import form
 from benchmark.settings.report_settings import ReportSettings
 from benchmark.settings.sources import UNKNOWN, Outline, Parameter, StandIn, outline_at
 from benchmark.settings.ways_out import not_set
@@ -46,8 +47,7 @@ def check(config: DictConfig) -> None:
             group, _, name = path.partition(".")
             if isinstance(part, DictConfig) and name in options(group):
                 raise UserError(f"{path} is set, but {name} is not among the {group}; add it: {group}=[...,{name}]")
-            form = "_target_: CLASS" if path in _SINGLE_GROUPS else "NAME: {_target_: CLASS}"
-            raise UserError(f"{path} names no class; the form of a YAML in {path.partition('.')[0]}/ is {form}")
+            raise UserError(f"{path} names no class; the form of a YAML in {group}/ is {form(group)}")
     if missing := needed_keys(config):
         raise UserError(not_set(missing[0]))
     resolved(config)

@@ -4,6 +4,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -13,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from benchmark import progress
-from benchmark.errors import UserError
+from benchmark.errors import NoSplit, UserError
 from benchmark.models.checkpoints import quiet_transformers
 from benchmark.settings.declared import Above, AtLeast, Count, Natural, Share
 from benchmark.training.cached import checkpoint_directory, is_whole, trained_once, write_record
@@ -111,21 +112,36 @@ class Small(Loading, ABC):
 
     def _train(self, task: Task, directory: Path) -> None:
         """Train on the task's training split; write the checkpoint, its encoder and `training.json`."""
-        train = task.split("train")
+        train = self._training_examples(task)
         encoder = self._new_encoder(getattr(task, "spelled_as", task).split("train"))
         model = self._new_model(task.labels, encoder)
         inputs = self._encoded(encoder, train)
         started = time.monotonic()
         self._fit(model, inputs, _labels(train))
         seconds = time.monotonic() - started
-        accuracies = {split: self._accuracy(model, encoder, task.split(split)) for split in ("validation", "test")}
-        took = progress.duration(seconds)
-        logger.info("%s was trained in %s: %.1f %% test accuracy", self.what, took, 100 * accuracies["test"])
+        accuracies = {}
+        for split in ("validation", "test"):
+            with suppress(NoSplit):
+                accuracies[split] = self._accuracy(model, encoder, task.split(split))
+        told = ", ".join(f"{100 * accuracy:.1f} % {split} accuracy" for split, accuracy in [*accuracies.items()][-1:])
+        logger.info("%s was trained in %s: %s", self.what, progress.duration(seconds), told)
         with quiet_transformers():
             model.save_pretrained(directory)
         facts = {"accuracy": accuracies, "seconds": round(seconds, 1), "examples": len(train)}
         write_record(directory, {**facts, "settings": self.of_weights()})
         self._kept(encoder).save_pretrained(directory)
+
+    def _training_examples(self, task: Task) -> Sequence[Example]:
+        """The training split; UserError where there is none, or examples are of another kind, which is told first."""
+        try:
+            return task.split("train")
+        except NoSplit as error:
+            for split in ("validation", "test"):
+                with suppress(NoSplit):
+                    examples = task.split(split)[:1]
+                    self._encoded(self._new_encoder(examples), examples)
+            name = self.kind.replace("-", "_")
+            raise NoSplit(f"model={name} is trained on the task's training split, and {error.lacking}") from error
 
     def _fit(self, model: Any, inputs: Any, labels: Int[Tensor, "N"]) -> None:
         logger.info("training %s, once for this task: %d steps", self.what, self.steps)

@@ -65,7 +65,10 @@ def test_differences_that_are_too_skewed_have_words_in_place_of_a_p_value():
     values = np.array([*[0.1] * 17, -0.02, 0.01, -0.9])
     assert sign_flip_p(values[:18, None]) < 0.01
     rows, sentences = difference_lines([asked(values[:18])])
-    assert [(row["metric"], row["note"]) for row in rows] == [("difference", ""), (P_VALUE, "not tested: too skewed")]
+    assert [(row["metric"], row["note"]) for row in rows] == [
+        ("difference", "no interval: too few of the examples differ"),
+        (P_VALUE, "not tested: too skewed"),
+    ]
     assert np.isnan(rows[1]["value"])
     assert sentences == ["a: q18: not tested: too skewed."]
     assert difference_lines([asked(np.ones(18), reach=(-1, 1))])[1] == ["a: q18: yes."]

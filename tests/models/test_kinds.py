@@ -49,7 +49,13 @@ def bert(kind):
         ),
         (
             lambda size: T5ForConditionalGeneration(T5Config(vocab_size=size, **T5)),
-            r"is a text-to-text model: it generates texts \(T5ForConditionalGeneration\)",
+            r"is a model that generates texts \(T5ForConditionalGeneration\)",
+        ),
+        (
+            lambda size: transformers.WhisperForConditionalGeneration(
+                WhisperConfig(vocab_size=size, pad_token_id=0, **WHISPER)
+            ),
+            r"is a speech-to-text model: it writes down what is said \(Whisper.* nearest is a classifier of texts or images",
         ),
         (
             lambda size: WhisperForAudioClassification(WhisperConfig(vocab_size=size, **WHISPER)),

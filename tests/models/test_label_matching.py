@@ -98,6 +98,22 @@ def test_a_name_for_each_class(model, labels):
         with_labels(model, labels)
 
 
+@pytest.mark.parametrize("labels", [["POS", "NEG"], ["pos", "other"]])
+def test_a_model_s_own_names_are_not_given_to_other_classes(tmp_path, labels):
+    """It would swap its classes, whichever its outputs mean."""
+    folder = text_models.save_bert(tmp_path / "bert", labels=("NEG", "POS"))
+    told = rf"calls class 0 {labels[0]}, which is the name of class 1 of the model 'bert': its classes are NEG, POS, in this"
+    with pytest.raises(UserError, match=told):
+        benchmark.load_model(folder, device="cpu", labels=labels)
+    assert benchmark.load_model(folder, device="cpu", labels=["neg", "good"]).labels == ("neg", "good")
+
+
+def test_classes_of_one_name_can_be_told_apart(tmp_path):
+    folder = text_models.save_bert(tmp_path / "bert", labels=("crane", "crane"))
+    told = benchmark.load_model(folder, device="cpu", labels=["crane", "crane (machine)"])
+    assert told.label_map(["crane (machine)", "crane"]) == [1, 0]
+
+
 @pytest.mark.mistyped
 def test_an_example_that_is_none_of_the_task_is_refused(model):
     with pytest.raises(UserError, match="example 'x' has the label 2 of 2 classes"):

@@ -191,6 +191,7 @@ def test_one_text_and_functions(model):
         ((["a film"], {"mine": [[1, 2], [3]]}), {}, r"scores\['mine'\] is 2 lists; give .* for each text \(1\)"),
         ((["a film"], {"mine": 3}), {}, r"scores\['mine'\] is int"),
         ((["a film"], {"mine": ["ab"]}), {}, r"scores\['mine'\]\[0\] is 'ab'; give one number per word"),
+        ((["a film"], {"mine": [np.array([1, 2j])]}), {}, r"scores\['mine'\]\[0\] is array\(.*; give one number per word"),
         ((["a film"], {"mine": [[1, float("nan")]]}), {}, r"scores\['mine'\] of text 0 has nan for word 1 \('film'\)"),
         ((["a film"], {"mine": [[1, 2]]}, ["aop"]), {}, r"evaluations=aop does not exist; did you mean aopc\?"),
         ((["a film"], {"mine": [[1, 2]]}, [3]), {}, "int is no test; give a name: agreement"),
@@ -226,3 +227,29 @@ def test_what_there_is():
     assert "Hao et al. 2021" in evaluations.loc["attribution_graph", "source"]
     assert evaluations.loc["rationale", "metrics"].startswith("average_precision ↑")
     assert evaluations["what"].str.len().min() > 20
+
+
+def test_a_figure_of_one_text_says_why_it_has_no_interval(model):
+    scores = {"mine": [[len(word) for word in TEXTS[0].split()]]}
+    result = benchmark.evaluate(model, TEXTS[:1], scores, ["perturbation", "aopc"])
+    table = result.table()
+    figures = table[table["value"].notna()]
+    assert len(figures) > 4
+    assert {*figures["reason"]} == {*result.curves()["reason"]} == {"no interval: n is 1"}
+    for shown in (repr(result), result._repr_html_()):
+        assert "] no interval: n is 1" in shown
+    two = benchmark.evaluate(model, TEXTS[:2], {"mine": [*scores["mine"], [len(w) for w in TEXTS[1].split()]]}, "aopc")
+    bounded = two.table()["low"].notna()
+    assert bounded.any()
+    assert two.table().loc[bounded, "reason"].isna().all()
+
+
+def test_a_dash_says_what_the_examples_lack(model):
+    same = {"mine": [[1.0] * len(text.split()) for text in TEXTS[:3]]}
+    found = benchmark.evaluate(model, TEXTS[:3], same, ["aopc", "agreement", "attribution_graph"], methods=["attattr"])
+    reasons = found.table().set_index(["method", "metric"])["reason"]
+    assert reasons["attattr", "rationale_f1_mean"] == "no example has a rationale"
+    assert reasons["attattr", "sufficiency_hard"].endswith("not all examples are annotations of ERASER (task=eraser)")
+    assert reasons["mine", "gradient_tau"] == (
+        "in no example do both the scores and what they are compared with order words"
+    )

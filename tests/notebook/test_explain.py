@@ -3,6 +3,7 @@
 import os
 import re
 from base64 import b64decode
+from functools import partial
 from io import BytesIO
 
 import numpy as np
@@ -203,6 +204,14 @@ def test_scores_of_one_line_have_one_form():
     assert [signed(value, 1.0) for value in (1, -1, 0, 1e-9)] == ["+1.00", "−1.00", "0.00", "0.00"]
 
 
+def test_what_is_left_out_of_an_image_are_patches(tmp_path, monkeypatch):
+    vision = tiny_models.load("vit", tmp_path, dtype="float32")
+    pixels = tiny_models.inputs("vit")[0]
+    monkeypatch.setattr("benchmark.notebook.heatmap.MOST_WORDS", 5)
+    shown = repr(benchmark.explain(vision, pixels, methods="rollout"))
+    assert shown.splitlines()[-1] == "... 4 more patches; .table() has them all"
+
+
 def test_the_terminal_gets_lines_that_fit(model, monkeypatch):
     monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((60, 24)))
     texts = [TEXT, "映画 は good"] * 4
@@ -304,6 +313,17 @@ def test_the_model_has_to_be_loaded(model):
         benchmark.explain(model.model, "a film")
     with pytest.raises(UserError, match="batch_size=0: allowed are whole numbers from 1"):
         benchmark.explain(model, "a film", batch_size=0)
+
+
+@pytest.mark.parametrize("ask", [benchmark.explain, partial(benchmark.evaluate, evaluations="aopc")])
+def test_scores_that_are_no_real_numbers_are_one_line(model, ask):
+    def turned(model, batch, target):
+        return Attribution(target=target, tokens=torch.ones(batch.units.shape, dtype=torch.complex64))
+
+    with pytest.raises(
+        UserError, match=r"gave as tokens a tensor of complex64 .*; expected is a torch tensor of floating-"
+    ):
+        ask(model, "a fine film", methods={"turned": turned})
 
 
 def test_a_mistake_is_one_line_in_a_notebook(model):

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from benchmark.commands.running import settled_as_typed
 from benchmark.errors import UserError
 from benchmark.run.workbench import open_setting
 from tests.own_data.commands import DULL, composed
@@ -88,6 +89,39 @@ def test_a_mistake_is_one_line_with_the_setting(here, checkpoints, case):
     message = str(caught.value)
     assert expected in message
     assert len(message.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (
+            "tiny",
+            "model=tiny is trained on the task's training split, and task.files has no table of the train split; name one "
+            "with task.files.train=FILE",
+        ),
+        (
+            "adversarial model.base={base}",
+            "the model is trained on the task's own splits, and task.files has no table of the train split; name one with "
+            "task.files.train=FILE",
+        ),
+        ("tiny_vit", "example 'test-000000' holds no image to train on; use model=tiny for texts"),
+    ],
+)
+def test_a_model_that_is_trained_needs_something_to_be_trained_on(here, checkpoints, model, expected):
+    (here / "a.csv").write_text("text,label\nfine,POS\nbad,NEG\n")
+    chosen = f"model={model}".format(base=checkpoints / "named").split()
+    words = ["task=text_classification", "task.files={test: a.csv}", *chosen, "methods=[random]"]
+    with pytest.raises(UserError) as caught:
+        open_setting(settled_as_typed("config", words, None, sweep=False)[1])
+    assert str(caught.value) == expected
+
+
+def test_no_split_but_the_training_split_is_needed_for_training(here, monkeypatch):
+    monkeypatch.setenv("ATTENTION_BENCHMARK_CACHE", str(here / "cache"))
+    for split in ("test", "train"):
+        (here / f"{split}.csv").write_text("text,label\nfine film,POS\nbad plot,NEG\n")
+    words = ["task=text_classification", "task.files={test: test.csv, train: train.csv}", "model=tiny", "model.steps=2"]
+    assert open_setting(settled_as_typed("config", words, None, sweep=False)[1]).model.labels == ("NEG", "POS")
 
 
 PROPOSED = re.compile(r'"((?:task|model)\.[a-z_]+=[^"]*)"$')

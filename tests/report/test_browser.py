@@ -332,6 +332,16 @@ def test_pairs_are_read_by_the_keyboard_with_their_verdicts(page):
     assert "oracle above random" in page.one("#differences ul").text
 
 
+def test_the_plot_of_cost_says_why_methods_are_left_out(driver, tmp_path):
+    few = {"perturbation.positive_auc": [0.0, 1.0, 0.2, 0.9, 0.1]}
+    plans = [Plan("rollout", n=5, values=few), Plan("lrp", n=5), Plan("random", n=5)]
+    place = tmp_path / "index.html"
+    place.write_text(comparison_page(load_cells(write_cells(tmp_path / "runs", plans))), "utf-8")
+    opened(driver, place)
+    told = driver.find_elements("css selector", "#cost .note")[-1].text
+    assert "Left out: 1 method whose n is too small for a figure" in told
+
+
 def luminance(page, name):
     shown = page.run("return getComputedStyle(document.body)[arguments[0]]", name)
     red, green, blue = (int(part) / 255 for part in shown.removeprefix("rgb(").removesuffix(")").split(","))
@@ -394,7 +404,7 @@ def test_an_image_lies_under_its_heatmaps(driver, tmp_path):
     )
     assert heat[:2] == [336, 233]
     assert heat[2][0] > heat[2][2], "a positive score is red"
-    assert heat[2][3] == pytest.approx(127, abs=2), "half of the largest magnitude"
+    assert heat[2][3] == pytest.approx(255 * 0.5 / 0.975, abs=2), "0.975 is the 99th percentile of the sizes"
     assert heat[3][2] > heat[3][0], "a negative score is blue"
     assert heat[3][3] == pytest.approx(255, abs=6)
     name = cards[0].find_element("css selector", ".picture").get_attribute("aria-label")
@@ -412,6 +422,23 @@ def test_an_image_lies_under_its_heatmaps(driver, tmp_path):
     driver.switch_to.active_element.send_keys(webdriver.Keys.ARROW_RIGHT)
     assert driver.execute_script(TIP) == "row 1, column 2: −1.00\nrationale"
     assert [line for line in driver.get_log("browser") if line["level"] != "INFO"] == []
+
+
+def test_a_map_of_one_sign_is_shaded_from_where_it_differs(driver, tmp_path):
+    """From 0 on, scores that differ little would be one colour."""
+    close = [0.0078, 0.0081, 0.00795, 0.0079, 0.008, 0.00785]
+    place, shown = tmp_path / "index.html", image_entry() | {"scores": close}
+    place.write_text(comparison_page(image_cells(tmp_path / "runs", [shown])), "utf-8")
+    look(driver)
+    opened(driver, place)
+    alphas = driver.execute_script(
+        "const c = document.querySelector('#examples .card canvas');"
+        "return [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data].filter((_, at) => at % 4 === 3)"
+    )
+    assert min(alphas) == 0
+    assert max(alphas) == 255
+    ends = driver.find_element("css selector", "#examples .card .ends").text.split()
+    assert [float(end) for end in ends] == pytest.approx([np.percentile(close, 5), np.percentile(close, 99)], rel=0.01)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -267,3 +268,52 @@ def test_a_p_value_says_on_which_side_of_the_level_it_lies(p, told):
     ((entry,),) = (row.entries for row in printed(Table("t", "T", ("of",), pd.DataFrame(rows))).rows)
     assert entry.words == told
     assert entry.value == (None if told else p)
+
+
+def test_one_example_tells_no_more_than_two_do(tmp_path):
+    """A figure without an interval says why, wherever it is shown, and is never the best."""
+    one = {"rationale.auprc": [0.9], "perturbation.positive_auc": [0.5], "agreement.kendall_gradient": [0.2]}
+    cells = load_cells(write_cells(tmp_path, [Plan("a", n=1, values=one), Plan("b", n=1, values=one)]))
+    table = frame(cells)
+    table = table[table["metric"].isin([name.partition(".")[2] for name in one])]
+    assert {*table["remark"]} == {"no interval: n is 1"}
+    board = make_board(table, scalar_columns(table))
+    entries = [entry for row in board.rows for entry in row.entries if entry.n]
+    assert {(entry.value, entry.words, entry.rank) for entry in entries} == {(None, "n too small", None)}
+    assert {board.notes[entry.mark - 1].partition(",")[0] for entry in entries} == {
+        "n too small: one example has no interval"
+    }
+    assert "0.900" not in markdown(cells, table, every_pair(cells, table))
+
+
+def test_examples_that_do_not_differ_have_a_figure_with_the_reason_why_it_is_bare(tmp_path):
+    """Nothing is known of what is rare where the largest possible value is not."""
+    cells = load_cells(write_cells(tmp_path, [Plan("a", n=8), Plan("b", n=8)]))
+    stored = cells[0].stored
+    test = stored.record.evaluations["perturbation"]
+    (figure,) = (one for one in test.figures if one.metric == "positive_auc")
+    bare = replace(test, figures=(replace(figure, low=math.nan, high=math.nan),))
+    record = replace(stored.record, evaluations={**stored.record.evaluations, "perturbation": bare})
+    table = frame([replace(cells[0], stored=replace(stored, record=record)), cells[1]])
+    board = make_board(table, scalar_columns(table))
+    place = [heading.name for heading in board.columns].index("positive_auc")
+    entry = next(row for row in board.rows if row.labels[0] == "a").entries[place]
+    assert (entry.value, entry.rank) == (figure.value, None)
+    assert board.notes[entry.mark - 1] == "no interval: too few of the examples differ"
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds", "note"),
+    [
+        ([0.3], (0.0, 1.0), "n too small: n is 1"),
+        ([0.3], (0.0, math.inf), "no interval: n is 1"),
+        ([2.0] * 9, (0.0, math.inf), "no interval: too few of the examples differ"),
+        ([2.0, 3.0] * 9, (0.0, math.inf), ""),
+        ([0.5] * 9, (0.0, 1.0), ""),
+        ([], (0.0, 1.0), ""),
+    ],
+)
+def test_a_line_of_a_table_says_why_its_figure_is_bare(values, bounds, note):
+    row = figure_line({"of": "it"}, "share", interval(values, bounds=bounds))
+    assert row["note"] == note
+    assert figure_line({"of": "it"}, "share", interval(values, bounds=bounds), "said")["note"].endswith("said")

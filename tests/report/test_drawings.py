@@ -1,15 +1,18 @@
 """Figures of analyses: what is drawn is what the table says."""
 
 import json
+from io import BytesIO
 
 import pandas as pd
 import pytest
+from PIL import Image
 
 from benchmark.report.drawings import draw_table, drawing_files
 from benchmark.report.figures import fixed_style
 from benchmark.report.naming import Names
 from benchmark.report.page.studies import studies
 from benchmark.results.tables import Drawing, Table, line
+from benchmark.settings.report_settings import FigureSettings
 
 
 def curves():
@@ -45,6 +48,19 @@ def drawn(rows, labels, drawing):
     assert Table.from_json(json.loads(json.dumps(table.to_json()))).drawing == drawing
     with fixed_style():
         return draw_table(table, drawing)
+
+
+@pytest.mark.parametrize(("width", "parts"), [("screen", 1), ("page", 1), ("column", 3)])
+def test_a_figure_of_a_column_is_no_higher_than_a_page(width, parts):
+    """Seven panels below one another would be; each is in one of the files, which are called alike."""
+    metrics = tuple("abcdefg")
+    rows = [line({"x": x}, metric, x, x - 1, x + 1, 9) for metric in metrics for x in (1.0, 2.0)]
+    table = Table("t", "A title", ("x",), pd.DataFrame(rows), drawing=Drawing("curves", x="x", y=metrics))
+    files = dict(drawing_files(table, "table-t", settings=FigureSettings(width=width, format=("png",))))
+    assert [*files] == ["table-t.png", *(f"table-t-part-{place}.png" for place in range(2, parts + 1))]
+    for content in files.values():
+        image = Image.open(BytesIO(content))
+        assert width == "screen" or image.height / image.info["dpi"][1] <= 8.51
 
 
 def test_a_panel_of_a_number_says_what_it_is_of():

@@ -54,16 +54,24 @@ def test_symbols_of_our_tables_are_printed(text):
 def test_a_column_of_words_shows_them(tmp_path):
     """They are what the table says; in a column of figures long words say why there is none, and are a footnote."""
     figure, reason = PrintedEntry(0.5, 0.4, 0.6, 20), PrintedEntry(words="n is too small for that")
+    why = "the model does not know what removals leave"
     rows = (
-        PrintedRow(("attattr",), (figure, PrintedEntry(n=20, words="plausible, faithful"))),
-        PrintedRow(("random",), (reason, PrintedEntry(words="control"))),
+        PrintedRow(("attattr",), (figure, PrintedEntry(n=20, words="plausible, faithful"), PrintedEntry(words=why))),
+        PrintedRow(
+            ("random",), (reason, PrintedEntry(words="control"), PrintedEntry(words="all that was asked passes"))
+        ),
     )
-    table = PrintedTable("Both", ("method",), (Heading("auprc", True), Heading("quadrant")), {"": rows}, ())
+    headings = (Heading("auprc", True), Heading("quadrant"), Heading("why"))
+    table = PrintedTable("Both", ("method",), headings, {"": rows}, ())
     text = latex_analyses([("both", table)], LatexSettings())
     lines = {line.split(" & ")[0]: line for line in text.splitlines() if line.startswith(("attattr", "random"))}
     assert lines["attattr"].split(" & ")[2].startswith("plausible, faithful")
     assert lines["random"].split(" & ")[1] == "--$^{1}$"
     assert lines["random"].split(" & ")[2].startswith("control")
+    assert lines["attattr"].count("--") == 0
+    assert [word for word in why.split() if word not in lines["attattr"]] == [], (
+        "no value is as words of no examples are"
+    )
     assert "n is too small for that" in text
     assert "plausible" not in text[text.index("smallskip") :]
 

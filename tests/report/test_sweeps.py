@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmark.commands import running
 from benchmark.report.analysis_tables import printed, table_files
 from benchmark.report.cells import load_cells
 from benchmark.report.leaderboard import frame
@@ -132,3 +133,20 @@ def test_the_report_draws_it(cells, tmp_path):
     (table,) = tables_of(cells)
     assert dict(table_files([table], Names.of(cells)))["table-sweep_attattr_steps.csv"]
     assert len(printed(table).rows) == len(STEPS)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (STEPS, "with curves of the figures: "),
+        (STEPS[:2], "without curves of the figures (three or more numbers of a method's setting have them): "),
+    ],
+)
+def test_the_command_says_whether_the_report_has_curves(tmp_path, monkeypatch, capsys, no_pictures, values, said):
+    def report(out, name, look):
+        write_report(load_cells(write_cells(out, plans(values))), out / "report")
+        return out / "report" / "index.html"
+
+    monkeypatch.setattr(running.together, "report", report)
+    running._report_sweep("mine", tmp_path, None)
+    assert f"All values of the sweep together, {said}" in capsys.readouterr().out.replace("\n", " ")

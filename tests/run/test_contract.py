@@ -62,6 +62,9 @@ def test_what_is_right_comes_through(model, batch):
     assert Checked("mine", Gives(GOOD)).class_specific
 
 
+FLOATS = "a torch tensor of floating-point numbers"
+
+
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
@@ -69,11 +72,13 @@ def test_what_is_right_comes_through(model, batch):
         (None, "gave None; expected is benchmark.types.Attribution"),
         (torch.zeros(2, 6), "gave a tensor of shape [2, 6]; expected is benchmark.types.Attribution"),
         (torch.zeros(2, 6, dtype=torch.complex64), "gave a tensor of complex64 of shape [2, 6]; expected is benchmark"),
-        (scores(tokens=torch.zeros(2, 4)), "tokens a tensor of shape [2, 4]; expected is a torch tensor of shape [2, 6]"),
-        (scores(tokens=torch.zeros(6)), "tokens a tensor of shape [6]; expected is a torch tensor of shape [2, 6]"),
-        (scores(tokens=[[0.0] * 6] * 2), "tokens a list of 2 items; expected is a torch tensor of shape [2, 6]"),
+        (scores(tokens=torch.zeros(2, 4)), f"tokens a tensor of shape [2, 4]; expected is {FLOATS} of shape [2, 6]"),
+        (scores(tokens=torch.zeros(6)), f"tokens a tensor of shape [6]; expected is {FLOATS} of shape [2, 6]"),
+        (scores(tokens=torch.zeros(2, 6).cfloat()), f"a tensor of complex64 of shape [2, 6]; expected is {FLOATS} of shape"),
+        (scores(tokens=torch.zeros(2, 6).long()), f"as tokens a tensor of int64 of shape [2, 6]; expected is {FLOATS} of"),
+        (scores(tokens=[[0.0] * 6] * 2), f"tokens a list of 2 items; expected is {FLOATS} of shape [2, 6]"),
         (scores(tokens=torch.zeros(2, 6).numpy()), "tokens a ndarray"),
-        (scores(heads=torch.zeros(2, 4)), "heads a tensor of shape [2, 4]; expected is a torch tensor of shape [2, 2, 2]"),
+        (scores(heads=torch.zeros(2, 4)), f"heads a tensor of shape [2, 4]; expected is {FLOATS} of shape [2, 2, 2]"),
         (scores(layers=torch.zeros(1, 2, 6)), "as layers"),
         (scores(totals=torch.zeros(2)), "as totals"),
         (scores(edges=torch.zeros(2, 2, 6)), "as edges"),
@@ -90,7 +95,14 @@ def test_another_form_is_one_line_that_names_the_method(model, batch, answer, ex
 
 
 @pytest.mark.parametrize(
-    "answer", [[1.0], torch.zeros(2, 2, 6, 6), torch.zeros(2, 2, 3, 6, 6), torch.zeros(2, 2, 2, 6, 5)]
+    "answer",
+    [
+        [1.0],
+        torch.zeros(2, 2, 2, 6, 6).cfloat(),
+        torch.zeros(2, 2, 6, 6),
+        torch.zeros(2, 2, 3, 6, 6),
+        torch.zeros(2, 2, 2, 6, 5),
+    ],
 )
 def test_edge_scores_of_another_form(model, batch, answer):
     with pytest.raises(UserError, match=r"methods.mine: edge_scores gave .* of shape \[2, 2, 2 or 1, 6, 6\]"):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmark.commands import entry
 from benchmark.commands.running import looked_at
 from benchmark.commands.shown import listing
 from benchmark.errors import UserError
@@ -74,6 +75,82 @@ def test_a_name_of_ours_is_refused(folder, name):
     (folder / name).write_text("rollout: {_target_: own_methods.Mine}\n")
     with pytest.raises(UserError, match=rf"/{name} has the name of one of ours, .*; give it another name"):
         looked_at(["--config-dir", str(folder), "methods=[mine]"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        (
+            "methods/mine7.yaml",
+            "rollout: {_target_: own_methods.Mine}\n",
+            r"/methods/mine7\.yaml has the key 'rollout', which is not its name; call the key 'mine7'$",
+        ),
+        (
+            "evaluations/probe.yaml",
+            "prob: {_target_: own_methods.Mine}\n",
+            r"has the key 'prob', which is not its name; call the key 'probe', or call the file prob\.yaml$",
+        ),
+        (
+            "analyses/two.yaml",
+            "two: {_target_: own_methods.Mine}\nmore: {_target_: own_methods.Mine}\n",
+            r"/analyses/two\.yaml has the key 'more'",
+        ),
+        (
+            "methods/over.yaml",
+            "defaults: [rollout]\nrollout: {readout: {start_layer: 1}}\n",
+            r"/methods/over\.yaml has the key 'rollout'",
+        ),
+        (
+            "methods/bare.yaml",
+            "_target_: own_methods.Mine\n",
+            r"/methods/bare\.yaml has no key that is its name; its form is bare: \{_target_: CLASS\}$",
+        ),
+    ],
+)
+@pytest.mark.parametrize("words", [["methods=[mine]"], ["-m", "methods=[mine],[random]"]], ids=["one", "sweep"])
+def test_a_key_is_the_name_of_its_file(folder, name, content, line, words):
+    """What is shown and stored under another name would take the place of what has it."""
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(content)
+    with pytest.raises(UserError, match=line):
+        looked_at(["--config-dir", str(folder), *words])
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", "methods/given.yaml is empty; its form is given: {_target_: CLASS}\n"),
+        ("given:\n", "methods/given.yaml names no class; its form is given: {_target_: CLASS}\n"),
+        ("other: {_target_: own_methods.Mine}\n", "has the key 'other', which is not its name; call the key 'given'"),
+        (
+            "given: {_target_: own_methods.Min}\n",
+            "methods.given._target_=own_methods.Min: the module own_methods has no",
+        ),
+        ("given: {_target_: nowhere.Mine}\n", "methods.given._target_=nowhere.Mine: there is no module nowhere"),
+        ("given: {a\n", "error: a YAML is broken: "),
+    ],
+)
+@pytest.mark.parametrize("words", [["list", "methods"], ["show", "given"]], ids=" ".join)
+def test_a_list_and_a_page_tell_it_in_one_line(folder, capsys, words, content, expected):
+    (folder / "methods" / "nothing.yaml").unlink()
+    (folder / "methods" / "given.yaml").write_text(content)
+    with pytest.raises(SystemExit) as caught:
+        entry.main([*words, "--config-dir", str(folder)])
+    told = capsys.readouterr()
+    assert (caught.value.code, told.out, len(told.err.splitlines())) == (2, "", 1)
+    assert told.err.startswith("error: ")
+    assert expected in told.err
+
+
+def test_what_is_right_is_listed(folder, capsys):
+    for group in ("methods", "task"):
+        (folder / group / "nothing.yaml").unlink()
+    (folder / "experiment").mkdir()
+    (folder / "experiment" / "small.yaml").write_text("limit: 3\n")
+    entry.main(["list", "--config-dir", str(folder)])
+    lines = [line.split()[:1] for line in capsys.readouterr().out.splitlines()]
+    assert ["mine"] in lines
+    assert ["small"] in lines
 
 
 def test_an_address_is_no_file(folder):

@@ -152,7 +152,7 @@ class Verdict(Analysis):
 def _lines(answer: Answer, agreement: str | None) -> Iterator[Mapping[str, Any]]:
     labels = {"question": answer.question, "measured; threshold": answer.measured, "about": answer.about}
     figure = answer.reading.figure
-    note = answer.reading.note if not figure.n or is_wide(figure.low, figure.high, figure.reach) else ""
+    note = answer.reading.note if not figure.n or is_wide(figure.low, figure.high, figure.reach, figure.n) else ""
     yield figure_line(labels, _FIGURE, figure, note or ("" if figure.n else "no figure"))
     if not math.isnan(answer.reading.p):
         yield line(labels, P_VALUE, answer.reading.p, n=figure.n, note=PROBABILITY, key=P_KEY)

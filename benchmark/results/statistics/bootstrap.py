@@ -132,9 +132,10 @@ def intervals(values: ArrayLike, *, bounds: Range | Sequence[Range] | None = Non
     if n == 0:
         return [Interval(np.nan, np.nan, np.nan, 0) for _ in range(k)]
     means = _rounded(table.mean(axis=0), table)
-    if n == 1:
-        return [Interval(float(mean), np.nan, np.nan, 1) for mean in means]
     ranges = _column_ranges(bounds, k)
+    if n == 1:
+        columns = zip(means.tolist(), *ranges.T.tolist(), strict=True)
+        return [Interval(mean, np.nan, np.nan, 1, (least, most)) for mean, least, most in columns]
     centred = table - means
     scale = (centred**2).max(axis=0) / n
     moments = resampled_means(np.concatenate([centred, centred**2], axis=1))
@@ -156,7 +157,7 @@ def intervals(values: ArrayLike, *, bounds: Range | Sequence[Range] | None = Non
 def _clipped(value: float, low: float, high: float, n: int, bounds: Range) -> Interval:
     """The interval cut to the range and around its value; none where an end is not finite."""
     if not np.isfinite([low, high]).all():
-        return Interval(value, np.nan, np.nan, n)
+        return Interval(value, np.nan, np.nan, n, bounds)
     return Interval(value, min(max(low, bounds[0]), value), max(min(high, bounds[1]), value), n, bounds)
 
 
@@ -200,7 +201,7 @@ def interval(
     means = table.mean(axis=0, keepdims=True)
     value = statistic(means)
     if n == 1 or not np.isfinite(value[0]):
-        return Interval(float(value[0]), np.nan, np.nan, n)
+        return Interval(float(value[0]), np.nan, np.nan, n, bounds or UNBOUNDED)
     first, second = np.triu_indices(table.shape[1])
     centred = table - means
     products = centred[:, first] * centred[:, second]

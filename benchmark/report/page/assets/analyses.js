@@ -90,7 +90,7 @@ function findings(sentences) {
   const items = sentences.map((sentence) => el("li", {}, sentence));
   if (items.length <= FIRST_SENTENCES) return items.length ? [el("ul", {}, items)] : [];
   const rest = items.splice(FIRST_SENTENCES);
-  return [el("ul", {}, items), el("details", {}, el("summary", {}, `${rest.length} more sentences`), el("ul", {}, rest))];
+  return [el("ul", {}, items), el("details", {}, el("summary", {}, `${rest.length} more ${rest.length === 1 ? "sentence" : "sentences"}`), el("ul", {}, rest))];
 }
 
 function showAnalyses(host, studies) {

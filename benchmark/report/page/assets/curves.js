@@ -53,7 +53,7 @@ function showCurves(host, board, choice) {
     meaning,
     legend(board, choice),
     area,
-    el("p", { class: "note" }, "Bands and whiskers are 95 % intervals over examples. Point at the chart, or focus it and use the arrow keys, for the values."),
+    el("p", { class: "note" }, "Bands and whiskers are 95 % intervals over examples; a value without one has none, since n is 1 or too few of the examples differ. Point at the chart, or focus it and use the arrow keys, for the values."),
     values,
   );
   choice.listeners.add(draw);

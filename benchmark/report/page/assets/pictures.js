@@ -24,8 +24,24 @@ function colourOf(name) {
   return [1, 3, 5].map((start) => parseInt(text.slice(start, start + 2), 16));
 }
 
-/* Colour by sign, the less transparent the nearer to the largest magnitude. */
-function heatCanvas(picture, grid, largest) {
+/* Sizes of scores between which colour grows, as `benchmark.explain` chooses them: a map of one sign from its 5th percentile
+   on (what differs little would be one colour from 0 on), another from 0 on; to the 99th, or to the largest where that is 0. */
+function shadesOf(scores) {
+  const values = finite(scores);
+  const sizes = values.map(Math.abs).sort((a, b) => a - b);
+  const percentile = (share) => {
+    const place = share * (sizes.length - 1);
+    const below = Math.floor(place);
+    return sizes[below] + (place - below) * ((sizes[below + 1] ?? sizes[below]) - sizes[below]);
+  };
+  const full = sizes.length ? percentile(0.99) || sizes.at(-1) : 0;
+  const signs = new Set(values.map(Math.sign).filter(Boolean));
+  const low = sizes.length && signs.size < 2 ? percentile(0.05) : 0;
+  return { clear: low < full ? low : 0, full, signs };
+}
+
+/* Colour by sign, the less transparent the nearer to the end of the shades. */
+function heatCanvas(picture, grid, shades) {
   const [high, wide] = picture.size;
   const scale = CANVAS / Math.max(high, wide);
   const canvas = el("canvas", { width: Math.round(wide * scale), height: Math.round(high * scale), "aria-hidden": "true" });
@@ -41,7 +57,7 @@ function heatCanvas(picture, grid, largest) {
       const upper = cell(top, left) * (1 - along) + cell(top, right) * along;
       const lower = cell(bottom, left) * (1 - along) + cell(bottom, right) * along;
       const value = upper * (1 - down) + lower * down;
-      const share = largest > 0 ? Math.min(1, Math.abs(value) / largest) : 0;
+      const share = shades.full > 0 ? Math.min(1, Math.max(0, (Math.abs(value) - shades.clear) / (shades.full - shades.clear))) : 0;
       drawn.data.set([...ends[Math.sign(value)], Math.round(255 * share)], 4 * (y * canvas.width + x));
     }
   }
@@ -91,21 +107,21 @@ function described(picture, scores, name) {
   return `${name}: highest score ${score(value)} at row ${Math.floor(place / picture.grid[1]) + 1} of ${picture.grid[0]}, column ${(place % picture.grid[1]) + 1} of ${picture.grid[1]}`;
 }
 
-/* The colour bar with its ends; one side where no score is negative. */
-function colourBar(grid, largest) {
-  if (!(largest > 0)) return el("p", { class: "note" }, "all scores are 0");
-  const signed = grid.scores.some((value) => value < 0);
-  const bar = el("span", { class: signed ? "bar both" : "bar", "aria-hidden": "true" });
-  const ticks = signed ? [-largest, 0, largest] : [0, largest];
+/* The colour bar with its ends; one side where all scores have one sign. */
+function colourBar({ clear, full, signs }) {
+  if (!(full > 0)) return el("p", { class: "note" }, "all scores are 0");
+  const kind = signs.size > 1 ? "bar both" : signs.has(-1) ? "bar negative" : "bar";
+  const bar = el("span", { class: kind, "aria-hidden": "true" });
+  const ticks = signs.size > 1 ? [-full, 0, full] : signs.has(-1) ? [-full, -clear] : [clear, full];
   return el("div", { class: "colours" }, bar, el("span", { class: "ends" }, ticks.map((value) => el("span", {}, value === 0 ? "0" : score(value)))));
 }
 
 function heatFigure(picture, scores, map, name, caption) {
   const grid = gridOf(picture, scores, map);
-  const largest = Math.max(0, ...sizesOf(grid.scores));
+  const shades = shadesOf(grid.scores);
   return el("figure", {},
-    framed(picture, described(picture, scores, `Heatmap by ${name}, ${caption}`), heatCanvas(picture, grid, largest), outline(picture)),
-    el("figcaption", {}, caption), colourBar(grid, largest));
+    framed(picture, described(picture, scores, `Heatmap by ${name}, ${caption}`), heatCanvas(picture, grid, shades), outline(picture)),
+    el("figcaption", {}, caption), colourBar(shades));
 }
 
 /* The image with its most relevant patches painted black, as many as a share of them. */
@@ -166,4 +182,4 @@ function pictureTools(host, view, draw) {
   return [el("label", {}, "opacity of the heatmap", opacity), checkbox("images without patches", true, (on) => { view.removed = on; draw(); })];
 }
 
-const PICTURE_NOTE = "Negative (blue) and positive (red) evidence for the explained class; scores between the centres of patches are interpolated. Every map has its own scale, given below it: full colour is its largest absolute score. Images without patches: the 10, 50 and 90 % of patches that a method scores highest are black; equal scores go row by row here, in a drawn order in the tests.";
+const PICTURE_NOTE = "Negative (blue) and positive (red) evidence for the explained class; scores between the centres of patches are interpolated. Every map has its own scale, given below it: full colour begins at the 99th percentile of the sizes of its scores (at the largest where that is 0), and no colour ends at 0, or at their 5th percentile where all scores have one sign. Images without patches: the 10, 50 and 90 % of patches that a method scores highest are black; equal scores go row by row here, in a drawn order in the tests.";
