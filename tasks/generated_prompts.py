@@ -32,6 +32,9 @@ _VERBS = (("is", "are"), ("was", "were"), ("has", "have"))
 _LETTERS = tuple(f"{a}{b}" for a in "bdfgklmnprst" for b in ("ako", "emi", "ulo"))
 """Words without a meaning, for sequences that repeat."""
 
+_START = 7
+"""Where the last two digits of the first year stand in a prompt of `greater_than`, behind its century."""
+
 _COLOURS = ("red", "blue", "green", "black", "white", "yellow", "orange", "purple", "brown", "pink", "gray", "gold")
 _OBJECTS = (
     "box", "ball", "car", "door", "hat", "cup", "chair", "table", "bag", "pen", "boat", "house", "shirt", "book", "lamp",
@@ -100,7 +103,7 @@ def _greater_than(draw: random.Random) -> _Drawn:
     words = f"The {draw.choice(_EVENTS)} lasted from the year {century} {start:02d} to the year {century}"
     told = tuple(words.split())
     later, earlier = draw.randint(start + 1, 99), draw.randint(0, start - 1)
-    place = told.index(f"{start:02d}", 6)
+    place = _START
     return _Drawn(told, f"{later:02d}", f"{earlier:02d}", frozenset({place}), _with(told, {place: "01"}))
 
 
@@ -181,6 +184,8 @@ _DRAWS: Mapping[Kind, Callable[[random.Random], _Drawn]] = {
     "induction": _induction,
     "agreement": _agreement,
 }
+_MIXTURE: tuple[Kind, ...] = (*_DRAWS, "induction", "induction")
+"""What the small model learns from."""
 
 
 @configurable
@@ -250,6 +255,8 @@ class GeneratedPrompts:
             settings["pairs"] = self.pairs
         if self.corrupted:
             settings["corrupted"] = True
+        if "greater_than" in self.kinds and tuple(self.kinds) != _MIXTURE:
+            settings["decisive"] = _START  # the century was marked where it is equal; of which no model learns anything
         parts = [f"{e.uid}\t{e.inputs}\t{e.candidates}" for split in ("validation", "test") for e in self.split(split)]
         return digest(settings | {"train": self.train}, parts)
 
@@ -258,9 +265,8 @@ class GeneratedPrompts:
         """The mixture of all kinds that are learned, with the slowest in half of its prompts; itself where it has others."""
         if set(self.kinds) & {*_CONTEXTS}:
             return self
-        kinds = (*_DRAWS, "induction", "induction")
         sizes = {"train": self.train, "validation": self.validation, "test": self.test}
-        return GeneratedPrompts(kinds, seed=self.seed, **sizes)
+        return GeneratedPrompts(_MIXTURE, seed=self.seed, **sizes)
 
     def split(self, name: str) -> Sequence[Example]:
         """Prompts of "train", "validation" or "test"."""

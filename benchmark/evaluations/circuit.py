@@ -1,4 +1,4 @@
-"""How much of a model's answer the best components keep up (Mueller et al. 2025; docs/protocols.md, section 15)."""
+"""How much of a model's answer the best components keep up (Mueller et al. 2025; docs/protocols.md, section 18)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -26,6 +26,10 @@ from benchmark.types import SCORED, Attribution, Batch, Part, Reads
 
 SIZES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Shares of the components that a circuit may have, those of MIB."""
+
+NOTHING_TO_KEEP_UP = (
+    "without these components the answer is no less than with them, so that circuits have nothing to keep up"
+)
 
 _PARTS: Mapping[Level, Part] = {"edges": "components", "nodes": "nodes", "heads": "heads"}
 _ANY = (-float("inf"), float("inf"))
@@ -135,6 +139,17 @@ class Circuit(Averaged):
             return None
         return f"circuits have up to {most:.2f} of the whole model's value, and more than all of it raises CPR without merit"
 
+    def reduce(self, rows: pd.DataFrame) -> list[Figure]:
+        """Both areas and the curve.
+
+        Raises:
+            NotApplicable: corrupted inputs are answered no worse than clean ones, so that there is nothing to keep up.
+        """
+        room = rows.loc[rows["metric"] == "room", "value"] if len(rows) else rows
+        if len(room) and not room.mean() > 0:
+            raise NotApplicable(NOTHING_TO_KEEP_UP)
+        return super().reduce(rows)
+
     def rows(self, model: Classifier, batch: Batch, attribution: Attribution) -> pd.DataFrame:
         """Of each example what the circuits gain and lose; NotApplicable where the method scores no such components."""
         scores = getattr(attribution, self.part)
@@ -183,7 +198,7 @@ class Circuit(Averaged):
         shares = self.counts(graph)
         found: list[tuple[Circuits, Circuits]] = []
         for one in own:
-            signed, magnitude = (best(graph, self.level, one, shares, order, self.seed) for order in self._orders)
+            signed, magnitude = (best(graph, self.level, one, shares, order, self.seed) for order in self.orders)
             found.append((signed, magnitude))
         kept = [torch.cat([ends(graph, self.level), signed.keep, magnitude.keep]) for signed, magnitude in found]
         counts = np.array([signed.edges.sum((1, 2)).numpy() for signed, _ in found], dtype=np.float64).T
@@ -191,7 +206,8 @@ class Circuit(Averaged):
         return keep, np.repeat(counts, len(scores) // counts.shape[1], axis=1)
 
     @property
-    def _orders(self) -> tuple[Order, Order]:
+    def orders(self) -> tuple[Order, Order]:
+        """How components are taken for CPR and for CMD."""
         return ("greedy", "greedy") if self.order == "greedy" and self.level == "edges" else ("signed", "magnitude")
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Literal, overload
 
 import numpy as np
 from torch import Tensor
@@ -17,15 +17,18 @@ class TensorsAgain(Mapping[str, Tensor]):
     Attributes:
         names: of the tensors.
         whole: the encoded batch, from a memory of the last ones or anew.
+        of: which of its tensors: those of its inputs, or of their corrupted counterparts.
     """
 
     names: tuple[str, ...]
     whole: Callable[[], Batch]
+    of: Literal["tensors", "corrupted"] = "tensors"
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self.names:
             raise KeyError(name)
-        return self.whole().tensors[name]
+        whole = self.whole()
+        return (whole.tensors if self.of == "tensors" else whole.corrupted)[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.names

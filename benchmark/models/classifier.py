@@ -216,6 +216,7 @@ class Classifier:
             query_units=[0] * len(batch),
             meta=batch.meta,
             candidates=[example.candidates for example in examples],
+            hidden=[example.hidden for example in examples],
         ).tensors
         return replace(batch, corrupted=tensors)
 

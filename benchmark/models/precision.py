@@ -89,10 +89,11 @@ def double(model: nn.Module) -> nn.Module:
 
 def batch_for(model: "Classifier", batch: Batch) -> Batch:
     """The batch with images in the model's precision; ids stay as they are."""
-    tensors: dict[str, Tensor] = {
-        name: tensor.to(model.dtype) if tensor.is_floating_point() else tensor for name, tensor in batch.tensors.items()
-    }
-    return replace(batch, tensors=tensors)
+    tensors, corrupted = (
+        {name: tensor.to(model.dtype) if tensor.is_floating_point() else tensor for name, tensor in of.items()}
+        for of in (batch.tensors, batch.corrupted)
+    )
+    return replace(batch, tensors=tensors, corrupted=corrupted)
 
 
 @dataclass

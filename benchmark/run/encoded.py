@@ -85,7 +85,8 @@ class Encoded(Sequence[Batch]):
     def _outline(self, index: int, batch: Batch) -> Batch:
         whole = partial(self._whole, index)
         masks = MasksAgain(len(batch.masks), whole) if batch.masks else ()
-        return replace(batch, tensors=TensorsAgain(tuple(batch.tensors), whole), masks=masks)
+        corrupted = TensorsAgain(tuple(batch.corrupted), whole, "corrupted") if batch.corrupted else {}
+        return replace(batch, tensors=TensorsAgain(tuple(batch.tensors), whole), masks=masks, corrupted=corrupted)
 
     def _whole(self, index: int) -> Batch:
         with self._lock:
@@ -154,7 +155,7 @@ def uids_of(batches: Sequence[Batch]) -> tuple[str, ...]:
 
 
 def _size(batch: Batch) -> int:
-    tensors = (batch.units, *batch.tensors.values())
+    tensors = (batch.units, *batch.tensors.values(), *batch.corrupted.values())
     words = 0 if batch.patch is not None else sum(map(len, batch.words)) * _OF_A_WORD
     masks = sum(mask.nbytes for mask in batch.masks if mask is not None)
     return words + masks + sum(tensor.nbytes for tensor in tensors)
@@ -169,7 +170,7 @@ def _digest(batch: Batch) -> bytes:
 
 
 def _arrays(batch: Batch) -> Iterable[bytes]:
-    for name, tensor in batch.tensors.items():
+    for name, tensor in (*batch.tensors.items(), *batch.corrupted.items()):
         yield f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode()
         yield tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
     for array in (*batch.masks, *batch.rationale):

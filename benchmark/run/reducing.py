@@ -68,7 +68,7 @@ def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None
         scoped = evaluation.over(cell.data.batches)
         tested = rows_of_test(cell, evaluation) if stored is None else stored
         figures = tuple(reduced(scoped, tested))
-        rows, remark = tested, remark or scoped.caution(figures)
+        rows, remark = tested, _joined(remark, scoped.caution(figures))
         constant, tied = shares_of_ties(cell, scoped)
     except NotApplicable as answer:
         dash, remark = str(answer), None
@@ -128,6 +128,11 @@ def remark_of(cell: Cell, evaluation: Evaluation) -> str | None:
     return None if control_order(cell.name) else NOT_OF_THE_CLASS.get(evaluation.target)
 
 
+def _joined(*remarks: str | None) -> str | None:
+    """Remarks as one, or None where there is none."""
+    return "; ".join(filter(None, remarks)) or None
+
+
 def shares_of_ties(cell: Cell, evaluation: Evaluation) -> tuple[float, float] | tuple[None, None]:
     """Means of `Ties.constant` and `Ties.tied` over the explanations that the test reads; None where it reads no ranking.
 
@@ -152,7 +157,8 @@ def reworded(cell: Cell, test: EvaluationRecord, evaluation: Evaluation) -> Eval
         name: replace(metric, **{word: getattr(today[name], word) for word in WORDS}) if name in today else metric
         for name, metric in test.metrics.items()
     }
-    remark = remark_of(cell, evaluation) or evaluation.caution(test.figures) if test.dash is None else None
+    told = _joined(remark_of(cell, evaluation), evaluation.caution(test.figures))
+    remark = told if test.dash is None else None
     return replace(test, metrics=metrics, about=about_of(evaluation), remark=remark)
 
 

@@ -24,8 +24,10 @@ class Eap(ComponentScores):
         ablation: what a component is compared with.
         level: `edges`, for scores of nodes and edges, or `nodes`, for those of nodes alone.
 
-    Source: Syed et al. 2024; of nodes Nanda 2023. The code of Hanna et al. 2024 divides scores by the size of the batch
-    twice, and takes the gradient of a feed-forward network's node at the network's input.
+    The code of Hanna et al. 2024 divides scores by the size of the batch twice, and takes the gradient of a feed-forward
+    network's node at the network's input.
+
+    Source: Syed et al. 2024; of nodes Nanda 2023.
     Cost: 3 + forward and backward passes of all slots.
     """
 

@@ -22,8 +22,10 @@ class EapIgActivations(ComponentScores):
         level: `edges`, for scores of nodes and edges, or `nodes`, for those of nodes alone.
         steps: n.
 
-    Source: the code of Hanna et al. 2024. With rotary positions no gradient reaches queries, keys and values of the first
-    layer there while the input is interpolated, as it is a constant; here it does.
+    With rotary positions no gradient reaches queries, keys and values of the first layer in the source while the input is
+    interpolated, as it is a constant there; here it does.
+
+    Source: the code of Hanna et al. 2024.
     Cost: 3 + (1 + 2L) n forward and backward passes of all slots.
     """
 

@@ -26,8 +26,9 @@ class RelP(ComponentScores):
         level: `edges`, for scores of nodes and edges, or `nodes`, for those of nodes alone.
         attention: `gradient`, or `constant`: the AH-rule, with which queries and keys have no score.
 
-    Source: Rezaei Jafari et al. 2025, and its code, whose default has no AH-rule; the rules are those of Ali et al. 2022 and
-    of Arras et al. 2019.
+    The rules are those of Ali et al. 2022 and of Arras et al. 2019.
+
+    Source: Rezaei Jafari et al. 2025, and its code, whose default has no AH-rule.
     Cost: 3 + forward and backward passes of all slots.
     """
 

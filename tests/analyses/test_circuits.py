@@ -103,16 +103,32 @@ def test_a_published_importance_file_is_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("{", "can be read"), ("[]", "no 'edges'"), ('{"edges": {}}', "no score of the edge input->a0.h0<q>")],
+    [
+        ("{", "can be read"),
+        ("[]", "holds a list"),
+        ('{"edges": []}', "each by name"),
+        ('{"edges": {}}', "no score of the edge a0.h0->logits: it is of another model"),
+    ],
 )
 def test_other_files_are_refused_in_a_line(tmp_path, content, said):
     path = tmp_path / "x.json"
     path.write_text(content)
     with pytest.raises(UserError, match=said):
         read_importances(path, Graph(1, 1))
-    torch.save({"edges_scores": torch.zeros(2, 2)}, tmp_path / "x.pt")
-    with pytest.raises(UserError, match="of shape"):
-        read_importances(tmp_path / "x.pt", Graph(1, 1))
+    for written, told in (({"edges_scores": torch.zeros(2, 2)}, "of shape"), ({"x": Graph(1, 1)}, "can be read")):
+        torch.save(written, tmp_path / "x.pt")
+        with pytest.raises(UserError, match=told):
+            read_importances(tmp_path / "x.pt", Graph(1, 1))
+
+
+def test_files_of_larger_models_and_scores_that_are_no_numbers_are_refused(tmp_path):
+    large, small, path = Graph(2, 2), Graph(1, 1), tmp_path / "x.json"
+    write_importances(path, large, np.ones(large.edges.shape))
+    with pytest.raises(UserError, match="another model"):
+        read_importances(path, small)
+    write_importances(tmp_path / "x.pt", small, np.full(small.edges.shape, np.nan))
+    with pytest.raises(UserError, match="not finite"):
+        read_importances(tmp_path / "x.pt", small)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -134,3 +150,37 @@ def test_brute_force_finds_the_wiring_of_every_mechanism(name):
         assert float(scores[wired].min()) > 0.1
     else:
         assert float(scores[wired].min()) < 1e-5
+
+
+@pytest.fixture(scope="module")
+def bert_of_reviews(tmp_path_factory):
+    """A model that was not written by the task's program, and a comparison whose only scores of edges are a control's."""
+    folder = tmp_path_factory.mktemp("other")
+    return benchmark.compare(
+        "task=mechanism", "task.mechanism=copy", "task.corrupted=true", "task.examples=30", "model=tiny", "model.steps=5",
+        "methods=[attattr,random_components]", "evaluations=[circuit,circuit_edges]",
+        "+evaluations.zero={_target_: benchmark.evaluations.circuit.Circuit, ablation: zero, calibration: same}",
+        "analyses=[circuits]", "analyses.circuits.orders=10", "evaluations.circuit.calibration=same",
+        "evaluations.circuit_edges.calibration=same", "limit=8", f"out={folder}",
+    )  # fmt: skip
+
+
+def test_controls_alone_score_no_edges_and_another_model_has_no_wiring(bert_of_reviews):
+    found = tables(bert_of_reviews)
+    assert set(found) >= {"circuits"}
+    assert not {"circuits_known", "circuit", "circuits_exact"} & set(found)
+
+
+def test_two_tests_of_heads_are_told_apart(bert_of_reviews):
+    rows = tables(bert_of_reviews)["circuits"].rows
+    assert {"heads (circuit)", "heads (zero)"} == set(rows["components"])
+    assert not rows.duplicated(["components", "explainer", "metric"]).any()
+
+
+def test_a_method_that_is_not_there_is_no_picture(tmp_path):
+    with pytest.raises(UserError, match=r"analyses.circuits.method=eapp is no method here"):
+        benchmark.compare(
+            "task=mechanism", "task.corrupted=true", "task.examples=12", "model=written", "methods=[eap]",
+            "evaluations=[circuit]", "evaluations.circuit.calibration=same", "analyses=[circuits]",
+            "analyses.circuits.method=eapp", "limit=4", f"out={tmp_path}",
+        )  # fmt: skip

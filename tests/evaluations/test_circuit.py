@@ -133,3 +133,16 @@ def test_more_than_the_whole_is_told():
 
     assert told(0.99) is None
     assert "up to 1.25 of the whole model's value" in told(1.25)
+
+
+def test_where_counterparts_are_answered_as_well_nothing_is_kept_up(bert):
+    model, batch = bert
+    heads = (
+        torch.arange(float(model.n_layers * model.n_heads)).reshape(1, model.n_layers, -1).expand(len(batch), -1, -1)
+    )
+    test = Circuit()
+    rows = test.rows(model, batch, given(model, batch, heads))
+    turned = rows.assign(value=np.where(rows["metric"] == "room", -rows["value"].abs(), rows["value"]))
+    with pytest.raises(NotApplicable, match="nothing to keep up"):
+        test.reduce(turned)
+    assert all(one.value >= 0 for one in test.reduce(rows.assign(value=rows["value"].abs())) if one.metric == "cmd")

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import transformers
 
 import benchmark
 from benchmark.errors import NotApplicable
@@ -200,3 +201,27 @@ def test_shares_of_components_go_from_none_to_all(level):
     )
     assert orders_nothing(graph, level, torch.ones(3, *shape))
     assert not orders_nothing(graph, level, scores[None].expand(3, *shape))
+
+
+def test_a_norm_behind_the_heads_is_seen_whichever_example_comes_first():
+    torch.manual_seed(0)
+    config = transformers.Gemma2Config(
+        vocab_size=60, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=32, num_labels=2,
+        max_position_embeddings=32, num_key_value_heads=1, head_dim=8, pad_token_id=0,
+    )  # fmt: skip
+    model = benchmark.load_model(transformers.Gemma2ForSequenceClassification(config).eval(), device="cpu")
+    for lengths, told in (((1, 5), "such as a norm"), ((5, 1), "such as a norm"), ((1,), "of one token")):
+        batch = model.encode([{"input_ids": list(range(5, 5 + length))} for length in lengths])
+        with pytest.raises(NotApplicable, match=told):
+            Components.of(model, batch)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("family", ["gpt2", "bert"])
+def test_half_precision_is_served(dtype, family, tmp_path):
+    folder = tiny_models.save(family, tmp_path)
+    model = benchmark.load_model(folder, device="cpu", dtype=dtype)
+    batch = with_counterparts(model, family)
+    components = Components.of(model, batch)
+    logits = components.run(batch.tensors, ends(components.graph, "edges"), components.others(batch, "patching"))
+    assert torch.allclose(logits[0], model.run(batch).logits, atol=0.05)

@@ -18,9 +18,11 @@ def test_a_prompt_and_its_counterpart_differ_in_what_decides(kind):
     for example in task.split("test"):
         clean, other = example.inputs.split(), example.corrupted.split()
         places = [place for place, pair in enumerate(zip(clean, other, strict=True)) if pair[0] != pair[1]]
-        assert len(places) <= 1, "greater than 01 is greater than itself where the year is 01"
+        assert len(places) == 1
         assert all(example.rationale[place] for place in places)
         answer, foil = example.candidates
+        if kind == "greater_than":
+            assert places == [7]
         if kind == "ioi":
             assert other.count(answer) == 2
             assert other.count(foil) == 1

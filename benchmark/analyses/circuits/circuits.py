@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,18 +17,21 @@ from benchmark.analyses.circuits.importances import write_importances
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.resumed import Arrays, explained_of
-from benchmark.errors import NotApplicable
-from benchmark.evaluations.circuit import Circuit, trapezoid_weights
+from benchmark.errors import NotApplicable, UserError, near
+from benchmark.evaluations.circuit import NOTHING_TO_KEEP_UP, Circuit, trapezoid_weights
 from benchmark.models.components import Components, Graph
 from benchmark.models.components.selection import best, best_edges, ends, orders_nothing
+from benchmark.models.written.program import Program
 from benchmark.models.written.wiring import wiring
 from benchmark.randomness import generator
 from benchmark.results import statistics
 from benchmark.results.control_names import control_order
+from benchmark.results.digests import digest
 from benchmark.results.statistics import Interval, holm, resampled_means, spread_interval
 from benchmark.results.tables import P_KEY, Drawing, Table, frame, line
 from benchmark.results.wording import slug
 from benchmark.settings.declared import Count, Natural, configurable
+from benchmark.settings.identity import digest_of
 from benchmark.types import Batch
 
 Values = NDArray[np.float64]
@@ -59,7 +63,7 @@ class Circuits(Analysis):
     Attributes:
         orders: random orders.
         limit: examples on which they are tested.
-        method: whose circuit is drawn; None: that with the largest CPR of edges.
+        method: whose circuit is drawn; None: brute force where it was computed, else the first method that scores edges.
         drawn: edges of the picture.
         seed: of the orders and the resamples.
 
@@ -80,22 +84,28 @@ class Circuits(Analysis):
         tests = {name: test for name, test in context.evaluations.items() if isinstance(test, Circuit)}
         if not tests:
             raise NotApplicable("the comparison has no test of circuits (evaluations=[circuit])")
-        scored = [Scored.of(context, test) for test in tests.values()]
-        if not any(one.scores for one in scored):
+        if self.method is not None and self.method not in context.cells:
+            raise UserError(
+                f"analyses.circuits.method={self.method} is no method here; {near(self.method, list(context.cells))}"
+            )
+        scored = {name: Scored.of(context, test) for name, test in tests.items()}
+        if not any(one.methods for one in scored.values()):
             raise NotApplicable("no method scores the components that its tests ask for")
         tables = [self._against_random(context, scored)]
-        edges = next((one for one in scored if one.test.level == "edges" and one.scores), None)
+        edges = next((one for one in scored.values() if one.test.level == "edges" and one.methods), None)
         if edges is not None:
             tables += [table for table in (self._known(context, edges), self._exact(edges)) if table is not None]
             tables.append(self._drawn(edges))
             self._write(context, edges)
         return tables
 
-    def _against_random(self, context: Context, scored: Sequence["Scored"]) -> Table:
+    def _against_random(self, context: Context, scored: Mapping[str, "Scored"]) -> Table:
+        levels = [one.test.level for one in scored.values()]
         rows: list[dict[str, Any]] = []
-        for one in scored:
-            if one.scores:
-                rows += self._lines(one, self._measured(context, one))
+        for name, one in scored.items():
+            if one.methods:
+                label = one.test.level if levels.count(one.test.level) == 1 else f"{one.test.level} ({name})"
+                rows += self._lines(one, label, name, self._measured(context, one))
         return Table(
             name="circuits",
             title="Are circuits better than those of random orders?",
@@ -118,29 +128,30 @@ class Circuits(Analysis):
 
         def compute(batch: Batch) -> Arrays:
             components = Components.of(setting.model, batch)
-            graph, level = components.graph, one.test.level
+            graph, level, order = components.graph, one.test.level, one.test.orders[0]
             counts = one.test.counts(graph)
-            each = [best(graph, level, scores, counts, "signed", self.seed).keep for scores in (*methods, *draws)]
+            each = [best(graph, level, scores, counts, order, self.seed).keep for scores in (*methods, *draws)]
             keep = torch.cat([ends(graph, level), *each])
-            values = one.test.values_of(
-                components, batch, explained(batch), keep[:, None].expand(-1, len(batch), -1, -1)
-            )
-            return {"values": values.T.copy()}
+            return {"values": one.test.values_of(components, batch, explained(batch), keep).T.copy()}
 
+        told = digest([digest_of(one.test), *(f"{name} {one.content(name)}" for name in one.means)])
         label = f"circuits of {one.test.level} by random orders"
-        return self.by_example(context, setting, compute, label, part=one.test.level).arrays["values"]
+        return self.by_example(context, setting, compute, label, part=told).arrays["values"]
 
     def _random(self, like: torch.Tensor, number: int) -> torch.Tensor:
         draw = generator(self.seed, "random orders of components", str(number))
         return torch.from_numpy(draw.random(like.shape))
 
-    def _lines(self, one: "Scored", values: Values) -> Iterator[dict[str, Any]]:
+    def _lines(self, one: "Scored", label: str, test: str, values: Values) -> Iterator[dict[str, Any]]:
         """Areas of methods and of random orders, and how many of these are as large."""
         weights = trapezoid_weights(one.test.fractions)
         room, circuits = values[:, 0] - values[:, 1], values[:, 2:] - values[:, 1:2]
+        if not room.mean() > 0:
+            yield line({"components": label, "explainer": "all"}, AREA, note=NOTHING_TO_KEEP_UP)
+            return
         gains = circuits.reshape(len(values), -1, len(weights)) @ weights  # [n, M + R]
         names = list(one.means)
-        areas = gains.mean(0) / room.mean() if room.mean() else np.full(gains.shape[1], np.nan)
+        areas = gains.mean(0) / room.mean()
         random = areas[len(names) :]
         p = {
             name: (1 + int((random >= area).sum())) / (1 + len(random))
@@ -149,33 +160,32 @@ class Circuits(Analysis):
         }
         corrected = holm(p)
         for place, name in enumerate(names):
-            labels = {"components": one.test.level, "explainer": name}
+            labels = {"components": label, "explainer": name}
             area = statistics.interval(np.stack([gains[:, place], room], axis=1), statistics.ratio)
-            yield figure_line(labels, AREA, area, key=f"{one.test.level}.{name}.cpr")
+            yield figure_line(labels, AREA, area, key=f"{test}.{name}.cpr")
             if name in corrected:
                 yield line(labels, "p, against random orders", corrected[name], n=len(values), key=P_KEY)
             else:
                 yield line(labels, "p, against random orders", note="a control")
-        labels = {"components": one.test.level, "explainer": RANDOM_ORDERS}
-        yield figure_line(labels, AREA, statistics.interval(random), key=f"{one.test.level}.random.cpr")
-        yield line(
-            labels,
-            "p, against random orders",
-            note=f"97.5 % of {len(random)} are below {np.quantile(random, 0.975):.3f}",
-        )
+        labels = {"components": label, "explainer": RANDOM_ORDERS}
+        yield figure_line(labels, AREA, statistics.interval(random), key=f"{test}.random.cpr")
+        told = f"97.5 % of {len(random)} are below {np.quantile(random, 0.975):.3f}"
+        yield line(labels, "p, against random orders", note=told)
 
     def _known(self, context: Context, edges: "Scored") -> Table | None:
-        """Whether the edges that a program wires are found; None where there is no program."""
-        program = getattr(context.setting.task, "program", None)
-        graph = edges.graph
-        if program is None:
+        """Whether the edges that a program wires are found; None where the model is not written by one."""
+        program, graph = getattr(context.setting.task, "program", None), edges.graph
+        written = str(context.setting.config.model.get("_target_", "")).endswith(".written.Written")
+        if not isinstance(program, Program) or not written:
             return None
         truth = wiring(program, graph)[graph.edges].numpy()
         rows = []
         for name, found in edges.curves(self.seed):
             auc = _with_interval(found, lambda scores: float(roc_auc_score(truth, np.abs(scores))), edges.n, _SHARE)
             rows.append(figure_line({"explainer": name}, "AUROC", auc, _note(auc), key=f"{name}.auroc"))
-        draws = [self._random(edges.means[edges.best], number)[graph.edges].numpy() for number in range(self.orders)]
+        draws = [
+            self._random(edges.means[edges.methods[0]], number)[graph.edges].numpy() for number in range(self.orders)
+        ]
         chance = statistics.interval(np.array([roc_auc_score(truth, draw) for draw in draws]), bounds=_SHARE)
         rows.append(figure_line({"explainer": RANDOM_ORDERS}, "AUROC", chance, key="random.auroc"))
         return Table(
@@ -215,7 +225,9 @@ class Circuits(Analysis):
 
     def _drawn(self, edges: "Scored") -> Table:
         """The best edges of one method."""
-        name = self.method if self.method is not None and self.method in edges.scores else edges.best
+        best_known = EXACT if EXACT in edges.methods else edges.methods[0]
+        name = self.method if self.method in edges.scores else best_known
+        assert name is not None
         scores, graph = edges.scores[name], edges.graph
         keep = best_edges(graph, edges.means[name], min(self.drawn, int(graph.edges.sum())), "greedy", self.seed)
         rows = []
@@ -284,10 +296,13 @@ class Scored:
         return {name: scores.mean(0) for name, scores in self.scores.items()}
 
     @property
-    def best(self) -> str:
-        """A method that is no control: brute force where it was computed, else the first."""
-        methods = [name for name in self.scores if control_order(name) == 0]
-        return EXACT if EXACT in methods else methods[0]
+    def methods(self) -> list[str]:
+        """Those that are no controls."""
+        return [name for name in self.scores if control_order(name) == 0]
+
+    def content(self, name: str) -> str:
+        """What tells a method's scores from others."""
+        return sha256(self.means[name].double().cpu().numpy().tobytes()).hexdigest()
 
     def curves(self, seed: int) -> Iterator[tuple[str, list[Values]]]:
         """By method that is no control the mean scores of its edges, then those of resamples of the examples."""

@@ -364,7 +364,10 @@ def _check(own: Setting) -> None:
     if own.model.encoder.patch is None and own.model.mask_token_id is None:
         raise NotApplicable("the model has no mask token to put in the place of hidden words")
     if model.get("task") is not None or getattr(own.task, "learned_from", own.task) is not own.task:
-        raise NotApplicable("the model learns from other examples than those that are explained")
+        raise NotApplicable(
+            "the model learns from another task than is explained (where that is for its counterparts, set "
+            "task.corrupted=false)"
+        )
     if str(own.config.split) == TRAIN:
         raise NotApplicable(
             "models that are trained again would be tested with what they learned from; choose split=test"

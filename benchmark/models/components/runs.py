@@ -89,11 +89,20 @@ def corrupted_of(batch: Batch) -> Tensors:
         raise NotApplicable("the task's examples have no corrupted counterparts (Example.corrupted)")
     names = [name for name in ("attention_mask", "pixel_values", "input_ids") if name in batch.tensors]
     clean, corrupted = batch.tensors[names[0]], batch.corrupted[names[0]]
+    if clean.ndim != corrupted.ndim or (names[0] != "attention_mask" and clean.shape != corrupted.shape):
+        raise NotApplicable(
+            f"the inputs are of shape {list(clean.shape)}, and their counterparts {list(corrupted.shape)}"
+        )
     if names[0] == "attention_mask":
         counts = zip(clean.sum(1).tolist(), corrupted.sum(1).tolist(), batch.uids, strict=True)
         for own, other, uid in counts:
             if own != other:
                 raise NotApplicable(f"example '{uid}' has {own} tokens, and its corrupted counterpart {other}")
+        width = clean.shape[1]  # padding beyond the longest is nobody's
+        return {
+            name: part[:, :width] if part.ndim == 2 and part.shape[1] > width else part
+            for name, part in batch.corrupted.items()
+        }
     return batch.corrupted
 
 
@@ -125,7 +134,7 @@ class Components:
 
     @staticmethod
     def of(model: Classifier, batch: Batch) -> "Components":
-        """Those of a model, found with the batch's first example; NotApplicable as `structure_of`."""
+        """Those of a model, found with the batch's longest example; NotApplicable as `structure_of`."""
         return Components(model, structure_of(model, batch))
 
     @property
@@ -180,10 +189,12 @@ class Components:
             others: ũ of each node.
         """
         count, size = len(keep), len(others.input)
-        kept = keep if keep.ndim == 4 else keep[:, None].expand(-1, size, -1, -1)
-        flat = kept.reshape(count * size, *kept.shape[2:])
-        example = torch.arange(size, device=flat.device).repeat(count)
-        found = [self._run_rows(tensors, flat[rows], others, example[rows]) for rows in self._chunks(len(flat), others)]
+        place = torch.arange(count * size, device=keep.device)
+        found = []
+        for rows in self._chunks(len(place), others):
+            circuit, example = place[rows] // size, place[rows] % size
+            own = keep[circuit] if keep.ndim == 3 else keep[circuit, example]
+            found.append(self._run_rows(tensors, own, others, example))
         logits = torch.cat(found)
         return logits.reshape(count, size, logits.shape[-1])
 

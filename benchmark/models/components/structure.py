@@ -18,7 +18,8 @@ from benchmark.models.edits import KeepOutputs
 from benchmark.models.parts import PARTS, Block, blocks_parts, is_residual_addition
 from benchmark.types import Batch
 
-_TOLERANCE = 1e-4  # of the largest magnitude, in float32
+_TOLERANCE = 1e-4  # of the largest magnitude, in float32 and float64
+_ROUNDINGS = 16  # likewise, in half precision
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class _Looking(TorchFunctionMode):
 
 
 def structure_of(model: Classifier, batch: Batch) -> tuple[Layer, ...]:
-    """The blocks of a model, from one pass of the batch's first example.
+    """The blocks of a model, from one pass of the batch's longest example.
 
     Raises:
         NotApplicable: what heads write cannot be told apart: the model has cross-attention, sublayers that stand side by
@@ -89,7 +90,8 @@ def structure_of(model: Classifier, batch: Batch) -> tuple[Layer, ...]:
     """
     if model.streams.count > 1:
         raise NotApplicable("the model has an encoder and a decoder, whose residual streams are two")
-    parts = blocks_parts(model, batch)
+    longest = batch.select([int(batch.attention_mask.sum(1).argmax())])
+    parts = blocks_parts(model, longest)
     seen = [_Seen() for _ in parts]
     looking = _Looking(parts, seen)
     kept = KeepOutputs()
@@ -102,7 +104,7 @@ def structure_of(model: Classifier, batch: Batch) -> tuple[Layer, ...]:
                 if not any(True for _ in module.children()):
                     stack.callback(module.register_forward_hook(looking.called).remove)
         stack.enter_context(looking)
-        model.run(batch.select([0]), output_edits=[kept])
+        model.run(longest, output_edits=[kept])
     return tuple(
         _layer(number, model.n_heads, part, own, given)
         for number, (part, own, given) in enumerate(zip(parts, seen, kept.outputs, strict=True))
@@ -134,6 +136,8 @@ def _scale(projected: Tensor, written: Tensor, number: int) -> Tensor:
     if _same(projected, written) or torch.equal(projected, written):
         return projected.new_ones(projected.shape[-1])
     flat = projected.reshape(-1, projected.shape[-1]).double()
+    if len(torch.unique(flat, dim=0)) < 2:
+        raise NotApplicable("all examples are of one token, by which nobody can tell what stands behind the heads")
     scale = (flat * written.reshape(flat.shape).double()).sum(0) / flat.square().sum(0).clamp(min=1e-300)
     if not _alike(projected * scale.to(projected), written):
         raise NotApplicable(
@@ -162,4 +166,5 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 
 def _alike(a: Tensor, b: Tensor) -> bool:
-    return bool((a - b).abs().max() <= _TOLERANCE * b.abs().max().clamp(min=1e-12))
+    allowed = max(_TOLERANCE, _ROUNDINGS * torch.finfo(b.dtype).eps)
+    return bool((a - b).abs().max() <= allowed * b.abs().max().clamp(min=1e-12))

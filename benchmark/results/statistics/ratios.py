@@ -22,8 +22,8 @@ def mean_of_ratios(means: Array) -> Array:
 
 
 def absolute_ratio(means: Array) -> Array:
-    """Sum of the magnitudes of the means of all columns but the last over the mean of the last; NaN where that is 0."""
-    return ratio(np.stack([np.abs(means[..., :-1]).sum(-1), means[..., -1]], axis=-1))
+    """Sum of the magnitudes of the means of all columns but the last over that of the last; NaN where that is 0."""
+    return ratio(np.stack([np.abs(means[..., :-1]).sum(-1), np.abs(means[..., -1])], axis=-1))
 
 
 def f1_of_sums(means: Array) -> Array:

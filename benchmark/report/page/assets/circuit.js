@@ -21,12 +21,12 @@ function circuitDrawing(panel) {
   const [left, top] = [Math.min(...across), Math.max(...up)];
   const place = ([, x, y]) => [GAP.margin + (x - left) * GAP.x, GAP.margin / 2 + (top - y) * GAP.y];
   const size = [2 * GAP.margin + (Math.max(...across) - left) * GAP.x, GAP.margin + (top - Math.min(...up)) * GAP.y];
-  const drawing = svg("svg", { class: "circuit", width: size[0], height: size[1], viewBox: `0 0 ${size[0]} ${size[1]}`, role: "img", "aria-label": panel.title });
+  const drawing = svg("svg", { class: "graph", width: size[0], height: size[1], viewBox: `0 0 ${size[0]} ${size[1]}`, role: "img", "aria-label": panel.title });
   for (const edge of panel.edges) drawing.append(circuitEdge(place(panel.nodes[edge[0]]), place(panel.nodes[edge[1]]), edge));
   for (const node of panel.nodes) {
     const [x, y] = place(node);
     const reads = panel.edges.filter(([, goal]) => panel.nodes[goal] === node).map(([, , , , , told]) => told);
-    const box = svg("rect", { x: x - 25, y: y - 10, width: 50, height: 20, rx: node[0].startsWith("m") ? 0 : 8, fill: "var(--ground)", stroke: "var(--ink)" });
+    const box = svg("rect", { x: x - 28, y: y - 10, width: 56, height: 20, rx: node[0].startsWith("m") ? 0 : 8, fill: "var(--ground)", stroke: "var(--ink)" });
     drawing.append(tip(svg("g", {}, box, svg("text", { x, y: y + 4, "text-anchor": "middle" }, node[0])), reads.slice(-6).reverse().join(" · ") || node[0]));
   }
   const said = "Solid lines lead to values or to no head, dashed ones to keys, dotted ones to queries; blue edges speak for the answer, orange ones against it.";
