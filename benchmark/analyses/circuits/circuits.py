@@ -38,6 +38,7 @@ Values = NDArray[np.float64]
 
 EXACT = "activation_patching"
 AREA, RANDOM_ORDERS = "CPR", "random orders"
+_SEEN = 1e-3  # of the largest score, below which an edge is not drawn
 _SIGNED, _SHARE = (-1.0, 1.0), (0.0, 1.0)
 
 
@@ -229,7 +230,9 @@ class Circuits(Analysis):
         name = self.method if self.method in edges.scores else best_known
         assert name is not None
         scores, graph = edges.scores[name], edges.graph
-        keep = best_edges(graph, edges.means[name], min(self.drawn, int(graph.edges.sum())), "greedy", self.seed)
+        mean = edges.means[name]
+        keep = best_edges(graph, mean, min(self.drawn, int(graph.edges.sum())), "greedy", self.seed)
+        keep &= mean.abs().cpu() >= _SEEN * mean.abs().max().cpu()
         rows = []
         for s, d in keep.nonzero().tolist():
             score = statistics.interval(scores[:, s, d].double().numpy())
