@@ -254,7 +254,7 @@ class GeneratedPrompts:
         if set(self.kinds) & {*_CONTEXTS}:
             settings["pairs"] = self.pairs
         if self.corrupted:
-            settings["corrupted"] = True
+            settings["corrupted"] = True  # another value where counterparts become others
         if "greater_than" in self.kinds and tuple(self.kinds) != _MIXTURE:
             settings["decisive"] = _START  # the century was marked where it is equal; of which no model learns anything
         parts = [f"{e.uid}\t{e.inputs}\t{e.candidates}" for split in ("validation", "test") for e in self.split(split)]

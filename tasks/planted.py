@@ -91,6 +91,7 @@ class Planted:
         """SHA-256 over every review: it changes with the settings and with the grammar."""
         parts = [
             f"{example.uid}\t{example.label}\t{' '.join(example.inputs)}\t{np.flatnonzero(example.rationale)}"
+            + ("" if example.corrupted is None else f"\t{' '.join(example.corrupted)}")
             for split in SPLITS
             for example in self.split(split)
         ]

@@ -258,11 +258,15 @@ class _Writer:
         return words
 
 
+_OPPOSITE_VERBS = (("enjoy", "resent"), ("admire", "despise"), ("adore", "regret"), ("love", "hate"))
+"""Each of as many tokens of the small model as the other."""
+
 _OPPOSITES: Mapping[str, str] = {
     here: there
     for pairs in (
-        *(zip(of[POSITIVE], of[NEGATIVE], strict=True) for of in (ADJECTIVES, VERBS)),
-        zip(*([PAST[verb] for verb in VERBS[side]] for side in (POSITIVE, NEGATIVE)), strict=True),
+        zip(ADJECTIVES[POSITIVE], ADJECTIVES[NEGATIVE], strict=True),
+        _OPPOSITE_VERBS,
+        [(PAST[here], PAST[there]) for here, there in _OPPOSITE_VERBS],
     )
     for pair in pairs
     for here, there in (pair, pair[::-1])

@@ -3,8 +3,12 @@
 from itertools import pairwise
 
 import pytest
+import torch
 
+import benchmark
 from benchmark.errors import UserError
+from benchmark.models.components import corrupted_of
+from benchmark.training.tiny import TinyModel
 from tasks.generated_prompts import GeneratedPrompts
 from tasks.mechanism import MechanismTask
 from tasks.planted import Planted
@@ -39,6 +43,14 @@ def test_a_prompt_and_its_counterpart_differ_in_what_decides(kind):
 def test_prompts_that_are_looked_up_have_none(kind):
     with pytest.raises(UserError, match="corrupted"):
         GeneratedPrompts((kind,), corrupted=True)
+
+
+def test_counterparts_of_reviews_have_as_many_tokens():
+    """Of the small model that reads them."""
+    task = Planted(corrupted=True, train=200, validation=1, test=200)
+    model = benchmark.load_model(TinyModel(steps=1).resolve(task.learned_from), device="cpu")
+    batch = model.encode_examples(task.split("test"), [0, 1])
+    assert torch.equal(corrupted_of(batch)["attention_mask"], batch.tensors["attention_mask"])
 
 
 def test_every_opinion_of_a_review_is_turned():
