@@ -47,7 +47,7 @@ def test_prompts_that_are_looked_up_have_none(kind):
 
 def test_counterparts_of_reviews_have_as_many_tokens():
     """Of the small model that reads them."""
-    task = Planted(corrupted=True, train=200, validation=1, test=200)
+    task = Planted(corrupted=True)  # whose words the tokenizer is made of
     model = benchmark.load_model(TinyModel(steps=1).resolve(task.learned_from), device="cpu")
     batch = model.encode_examples(task.split("test"), [0, 1])
     assert torch.equal(corrupted_of(batch)["attention_mask"], batch.tensors["attention_mask"])
