@@ -51,13 +51,13 @@ class Outputs:
     heads: tuple[Float[Tensor, "B H T D"], ...]
     feed_forward: tuple[Float[Tensor, "B T D"], ...]
 
-    def groups(self) -> tuple[Float[Tensor, "B n T D"], ...]:
+    def groups(self) -> tuple[Float[Tensor, "B _ T D"], ...]:
         """By layer, in the order of the graph's nodes: the input, then heads and feed-forward network of each layer."""
         layers = zip(self.heads, self.feed_forward, strict=True)
         return (self.input[:, None], *(part for heads, network in layers for part in (heads, network[:, None])))
 
     @staticmethod
-    def of_groups(groups: Sequence[Float[Tensor, "B n T D"]]) -> "Outputs":
+    def of_groups(groups: Sequence[Float[Tensor, "B _ T D"]]) -> "Outputs":
         """The inverse of `groups`."""
         return Outputs(groups[0][:, 0], tuple(groups[1::2]), tuple(part[:, 0] for part in groups[2::2]))
 
@@ -229,7 +229,7 @@ class Components:
         tensors: Tensors,
         value: Value,
         direction: Outputs,
-        replaced: Mapping[int, Float[Tensor, "B n T D"]] = MappingProxyType({}),
+        replaced: Mapping[int, Float[Tensor, "B _ T D"]] = MappingProxyType({}),
         *,
         edits: Sequence[AttentionEdit] = (),
         scope: Callable[[], AbstractContextManager[Any]] = nullcontext,
