@@ -34,7 +34,15 @@ from benchmark.models.headless import ZeroHead
 from benchmark.models.kinds import other_kind
 from benchmark.models.next_token import ask_for_the_next_token, cut_at_the_start
 from benchmark.models.special_tokens import read_as_words
-from benchmark.models.weights import VOCABULARIES, check_settings, existing_source, from_source, load_weights, name_of
+from benchmark.models.weights import (
+    LOADING,
+    VOCABULARIES,
+    check_settings,
+    existing_source,
+    from_source,
+    load_weights,
+    name_of,
+)
 from benchmark.settings.availability import needs
 
 logger = logging.getLogger(__name__)
@@ -158,7 +166,8 @@ def _dequantised(model: Any, source: str, kind: str, dtype: torch.dtype) -> nn.M
         logger.warning("'%s': its weights were quantised (%s); they are computed with as %s", source, kind, precision)
         if hasattr(model.config, "quantization_config"):
             del model.config.quantization_config
-    plain: nn.Module = type(model)._from_config(model.config, dtype=dtype, attn_implementation="eager")
+    with LOADING:
+        plain: nn.Module = type(model)._from_config(model.config, dtype=dtype, attn_implementation="eager")
     plain.load_state_dict(model.state_dict())
     if (how := getattr(model, "generation_config", None)) is not None:  # which tokens end a text
         plain.generation_config = how

@@ -7,6 +7,7 @@ import logging
 import os
 import pickle
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,10 @@ from benchmark.errors import UserError, one_line
 from benchmark.settings.availability import check_on_hub
 
 logger = logging.getLogger(__name__)
+
+LOADING = threading.RLock()
+"""Held while transformers makes a model: it takes methods of all models away meanwhile (the tying of weights, the drawing
+of their first values), and two threads that did so at once could leave them taken away."""
 
 VOCABULARIES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model",
@@ -144,7 +149,8 @@ def from_source(auto: Any, source: str, **options: Any) -> Any:
             tokenizers, safetensors and torch raise undocumented ones of many kinds for a broken file.
     """
     try:
-        return auto.from_pretrained(source, trust_remote_code=False, **options)
+        with LOADING:
+            return auto.from_pretrained(source, trust_remote_code=False, **options)
     except Exception as error:
         reason = _reason(error)
         if Path(source).is_dir():

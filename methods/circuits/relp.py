@@ -1,4 +1,4 @@
-"""Relevance patching: attribution patching with the coefficients of relevance propagation (Rezaei Jafari et al. 2025)."""
+"""Relevance patching: attribution patching with the coefficients of relevance propagation (Jafari et al. 2025)."""
 
 from typing import ClassVar, Literal
 
@@ -28,7 +28,7 @@ class RelP(ComponentScores):
 
     The rules are those of Ali et al. 2022 and of Arras et al. 2019.
 
-    Source: Rezaei Jafari et al. 2025, and its code, whose default has no AH-rule.
+    Source: Jafari et al. 2025, and its code, whose default has no AH-rule.
     Cost: 3 + forward and backward passes of all slots.
     """
 

@@ -1,5 +1,7 @@
 """Every method on every vision family, through an image task and the checkpoint's own image processor."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
@@ -8,7 +10,7 @@ import benchmark
 from benchmark.evaluations.maps import pixel_map
 from tasks.digit_scenes import DigitScenes
 from tests import tiny_models
-from tests.methods.test_contract import CANNOT, HEADS_ONLY, METHODS, build
+from tests.methods.test_contract import CANNOT, HEADS_ONLY, METHODS, build, corrupted
 
 SIDE = 12  # of the tiny models' images
 
@@ -20,7 +22,8 @@ def scenes(request, tmp_path_factory):
     ViTImageProcessorPil(size={"height": SIDE, "width": SIDE}).save_pretrained(folder)
     model = benchmark.load_model(folder, dtype="float64", device="cpu")
     examples = DigitScenes(digits=2, train=1, validation=1, test=3).split("test")
-    return request.param, model, model.encode_examples(examples, [label % 3 for label in range(10)])
+    batch = model.encode_examples(examples, [label % 3 for label in range(10)])
+    return request.param, model, replace(batch, corrupted=corrupted(batch))
 
 
 def test_masks_arrive_on_patches_and_pixels(scenes):

@@ -1,6 +1,8 @@
 """What `load_model` refuses, and how it says so."""
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ import transformers
 
 import benchmark
 from benchmark.errors import UserError
+from benchmark.models.weights import from_source
 from tests import text_models, tiny_models
 
 
@@ -120,3 +123,21 @@ def test_a_tokenizer_that_pads_on_the_left_pads_on_the_right_here(save, tmp_path
     assert batch.units.tolist() == as_saved.units.tolist()
     alone = torch.cat([model.run(model.encode([text])).logits for text in texts])
     assert torch.allclose(model.run(batch).logits, alone, atol=1e-6)
+
+
+def test_two_threads_never_make_a_model_at_once():
+    """transformers takes the tying of weights away from every model while it makes one, and gives back what it found."""
+    inside, most = 0, []
+
+    class Slow:
+        @staticmethod
+        def from_pretrained(source, **_):
+            nonlocal inside
+            inside += 1
+            most.append(inside)
+            time.sleep(0.05)
+            inside -= 1
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: from_source(Slow, "folder"), range(4)))
+    assert most == [1, 1, 1, 1]

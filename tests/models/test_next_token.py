@@ -21,6 +21,7 @@ from benchmark.types import Example, as_compared
 from tests import text_models
 from tests.conftest import shared
 from tests.language_models import FAMILIES
+from tests.methods.test_contract import COMPONENTS
 
 PROMPTS = ("the untold story was a good", "a film")
 CANDIDATE_WORDS = (("film", "story"), ("good", "bad"))
@@ -73,7 +74,7 @@ def test_every_method_that_serves_texts_explains_it(made, kind):
             beside, own = together[1, : alone.units.shape[1]], method.explain(model, alone, target[1:]).tokens[0]
             assert torch.allclose(beside.double(), own.double(), rtol=1e-6, atol=1e-8), name
             assert torch.equal(together, method.explain(model, both, target).tokens), f"{name}: not the same again"
-    assert set(silent) <= {"oracle", "inverted", "full_lrp"}, silent
+    assert set(silent) <= {"oracle", "inverted", "full_lrp", *COMPONENTS}, silent
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "qwen3"])
