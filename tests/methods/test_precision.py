@@ -133,7 +133,8 @@ def minilm():
 
 
 WITHOUT_A_MODEL = ("constant", "frequency", "inverted", "oracle", "position", "random")
-LONG_RUNNING = ("captum", "shapley_sampling")  # their passes are those of kernel_shap
+LONG_RUNNING = ("captum", "shapley_sampling", *test_contract.COMPONENTS)
+"""The passes of the first two are those of kernel_shap; the others run the model with every edge's slot, of thousands."""
 LONG = ("conservative_lrp", *RELEVANCE)
 """Held to the same on longer texts, where relevance loses its digits."""
 
