@@ -94,8 +94,8 @@ class ComponentScores(Method):
         """
         components = Components.of(model, batch)
         case = Case(components, batch, target, self.ablation)
-        edges = self.scores(case, "edges") if self.level == "edges" else None
-        nodes = self.nodes(case, edges)
+        edges = self.scores(case, "edges").to(model.scores_dtype) if self.level == "edges" else None
+        nodes = self.nodes(case, edges).to(model.scores_dtype)
         graph = components.graph
         heads = torch.stack([nodes[:, graph.heads(layer)] for layer in range(graph.n_layers)], dim=1)
         return Attribution(target=target, heads=heads, nodes=nodes, components=edges)
