@@ -184,7 +184,9 @@ def test_figures_of_a_leaderboard_are_those_that_are_kept(name):
     for line in body(name).splitlines():
         method, *entries = (entry.strip() for entry in line.strip("|").split(" | "))
         for key, entry in zip(block.settings["columns"], entries, strict=False):
-            if not (shown := re.fullmatch(r"[^\w-]*(?:<u>)?(-?[\d.e-]+)\W*(?:</u>)? (\[[^]]+\])(?: .*)?", entry)):
+            if not (
+                shown := re.fullmatch(r"[^\w-]*(?:<u>)?(-?[\d.e-]+)\W*(?:</u>)? (\[[^],]+, [^]]+\])(?: .*)?", entry)
+            ):
                 continue
             row = kept.loc[(method, *key.split(": "))]
             assert shown[1] == number(row["value"]), (method, key)
