@@ -219,7 +219,9 @@ def test_every_method_in_every_precision(name, in_precision):
     for field in ("tokens", "heads", "layers", "totals"):
         values, best = getattr(found, field), getattr(exact, field)
         assert (values is None) == (best is None)
-        if field in ("tokens", "heads") and values is not None and best.any() and name not in (A_STEP, A_ROUNDING):
+        if field in ("tokens", "heads") and values is not None and best.any() and name != A_STEP:
+            if name == A_ROUNDING and model.dtype == torch.bfloat16:
+                continue
             assert error(values, best) <= TOLERANCE[str(model.dtype).removeprefix("torch.")], field
     stored = flat(batch, found, {"seconds": 1.0})
     assert all(array.dtype.name in ("float32", "float64", "int64") for array in stored.arrays.values())
