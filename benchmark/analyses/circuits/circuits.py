@@ -181,7 +181,8 @@ class Circuits(Analysis):
             return None
         truth = wiring(program, graph)[graph.edges].numpy()
         rows = []
-        for name, found in edges.curves(self.seed):
+        for name in edges.methods:
+            found = edges.resampled(name, self.seed)
             auc = _with_interval(found, lambda scores: float(roc_auc_score(truth, np.abs(scores))), edges.n, _SHARE)
             rows.append(figure_line({"explainer": name}, "AUROC", auc, _note(auc), key=f"{name}.auroc"))
         draws = [
@@ -205,12 +206,12 @@ class Circuits(Analysis):
         """Agreement with brute force; None where nobody computed it."""
         if EXACT not in edges.scores:
             return None
-        exact = dict(edges.curves(self.seed))[EXACT]
+        exact = edges.resampled(EXACT, self.seed)
         rows = []
-        for name, found in edges.curves(self.seed):
+        for name in edges.methods:
             if name == EXACT:
                 continue
-            both = [np.stack(pair) for pair in zip(found, exact, strict=True)]
+            both = [np.stack(pair) for pair in zip(edges.resampled(name, self.seed), exact, strict=True)]
             r = _with_interval(both, lambda pair: _correlation(*pair), edges.n, _SIGNED)
             rows.append(figure_line({"explainer": name}, "r with brute force", r, _note(r), key=f"{name}.exact"))
         return Table(
@@ -307,13 +308,10 @@ class Scored:
         """What tells a method's scores from others."""
         return sha256(self.means[name].double().cpu().numpy().tobytes()).hexdigest()
 
-    def curves(self, seed: int) -> Iterator[tuple[str, list[Values]]]:
-        """By method that is no control the mean scores of its edges, then those of resamples of the examples."""
-        for name, scores in self.scores.items():
-            if control_order(name):
-                continue
-            flat = scores[:, self.graph.edges].double().numpy()
-            yield name, [flat.mean(0), *resampled_means(flat, seed)]
+    def resampled(self, name: str, seed: int) -> list[Values]:
+        """The mean scores of a method's edges over the examples, then over resamples of them."""
+        flat = self.scores[name][:, self.graph.edges].double().numpy()
+        return [flat.mean(0), *resampled_means(flat, seed)]
 
 
 def _with_interval(
