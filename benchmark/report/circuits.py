@@ -1,22 +1,24 @@
 """Circuits drawn: layers upwards, heads and feed-forward networks as marks, edges by weight; and as GraphML and JSON."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import networkx as nx
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from benchmark.report.figures import INCHES, SCREEN, add_text
 from benchmark.results.tables import Drawing, Table
 from benchmark.results.wording import shortened
 from benchmark.settings.report_settings import FigureSettings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _NAME = re.compile(r"a(\d+)\.h(\d+)(?:<([qkv])>)?|m(\d+)|input|logits")
 _READERS: dict[str, Literal[":", "--", "-"]] = {"q": ":", "k": "--", "v": "-", "": "-"}
@@ -59,7 +61,7 @@ class Circuit:
     places: dict[str, tuple[float, float]]
 
     @staticmethod
-    def of(table: Table, drawing: Drawing) -> "Circuit":
+    def of(table: Table, drawing: Drawing) -> Circuit:
         """The circuit of a table; edges whose names are not those of a computation graph are left out."""
         rows = table.rows[table.rows["metric"] == drawing.y[0]].dropna(subset=["value"])
         edges = [edge for row in rows.to_dict("records") if (edge := _edge(row, drawing)) is not None]
@@ -112,6 +114,9 @@ def circuit_figure(table: Table, drawing: Drawing, title: str, settings: FigureS
     wanted = max(4.5, 1.6 + 0.75 * (high - low + 1))
     width = wanted if settings.width == "screen" else INCHES[settings.width]
     height = min(9.0, 1.5 + 0.55 * circuit.height)
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0.1 / width, 0.55 / height, 1 - 0.2 / width, 1 - 1.0 / height))
     axes.grid(visible=False)
@@ -153,6 +158,8 @@ _BENDS = {"q": 0.12, "k": -0.12, "v": 0.0, "": 0.0}
 def circuit_files(table: Table, drawing: Drawing, stem: str) -> Iterator[tuple[str, bytes]]:
     """The circuit as GraphML and as JSON: nodes, and edges with their scores and intervals."""
     circuit = Circuit.of(table, drawing)
+    import networkx as nx
+
     graph: nx.MultiDiGraph[str] = nx.MultiDiGraph()
     for name, (x, y) in circuit.places.items():
         graph.add_node(name, x=x, y=y)

@@ -1,17 +1,16 @@
 """Figures of analyses: curves, scatter plots, bars and heat maps with intervals where there are any."""
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from benchmark.report.circuits import circuit_figure, circuit_files
 from benchmark.report.figures import (
@@ -31,6 +30,10 @@ from benchmark.report.naming import OURS, Look, Names, Style, series_look
 from benchmark.results.tables import Drawing, Table
 from benchmark.results.wording import number, shortened
 from benchmark.settings.report_settings import FigureSettings, FigureWidth
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _TITLE = 300  # letters that are shown
 _NUMBERED = 600  # cells of a heat map beyond which it shows colours alone
@@ -59,7 +62,7 @@ def is_drawn(table: Table) -> bool:
     return table.drawing is not None and bool(_finite(table.rows).any())
 
 
-def _finite(rows: pd.DataFrame) -> "pd.Series[bool]":
+def _finite(rows: pd.DataFrame) -> pd.Series[bool]:
     return rows["value"].map(math.isfinite)
 
 
@@ -102,6 +105,8 @@ def _drawn(
                 tick_where_measured(axes, rows["x"])
                 axes.minorticks_off()
                 continue
+            from matplotlib.ticker import LogFormatter
+
             axis = axes.xaxis if name == "x" else axes.yaxis
             axis.set_major_formatter(LogFormatter())
             axis.set_minor_formatter(LogFormatter(labelOnlyBase=False))
@@ -137,7 +142,7 @@ def _panel_size(panels: list[Panel], drawing: Drawing, width: FigureWidth) -> tu
     return PanelSize(wide, high, left, bottom, grows=False), numbered
 
 
-def _colours(panels: list[Panel]) -> list["tuple[str, float, float]"]:
+def _colours(panels: list[Panel]) -> list[tuple[str, float, float]]:
     """Colour map, least and largest value of each panel: one for all of a scale, and around 0 where there are both signs."""
     found = {}
     for scale in dict.fromkeys(panel.scale for panel in panels):
@@ -234,6 +239,8 @@ def _strips(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
         means = part.groupby("x")["value"].mean()
         axes.plot(means.index, means, color=style.colour, linestyle=style.line, linewidth=1.3, label=name)
     if (rows["x"] % 1 == 0).all():
+        from matplotlib.ticker import MaxNLocator
+
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 

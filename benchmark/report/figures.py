@@ -1,5 +1,7 @@
 """What drawn figures share: style, colours, panels, bands of intervals, legend, and equal bytes for equal figures."""
 
+from __future__ import annotations
+
 import math
 import textwrap
 import warnings
@@ -9,20 +11,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-from matplotlib import style
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.lines import Line2D
-from matplotlib.textpath import TextPath
 
 from benchmark.report.naming import Look
 from benchmark.results.wording import shortened
 from benchmark.settings.report_settings import FigureSettings, FigureWidth
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -89,7 +89,7 @@ class Panel:
     title: str = ""
     x: str = ""
     y: str = ""
-    draw: "Callable[[Axes, pd.DataFrame, Look], None] | None" = None
+    draw: Callable[[Axes, pd.DataFrame, Look], None] | None = None
     line: str = ""
     column: str = ""
     scale: str = ""
@@ -133,7 +133,7 @@ def draw_lines(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
     tick_where_measured(axes, rows["x"])
 
 
-def tick_where_measured(axes: Axes, x: "pd.Series[float]") -> None:
+def tick_where_measured(axes: Axes, x: pd.Series[float]) -> None:
     """Ticks at values of x: at all of them, or from the left at as many as their numbers leave room for."""
     found = np.unique(x.dropna().to_numpy(dtype=float))
     place = np.log(found) if axes.get_xscale() == "log" and (found > 0).all() else found
@@ -301,6 +301,9 @@ def _layout(heading: str, panels: Sequence[Panel], size: PanelSize, told: Sequen
 
 def _inches(texts: Sequence[str]) -> float:
     """Width of the longest text in a legend below the panels."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
     font = FontProperties(family=_STYLE["font.family"])
     widths = (TextPath((0, 0), text, size=_LEGEND, prop=font).get_extents().width for text in texts if text.strip())
     return float(max(widths, default=0.0)) / 72
@@ -386,6 +389,8 @@ def _grid(layout: _Layout) -> tuple[Figure, list[Axes]]:
     height = layout.above + rows * (size.height + size.bottom) + (rows - 1) * between + layout.below
     if not layout.across:  # the legend stands beside
         height = max(height, layout.above - 0.12 + 0.175 * len(layout.told))
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height))
     grid = []
     for row, column in layout.places:
@@ -402,6 +407,8 @@ def add_legend(figure: Figure, kinds: Sequence[tuple[str, str]]) -> None:
         figure: with room for two lines.
         kinds: colour and words.
     """
+    from matplotlib.lines import Line2D
+
     handles = [
         Line2D([], [], linestyle="", marker="o", markersize=5, markerfacecolor=colour, markeredgecolor="#1a1a1a")
         for colour, _ in kinds
@@ -421,6 +428,8 @@ def add_text(figure: Figure, right: float, down: float, text: str, size: float) 
 
 def fixed_style(width: FigureWidth = "screen") -> AbstractContextManager[None]:
     """matplotlib's own defaults with ours on top, whatever the user's matplotlibrc says; restored afterwards."""
+    from matplotlib import style
+
     return style.context(["default", _STYLE, *([] if width == "screen" else [_PAPER])])
 
 

@@ -1,13 +1,11 @@
 """Attribution graphs drawn: tokens along the sentence, layers as height, the token that the classifier reads on top."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
-
-import networkx as nx
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from benchmark.report.cells import NamedCell
 from benchmark.report.figures import SCREEN, add_legend, add_text, rendered
@@ -16,6 +14,11 @@ from benchmark.report.run_folders import unreadable
 from benchmark.results.graph import AttributionGraph
 from benchmark.results.wording import shortened, slug, unique_stems
 from benchmark.settings.report_settings import FigureSettings
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 DRAWN_EXAMPLES = 2
 """How many examples of each method get files of their own."""
@@ -76,13 +79,15 @@ def columns(graph: AttributionGraph) -> list[int]:
     return sorted({*graph.nodes, *([] if graph.terminal is None else [graph.terminal])})
 
 
-def network(graph: AttributionGraph) -> tuple["nx.DiGraph[Any]", dict[Any, tuple[float, float]]]:
+def network(graph: AttributionGraph) -> tuple[nx.DiGraph[Any], dict[Any, tuple[float, float]]]:
     """Nodes and edges, drawn the way that information flows: from key to query, and to the terminal; and their places.
 
     A token stands at its place in the sentence and at the layer in which it is read; the top node one layer below the
     terminal. The terminal is a node of its own, also where it is somebody's key.
     """
     place = {token: float(x) for x, token in enumerate(columns(graph))}
+    import networkx as nx
+
     drawn: nx.DiGraph[Any] = nx.DiGraph()
     position: dict[Any, tuple[float, float]] = {}
     if graph.top is not None:
@@ -105,6 +110,8 @@ def draw(shown: DrawnGraph) -> Figure:
     graph, tokens = shown.graph, columns(shown.graph)
     width = min(24.0, max(4.5, 1.1 + 0.3 * len(tokens)))
     height = min(12.0, 2.6 + 0.42 * graph.layers)
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0.75 / width, 1.35 / height, 1 - 0.9 / width, 1 - 1.95 / height))
     axes.grid(visible=False)
@@ -129,6 +136,8 @@ def draw(shown: DrawnGraph) -> Figure:
 
 
 def _edges_and_nodes(axes: Axes, graph: AttributionGraph) -> None:
+    import networkx as nx
+
     drawn, position = network(graph)
     for node, (x, y) in position.items():
         if node != _TERMINAL:

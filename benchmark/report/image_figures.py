@@ -1,17 +1,15 @@
 """The figures of papers on images: image × method, two classes beside each other, and images without their best patches."""
 
+from __future__ import annotations
+
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
-from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from benchmark.report.cells import NamedCell
@@ -22,6 +20,10 @@ from benchmark.report.naming import Names
 from benchmark.report.page.showcase import Example, examples
 from benchmark.results.wording import shortened, slug, unique_stems
 from benchmark.settings.report_settings import FigureSettings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOST_IMAGES = 6
 """Rows of a figure."""
@@ -46,7 +48,7 @@ WIDE = 60
 """Letters of a line above the pictures."""
 _SIDE, _GAP, _LEFT, _TOP, _BOTTOM = 1.15, 0.08, 1.65, 1.1, 0.75  # inches
 
-Draw = Callable[[Axes], None]
+Draw = Callable[["Axes"], None]
 Scores = Sequence[float | None]
 
 
@@ -193,6 +195,8 @@ def _laid_out(
     """A figure of square panels in rows and columns with a word for each, and a colour bar below."""
     width = max(5.2, _LEFT + len(heads) * (_SIDE + _GAP) + 0.1)
     height = _TOP + len(grid) * (_SIDE + _GAP) + (_BOTTOM if scale else 0.1)
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height))
     add_text(figure, 0.1, 0.1, "\n".join(textwrap.wrap(heading, int(width * 12))[:2]), 10)
     for row, (side, line) in enumerate(zip(sides, grid, strict=True)):
@@ -234,6 +238,9 @@ def _panel(figure: Figure, box: tuple[float, float, float, float]) -> Axes:
 def _colour_bar(figure: Figure, width: float, height: float) -> None:
     box = _LEFT / width, 0.48 / height, min(2.6, width - _LEFT - 0.4) / width, 0.11 / height
     axes = figure.add_axes(box)
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
     bar = figure.colorbar(ScalarMappable(Normalize(-1, 1), _SCALE), cax=axes, orientation="horizontal")
     bar.set_ticks([-1, 0, 1])
     axes.tick_params(labelsize=7.5, length=2)

@@ -96,8 +96,7 @@ class ComponentScores(Method):
         case = Case(components, batch, target, self.ablation)
         edges = self.scores(case, "edges").to(model.scores_dtype) if self.level == "edges" else None
         nodes = self.nodes(case, edges).to(model.scores_dtype)
-        graph = components.graph
-        heads = torch.stack([nodes[:, graph.heads(layer)] for layer in range(graph.n_layers)], dim=1)
+        heads = components.graph.scores_of_heads(nodes)
         return Attribution(target=target, heads=heads, nodes=nodes, components=edges)
 
     def nodes(self, case: Case, edges: Float[Tensor, "B S D"] | None) -> Float[Tensor, "B S"]:

@@ -32,6 +32,5 @@ class RandomComponents(Method):
         graph, draw = Graph(model.n_layers, model.n_heads), np.random.default_rng(self.seed)
         edges = torch.as_tensor(draw.random(graph.edges.shape), dtype=model.scores_dtype) * graph.edges
         nodes = torch.as_tensor(draw.random(len(graph.nodes)), dtype=model.scores_dtype)
-        heads = torch.stack([nodes[graph.heads(layer)] for layer in range(graph.n_layers)])
-        each = [part.expand(len(batch), *part.shape).to(model.device).contiguous() for part in (heads, nodes, edges)]
-        return Attribution(target=target, heads=each[0], nodes=each[1], components=each[2])
+        each = [part.expand(len(batch), *part.shape).to(model.device).contiguous() for part in (nodes, edges)]
+        return Attribution(target=target, heads=graph.scores_of_heads(each[0]), nodes=each[0], components=each[1])

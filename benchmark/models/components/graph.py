@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 Reader = Literal["query", "key", "value", "feed_forward"]
@@ -61,6 +61,10 @@ class Graph:
         """Which nodes are the heads of a layer."""
         start = 1 + layer * (self.n_heads + 1)
         return slice(start, start + self.n_heads)
+
+    def scores_of_heads(self, nodes: Float[Tensor, "*B S"]) -> Float[Tensor, "*B L H"]:
+        """What the nodes that are heads have, by layer and head."""
+        return torch.stack([nodes[..., self.heads(layer)] for layer in range(self.n_layers)], dim=-2)
 
     def feed_forward(self, layer: int) -> int:
         """Which node is the feed-forward network of a layer."""
