@@ -133,7 +133,10 @@ def _fitted(method: Compared, task: Task) -> tuple[Compared, str | None]:
     if not isinstance(method, Method) or not method.fitted:
         return method, None
     try:
-        return method.fit(task.split("train")[:CONTROL_SAMPLE]), None
+        first = (
+            task.first("train", CONTROL_SAMPLE) if isinstance(task, InOrder) else task.split("train")[:CONTROL_SAMPLE]
+        )
+        return method.fit(first), None
     except NoSplit:
         return method, "it is fitted on the training split, which the task does not have"
     except NotApplicable as reason:
@@ -301,6 +304,14 @@ class OfImages(Protocol):
 
     def image_uids(self) -> Sequence[str] | None:
         """The identifier of each; None where they may be texts."""
+
+
+@runtime_checkable
+class InOrder(Protocol):
+    """A task that makes its examples one after the other, so that the first can be had without those that follow."""
+
+    def first(self, name: str, count: int) -> Sequence[Example]:
+        """The first examples of a split."""
 
 
 @runtime_checkable

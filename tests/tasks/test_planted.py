@@ -126,6 +126,30 @@ def test_size_of_one_split_changes_no_other(task: Planted) -> None:
     assert [e.inputs for e in smaller.split("train")] == [e.inputs for e in task.split("train")[:10]]
 
 
+@pytest.mark.parametrize("settings", [{}, {"shortcuts": 4}, {"corrupted": True}])
+def test_the_first_reviews_can_be_had_without_the_others(settings):
+    task, other = Planted(train=40, **settings), Planted(train=40, **settings)
+    first = task.first("train", 15)
+    assert "train" not in task._splits  # nothing beyond them was drawn
+    for found in (first, task.split("train")[:15], task.first("train", 15)):
+        told = [(e.uid, e.inputs, e.label, e.corrupted) for e in found]
+        assert told == [(e.uid, e.inputs, e.label, e.corrupted) for e in other.split("train")[:15]]
+    assert len(task.first("train", 100)) == 40
+
+
+def test_the_fingerprint_draws_no_training_split_and_covers_every_setting():
+    task = Planted()
+    assert task.fingerprint == Planted(name="another").fingerprint
+    assert "train" not in task._splits
+    changed = [
+        {"seed": 1}, {"train": 7999}, {"validation": 299}, {"test": 399}, {"shortcuts": 4}, {"corrupted": True},
+        {"shortcuts": 4, "shortcut_strength": 0.9}, {"shortcuts": 4, "shortcut_rate": 0.4},
+        {"shortcuts": 4, "shortcut_splits": ["train", "test"]}, {"shortcuts": 4, "flipped_splits": ["train"]},
+    ]  # fmt: skip
+    prints = {Planted(**settings).fingerprint for settings in changed}
+    assert len(prints | {task.fingerprint}) == 1 + len(changed)
+
+
 def test_splits_share_no_review_and_no_uid(examples: list[Example]) -> None:
     assert max(Counter(" ".join(example.inputs) for example in examples).values()) == 1
     assert len({example.uid for example in examples}) == len(examples)
