@@ -1,5 +1,6 @@
 """Fixtures that several test folders share."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -47,5 +48,6 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests first, so that no core waits for another's last one."""
+    """Slow tests first, so that no core waits for another's last one; what was imported is no garbage to be looked for."""
+    gc.freeze()
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)

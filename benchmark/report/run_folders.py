@@ -114,11 +114,18 @@ def read_stored(folder: Path, evaluations: Mapping[str, str] | None = None) -> S
         check_rows(record.evaluations, rows)
         if evaluations is not None:
             record, rows = of_comparison(record, rows, evaluations)
-        return Stored(folder, Record.from_json(cleaned(record.to_json())), read_config(folder), _named(rows))
+        return Stored(folder, _cleaned(record), read_config(folder), _named(rows))
     except Corrupt as error:
         raise unreadable(error.path, error.reason) from error
     except (KeyError, ValueError, AttributeError, TypeError, OverflowError) as error:
         raise unreadable(folder / "record.json", one_line(error)) from error
+
+
+def _cleaned(record: Record) -> Record:
+    """The record with every text in it `printable`: itself, where they all are."""
+    facts = record.to_json()
+    printed = cleaned(facts)
+    return record if printed == facts else Record.from_json(printed)
 
 
 def _named(rows: StoredRows) -> StoredRows:
