@@ -100,7 +100,7 @@ class Planted:
             f"{example.uid}\t{example.label}\t{' '.join(example.inputs)}\t{np.flatnonzero(example.rationale)}"
             + ("" if example.corrupted is None else f"\t{' '.join(example.corrupted)}")
             for split in SPLITS
-            for example in (self.first(split, _LOOKED_AT) if split == "train" else self.split(split))
+            for example in (self.first_examples(split, _LOOKED_AT) if split == "train" else self.split(split))
         ]
         return digest({"task": "planted", "version": self.version, **self._deciding()}, parts)
 
@@ -121,13 +121,13 @@ class Planted:
             self._splits[name], self._evidence[name] = self._drawn(name, getattr(self, name))
         return self._splits[name]
 
-    def first(self, name: str, count: int) -> Sequence[Example]:
+    def first_examples(self, name: str, count: int) -> Sequence[Example]:
         """The first examples of a split, without drawing all that follow."""
         check_split(self.name, name)
         return self._splits[name][:count] if name in self._splits else self._drawn(name, count)[0]
 
     def _drawn(self, name: str, count: int) -> tuple[tuple[Example, ...], dict[str, np.ndarray]]:
-        """The first examples of a split, and by example the words of opinions."""
+        """The first examples of a split, and which words of each carry an opinion."""
         rng = random.Random(f"{self.seed}:{name}")
         reviews = [draw_review(rng) for _ in range(min(count, getattr(self, name)))]
         if self.shortcuts and name in self.shortcut_splits:

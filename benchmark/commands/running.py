@@ -238,8 +238,10 @@ def fine_tune(config: DictConfig) -> None:
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """While torch and transformers are imported, which takes seconds: what is imported stays, so that nobody looks among it
-    for what can be thrown away, neither meanwhile (a fifth of the time) nor later.
+    """The step in which torch and transformers are imported, which takes seconds.
+
+    All that is imported stays. So the garbage collector is off meanwhile, which saves a fifth of the time, and does not look
+    at it later either.
     """
     gc.disable()
     try:

@@ -109,14 +109,14 @@ def _places(names: set[str]) -> dict[str, tuple[float, float]]:
 
 def circuit_figure(table: Table, drawing: Drawing, title: str, settings: FigureSettings = SCREEN) -> Figure:
     """The figure of a circuit: blue edges speak for the answer, orange ones against it, the wider the more."""
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
     circuit = Circuit.of(table, drawing)
     low, high = circuit.span
     wanted = max(4.5, 1.6 + 0.75 * (high - low + 1))
     width = wanted if settings.width == "screen" else INCHES[settings.width]
     height = min(9.0, 1.5 + 0.55 * circuit.height)
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0.1 / width, 0.55 / height, 1 - 0.2 / width, 1 - 1.0 / height))
     axes.grid(visible=False)
@@ -157,9 +157,9 @@ _BENDS = {"q": 0.12, "k": -0.12, "v": 0.0, "": 0.0}
 
 def circuit_files(table: Table, drawing: Drawing, stem: str) -> Iterator[tuple[str, bytes]]:
     """The circuit as GraphML and as JSON: nodes, and edges with their scores and intervals."""
-    circuit = Circuit.of(table, drawing)
     import networkx as nx
 
+    circuit = Circuit.of(table, drawing)
     graph: nx.MultiDiGraph[str] = nx.MultiDiGraph()
     for name, (x, y) in circuit.places.items():
         graph.add_node(name, x=x, y=y)

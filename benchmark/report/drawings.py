@@ -98,6 +98,8 @@ def _drawn(
         ]
 
     def draw(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
+        from matplotlib.ticker import LogFormatter
+
         _DRAWERS[drawing.kind](axes, rows, look)
         for name in drawing.logarithmic:
             (axes.set_xscale if name == "x" else axes.set_yscale)("log")
@@ -105,8 +107,6 @@ def _drawn(
                 tick_where_measured(axes, rows["x"])
                 axes.minorticks_off()
                 continue
-            from matplotlib.ticker import LogFormatter
-
             axis = axes.xaxis if name == "x" else axes.yaxis
             axis.set_major_formatter(LogFormatter())
             axis.set_minor_formatter(LogFormatter(labelOnlyBase=False))
@@ -225,6 +225,8 @@ def _points(table: Table, rows: pd.DataFrame, drawing: Drawing) -> pd.DataFrame:
 
 def _strips(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
     """A point per row, and a line through the mean of each x."""
+    from matplotlib.ticker import MaxNLocator
+
     for name, part in rows.groupby("series", sort=False):
         style = look[str(name)]
         axes.plot(
@@ -239,8 +241,6 @@ def _strips(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
         means = part.groupby("x")["value"].mean()
         axes.plot(means.index, means, color=style.colour, linestyle=style.line, linewidth=1.3, label=name)
     if (rows["x"] % 1 == 0).all():
-        from matplotlib.ticker import MaxNLocator
-
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 

@@ -383,14 +383,14 @@ def _share_ranges(panels: Sequence[Panel], grid: Sequence[Axes], values: Literal
 
 def _grid(layout: _Layout) -> tuple[Figure, list[Axes]]:
     """A figure with its panels; margins are fixed, for a layout engine would draw all of it twice."""
+    from matplotlib.figure import Figure
+
     size, width = layout.size, layout.width
     rows = 1 + max(row for row, _ in layout.places)
     between = _BETWEEN + 0.14 * max(layout.titles - 1, 0)
     height = layout.above + rows * (size.height + size.bottom) + (rows - 1) * between + layout.below
     if not layout.across:  # the legend stands beside
         height = max(height, layout.above - 0.12 + 0.175 * len(layout.told))
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(width, height))
     grid = []
     for row, column in layout.places:

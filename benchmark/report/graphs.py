@@ -107,11 +107,11 @@ def network(graph: AttributionGraph) -> tuple[nx.DiGraph[Any], dict[Any, tuple[f
 
 def draw(shown: DrawnGraph) -> Figure:
     """The figure of one graph: arrows point where information flows, their width is the edge's share of its layer."""
+    from matplotlib.figure import Figure
+
     graph, tokens = shown.graph, columns(shown.graph)
     width = min(24.0, max(4.5, 1.1 + 0.3 * len(tokens)))
     height = min(12.0, 2.6 + 0.42 * graph.layers)
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0.75 / width, 1.35 / height, 1 - 0.9 / width, 1 - 1.95 / height))
     axes.grid(visible=False)

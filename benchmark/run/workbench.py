@@ -133,10 +133,9 @@ def _fitted(method: Compared, task: Task) -> tuple[Compared, str | None]:
     if not isinstance(method, Method) or not method.fitted:
         return method, None
     try:
-        first = (
-            task.first("train", CONTROL_SAMPLE) if isinstance(task, InOrder) else task.split("train")[:CONTROL_SAMPLE]
-        )
-        return method.fit(first), None
+        if isinstance(task, InOrder):
+            return method.fit(task.first_examples("train", CONTROL_SAMPLE)), None
+        return method.fit(task.split("train")[:CONTROL_SAMPLE]), None
     except NoSplit:
         return method, "it is fitted on the training split, which the task does not have"
     except NotApplicable as reason:
@@ -310,7 +309,7 @@ class OfImages(Protocol):
 class InOrder(Protocol):
     """A task that makes its examples one after the other, so that the first can be had without those that follow."""
 
-    def first(self, name: str, count: int) -> Sequence[Example]:
+    def first_examples(self, name: str, count: int) -> Sequence[Example]:
         """The first examples of a split."""
 
 

@@ -129,12 +129,12 @@ def test_size_of_one_split_changes_no_other(task: Planted) -> None:
 @pytest.mark.parametrize("settings", [{}, {"shortcuts": 4}, {"corrupted": True}])
 def test_the_first_reviews_can_be_had_without_the_others(settings):
     task, other = Planted(train=40, **settings), Planted(train=40, **settings)
-    first = task.first("train", 15)
+    first = task.first_examples("train", 15)
     assert "train" not in task._splits  # nothing beyond them was drawn
-    for found in (first, task.split("train")[:15], task.first("train", 15)):
+    for found in (first, task.split("train")[:15], task.first_examples("train", 15)):
         told = [(e.uid, e.inputs, e.label, e.corrupted) for e in found]
         assert told == [(e.uid, e.inputs, e.label, e.corrupted) for e in other.split("train")[:15]]
-    assert len(task.first("train", 100)) == 40
+    assert len(task.first_examples("train", 100)) == 40
 
 
 def test_the_fingerprint_draws_no_training_split_and_covers_every_setting():

@@ -63,7 +63,7 @@ class Graph:
         return slice(start, start + self.n_heads)
 
     def scores_of_heads(self, nodes: Float[Tensor, "*B S"]) -> Float[Tensor, "*B L H"]:
-        """What the nodes that are heads have, by layer and head."""
+        """The scores of the nodes that are heads, by layer and head."""
         return torch.stack([nodes[..., self.heads(layer)] for layer in range(self.n_layers)], dim=-2)
 
     def feed_forward(self, layer: int) -> int:
