@@ -48,6 +48,6 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests first, so that no core waits for another's last one; imports are no garbage to collect."""
+    """Slow tests first, so that no core waits for another's last one; what was imported is not collected."""
     gc.freeze()
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)

@@ -193,10 +193,10 @@ def _laid_out(
     heading: str, heads: Sequence[str], sides: Sequence[str], grid: Sequence[Sequence[Draw | None]], *, scale: bool
 ) -> Figure:
     """A figure of square panels in rows and columns with a word for each, and a colour bar below."""
-    width = max(5.2, _LEFT + len(heads) * (_SIDE + _GAP) + 0.1)
-    height = _TOP + len(grid) * (_SIDE + _GAP) + (_BOTTOM if scale else 0.1)
     from matplotlib.figure import Figure
 
+    width = max(5.2, _LEFT + len(heads) * (_SIDE + _GAP) + 0.1)
+    height = _TOP + len(grid) * (_SIDE + _GAP) + (_BOTTOM if scale else 0.1)
     figure = Figure(figsize=(width, height))
     add_text(figure, 0.1, 0.1, "\n".join(textwrap.wrap(heading, int(width * 12))[:2]), 10)
     for row, (side, line) in enumerate(zip(sides, grid, strict=True)):
@@ -236,11 +236,11 @@ def _panel(figure: Figure, box: tuple[float, float, float, float]) -> Axes:
 
 
 def _colour_bar(figure: Figure, width: float, height: float) -> None:
-    box = _LEFT / width, 0.48 / height, min(2.6, width - _LEFT - 0.4) / width, 0.11 / height
-    axes = figure.add_axes(box)
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
+    box = _LEFT / width, 0.48 / height, min(2.6, width - _LEFT - 0.4) / width, 0.11 / height
+    axes = figure.add_axes(box)
     bar = figure.colorbar(ScalarMappable(Normalize(-1, 1), _SCALE), cax=axes, orientation="horizontal")
     bar.set_ticks([-1, 0, 1])
     axes.tick_params(labelsize=7.5, length=2)
